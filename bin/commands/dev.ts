@@ -30,24 +30,32 @@ SIGTERM and SIGINT end it with 0; a second one ends at once.`,
   async run (call) {
     const document = requireDocument(call.document)
     namedPort(call)
-    if (call.env['NODE_ENV'] === 'production') throw new CommandError('NODE_ENV is "production", and this command is for development: use "tenantry start"')
+    if (call.env['NODE_ENV'] === 'production') {
+      throw new CommandError('NODE_ENV is "production", and this command is for development: use "tenantry start"')
+    }
     const stopped = stopSignal()
     // A module that is the document reads it too.
     const env: Env = { NODE_ENV: 'development', ...call.env }
     Object.assign(process.env, { NODE_ENV: env['NODE_ENV'] })
     const [{ createDocumentReader }, { createDevServer }, { readableLog }, { readSeed }, { watchDocument }] = await Promise.all([
-      import('../dev/document-reader.js'), import('../dev/server.js'), import('../dev/log.js'), import('../dev/seed.js'), import('../dev/watch.js')
+      import('../dev/document-reader.js'), import('../dev/server.js'), import('../dev/log.js'), import('../dev/seed.js'),
+      import('../dev/watch.js')
     ])
     const seedFile = call.text('seed')
     const seed = seedFile === undefined ? undefined : await readSeed(seedFile)
     const memoryFolder = await mkdtemp(join(tmpdir(), 'tenantry-dev-'))
     const reader = createDocumentReader(document)
     const isColored = process.stdout.isTTY && env['NO_COLOR'] === undefined
-    const server = createDevServer({ call, document, reader, env, memoryFolder, seed, loggerOf: (level) => readableLog(level, call.print, isColored) })
+    const loggerOf = (level: string) => readableLog(level, call.print, isColored)
+    const server = createDevServer({ call, document, reader, env, memoryFolder, seed, loggerOf })
     await Promise.race([server.reload(), stopped])
     const reload = oneAtATime(async () => {
-      watcher.renew()
-      await server.reload().catch((error: unknown) => { for (const line of linesOf(error)) call.note(line) })
+      try {
+        watcher.renew()
+        await server.reload()
+      } catch (error) {
+        for (const line of linesOf(error)) call.note(line)
+      }
     })
     const watcher = watchDocument(document, reload)
     await stopped

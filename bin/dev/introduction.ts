@@ -17,11 +17,14 @@ export function introduction (app: FastifyInstance, config: Config, address: str
 function tokensOf (app: FastifyInstance, { jwt, tenancy }: Config): string[] {
   if (jwt === undefined || !app.auth.canSign) return []
   const expiresIn = Math.min(tokenSeconds, jwt.maxLifetime ?? tokenSeconds)
-  const token = (claims: { readonly tenant_id?: string }) => app.auth.sign({ sub: 'dev', role: 'admin', ...claims }, { expiresIn })
+  const token = (claims: { readonly tenant_id?: string }) => {
+    return app.auth.sign({ sub: 'dev', role: 'admin', ...claims }, { expiresIn })
+  }
   // A tenant that has to be made first has no users yet.
   const ofTenant = tenancy.provisioning === 'explicit' ? [] : [`  export TOKEN=${token({ tenant_id: tenant })}`]
+  const first = ofTenant.length === 0 ? '' : `TOKEN of an administrator of the tenant "${tenant}", `
   return [
-    `tokens: ${ofTenant.length === 0 ? '' : `TOKEN of an administrator of the tenant "${tenant}", `}PLATFORM_TOKEN of the platform's administrator`,
+    `tokens: ${first}PLATFORM_TOKEN of the platform's administrator`,
     ...ofTenant,
     `  export PLATFORM_TOKEN=${token({})}`
   ]
@@ -30,7 +33,8 @@ function tokensOf (app: FastifyInstance, { jwt, tenancy }: Config): string[] {
 /** A call of the first list that asks for nothing but a token. */
 function firstCall ({ routes, tenancy, jwt }: Config, address: string): string[] {
   const route = routes.find(({ method, path, request }) => {
-    return method.toLowerCase() === 'get' && !/[:*]/.test(path) && Object.values(request?.query ?? {}).every(({ required }) => required !== true)
+    const needsQuery = Object.values(request?.query ?? {}).some(({ required }) => required === true)
+    return method.toLowerCase() === 'get' && !/[:*]/.test(path) && !needsQuery
   })
   if (route === undefined) return []
   if (jwt === undefined) return [`try: curl ${address}${route.path}`]

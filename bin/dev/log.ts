@@ -29,6 +29,9 @@ export function readableLog (level: string, print: (line: string) => void, color
 /** `GET /notes 200 3.1 ms (acme)`, or the message with the route that it is about. */
 function messageOf ({ method, path, status, ms, route, tenant, code }: Record<string, unknown>, message: string): string {
   const of = tenant === undefined ? '' : ` (${String(tenant)})`
-  if (method !== undefined && status !== undefined) return `${String(method)} ${String(path)} ${String(status)} ${String(ms)} ms${code === undefined ? '' : ` ${String(code)}`}${of}`
+  if (method !== undefined && status !== undefined) {
+    const failure = code === undefined ? '' : ` ${String(code)}`
+    return `${String(method)} ${String(path)} ${String(status)} ${String(ms)} ms${failure}${of}`
+  }
   return route === undefined ? message : `${String(route)}: ${message}${of}`
 }

@@ -13,6 +13,8 @@ import { CommandError } from '../failure.js'
 import { statementsOf } from './sql-statements.js'
 
 type Row = Readonly<Record<string, unknown>>
+/** The rows of each table, by its name. */
+type TableRows = ReadonlyArray<readonly [string, readonly Row[]]>
 
 export interface Seed {
   /** Fills the database; the name of a table that has rows already, and then nothing is written. */
@@ -58,17 +60,19 @@ async function runStatements (db: Kysely<never>, file: string, statements: Retur
   }
 }
 
-function tablesOf (document: unknown, file: string): ReadonlyArray<readonly [string, readonly Row[]]> {
+function tablesOf (document: unknown, file: string): TableRows {
   const expected = 'expected an object that has a list of rows for each table, as in {"notes": [{"tenant_id": "acme", "text": "Buy milk"}]}'
   if (!isRecord(document)) throw new CommandError(`--seed ${file}: ${expected}`)
   return Object.entries(document).map(([table, rows]) => {
-    if (!Array.isArray(rows) || !rows.every(isRecord)) throw new CommandError(`--seed ${file}: /${table}: expected a list of rows, each an object; ${expected}`)
+    if (!Array.isArray(rows) || !rows.every(isRecord)) {
+      throw new CommandError(`--seed ${file}: /${table}: expected a list of rows, each an object; ${expected}`)
+    }
     return [table, rows] as const
   })
 }
 
 /** In the order of the file, so that rows come before those that refer to them. */
-async function insertRows (db: Kysely<never>, { schema, tables }: Catalogue, file: string, given: ReadonlyArray<readonly [string, readonly Row[]]>): Promise<void> {
+async function insertRows (db: Kysely<never>, { schema, tables }: Catalogue, file: string, given: TableRows): Promise<void> {
   for (const [name, rows] of given) {
     const table = tables.get(name)
     if (table === undefined) throw new CommandError(`--seed ${file}: there is no table "${name}"${hint(name, tables.keys())}`)
@@ -79,15 +83,20 @@ async function insertRows (db: Kysely<never>, { schema, tables }: Catalogue, fil
       const list = sql.join(columns.map((column) => sql.id(column)))
       const values = sql`jsonb_populate_record(null::${sql.id(schema, name)}, ${JSON.stringify(row)}::jsonb)`
       // A column that the row leaves out gets its default.
-      await sql`insert into ${sql.id(schema, name)} (${list}) select ${list} from ${values}`.execute(db).catch((error: unknown) => { throw refused(place, error) })
+      const insert = sql`insert into ${sql.id(schema, name)} (${list}) select ${list} from ${values}`
+      await insert.execute(db).catch((error: unknown) => { throw refused(place, error) })
     }
   }
 }
 
 function columnsOf (row: Row, { name, columns, tenantScoped }: Table, place: string): string[] {
   const unknown = Object.keys(row).find((column) => !columns.has(column))
-  if (unknown !== undefined) throw new CommandError(`--seed ${place}: the table "${name}" has no column "${unknown}"${hint(unknown, columns.keys())}`)
-  if (tenantScoped && row['tenant_id'] === undefined) throw new CommandError(`--seed ${place}: a row of "${name}" belongs to a tenant: add "tenant_id"`)
+  if (unknown !== undefined) {
+    throw new CommandError(`--seed ${place}: the table "${name}" has no column "${unknown}"${hint(unknown, columns.keys())}`)
+  }
+  if (tenantScoped && row['tenant_id'] === undefined) {
+    throw new CommandError(`--seed ${place}: a row of "${name}" belongs to a tenant: add "tenant_id"`)
+  }
   return Object.keys(row)
 }
 

@@ -38,7 +38,7 @@ interface Running {
 export function createDevServer ({ call, document, reader, env, memoryFolder, seed, loggerOf }: DevOptions): DevServer {
   let current: Running | undefined
   let last: { readonly wanted: ListenAt, readonly port: number, readonly address: string } | undefined
-  let saidNotEmpty = false
+  let isFirstFill = true
   let hadFaults = false
 
   async function load (): Promise<Config> {
@@ -46,7 +46,8 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
     const config = await checkDocument(await reader.read(), document, { env, further })
     const { database } = config
     const isInMemory = database.provider === 'embedded' && database.embedded?.dbPath === undefined
-    return isInMemory ? withSections(config, { database: { ...database, embedded: { ...database.embedded, dbPath: memoryFolder } } }) : config
+    if (!isInMemory) return config
+    return withSections(config, { database: { ...database, embedded: { ...database.embedded, dbPath: memoryFolder } } })
   }
 
   /** A server that listens; the next one has the port of the one before. */
@@ -70,12 +71,18 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
 
   async function fill (app: FastifyInstance): Promise<void> {
     const table = await seed?.fill(app)
-    if (table !== undefined && !saidNotEmpty && current === undefined) call.note(`--seed: the table "${table}" has rows, and only an empty database is filled: nothing was written`)
-    saidNotEmpty = true
+    if (table !== undefined && isFirstFill) {
+      call.note(`--seed: the table "${table}" has rows, and only an empty database is filled: nothing was written`)
+    }
+    isFirstFill = false
   }
 
   function say (error: unknown): void {
     for (const line of linesOf(error)) call.note(line)
+  }
+
+  function served (): string {
+    return current === undefined ? 'nothing is served' : 'still serving the previous version'
   }
 
   /** Faults that only the database knows: the server before is started again. */
@@ -88,7 +95,7 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
       current = undefined
       say(again)
     }
-    call.note(current === undefined ? 'nothing is served; waiting for the next change' : 'still serving the previous version; waiting for the next change')
+    call.note(`${served()}; waiting for the next change`)
     hadFaults = true
   }
 
@@ -100,7 +107,7 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
         config = await load()
       } catch (error) {
         say(error)
-        call.note(current === undefined ? 'nothing is served; waiting for the next change' : 'still serving the previous version; waiting for the next change')
+        call.note(`${served()}; waiting for the next change`)
         hadFaults = true
         return
       }

@@ -68,7 +68,9 @@ export function watchDocument (document: string, changed: () => void): Watcher {
 function foldersOf (root: string): string[] {
   const folders = [root]
   for (const folder of folders) {
-    for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    // A folder may be gone by now.
+    const entries = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : []
+    for (const entry of entries) {
       const isWatched = entry.isDirectory() && entry.name !== 'node_modules' && !entry.name.startsWith('.')
       if (isWatched && folders.length < maxFolders) folders.push(join(folder, entry.name))
     }
@@ -97,6 +99,7 @@ function importsOf (document: string): string[] {
 /** TypeScript is imported as the JavaScript that it becomes, or without an extension. */
 function candidatesOf (path: string): string[] {
   const source = path.replace(/\.([cm]?)js$/, '.$1ts')
-  const known = [path, source, `${path}.ts`, `${path}.js`, join(path, 'index.ts'), join(path, 'index.js')].filter((file) => extname(file) !== '' && existsSync(file))
+  const named = [path, source, `${path}.ts`, `${path}.js`, join(path, 'index.ts'), join(path, 'index.js')]
+  const known = named.filter((file) => extname(file) !== '' && existsSync(file))
   return known.length > 0 ? known : [path, source]
 }
