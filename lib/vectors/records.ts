@@ -3,9 +3,9 @@ import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import type { DocumentText, Found, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
 import { sql } from 'kysely'
-import { searchText } from '../database/search-text.js'
 import { holdTenant } from '../database/tenant-hold.js'
 import { failure } from '../errors.js'
+import { searchText } from '../search-text.js'
 
 type Writer = Transaction<SystemTables>
 

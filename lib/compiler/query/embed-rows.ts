@@ -1,9 +1,8 @@
 /** The filters, order and limit that a query gives an embed under `embeds`. */
 import type { Embed } from '../../config/schema/query.js'
 import type { Reference } from '../types.js'
-import type { Selection } from './field.js'
+import type { EmbedLimit, EmbedRows, Selection } from './field.js'
 import type { Relation } from './relation.js'
-import type { Binder } from './sql.js'
 import { pointerTo } from '../../config/faults.js'
 import type { QueryContext } from './context.js'
 import { type CompiledFilters, compileFilters } from './filter.js'
@@ -11,24 +10,6 @@ import { compileGroupOrder } from './groups.js'
 import { compileOrder } from './order.js'
 import { compileCount } from './page.js'
 import type { Switch } from './statement.js'
-
-export interface EmbedRows {
-  /** Records without such a row are left out. */
-  readonly inner: boolean
-  readonly filters: CompiledFilters
-  /** The order of the rows, or of groups of them. Default: that of the key. */
-  readonly order?: (selection: Selection, alias: string) => string
-  /** Default: all rows. */
-  readonly limit?: EmbedLimit
-}
-
-export interface EmbedLimit {
-  /** The number, where it is the same for each request. */
-  readonly literal: number | undefined
-  /** null: all rows. */
-  readonly bind: Binder
-  readonly references: readonly Reference[]
-}
 
 const noFilters: CompiledFilters = { conditions: [], switches: [], references: [], pinned: new Set(), always: false }
 const maxLimit = 1000

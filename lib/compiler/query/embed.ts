@@ -1,9 +1,8 @@
 /** The SQL of a record's members: columns, and embedded tables as correlated subqueries that PostgreSQL makes JSON of. */
 import type { QueryContext } from './context.js'
 import type { Table } from '../../database/catalogue.js'
-import type { EmbedLimit } from './embed-rows.js'
 import type { Pairs } from './relation.js'
-import type { Field, Selection } from './field.js'
+import type { EmbedLimit, Field, Selection } from './field.js'
 import { maxAnswerBytes } from '../answer.js'
 import { tooLarge } from './answer-size.js'
 import { isEmbed } from './field.js'

@@ -1,9 +1,11 @@
 /** The members of a record. */
 import type { Column, Table } from '../../database/catalogue.js'
+import type { Reference } from '../types.js'
 import type { AggregateName } from './aggregate.js'
-import type { EmbedRows } from './embed-rows.js'
+import type { CompiledFilters } from './filter.js'
 import type { Operand } from './operand.js'
 import type { Relation } from './relation.js'
+import type { Binder } from './sql.js'
 
 /** One member of a record. */
 export type Field =
@@ -22,6 +24,25 @@ export interface Selection {
   readonly fields: readonly Field[]
   /** A record stands for all rows with the same values of its other members than aggregates. Default: for one row. */
   readonly grouped?: true
+}
+
+/** Which rows an embed has besides those of its tenant. */
+export interface EmbedRows {
+  /** Records without such a row are left out. */
+  readonly inner: boolean
+  readonly filters: CompiledFilters
+  /** The order of the rows, or of groups of them. Default: that of the key. */
+  readonly order?: (selection: Selection, alias: string) => string
+  /** Default: all rows. */
+  readonly limit?: EmbedLimit
+}
+
+export interface EmbedLimit {
+  /** The number, where it is the same for each request. */
+  readonly literal: number | undefined
+  /** null: all rows. */
+  readonly bind: Binder
+  readonly references: readonly Reference[]
 }
 
 /** The column or table that a member shows; undefined for `count()`. */

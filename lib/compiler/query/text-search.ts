@@ -2,9 +2,9 @@
 import type { ComparisonFilter } from './condition.js'
 import type { QueryContext } from './context.js'
 import { literal } from '../../database/sql.js'
-import { searchText } from '../../database/search-text.js'
 import { nearest, pointerTo } from '../../config/faults.js'
 import { isStorable } from '../../json/storable.js'
+import { searchText } from '../../search-text.js'
 import { type Encoder, unfit } from './column-value.js'
 
 const maxLength = 1000 // characters of a search
