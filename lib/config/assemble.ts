@@ -155,6 +155,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (files !== undefined) checkFiles(files, faults)
   const mcp = sections.get('mcp', Mcp)
   if (mcp !== undefined) checkMcp(mcp, faults)
+  if (mcp?.documents === true && agentSettings?.embedding === undefined) faults.add('/mcp/documents', 'documents are kept with `agent.embedding`, which is missing')
   if (realtime !== undefined) checkRealtime(realtime, faults)
   const storageProvider = sections.get('storageProvider', StorageProvider)
   const s3 = sections.get('s3', S3)

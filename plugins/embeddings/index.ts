@@ -63,8 +63,8 @@ export default definePlugin<EmbeddingsOptions>({
     const reindexOptions = { retryLimit: 20, retryDelay: 60, expireIn: 86_400, concurrency: 1, endpoints: 'POST /agent/embeddings/reindex starts it' }
     queue.define(reindexTask, reindexOptions, createReindex({ store, service, log }))
 
-    const { embed, put, remove, list, search, check } = service
-    app.decorate('embeddings', { store: service.store, embed, put, remove, list, search, check })
+    const { embed, put, remove, list, read, search, check } = service
+    app.decorate('embeddings', { store: service.store, embed, put, remove, list, read, search, check })
     tenants.onDelete((tenant) => store.removeAll(tenant))
     sweepHourly(app, 'old batches of documents, and vectors that no document has', () => Promise.all([batches.sweep(), store.sweep()]))
     app.addHook('onClose', () => service.close())

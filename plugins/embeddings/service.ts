@@ -86,6 +86,7 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
     put: putWith,
     remove: (tenant, id, actor) => store.remove(tenant, id, (transaction) => writeAudit(transaction, entry(tenant, 'document.delete', actor, id))),
     list: (tenant, page) => store.list(tenant, page),
+    read: async (tenant, id) => (await store.read(tenant, id))?.contents ?? null,
 
     async search (tenant, { query, limit = 10, threshold, filter = {}, mode = 'vector' }, call) {
       const text = storable(query)

@@ -68,6 +68,8 @@ export interface Embeddings {
   remove (tenant: string, id: string, actor: Actor): Promise<boolean>
   /** The newest first. */
   list (tenant: string, page: Page): Promise<{ data: StoredDocument[], total: number }>
+  /** The texts of the chunks of a document, in order; null if the tenant has no such document. */
+  read (tenant: string, id: string): Promise<readonly string[] | null>
   search (tenant: string, search: Search, call: EmbeddingCall): Promise<SearchResult>
   /** Resolves if the store of vectors can be reached. */
   check (): Promise<void>

@@ -4,6 +4,7 @@
  */
 import type {} from '../auth/index.js'
 import type {} from '../cors/index.js'
+import type {} from '../embeddings/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../tools/index.js'
 import type { Mcp } from '../../lib/config/schema/mcp.js'
@@ -28,16 +29,20 @@ export default definePlugin<McpOptions>({
   name: 'mcp',
   dependencies: ['auth', 'tools'],
   routeDependencies: ['auth'],
-  optional: ['cors', 'tenancy'],
+  optional: ['cors', 'embeddings', 'tenancy'],
   options: { ...membersOf(McpSection), name: text, issuers: list },
-  async setup (app, { url, instructions, prompts = [], name = 'API', issuers = [] }) {
+  async setup (app, { url, instructions, prompts = [], documents = false, name = 'API', issuers = [] }) {
     const faults = new FaultList()
     checkMcp({ url, prompts }, faults)
     faults.throwIfAny()
     const sdk = await import('@modelcontextprotocol/server').catch((cause: unknown) => {
       throw new Error('mcp needs the package "@modelcontextprotocol/server": run "npm i @modelcontextprotocol/server@^2.4.0"', { cause })
     })
-    const service = createMcp({ sdk, tools: app.tools, url, name, instructions, prompts, log: app.log })
+    const embeddings = optional(app, 'embeddings')
+    app.addHook('onReady', async () => {
+      if (documents && embeddings() === null) throw new Error('mcp.documents needs the plugin "tenantry/plugins/embeddings", registered before')
+    })
+    const service = createMcp({ sdk, tools: app.tools, documents: documents ? embeddings : () => null, url, name, instructions, prompts, log: app.log })
     app.addHook('onClose', async () => await service.close())
     return (group) => mcpRoutes(group, service, { url, name, issuers, origins: optional(app, 'origins') })
   }

@@ -3,6 +3,7 @@ import type * as Sdk from '@modelcontextprotocol/server'
 import type { ListedTool } from '../tools/types.js'
 import { TenantryError } from '../../lib/errors.js'
 import { errorText, maxResult, textOf, type Exchange } from './tools.js'
+import { decoded, documentsCursor, documentTemplate, listDocuments, offsetOf, readDocument } from './documents.js'
 import { pageAfter } from './page.js'
 
 const mimeType = 'application/json'
@@ -21,22 +22,31 @@ interface Resources {
   readonly templates: readonly Resource[]
 }
 
-export function addResources (server: Sdk.Server, { sdk, tools, caller, signal }: Exchange): void {
+export function addResources (server: Sdk.Server, { sdk, tools, documents, caller, signal }: Exchange): void {
   const listed = async () => resourcesOf(await tools.listed(caller))
   const page = (resources: readonly Resource[], cursor: string | undefined) =>
     pageAfter(sdk, resources, cursor, ({ tool }) => tool.name, ({ tool, uri }) => uri.length + tool.name.length + tool.description.length)
 
   server.setRequestHandler('resources/list', async ({ params }) => {
+    const offset = documents === null ? undefined : offsetOf(params?.cursor)
+    if (documents !== null && offset !== undefined) return await listDocuments(documents, caller, offset)
     const { items, ...next } = page((await listed()).fixed, params?.cursor)
-    return { resources: items.map(({ tool: { name, description }, uri }) => ({ uri, name, description, mimeType })), ...next }
+    const isLast = next.nextCursor === undefined
+    return { resources: items.map(({ tool: { name, description }, uri }) => ({ uri, name, description, mimeType })), ...next, ...isLast && documents !== null && { nextCursor: documentsCursor } }
   })
 
   server.setRequestHandler('resources/templates/list', async ({ params }) => {
     const { items, ...next } = page((await listed()).templates, params?.cursor)
-    return { resourceTemplates: items.map(({ tool: { name, description }, uri }) => ({ uriTemplate: uri, name, description, mimeType })), ...next }
+    const own = items.map(({ tool: { name, description }, uri }) => ({ uriTemplate: uri, name, description, mimeType }))
+    return { resourceTemplates: documents !== null && next.nextCursor === undefined ? [...own, documentTemplate] : own, ...next }
   })
 
   server.setRequestHandler('resources/read', async ({ params: { uri } }) => {
+    const text = documents === null || uri.length > maxUri ? undefined : await readDocument(documents, caller, uri)
+    if (text !== undefined) {
+      if (Buffer.byteLength(text) > maxResult) throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, `The document has more than ${maxResult} bytes: search it instead`)
+      return { contents: [{ uri, mimeType: 'text/plain', text }] }
+    }
     const target = uri.length > maxUri ? undefined : await find(uri)
     if (target === undefined) throw new sdk.ResourceNotFoundError(uri)
     try {
@@ -87,12 +97,4 @@ function matched (template: readonly string[], segments: readonly string[]): Rec
     input.push([name, value])
   }
   return Object.fromEntries(input)
-}
-
-function decoded (segment: string): string | undefined {
-  try {
-    return decodeURIComponent(segment)
-  } catch {
-    return undefined
-  }
 }

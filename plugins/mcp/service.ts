@@ -3,6 +3,7 @@ import type * as Sdk from '@modelcontextprotocol/server'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { McpPrompt } from '../../lib/config/schema/mcp.js'
 import type { Tools } from '../tools/types.js'
+import type { DocumentSource } from './documents.js'
 import { isRecord } from '../../lib/plain-value.js'
 import { version } from '../../lib/version.js'
 import { depthOf } from '../tools/depth.js'
@@ -20,6 +21,8 @@ const read = ['accept', 'content-type', 'mcp-method', 'mcp-name', 'mcp-protocol-
 export interface McpParts {
   readonly sdk: typeof Sdk
   readonly tools: Tools
+  /** Documents that are resources; null without them. */
+  readonly documents: () => DocumentSource | null
   /** The public address of the server. */
   readonly url: string
   readonly name: string
@@ -41,7 +44,7 @@ export interface McpService {
   close (): Promise<void>
 }
 
-export function createMcp ({ sdk, tools, url, name, instructions, prompts, log }: McpParts): McpService {
+export function createMcp ({ sdk, tools, documents, url, name, instructions, prompts, log }: McpParts): McpService {
   const callers = new WeakMap<Request, FastifyRequest>()
   const info = { name, version }
   const options = {
@@ -57,8 +60,8 @@ export function createMcp ({ sdk, tools, url, name, instructions, prompts, log }
     const caller = requestInfo && callers.get(requestInfo)
     if (requestInfo === undefined || caller === undefined) throw new Error('a server was asked for without a request')
     const server = new sdk.Server(info, options)
-    addTools(server, { sdk, tools, caller, signal: requestInfo.signal })
-    addResources(server, { sdk, tools, caller, signal: requestInfo.signal })
+    addTools(server, { sdk, tools, documents: documents(), caller, signal: requestInfo.signal })
+    addResources(server, { sdk, tools, documents: documents(), caller, signal: requestInfo.signal })
     if (prompts.length > 0) addPrompts(server, sdk, prompts)
     return server
   }, {
@@ -74,7 +77,7 @@ export function createMcp ({ sdk, tools, url, name, instructions, prompts, log }
       // It may be a tool of a server of this package, which a tool of this one calls.
       request.toolDepth = Math.max(request.toolDepth, depthOf(body))
       const common = recognise(body, headers)
-      const answer = common && await direct.answer(common, { sdk, tools, caller: request, signal })
+      const answer = common && await direct.answer(common, { sdk, tools, documents: documents(), caller: request, signal })
       if (answer !== null) return answer
       const message = new Request(`${url}/mcp`, { method: 'POST', headers: read.flatMap((name) => headers[name] === undefined ? [] : [[name, String(headers[name])]]), signal })
       callers.set(message, request)

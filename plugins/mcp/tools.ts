@@ -2,6 +2,7 @@
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { FastifyRequest } from 'fastify'
 import type { ListedTool, Tool, ToolAnswer, Tools } from '../tools/types.js'
+import type { DocumentSource } from './documents.js'
 import { TenantryError } from '../../lib/errors.js'
 import { pageAfter } from './page.js'
 
@@ -11,6 +12,8 @@ export const maxResult = 1_048_576
 export interface Exchange {
   readonly sdk: typeof Sdk
   readonly tools: Tools
+  /** Documents that are resources; null without them. */
+  readonly documents: DocumentSource | null
   readonly caller: FastifyRequest
   /** Aborted when the caller leaves. */
   readonly signal: AbortSignal

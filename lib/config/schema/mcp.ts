@@ -20,6 +20,7 @@ export type McpPrompt = Static<typeof McpPrompt>
 export const Mcp = Section({
   url: Type.String({ minLength: 1, maxLength: 300, description: 'The public address of this server, such as `https://api.example.com`. Requests to `/mcp` with another host are refused with 403. `/mcp` below it is the resource that OAuth clients ask tokens for.' }),
   instructions: Type.Optional(Type.String({ minLength: 1, maxLength: 10_000, text: 'literal', description: 'What clients tell their models about this server.' })),
+  documents: Type.Optional(Type.Boolean({ default: false, description: 'Documents of the tenant of the caller, which `agent.embedding` keeps, are resources, `tenantry://documents/{id}`: all callers of the tenant may list and read them.' })),
   prompts: Type.Optional(Type.Array(McpPrompt, { maxItems: 100, default: [], description: 'Prompts that clients offer to their users.' }))
 }, { description: 'Serve routes with `mcp` as tools to MCP clients, at `POST /mcp`. It needs the package @modelcontextprotocol/server. Default: there is no MCP server.' })
 export type Mcp = Static<typeof Mcp>

@@ -126,7 +126,7 @@ const complete = {
       mcp: { name: 'tool', description: 'd', readOnly: true, resource: false }
     }
   ],
-  mcp: { url: 'https://api.example.com', instructions: 'i', prompts: [{ name: 'p', title: 't', description: 'd', arguments: [{ name: 'a', description: 'd', required: true }], text: 'x {{a}}' }] },
+  mcp: { url: 'https://api.example.com', instructions: 'i', documents: true, prompts: [{ name: 'p', title: 't', description: 'd', arguments: [{ name: 'a', description: 'd', required: true }], text: 'x {{a}}' }] },
   pagination: { defaultLimit: 1, maxLimit: 2, defaultOffset: 3 },
   cache: { enabled: true, provider: 'memory', ttl: 1, maxSize: 2, maxMemoryMB: 3, redis: { url: 'redis://localhost' }, lmdb: { dbPath: 'd' } },
   rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } }, redis: { url: 'redis://localhost:6379' } },

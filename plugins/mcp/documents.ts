@@ -1,0 +1,65 @@
+/** Documents of the tenant, which `app.embeddings` keeps, as resources. */
+import type { FastifyRequest } from 'fastify'
+import type { Embeddings } from '../embeddings/types.js'
+
+const prefix = 'tenantry://documents/' // addresses of routes have no host
+const cursorMark = '\n' // before the offset; no name of a tool has it
+const pageSize = 50
+
+/** What of `app.embeddings` is read. */
+export type DocumentSource = Pick<Embeddings, 'list' | 'read'>
+
+export interface DocumentResource {
+  readonly uri: string
+  readonly name: string
+  readonly description: string
+  readonly mimeType: string
+}
+
+/** The cursor of the first page of documents. */
+export const documentsCursor = cursorAt(0)
+
+/** The template of their addresses. */
+export const documentTemplate = {
+  uriTemplate: `${prefix}{id}`,
+  name: 'documents',
+  description: 'The text of a document. Chunks of a section overlap.',
+  mimeType: 'text/plain'
+}
+
+/** Where the cursor leads to among the documents; undefined for a cursor of other lists. */
+export function offsetOf (cursor: string | undefined): number | undefined {
+  const [, offset] = /^\n(\d{1,9})$/.exec(Buffer.from(cursor ?? '', 'base64url').toString()) ?? []
+  return offset === undefined ? undefined : Number(offset)
+}
+
+export async function listDocuments (source: DocumentSource, { tenant }: FastifyRequest, offset: number): Promise<{ resources: DocumentResource[], nextCursor?: string }> {
+  if (tenant === null || tenant === undefined) return { resources: [] }
+  const { data, total } = await source.list(tenant.id, { limit: pageSize, offset })
+  const end = offset + data.length
+  return {
+    resources: data.map(({ id, contentType, chunks }) => ({ uri: prefix + encodeURIComponent(id), name: id, description: `A document of the type ${contentType} in ${chunks} chunks.`, mimeType: 'text/plain' })),
+    ...data.length > 0 && end < total && { nextCursor: cursorAt(end) }
+  }
+}
+
+/** The text at the address; undefined for an address of no document of the tenant. */
+export async function readDocument (source: DocumentSource, { tenant }: FastifyRequest, uri: string): Promise<string | undefined> {
+  if (tenant === null || tenant === undefined || !uri.startsWith(prefix)) return undefined
+  const id = decoded(uri.slice(prefix.length))
+  const contents = id === undefined ? null : await source.read(tenant.id, id)
+  return contents?.join('\n\n')
+}
+
+/** undefined for a text that is not percent-encoded. */
+export function decoded (text: string): string | undefined {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined
+  }
+}
+
+function cursorAt (offset: number): string {
+  return Buffer.from(`${cursorMark}${offset}`).toString('base64url')
+}
