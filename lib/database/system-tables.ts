@@ -9,7 +9,7 @@ import type { IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable } fr
 import type { RequestStatsTable, RequestStatsWritersTable, UsageCountersTable, UsageGaugesTable, UsageInstancesTable, UsageRequestsTable, UsageReservationsTable } from './usage-tables.js'
 import type { RefreshTokensTable, RevocationsTable, UserLinksTable, UserMfaTable, UsersTable } from './user-tables.js'
 import type { WebhookDeliveriesTable, WebhookEventsTable, WebhookSecretsTable } from './webhook-tables.js'
-import type { WorkflowRunsTable, WorkflowStepsTable } from './workflow-tables.js'
+import type { WorkflowRunsTable, WorkflowSchedulesTable, WorkflowStepsTable } from './workflow-tables.js'
 
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
 
@@ -261,6 +261,7 @@ export interface SystemTables {
   'tenantry.usage_notices': UsageNoticesTable
   'tenantry.oauth_tokens': OauthTokensTable
   'tenantry.workflow_runs': WorkflowRunsTable
+  'tenantry.workflow_schedules': WorkflowSchedulesTable
   'tenantry.workflow_steps': WorkflowStepsTable
   'tenantry.files': FilesTable
   'tenantry.file_transforms': FileTransformsTable

@@ -9,7 +9,7 @@ export const tenantOwnedTables = [
   'tenantry.realtime_changes', 'tenantry.realtime_heads', 'tenantry.realtime_members', 'tenantry.realtime_messages',
   'tenantry.webhook_deliveries', 'tenantry.webhook_events', 'tenantry.webhook_secrets',
   'tenantry.webhook_receipts', 'tenantry.idempotency_keys', 'tenantry.usage_notices', 'tenantry.oauth_tokens',
-  'tenantry_queue.job', 'tenantry.workflow_steps', 'tenantry.workflow_runs', 'tenantry.file_parts', 'tenantry.file_transforms', 'tenantry.files',
+  'tenantry_queue.job', 'tenantry.workflow_schedules', 'tenantry.workflow_steps', 'tenantry.workflow_runs', 'tenantry.file_parts', 'tenantry.file_transforms', 'tenantry.files',
   'tenantry.agent_batch_documents', 'tenantry.agent_batches', 'tenantry.agent_stale_vectors', 'tenantry.agent_chunks', 'tenantry.agent_documents', 'tenantry.conversation_messages', 'tenantry.conversations',
   'tenantry.documents', 'tenantry.tenant_configs', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.user_mfa', 'tenantry.user_links', 'tenantry.refresh_tokens', 'tenantry.users', 'tenantry.revocations', 'tenantry.secret_earlier_values', 'tenantry.secrets', 'tenantry.api_keys',
   'tenantry.tenant_roles', 'tenantry.tenant_rbac', 'tenantry.resource_usage', 'tenantry.resource_limits',

@@ -36,6 +36,19 @@ export interface WorkflowRunsTable {
   status_token_hash: Buffer | null
 }
 
+/** Workflows with a schedule. */
+export interface WorkflowSchedulesTable {
+  /** Empty for the platform's own. */
+  tenant_id: string
+  /** Its id. */
+  workflow: string
+  /** The pattern and the time zone that `next_at` was made from. */
+  schedule: string
+  next_at: ColumnType<Date, Date, Date>
+  /** The run that it started last; null before the first. */
+  last_run: ColumnType<string | null, string | null | undefined, string | null>
+}
+
 /** Steps that have begun. */
 export interface WorkflowStepsTable {
   tenant_id: string

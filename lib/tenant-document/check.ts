@@ -98,7 +98,7 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
 }
 
 async function compileWorkflows (workflows: readonly Entry<Workflow>[], context: WorkflowContext, pace: Pace): Promise<WorkflowSet> {
-  checkWorkflows(workflows, context.faults)
+  checkWorkflows(workflows, context.faults, 'tenant')
   const set = createWorkflowSet(workflows, context)
   for (const id of set.ids) {
     set.get(id)

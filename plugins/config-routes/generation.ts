@@ -46,7 +46,10 @@ export function createGeneration (declared: ReadonlyArray<Pick<Entry<Route>, 'po
 
   checkFunctions(given.functions ?? {}, engine.catalogue, faults)
   const workflows = setOf(engine.catalogue, faults)
-  for (const id of workflows.ids) workflows.get(id)
+  for (const id of workflows.ids) {
+    const index = declaredWorkflows.findIndex((each) => each.id === id && each.schedule !== undefined)
+    if (workflows.get(id)?.tenantScoped === true && index !== -1) faults.add(`/workflows/${index}/schedule`, 'a run by schedule has no tenant here, and the workflow works with rows of tenants: give it a schedule in documents of tenants')
+  }
   let current = declared.map((route) => compile(route, engine.catalogue, faults, workflows))
   faults.throwIfAny()
   const routes = declared.flatMap(({ value }, index) => {

@@ -69,7 +69,7 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
       // Before the work of the check; and under the lock once more, which alone counts.
       const before = await store.read(tenant) ?? nothing
       guard(before.version)
-      const { secrets, secretParts } = await checkTenantDocument(document, context(), createPace(tenant)).catch(refuse)
+      const { document: { workflows }, secrets, secretParts } = await checkTenantDocument(document, context(), createPace(tenant)).catch(refuse)
       const mayUseSecrets = secretParts.length === 0 || await usesSecrets()
       if (!mayUseSecrets && !keepsParts(secretParts, document, before.document)) {
         throw failure('forbidden', { message: `To add or change ${listed(secretParts)} you need the permission secrets:write too: a secret is used there` })
@@ -77,7 +77,7 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
       const stored = secrets.length === 0 ? undefined : await secretsOf(tenant)
       const found = { secretsDetected: secrets, secretsMissing: secrets.filter((key) => typeof stored?.get(key) !== 'string') }
       if (dryRun) return { version: before.version, ...found }
-      const version = await store.save({ tenant, document: stringifyJson(document), secrets, actor, guard: mayUseSecrets ? guard : guardSame })
+      const version = await store.save({ tenant, document: stringifyJson(document), secrets, workflows, actor, guard: mayUseSecrets ? guard : guardSame })
       await settled(tenant)
       return { version, ...found }
     }

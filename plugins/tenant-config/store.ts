@@ -1,10 +1,12 @@
 /** The documents that tenants saved, in tenantry.tenant_configs. */
 import type { Kysely, Transaction } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
+import type { Workflow } from '../../lib/config/schema/workflow.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { writeAudit, type Actor } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
+import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
 
 const keptVersions = 100 // of a tenant; the oldest leave
 const maxAudited = 100 // keys of secrets in one entry of the audit log
@@ -31,6 +33,8 @@ export interface Saving {
   readonly document: string
   /** The keys of secrets that it reads, for the audit. */
   readonly secrets: readonly string[]
+  /** Those of the document. */
+  readonly workflows: readonly Workflow[]
   readonly actor: Actor
   /** Throws where the version in force must not be replaced. */
   readonly guard: (version: number) => void
@@ -63,7 +67,7 @@ export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTable
       return { data, total }
     },
 
-    save: ({ tenant, document, secrets, actor, guard }) => events.change({ topic: 'config', tenant }, async (transaction) => {
+    save: ({ tenant, document, secrets, workflows, actor, guard }) => events.change({ topic: 'config', tenant }, async (transaction) => {
       const current = await lockVersion(transaction, tenant)
       guard(current)
       const version = current + 1
@@ -74,6 +78,7 @@ export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTable
             select version, row_number() over newest as place, sum(pg_column_size(document)) over newest as bytes
             from tenantry.tenant_configs where tenant_id = ${tenant} window newest as (order by version desc)
           ) kept where place > ${keptVersions} or bytes > ${keptBytes})`.execute(transaction)
+      await saveSchedules(transaction, tenant, workflows, new Date())
       await writeAudit(transaction, { tenant, action: 'config.save', actor, details: { version, ...secrets.length > 0 && { secrets: secrets.slice(0, maxAudited) } }, at: new Date() })
       return version
     })

@@ -1,6 +1,6 @@
 /** The documents that workflows stand in, the platform's and tenants', and what is compiled of them when it is needed. */
 import type { Catalogue } from '../../lib/database/catalogue.js'
-import type { Workflow } from '../../lib/config/schema/workflow.js'
+import type { Schedule, Workflow } from '../../lib/config/schema/workflow.js'
 import type { CompiledWorkflow, WorkflowContext, WorkflowDefinition } from '../../lib/workflows/index.js'
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -38,6 +38,7 @@ export interface ListedWorkflow {
 
 /** A workflow with a name. */
 export interface NamedWorkflow {
+  readonly schedule: Schedule | undefined
   readonly requiredPermissions: readonly string[]
   /** null where the tables no longer have what it needs. */
   compiled (): CompiledWorkflow | null
@@ -103,7 +104,7 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
         if (workflow === undefined) continue
         const definition = definitionOf(workflow)
         const owner = document === platform ? '' : tenant
-        return { requiredPermissions: workflow.requiredPermissions ?? [], compiled: () => compile(owner, stringifyJson(definition), definition, document) }
+        return { schedule: workflow.schedule, requiredPermissions: workflow.requiredPermissions ?? [], compiled: () => compile(owner, stringifyJson(definition), definition, document) }
       }
       return undefined
     },

@@ -23,6 +23,7 @@ import { listen } from '../../lib/plugin/listen.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { list, record, text } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { whenStopping } from '../../lib/plugin/when-stopping.js'
 import { createDocuments } from './documents.js'
 import { createEnd } from './end.js'
 import { createRunJob } from './job.js'
@@ -30,6 +31,7 @@ import { createEmbeddingsStep } from './embeddings-step.js'
 import { createLlmStep } from './llm-step.js'
 import { createRealtimeStep } from './realtime-step.js'
 import { workflowRoutes } from './routes.js'
+import { createSchedules, type Schedules } from './schedules.js'
 import { createWorkflowRuns, runTask, type WorkflowRuns } from './service.js'
 import { createRunStore, sweepRuns } from './store.js'
 
@@ -40,7 +42,7 @@ export type { ListedRun, ReadRun, RunStatus, StoredStep, Viewer } from './store.
 
 declare module 'fastify' {
   interface FastifyInstance {
-    workflows: WorkflowRuns
+    workflows: WorkflowRuns & Pick<Schedules, 'startDue'>
   }
 }
 
@@ -123,7 +125,7 @@ export default definePlugin<WorkflowsOptions>({
     // An attempt takes as long as its steps. After a failure of the server itself the run is retried for a day.
     queue.define(runTask, { retryLimit: 100, retryDelay: 1, expireIn: 86_400, setAside: job.setAside, endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it' }, job.handle)
 
-    app.decorate('workflows', createWorkflowRuns({
+    const runs = createWorkflowRuns({
       engine,
       queue,
       store,
@@ -131,7 +133,21 @@ export default definePlugin<WorkflowsOptions>({
       steps,
       prefix: app.prefix + prefix,
       limits: optional(app, 'resourceLimits')
-    }))
+    })
+    const schedules = createSchedules({ db, store, documents, tenants: app.tenants, workflows: config.workflows, start: runs.startAt, log })
+    app.decorate('workflows', { ...runs, startDue: schedules.startDue })
+    let isStopping = false
+    let endWatch = async (): Promise<void> => {}
+    const watch = (): void => {
+      // A process without workers serves requests alone.
+      if (!isStopping && queue.status().workers > 0) endWatch = schedules.watch()
+    }
+    // The queue starts its workers when the app is ready, and before this.
+    app.addHook('onReady', async () => { app.ready().then(watch, () => {}) })
+    whenStopping(app, async () => {
+      isStopping = true
+      await endWatch()
+    })
 
     const check = (tenant: string) => {
       job.check(tenant).catch((err: unknown) => log.debug({ err }, 'canceled runs of workflows could not be read; the next step of each run notices'))

@@ -11,6 +11,7 @@ import type { StepRunners } from './step-runners.js'
 import type { ListedRun, NewStoredRun, ReadRun, RunStatus, RunStore, TokenViewer, Viewer } from './store.js'
 import { writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
+import { passDue, type DueTime } from './schedules.js'
 import { createStatusToken } from './status-token.js'
 import { isRunId } from './store.js'
 import { definitionText, scopeText } from './stored.js'
@@ -51,6 +52,8 @@ export interface WorkflowRuns {
   list (viewer: Viewer, status: RunStatus | undefined, page: { readonly limit: number, readonly offset: number }): Promise<{ data: ListedRun[], total: number }>
   /** Nothing more of it is written, and what of it runs is ended. Throws `notFound`, and `stateConflict` where it has ended. */
   cancel (viewer: Viewer, workflowId: string, actor: Actor): Promise<void>
+  /** Starts the run of a schedule's time, which it then has passed. Rejects with `NotDue` where another process did. */
+  startAt (due: DueTime, workflow: CompiledWorkflow, input: unknown): Promise<void>
   /** The workflows of documents. */
   readonly documents: Documents
   /** Who runs kinds of steps that other parts of the server have. */
@@ -72,12 +75,15 @@ export interface WorkflowRunsParts {
 /** What is written with a run's job. */
 interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
   readonly actor: Actor | undefined
+  /** Of a run that a schedule starts. */
+  readonly due?: DueTime
 }
 
 export function createWorkflowRuns ({ engine, queue, store, documents, steps, limits, prefix }: WorkflowRunsParts): WorkflowRuns {
   // The id of its job is that of the run.
   const send = queue.sendWith<StartRow>(runTask, async (transaction, sent) => {
     await store.insert(transaction, sent.map(({ id, tenant, row }) => ({ ...row, id, tenant })))
+    for (const { id, row: { due } } of sent) if (due !== undefined) await passDue(transaction, due, id)
     const at = new Date()
     const entries = sent.flatMap(({ id, tenant, row: { actor, workflow } }) => actor === undefined ? [] : [{ tenant, action: 'workflow.run', actor, target: id, details: { workflow }, at } as const])
     if (entries.length > 0) await writeAudit(transaction, ...entries)
@@ -101,6 +107,12 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, li
         await share?.give()
         throw error
       }
+    },
+
+    async startAt (due, workflow, input) {
+      const scope: Scope = { body: null, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false, input }
+      const row: StartRow = { user: null, workflow: workflow.id, definition: definitionText(workflow), scope: scopeText(workflow, scope), tokenHash: null, actor: undefined, due }
+      await send({ tenant: due.tenant, data: {} }, row, row.definition.length + row.scope.length)
     },
 
     async read (viewer, workflowId) {

@@ -78,10 +78,18 @@ export const RouteWorkflow = Section({
 }, { description: 'Runs a workflow, by its steps or by the name of one.' })
 export type RouteWorkflow = Static<typeof RouteWorkflow>
 
+export const Schedule = Section({
+  cron: Type.String({ minLength: 9, maxLength: 200, text: 'literal', description: 'Minute, hour, day of the month, month and day of the week, such as `30 6 * * 1-5`. Of tenants at least 5 minutes apart.' }),
+  timezone: Type.Optional(Type.String({ minLength: 1, maxLength: 64, text: 'literal', description: 'The time zone of the pattern, such as `Europe/Berlin`. Default: `UTC`.' })),
+  input: Type.Optional(Type.Unknown({ text: 'literal', description: 'What `{{input.field}}` reads. Default: `{}`.' }))
+}, { description: 'When the workflow runs by itself, once over all instances.' })
+export type Schedule = Static<typeof Schedule>
+
 export const Workflow = Section({
   id: Type.String({ ...stepId, description: 'What `ref` names.' }),
   steps: Steps,
   requiredPermissions: Type.Optional(Type.Array(Type.String({ maxLength: 128 }), { maxItems: 100, description: 'What a caller of `POST /agent/workflow/run` must hold. A route that names the workflow asks for its own.' })),
+  schedule: Type.Optional(Schedule),
   webhookOnComplete: Type.Optional(Callback)
 }, { description: 'A workflow with a name.' })
 export type Workflow = Static<typeof Workflow>

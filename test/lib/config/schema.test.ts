@@ -138,7 +138,7 @@ const complete = {
     links: { reset: 'https://a/b', verify: 'https://a/b', invite: 'https://a/b' }
   },
   mfa: { enabled: false, issuer: 'i' },
-  workflows: [{ id: 'w', steps, requiredPermissions: ['a:b'], webhookOnComplete: { url: 'https://a/b', secret: '{{secret:s}}' } }],
+  workflows: [{ id: 'w', steps, schedule: { cron: '0 0 * * *', timezone: 'UTC', input: 1 }, requiredPermissions: ['a:b'], webhookOnComplete: { url: 'https://a/b', secret: '{{secret:s}}' } }],
   webhooks: [
     { name: 'out', url: 'https://a/b', events: ['entity.*', 'secret.rotated'], secret: '{{env.A}}' },
     { name: 'in', path: '/in', provider: 'custom', secret: '{{env.A}}', header: 'x-signature', algorithm: 'sha256', encoding: 'hex', actions: [{ type: 'http', action: 'request' }], workflow: { ref: 'w' } }

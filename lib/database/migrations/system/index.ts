@@ -42,6 +42,7 @@ import { users } from './users.js'
 import { webhookReceipts } from './webhook-receipts.js'
 import { webhookSources } from './webhook-sources.js'
 import { webhooks } from './webhooks.js'
+import { workflowSchedules } from './workflow-schedules.js'
 import { workflowStatusTokens } from './workflow-status-tokens.js'
 import { workflowStepCalls } from './workflow-step-calls.js'
 import { workflows } from './workflows.js'
@@ -52,5 +53,5 @@ export const systemMigrations: readonly SystemMigration[] = [
   users, userMfa, revocations, queue, billing, workflows, webhooks, queueLists, webhookReceipts, usageNotices, oauthTokens,
   usageRequests, webhookSources, queueLosses, secretEarlierValues, auditKeptUntil, workflowStatusTokens, listFilters,
   refreshTokens, usersEmailVerified, userLinks, files, idempotencyKeys, fileTransforms, fileParts, fileScans, agentDocuments,
-  fileOrigins, conversations, realtime, workflowStepCalls
+  fileOrigins, conversations, realtime, workflowStepCalls, workflowSchedules
 ]

@@ -1,0 +1,96 @@
+/** Times of a schedule: a cron pattern of five fields in a time zone. */
+import { Cron } from 'croner'
+
+/** Minutes between two runs that a tenant's schedule has at least. */
+export const leastTenantMinutes = 5
+
+export interface Schedule {
+  /** The same for the same times: a document that changes it starts anew. */
+  readonly text: string
+  /** The first time after this one; null where none comes. */
+  next (after: Date): Date | null
+}
+
+/** A pattern or a time zone that is none. */
+export interface ScheduleFault {
+  readonly at: 'cron' | 'timezone'
+  readonly reason: string
+}
+
+const minuteMs = 60_000
+const hourMs = 3_600_000
+const numbers = '[0-9*][0-9*,/-]{0,99}'
+/** Without the seconds, nicknames and extensions that croner has: no other program would read them alike. */
+const pattern = new RegExp(`^(${numbers}) +(${numbers}) +(${numbers}) +([0-9A-Za-z*][0-9A-Za-z*,/-]{0,99}) +([0-9A-Za-z*][0-9A-Za-z*,/-]{0,99})$`)
+const names = /^(?:[0-9*,/-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)*$/i
+
+/** Reads a schedule. The time zone is UTC without one. */
+export function parseSchedule ({ cron, timezone = 'UTC' }: { readonly cron: string, readonly timezone?: string | undefined }): Schedule | ScheduleFault {
+  if (!isTimezone(timezone)) return { at: 'timezone', reason: `there is no time zone "${timezone}": expected a name such as "Europe/Berlin"` }
+  const fields = pattern.exec(cron.trim())
+  if (fields === null || !fields.slice(4).every((field) => names.test(field))) return { at: 'cron', reason: 'expected five fields, minute, hour, day of the month, month and day of the week, such as "30 6 * * 1-5"' }
+  let times: Cron
+  try {
+    times = new Cron(cron.trim(), { timezone, paused: true })
+  } catch (error) {
+    return { at: 'cron', reason: error instanceof Error ? error.message.replace(/^CronPattern: /, '') : 'no pattern' }
+  }
+  const schedule: Schedule = {
+    text: `${cron.trim().replaceAll(/ +/g, ' ')} ${timezone}`,
+    next: fields.slice(2).every((field) => field === '*') ? everyHour(cron, timezone) : (after) => times.nextRun(after)
+  }
+  return schedule.next(new Date()) === null ? { at: 'cron', reason: 'no day has this date: the workflow would never run' } : schedule
+}
+
+/** The least number of minutes between two times of a pattern that was read. */
+export function leastMinutes (cron: string): number {
+  const minutes = minutesIn(cron)
+  return Math.min(60, ...minutes.map((minute, index) => (minutes[index + 1] ?? minutes[0]! + 60) - minute))
+}
+
+/** The minutes of an hour that a pattern names. */
+function minutesIn (cron: string): number[] {
+  const [field = '*'] = cron.trim().split(/ +/)
+  return [...new Set(field.split(',').flatMap(minutesOf))].sort((left, right) => left - right)
+}
+
+function minutesOf (part: string): number[] {
+  const [range = '*', step = '1'] = part.split('/')
+  const [first = 0, last = part.includes('/') ? 59 : first] = range === '*' ? [0, 59] : range.split('-').map(Number)
+  return Array.from({ length: 60 }, (_, minute) => minute).filter((minute) => minute >= first && minute <= last && (minute - first) % Number(step) === 0)
+}
+
+/**
+ * A pattern that names minutes alone runs in every hour, also in the one that comes twice when clocks go back, which
+ * croner leaves out.
+ */
+function everyHour (cron: string, timezone: string): Schedule['next'] {
+  const minutes = new Set(minutesIn(cron))
+  return (after) => {
+    const first = (Math.floor(after.getTime() / minuteMs) + 1) * minuteMs
+    const offset = offsetOf(after, timezone)
+    const isDue = (time: number, ahead: number): boolean => minutes.has((Math.floor((time + ahead) / minuteMs) % 60 + 60) % 60)
+    let time = first
+    while (!isDue(time, offset)) time += minuteMs
+    if ((offsetOf(new Date(time), timezone) - offset) % hourMs === 0) return new Date(time)
+    // The clock changes by a part of an hour.
+    time = first
+    while (!isDue(time, offsetOf(new Date(time), timezone))) time += minuteMs
+    return new Date(time)
+  }
+}
+
+/** Milliseconds that a zone is ahead of UTC. */
+function offsetOf (date: Date, timeZone: string): number {
+  const parts = new Intl.DateTimeFormat('en-US', { timeZone, hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' }).formatToParts(date)
+  const read = (type: string): number => Number(parts.find((part) => part.type === type)?.value)
+  return Date.UTC(read('year'), read('month') - 1, read('day'), read('hour'), read('minute'), read('second')) - Math.floor(date.getTime() / 1000) * 1000
+}
+
+function isTimezone (timezone: string): boolean {
+  try {
+    return new Intl.DateTimeFormat('en-US', { timeZone: timezone }).resolvedOptions().timeZone !== ''
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,150 @@
+/** Starts workflows at the times of their schedules: every process looks, and the first one to write a run has it. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely, Transaction } from 'kysely'
+import type { Workflow } from '../../lib/config/schema/workflow.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { CompiledWorkflow } from '../../lib/workflows/types.js'
+import type { Tenants } from '../tenancy/index.js'
+import type { Documents } from './documents.js'
+import type { RunStore } from './store.js'
+import { TenantryError } from '../../lib/errors.js'
+import { isOutage } from '../../lib/database/failures.js'
+import { parseSchedule } from '../../lib/schedule.js'
+import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
+
+const maxDue = 100 // of one look
+const maxStale = 1000
+const lookMs = 10_000
+
+/** A time of a schedule. */
+export interface DueTime {
+  readonly tenant: string
+  readonly workflow: string
+  readonly at: Date
+  /** The time after it. */
+  readonly next: Date
+}
+
+/** Another process has started the run of this time, or the schedule has changed. */
+export class NotDue extends Error {
+  override readonly name = 'NotDue'
+}
+
+/** Moves a schedule on to its next time. Throws `NotDue` unless it stands at this one: of two processes one gets past here. */
+export async function passDue (transaction: Kysely<SystemTables> | Transaction<SystemTables>, { tenant, workflow, at, next }: DueTime, run?: string): Promise<void> {
+  // PostgreSQL's times have microseconds.
+  const { numUpdatedRows } = await transaction.updateTable('tenantry.workflow_schedules').set({ next_at: next, ...run !== undefined && { last_run: run } })
+    .where('tenant_id', '=', tenant).where('workflow', '=', workflow).where('next_at', '<', new Date(at.getTime() + 1)).executeTakeFirst()
+  if (numUpdatedRows === 0n) throw new NotDue('the schedule is at another time')
+}
+
+export interface SchedulesParts {
+  readonly db: Kysely<SystemTables>
+  readonly store: RunStore
+  readonly documents: Documents
+  readonly tenants: Tenants
+  /** Those of the platform's document. */
+  readonly workflows: readonly Workflow[]
+  /** Writes a run with `passDue`, in one transaction. */
+  readonly start: (due: DueTime, workflow: CompiledWorkflow, input: unknown) => Promise<void>
+  readonly log: FastifyBaseLogger
+}
+
+export interface Schedules {
+  /** Starts what is due; resolves with the number of runs. Of times that have passed the last one counts. */
+  startDue (now: Date): Promise<number>
+  /** Looks every 10 seconds from now on; returns the end of it, which waits for a look under way. */
+  watch (): () => Promise<void>
+}
+
+interface Row {
+  readonly tenant: string
+  readonly workflow: string
+  readonly schedule: string
+  readonly at: Date
+  readonly lastRun: string | null
+}
+
+/** What became of a time: it stays due where it is stale. */
+type Done = 'started' | 'passed' | 'stale'
+
+export function createSchedules ({ db, store, documents, tenants, workflows, start, log }: SchedulesParts): Schedules {
+  let saved = false
+
+  async function startDue (now: Date): Promise<number> {
+    if (!saved) await saveSchedules(db, '', workflows, now)
+    saved = true
+    let started = 0
+    // What stays due, since no document that is at hand has it, keeps the others waiting for nothing.
+    for (let stale = 0, more = true; more && stale < maxStale;) {
+      const rows = await dueRows(now, stale)
+      more = rows.length === maxDue
+      for (const row of rows) {
+        const done = await startOne(row, now).catch((error: unknown) => failed(row, error))
+        if (done === 'started') started++
+        if (done === 'stale') stale++
+      }
+    }
+    return started
+  }
+
+  function dueRows (now: Date, offset: number): Promise<Row[]> {
+    return db.selectFrom('tenantry.workflow_schedules').select(['tenant_id as tenant', 'workflow', 'schedule', 'next_at as at', 'last_run as lastRun'])
+      .where('next_at', '<=', now).orderBy('next_at').orderBy('tenant_id').orderBy('workflow').limit(maxDue).offset(offset).execute()
+  }
+
+  function failed ({ tenant, workflow }: Row, error: unknown): Done {
+    if (isOutage(error)) throw error
+    if (error instanceof NotDue) return 'passed'
+    log.error({ err: error, tenant, workflow }, 'a workflow could not be started at its time; it is tried again')
+    return 'stale'
+  }
+
+  async function startOne ({ tenant, workflow: id, schedule, at, lastRun }: Row, now: Date): Promise<Done> {
+    const named = await documents.find(tenant, id)
+    const read = named?.schedule === undefined ? undefined : parseSchedule(named.schedule)
+    // The row is of another version of the document, which another process may have.
+    if (named === undefined || read === undefined || 'reason' in read || read.text !== schedule) return 'stale'
+    const next = read.next(now)
+    if (next === null) return 'stale'
+    const due: DueTime = { tenant, workflow: id, at, next }
+    const skip = async (reason: string): Promise<Done> => {
+      await passDue(db, due)
+      log.warn({ tenant, workflow: id, at }, `a workflow was not started at its time: ${reason}`)
+      return 'passed'
+    }
+    const found = tenant === '' ? null : await tenants.get(tenant)
+    if (tenant !== '' && found?.status !== 'active') return skip('the tenant is suspended or gone')
+    if (lastRun !== null && await store.isOpen(tenant, lastRun)) return skip('the run before has not ended')
+    const workflow = named.compiled()
+    if (workflow === null) return skip('the database no longer has what it needs')
+    try {
+      await start(due, workflow, named.schedule?.input ?? {})
+      return 'started'
+    } catch (error) {
+      const again: boolean = isOutage(error)
+      if (again || !(error instanceof TenantryError)) throw error
+      return skip(error.message)
+    }
+  }
+
+  return {
+    startDue,
+    watch () {
+      let ended = false
+      let timer: NodeJS.Timeout | undefined
+      let looking: Promise<unknown> = Promise.resolve()
+      const look = (): void => {
+        looking = startDue(new Date()).catch((err: unknown) => log.debug({ err }, 'schedules of workflows could not be read; they are read again')).finally(() => {
+          if (!ended) timer = setTimeout(look, lookMs).unref()
+        })
+      }
+      look()
+      return async () => {
+        ended = true
+        clearTimeout(timer)
+        await looking
+      }
+    }
+  }
+}

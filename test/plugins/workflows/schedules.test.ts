@@ -1,0 +1,166 @@
+/** Workflows that run by a schedule: once for each time, whatever the processes do. */
+import type { FastifyInstance } from 'fastify'
+import type { Test } from 'tap'
+import type { TestDocument } from '../../helpers/server.js'
+import { test } from 'tap'
+import { CompiledQuery } from 'kysely'
+import { ConfigError, formatFault } from '../../../lib/config/faults.js'
+import { startInstances } from '../../helpers/instances.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { testServer, testServers } from '../../helpers/server.js'
+import { bearer } from '../../helpers/tokens.js'
+import { eventually } from '../queue/app.js'
+
+type Workflows = NonNullable<TestDocument['workflows']>
+
+const tables: TestDocument['tables'] = {
+  notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text' } } },
+  ticks: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text' } } }
+}
+const workflows: Workflows = [
+  { id: 'tick', schedule: { cron: '*/10 * * * *', input: { name: 'ten' } }, steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'ticks', data: { title: '{{input.name}}' } }] },
+  { id: 'plain', steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'ticks', data: { title: 'plain' } }] }
+]
+const nightly = (cron = '0 3 * * *', id = 'nightly'): Workflows[number] => ({ id, schedule: { cron, timezone: 'Europe/Berlin' }, steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'notes', data: { title: 'of {{tenant.id}}' } }] })
+
+/** Two servers that start workflows only where a test says what time it is. */
+const idle: TestDocument = { tables, workflows, queue: { workers: 0 } }
+
+async function runsOf (app: FastifyInstance, tenant = ''): Promise<string[]> {
+  const { rows } = await app.db.executeQuery<{ workflow: string }>(CompiledQuery.raw('select workflow from tenantry.workflow_runs where tenant_id = $1 order by created_at', [tenant]))
+  return rows.map(({ workflow }) => workflow)
+}
+
+async function endRuns (app: FastifyInstance): Promise<void> {
+  await app.db.executeQuery(CompiledQuery.raw("update tenantry.workflow_runs set status = 'completed'"))
+}
+
+async function save (app: FastifyInstance, tenant: string, own: Workflows) {
+  const response = await app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: tenant }), payload: { workflows: own } })
+  return { status: response.statusCode, body: response.json() }
+}
+
+const minute = 60_000
+/** A time of the fake clock, after every time that the servers' own clock has made. */
+const start = Math.ceil(Date.now() / (1440 * minute) + 2) * 1440 * minute
+const at = (minutes: number): Date => new Date(start + minutes * minute)
+
+/** As if the schedules had been saved at this time. */
+async function setClock (app: FastifyInstance, time: Date): Promise<void> {
+  await app.db.executeQuery(CompiledQuery.raw('update tenantry.workflow_schedules set next_at = $1', [time]))
+}
+
+test('schedules of two servers', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const [first, second] = await testServers(t, idle, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['acme', 'globex'] })
+  await first.workflows.startDue(new Date(0))
+  await second.workflows.startDue(new Date(0))
+  /** Both look at the same time, twice. */
+  const look = async (time: Date): Promise<number> => {
+    const started = await Promise.all([first, second, first, second].map((app) => app.workflows.startDue(time)))
+    return started.reduce((sum, count) => sum + count, 0)
+  }
+
+  await t.test('each time has exactly one run', async (t) => {
+    await setClock(first, at(0))
+    t.equal(await look(at(-1)), 0, 'before its time')
+    for (let index = 0; index < 10; index++) {
+      t.equal(await look(at(index * 10)), 1, `at ${index * 10}`)
+      t.equal(await look(at(index * 10 + 9)), 0, `until ${index * 10 + 9}`)
+      await endRuns(first)
+    }
+    t.strictSame(await runsOf(first), Array.from({ length: 10 }, () => 'tick'))
+  })
+
+  await t.test('times that passed while no server ran have one run together', async (t) => {
+    t.equal(await look(at(1000)), 1)
+    await endRuns(first)
+    t.equal(await look(at(1009)), 0)
+    t.equal(await look(at(1010)), 1, 'and then the times go on as before')
+  })
+
+  await t.test('a time is left out while the run before has not ended', async (t) => {
+    t.equal(await look(at(1020)), 0)
+    t.equal(await look(at(1030)), 0)
+    await endRuns(first)
+    t.equal(await look(at(1035)), 0, 'a time that was left out does not come back')
+    t.equal(await look(at(1040)), 1)
+    await endRuns(first)
+  })
+
+  await t.test('workflows of a tenant run in its scope, by its document', async (t) => {
+    t.equal((await save(first, 'acme', [nightly()])).status, 200)
+    t.equal((await save(first, 'globex', [nightly(), nightly('30 3 * * *', 'later')])).status, 200)
+    await setClock(first, at(2000))
+    t.equal(await look(at(2000)), 4)
+    t.strictSame([await runsOf(first, 'acme'), (await runsOf(first, 'globex')).sort()], [['nightly'], ['later', 'nightly']])
+    const { rows } = await first.db.executeQuery<{ tenant_id: string, next_at: Date }>(CompiledQuery.raw("select tenant_id, next_at from tenantry.workflow_schedules where workflow = 'nightly'", []))
+    for (const { next_at: next } of rows) t.equal(next.toLocaleTimeString('en-GB', { timeZone: 'Europe/Berlin' }), '03:00:00')
+    await endRuns(first)
+  })
+
+  await t.test('a document that is saved again keeps the times of what it does not change', async (t) => {
+    const times = async () => (await first.db.executeQuery<{ workflow: string, next_at: Date }>(CompiledQuery.raw("select workflow, next_at from tenantry.workflow_schedules where tenant_id = 'globex' order by workflow", []))).rows
+    await setClock(first, at(3000))
+    await save(second, 'globex', [nightly('0 4 * * *'), nightly('30 3 * * *', 'later')])
+    const [later, changed] = await times()
+    t.strictSame(later?.next_at, at(3000))
+    t.not(changed?.next_at.getTime(), at(3000).getTime())
+    await save(second, 'globex', [nightly('0 4 * * *')])
+    t.strictSame((await times()).map(({ workflow }) => workflow), ['nightly'])
+    await save(second, 'globex', [])
+    t.strictSame(await times(), [])
+  })
+
+  await t.test('a tenant that is suspended has no runs', async (t) => {
+    await first.tenants.update('acme', { status: 'suspended' })
+    await setClock(first, at(4000))
+    t.equal(await look(at(4000)), 1, 'that of the platform alone')
+    t.strictSame(await runsOf(first, 'acme'), ['nightly'])
+    await first.tenants.update('acme', { status: 'active' })
+    await endRuns(first)
+  })
+
+  await t.test('a tenant\'s schedules are bounded', async (t) => {
+    const refused = async (own: Workflows) => (await save(first, 'acme', own)).body.details
+    t.match(await refused([nightly('*/4 * * * *')]), [{ path: '/workflows/0/schedule/cron', message: 'runs of a tenant are at least 5 minutes apart; these would be 4' }])
+    t.match(await refused([nightly('0,58 * * * *')]), [{ path: '/workflows/0/schedule/cron', message: 'runs of a tenant are at least 5 minutes apart; these would be 2' }])
+    t.match(await refused(Array.from({ length: 22 }, (_, index) => nightly('0 0 * * *', `w${index}`))), [{ path: '/workflows/20/schedule', message: 'a document has at most 20 workflows with a schedule' }])
+    t.match(await refused([nightly('* * * * * *')]), [{ path: '/workflows/0/schedule/cron' }])
+    t.match(await refused([{ ...nightly(), schedule: { cron: '0 0 * * *', timezone: 'Mars/Olympus' } }]), [{ path: '/workflows/0/schedule/timezone' }])
+  })
+
+  await t.test('a row that no document has keeps no other from its time', async (t) => {
+    await first.db.executeQuery(CompiledQuery.raw("insert into tenantry.workflow_schedules (tenant_id, workflow, schedule, next_at) select 'acme', 'gone ' || n, 'x', $1::timestamptz from generate_series(1, 150) n", [at(4500)]))
+    await setClock(first, at(5000))
+    t.equal(await look(at(5000)), 2, "the platform's and acme's")
+  })
+})
+
+test('of two processes that find a time passed when they start, one runs the workflow, to its end', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const app = await testServer(t, idle, { engine })
+  await app.workflows.startDue(new Date(0))
+  await query("update tenantry.workflow_schedules set next_at = now() - interval '3 hours'")
+  await app.close()
+  const instances = await startInstances(t, { tables, workflows }, engine)
+  await eventually(t, 'the run', async () => (await query('select title from ticks')).length > 0)
+  for (const instance of instances) await instance.stop()
+  t.strictSame(await query('select title from ticks'), [{ title: 'ten' }])
+  t.strictSame(await query('select status, user_id from tenantry.workflow_runs'), [{ status: 'completed', user_id: null }])
+})
+
+test('a schedule of the platform that cannot run is a fault of the document', async (t) => {
+  const cases: [Workflows[number], string][] = [
+    [nightly(), '/workflows/0/schedule: a run by schedule has no tenant here, and the workflow works with rows of tenants: give it a schedule in documents of tenants'],
+    [{ ...workflows[0]!, schedule: { cron: '0 0 30 2 *' } }, '/workflows/0/schedule/cron: no day has this date: the workflow would never run'],
+    [{ ...workflows[0]!, schedule: { cron: '0 0 * * *', timezone: 'Berlin' } }, '/workflows/0/schedule/timezone: there is no time zone "Berlin": expected a name such as "Europe/Berlin"']
+  ]
+  for (const [workflow, expected] of cases) await faultOf(t, workflow, expected)
+})
+
+async function faultOf (t: Test, workflow: Workflows[number], expected: string): Promise<void> {
+  const error: unknown = await testServer(t, { tables, workflows: [workflow] }).then(() => undefined, (reason: unknown) => reason)
+  t.equal(error instanceof ConfigError ? formatFault(error.faults[0]!) : String(error), expected)
+}
