@@ -43,7 +43,7 @@ const systemTables = [
   'tenantry.usage_instances', 'tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.usage_reservations',
   'tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job',
   'tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events', 'tenantry.billing_unclaimed',
-  'tenantry.workflow_runs', 'tenantry.workflow_steps', 'tenantry.oauth_tokens',
+  'tenantry.workflow_runs', 'tenantry.workflow_steps', 'tenantry.workflow_schedules', 'tenantry.oauth_tokens',
   'tenantry.webhook_events', 'tenantry.webhook_deliveries', 'tenantry.webhook_secrets', 'tenantry.webhook_receipts', 'tenantry.idempotency_keys', 'tenantry.usage_notices',
   'tenantry.usage_requests', 'tenantry.refresh_tokens', 'tenantry.user_links', 'tenantry.files', 'tenantry.file_transforms', 'tenantry.file_parts',
   'tenantry.agent_documents', 'tenantry.agent_chunks', 'tenantry.agent_stale_vectors', 'tenantry.agent_batches', 'tenantry.agent_batch_documents',

@@ -159,6 +159,7 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   const run = randomUUID()
   await transaction.insertInto('tenantry.workflow_runs').values({ ...own, id: run, definition: '{}', scope: '{}' }).execute()
   await transaction.insertInto('tenantry.workflow_steps').values({ ...own, run_id: run, step: 's', status: 'running' }).execute()
+  await transaction.insertInto('tenantry.workflow_schedules').values({ ...own, workflow: 'w', schedule: '0 0 1 1 * UTC', next_at: new Date() }).execute()
   const file = randomUUID()
   await transaction.insertInto('tenantry.files').values({ ...own, id: file, status: 'pending', bucket: 'private', name: 'f', content_type: 'text/plain', size: 1, counted: 1, sha256: null, entity_type: null, entity_id: null, metadata: '{}', created_by: 'u', created_at: new Date(), expires_at: null }).execute()
   await transaction.insertInto('tenantry.file_transforms').values({ ...own, file_id: file, name: 'n', content_type: 'image/png', size: 1, sha256: '0'.repeat(64), created_at: new Date() }).execute()

@@ -72,6 +72,7 @@ insert into tenantry.revocations values (${own}, 'u', '', now(), now());
 insert into tenantry_queue.job (name, data) values ('jobs', '{"tenant": "${tenant}", "task": "t"}');
 insert into tenantry.workflow_runs (tenant_id, id, definition, scope) values (${own}, '00000000-0000-0000-0000-000000000001', '{}', '{}');
 insert into tenantry.workflow_steps (tenant_id, run_id, step, status) values (${own}, '00000000-0000-0000-0000-000000000001', 's', 'running');
+insert into tenantry.workflow_schedules (tenant_id, workflow, schedule, next_at) values (${own}, 'w', '0 0 1 1 * UTC', '2100-01-01');
 insert into tenantry.files (tenant_id, id, status, bucket, name, content_type, size, counted, metadata, created_by, created_at) values (${own}, gen_random_uuid(), 'pending', 'private', 'f', 'text/plain', 1, 1, '{}', 'u', now());
 insert into tenantry.file_transforms select tenant_id, id, 'n', 'image/png', 1, repeat('0', 64), now() from tenantry.files where tenant_id = ${own};
 insert into tenantry.realtime_changes (tenant_id, table_name, kind, key, record, cut) values (${own}, 'notes', 'I', '{}', '{}', false);
