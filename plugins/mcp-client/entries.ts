@@ -1,17 +1,5 @@
 /** Connections of one kind, of which there are only so many, and the calls that wait for one in turns. */
-import type { Connection } from './connection.js'
-import { sharesOf } from './shares.js'
-
-export interface Entry {
-  readonly key: string
-  /** The tenant, or `everybody`. */
-  readonly owner: string
-  readonly opened: Promise<Connection>
-  /** null until it is open. */
-  connection: Connection | null
-  /** Calls that use it. */
-  active: number
-}
+import { sharesOf, type Entry } from './shares.js'
 
 /** What a call needs. */
 export interface Claim {

@@ -6,8 +6,8 @@ import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
 import { untilAborted } from '../../lib/until-aborted.js'
 import { defaultTimeout } from './connection.js'
-import { createEntries, type Entries, type Entry } from './entries.js'
-import { everybody } from './shares.js'
+import { createEntries, type Entries } from './entries.js'
+import { everybody, type Entry } from './shares.js'
 
 const firstDelay = 250 // ms after a failure, before the server starts again; each further failure doubles it
 const maxDelay = 60_000 // ms

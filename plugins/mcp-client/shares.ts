@@ -2,12 +2,23 @@
  * Shares a limited number of connections among tenants. A tenant that holds busy connections gets another one only while some
  * stay free for other tenants. If a tenant waits without any, a tenant with the most gives one up.
  */
-import type { Entry } from './entries.js'
+import type { Connection } from './connection.js'
 
 /** The owner of connections that serve all tenants. Their number is bounded by the document. */
 export const everybody = ''
 
 const heldPerFree = 4 // a tenant that is alone has four fifths of the connections
+
+export interface Entry {
+  readonly key: string
+  /** The tenant, or `everybody`. */
+  readonly owner: string
+  readonly opened: Promise<Connection>
+  /** null until it is open. */
+  connection: Connection | null
+  /** Calls that use it. */
+  active: number
+}
 
 export interface Shares {
   /** Busy connections of the owner; 0 for `everybody`, whose claims come first. */

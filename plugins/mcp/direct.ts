@@ -2,9 +2,15 @@
  * Answers common messages without the library, which makes a server, web requests and responses and validated copies for
  * each message: several times the CPU of the route that is called. The library answers all other messages.
  */
-import type { McpResponse } from './service.js'
 import type { CommonMessage } from './common-message.js'
 import { errorText, listPage, maxResult, textOf, unknownTool, type Exchange } from './tools.js'
+
+export interface McpResponse {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** Empty for a notification. */
+  readonly body: string
+}
 
 export interface Direct {
   /** null for a message that the library has to answer. */

@@ -8,7 +8,7 @@ import { isRecord } from '../../lib/plain-value.js'
 import { version } from '../../lib/version.js'
 import { depthOf } from '../tools/depth.js'
 import { recogniser } from './common-message.js'
-import { createDirect } from './direct.js'
+import { createDirect, type McpResponse } from './direct.js'
 import { addPrompts } from './prompts.js'
 import { addResources } from './resources.js'
 import { addTools } from './tools.js'
@@ -29,13 +29,6 @@ export interface McpParts {
   readonly instructions: string | undefined
   readonly prompts: readonly McpPrompt[]
   readonly log: FastifyBaseLogger
-}
-
-export interface McpResponse {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  /** Empty for a notification. */
-  readonly body: string
 }
 
 export interface McpService {
