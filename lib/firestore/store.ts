@@ -93,6 +93,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
 
   function inTransaction<Result> (work: (session: DocumentSession) => Promise<Result>, isOver: () => boolean): Promise<Result> {
     return client.runTransaction(async (transaction) => {
+      if (isOver()) throw firestoreUnavailable()
       const session = new TransactionSession(parts, transaction)
       const result = await work(session)
       // The caller was answered already.
@@ -102,7 +103,9 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     })
   }
 
-  /** The client goes on trying for minutes. */
+  const running = new Set<Promise<unknown>>()
+
+  /** The client goes on trying after that time. */
   async function timely<Result> (ms: number, work: (isOver: () => boolean) => Promise<Result>): Promise<Result> {
     let isOver = false
     let timer: NodeJS.Timeout | undefined
@@ -112,8 +115,11 @@ export function createFirestore (parts: StoreParts): DocumentStore {
         reject(firestoreUnavailable(new Error(`Firestore took more than ${ms} ms`)))
       }, ms)
     })
+    const done = work(() => isOver)
+    running.add(done)
+    done.then(() => running.delete(done), () => running.delete(done))
     try {
-      return await Promise.race([work(() => isOver), late])
+      return await Promise.race([done, late])
     } catch (error) {
       throw translate(error)
     } finally {
@@ -130,6 +136,11 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     transaction: (work) => timely(timeoutMs * transactionTimes, (isOver) => inTransaction(work, isOver)),
     check: () => timely(timeoutMs, async () => { await client.doc('tenants/~').get() }),
     close () {
+      // A client that is ended while it tries again fails with a rejection that nothing handles: it ends when it has given up.
+      if (closing === null && running.size > 0) {
+        Promise.allSettled(running).then(() => client.terminate()).catch(() => {})
+        closing = Promise.resolve()
+      }
       closing ??= client.terminate()
       return closing
     }

@@ -1,0 +1,20 @@
+/** Firestore goes away. It is a fault test since Google's client goes on trying for half a minute after the answer. */
+import type { DocumentOperation } from '../../lib/firestore/types.js'
+import { test } from 'tap'
+import { openFirestore } from '../../lib/firestore/open.js'
+import { placeOf } from '../../lib/firestore/paths.js'
+import { firestoreServer } from '../helpers/firestore.js'
+
+test('an outage is 503 with Retry-After, and closing during it breaks nothing', async (t) => {
+  const { emulatorHost, projectId, stop, isComplete } = await firestoreServer(t)
+  stop()
+  const host = isComplete ? '127.0.0.1:1' : emulatorHost
+  const store = await openFirestore({ emulatorHost: host, projectId, maxAnswerBytes: 1000, timeoutMs: 200 })
+  const operation: DocumentOperation = { kind: 'get', id: 'n1', place: placeOf('a', 'notes', false), shape: { only: null, without: new Set() } }
+  const outage = { code: 'TENANTRY_DATABASE_UNAVAILABLE', statusCode: 503, headers: { 'retry-after': '1' } }
+  await t.rejects(store.text(operation), outage)
+  await t.rejects(store.text({ ...operation, kind: 'set', fields: {} }), outage)
+  await t.rejects(store.check(), outage)
+  await t.rejects(store.transaction((session) => session.text(operation)), outage)
+  await store.close()
+})
