@@ -1,147 +1,97 @@
 /**
- * `npm run bench:queries`: the CPU of each kind of query against the same statement written by hand, both run through the
- * same engine, in turns. Options:
- *   --rounds N   rounds of each side (default 7)
- *   --calls N    calls of a round; each kind takes a part of them by its cost (default 1500)
+ * `npm run bench:queries`: the CPU of this process for cursor pages and calls of functions, beside the same statements
+ * with their values written by hand. Options: --requests N (default 2000), --rounds N (default 7).
  */
+import type { Scope } from '../lib/compiler/types.js'
 import type { Query } from '../lib/config/schema/query.js'
-import { deepStrictEqual } from 'node:assert'
 import { parseArgs } from 'node:util'
-import pg from 'pg'
+import { compileQuery } from '../lib/compiler/query/index.js'
+import { FaultList } from '../lib/config/faults.js'
 import { createEngine } from '../lib/database/index.js'
-import { compile, scopeOf } from '../test/lib/compiler/query/helpers.js'
-import { startPrivateServer } from '../test/helpers/postgres/private.js'
-import { postgresCpu } from './postgres-cpu.js'
+import { startDatabase } from './database.js'
 import { markdownTable, median } from './statistics.js'
 
-interface Kind {
-  readonly name: string
-  /** How many times the cost of the cheapest kind a call is, roughly. */
-  readonly cost: number
-  readonly query: Query
-  readonly hand: string
-}
+const { values: options } = parseArgs({ strict: false, options: { requests: { type: 'string', default: '2000' }, rounds: { type: 'string', default: '7' } } })
+const [requests, rounds] = [Number(options.requests), Number(options.rounds)]
 
-const tenant = 'tenant-3'
-const page = (rows: string, total: string): string => `select json_build_object('data', (select coalesce(json_agg(r.*), '[]') from (${rows}) r), 'pagination', json_build_object('limit', 20, 'offset', 0, 'total', ${total}))::text`
-
-const kinds: readonly Kind[] = [
-  {
-    name: 'aggregates',
-    cost: 5,
-    query: { table: 'orders', operation: 'select', select: 'status, qty.sum(), price.avg(), count()', order: { column: 'sum', ascending: false } },
-    hand: `with g as (select status, sum(qty) as sum, avg(price) as avg, count(*) as count from orders where tenant_id = $1::text group by status)
-      ${page('select * from g order by sum desc, status desc limit 20', '(select count(*) from g)')}`
-  },
-  {
-    name: 'paths in JSON',
-    cost: 5,
-    query: { table: 'orders', operation: 'select', select: "id, data->'address'->>'city', data->'lines'->0", filters: [{ column: "data->'address'->>'city'", value: 'city 7' }] },
-    hand: page(
-      "select id, data -> 'address' ->> 'city' as city, data -> 'lines' -> 0 as lines from orders where tenant_id = $1::text and data -> 'address' ->> 'city' = 'city 7' order by id limit 20",
-      "(select count(*) from orders where tenant_id = $1::text and data -> 'address' ->> 'city' = 'city 7')"
-    )
-  },
-  {
-    name: 'inner embed',
-    cost: 5,
-    query: { table: 'orders', operation: 'select', select: 'id, customers!inner(name)', embeds: { customers: { filters: [{ column: 'country', value: 'de' }] } } },
-    hand: page(
-      "select o.id, json_build_object('name', c.name) as customers from orders o join customers c on c.id = o.customer_id and c.tenant_id = $1::text and c.country = 'de' where o.tenant_id = $1::text order by o.id limit 20",
-      "(select count(*) from orders o join customers c on c.id = o.customer_id and c.tenant_id = $1::text and c.country = 'de' where o.tenant_id = $1::text)"
-    )
-  },
-  {
-    name: 'embed with filters, order and limit',
-    cost: 1,
-    query: { table: 'customers', operation: 'select', select: 'id, orders(id, price)', embeds: { orders: { filters: [{ column: 'status', value: 'open' }], order: { column: 'price', ascending: false }, limit: 3 } } },
-    hand: page(
-      "select c.id, o.list as orders from (select id from customers where tenant_id = $1::text order by id limit 20) c, lateral (select coalesce(json_agg(x.*), '[]') as list from (select id, price from orders where customer_id = c.id and tenant_id = $1::text and status = 'open' order by price desc, id desc limit 3) x) o order by c.id",
-      '(select count(*) from customers where tenant_id = $1::text)'
-    )
-  },
-  {
-    name: 'full-text search',
-    cost: 2,
-    query: { table: 'orders', operation: 'select', select: 'id, note', filters: [{ column: 'words', operator: 'fts', value: 'ferry harbour7', config: 'english' }] },
-    hand: page(
-      "select id, note from orders where tenant_id = $1::text and words @@ websearch_to_tsquery('english', 'ferry harbour7') order by id limit 20",
-      "(select count(*) from orders where tenant_id = $1::text and words @@ websearch_to_tsquery('english', 'ferry harbour7'))"
-    )
-  }
-]
-
-const { values: given } = parseArgs({ options: { rounds: { type: 'string', default: '7' }, calls: { type: 'string', default: '1500' } } })
-const server = await startPrivateServer({ settings: { shared_buffers: '256MB', timezone: 'UTC' } })
-const connectionString = `postgres://postgres:postgres@127.0.0.1:${server.port}/postgres`
-const client = new pg.Client({ connectionString })
-await client.connect()
+const database = await startDatabase()
+const engine = await createEngine({ provider: 'postgres', postgres: { connectionString: database.connectionString } })
 try {
-  await client.query(`
-    create table customers (id integer primary key, tenant_id text not null, name text not null, country text not null);
-    create table orders (
-      id integer primary key, tenant_id text not null, customer_id integer not null references customers, status text not null, qty integer not null,
-      price numeric not null, data jsonb not null, note text not null, words tsvector generated always as (to_tsvector('english', note)) stored
-    );
-    insert into customers select n, 'tenant-' || n % 20, 'Customer ' || n, (array['de', 'fr', 'it'])[1 + n % 3] from generate_series(1, 2000) n;
-    insert into orders
-    select n, 'tenant-' || n % 20, 1 + (n - 1) % 2000, (array['open', 'paid', 'sent', 'closed'])[1 + n / 20 % 4], n % 50, n % 1000 + 0.25,
-      jsonb_build_object('address', jsonb_build_object('city', 'city ' || n / 20 % 40), 'lines', jsonb_build_array(jsonb_build_object('sku', n))),
-      'Two ferries left the harbour' || n / 20 % 40 || ' for island ' || n % 13
-    from generate_series(1, 20000) n;
-    create index on customers (tenant_id, id);
-    create index on orders (tenant_id, id);
-    create index on orders (customer_id);
-    create index on orders using gin (words)`)
-  for (const table of ['customers', 'orders']) await client.query(`vacuum (analyze, freeze) ${table}`)
-  await measure()
+  await engine.transaction({ tenantId: null }, async (session) => {
+    await session.rows({ text: 'create table bench_rows (id integer primary key, title text not null)' })
+    await session.rows({ text: "insert into bench_rows select n, 'title ' || n from generate_series(1, 10000) n" })
+    await session.rows({ text: "create function bench_titles (above integer) returns setof bench_rows stable language sql as 'select * from bench_rows where id > above order by id limit 20'" })
+  })
+  await engine.refresh()
+  const cursor = await nextOf({ table: 'bench_rows', operation: 'select', pagination: 'cursor' })
+  const rows: string[][] = []
+  for (const [name, query, asked] of [
+    ['cursor page of 20 rows', { table: 'bench_rows', operation: 'select', pagination: 'cursor' }, { cursor }],
+    ['call that returns 20 rows', { operation: 'call', function: 'bench_titles', arguments: { above: '{{query.above}}' } }, { above: '100' }]
+  ] satisfies [string, Query, Record<string, unknown>][]) rows.push([name, ...await compare(query, asked)])
+  console.log(markdownTable(['case', 'by hand, us', 'tenantry, us', 'ratio', 'asked'], rows))
 } finally {
-  await client.end()
-  await server.remove()
+  await engine.close()
+  await database.stop()
 }
 
-async function measure (): Promise<void> {
-  const engine = await createEngine({ provider: 'postgres', postgres: { connectionString } })
-  try {
-    const { rows: [own] } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
-    const cpu = async (): Promise<number> => {
-      const { user, system } = process.cpuUsage()
-      return user + system + (await postgresCpu(own?.pid ?? 0) ?? 0)
-    }
-    const lines: string[][] = []
-    for (const { name, cost, query, hand } of kinds) {
-      const { bind } = compile(query, { catalogue: engine.catalogue })
-      const scope = scopeOf({ tenant: { id: tenant, config: {} } })
-      const statement = { text: hand, name: `hand_${name.replaceAll(/\W/g, '_')}` }
-      const sides = {
-        tenantry: () => {
-          const bound = bind(scope)
-          return engine.text(bound.statement, bound.values, { tenantId: tenant })
-        },
-        hand: () => engine.text(statement, [tenant], { tenantId: tenant })
-      }
-      deepStrictEqual(JSON.parse(await sides.tenantry() ?? ''), JSON.parse(await sides.hand() ?? ''), name)
-      const calls = Math.ceil(Number(given.calls) / cost)
-      const round = async (call: () => Promise<unknown>): Promise<number> => {
-        const before = await cpu()
-        for (let index = 0; index < calls; index++) await call()
-        return (await cpu() - before) / calls
-      }
-      const spent = { tenantry: [] as number[], hand: [] as number[] }
-      for (let index = -1; index < Number(given.rounds); index++) {
-        const order = index % 2 === 0 ? ['tenantry', 'hand'] as const : ['hand', 'tenantry'] as const
-        for (const side of order) {
-          const each = await round(sides[side])
-          // The first round warms up.
-          if (index >= 0) spent[side].push(each)
-        }
-      }
-      const [ours, theirs] = [median(spent.tenantry), median(spent.hand)]
-      lines.push([name, theirs.toFixed(0), ours.toFixed(0), (ours / theirs).toFixed(2), '≤ 1.1'])
-    }
-    console.log(`CPU of PostgreSQL and Node ${process.version}, medians of ${given.rounds} rounds.\n`)
-    console.log(markdownTable(['query', 'by hand, µs', 'tenantry, µs', 'ratio', 'asked'], lines))
-  } finally {
-    await engine.close()
+function compile (query: Query) {
+  const faults = new FaultList()
+  const compiled = compileQuery(query, '', {
+    faults,
+    sources: new Set(['query'] as const),
+    env: {},
+    catalogue: engine.catalogue,
+    pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 },
+    callerPages: true,
+    listRoute: 'GET /rows',
+    functions: { bench_titles: { arguments: { above: 'integer' }, tenantScoped: false } },
+    excludeFields: [],
+    sharedTables: new Set(),
+    origin: 'platform'
+  })
+  faults.throwIfAny()
+  if (compiled === null) throw new Error('the query was not compiled')
+  return compiled
+}
+
+function scopeOf (query: Record<string, unknown>): Scope {
+  return { body: null, params: {}, query, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
+}
+
+async function nextOf (query: Query): Promise<string> {
+  const { statement, values, finish = String } = compile(query).bind(scopeOf({}))
+  return JSON.parse(finish(await engine.text(statement, values, { tenantId: null }) ?? '')).pagination.next
+}
+
+async function compare (query: Query, asked: Record<string, unknown>): Promise<string[]> {
+  const compiled = compile(query)
+  const { statement, values } = compiled.bind(scopeOf(asked))
+  const given = typeof asked['cursor'] === 'string' ? asked['cursor'] : undefined
+  /** What any page by cursor does: it reads one cursor, and writes the next. */
+  const hand = async () => {
+    if (given === undefined) return engine.text(statement, values, { tenantId: null })
+    const after: unknown[] = JSON.parse(Buffer.from(given, 'base64url').toString().slice(16))
+    const text = await engine.text(statement, after, { tenantId: null }) ?? ''
+    const end = text.lastIndexOf('\n')
+    return `${text.slice(0, end)}"${Buffer.from(text.slice(end + 1)).toString('base64url')}"}}`
   }
+  const ours = async () => {
+    const bound = compiled.bind(scopeOf(asked))
+    const text = await engine.text(bound.statement, bound.values, { tenantId: null }) ?? ''
+    return bound.finish === undefined ? text : bound.finish(text)
+  }
+  const figures: [number, number][] = []
+  for (let round = 0; round <= rounds; round++) figures.push([await cpuOf(hand), await cpuOf(ours)])
+  // The first round warms up.
+  const [left, right] = [median(figures.slice(1).map(([one]) => one)), median(figures.slice(1).map(([, other]) => other))]
+  return [left.toFixed(1), right.toFixed(1), (right / left).toFixed(2), '≤ 1.1']
+}
+
+/** Microseconds of CPU of one request. */
+async function cpuOf (work: () => Promise<unknown>): Promise<number> {
+  const before = process.cpuUsage()
+  for (let index = 0; index < requests; index++) await work()
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / requests
 }

@@ -12,6 +12,7 @@ import { refuse } from './request-path.js'
 /** Characters of a cursor: with the rest of a URL they fit the 16 KB that Node.js takes of headers. */
 export const maxCursorLength = 4096
 const tagLength = 16 // characters of the hash of what the cursor is for
+const maxTags = 1000 // of one list
 const path = '/query/cursor'
 
 /** Where a page starts, and what marks the cursors of its list. */
@@ -25,11 +26,17 @@ export interface Position {
 /** The function that reads the position of a request; `list` names the list, such as `GET /articles articles`. */
 export function positionReader (list: string, orderOf: (scope: Scope) => RowOrder): (scope: Scope) => Position {
   const known = new WeakMap<Scope, Position>()
+  const tags = new Map<string, string>()
   return (scope) => {
     const found = known.get(scope)
     if (found !== undefined) return found
     const order = orderOf(scope)
-    const tag = tagOf(list, order, scope)
+    const key = `${order.id}\n${scope.tenant?.id ?? ''}`
+    let tag = tags.get(key)
+    if (tag === undefined) {
+      if (tags.size >= maxTags) tags.clear()
+      tags.set(key, tag = tagOf(`${list}\n${key}`))
+    }
     const position = { order, tag, after: Object.hasOwn(scope.query, 'cursor') ? parseCursor(scope.query['cursor'], order, tag) : null }
     known.set(scope, position)
     return position
@@ -47,8 +54,8 @@ export function finishPage (text: string, { tag }: Position): string {
 }
 
 /** Keeps the cursors of two lists, orders and tenants apart. It is no secret, and nothing depends on that. */
-function tagOf (list: string, { id }: RowOrder, { tenant }: Scope): string {
-  return createHash('sha256').update(`${list}\n${id}\n${tenant?.id ?? ''}`).digest('base64url').slice(0, tagLength)
+function tagOf (text: string): string {
+  return createHash('sha256').update(text).digest('base64url').slice(0, tagLength)
 }
 
 function parseCursor (given: unknown, { keys }: RowOrder, tag: string): readonly (string | null)[] {
