@@ -1,6 +1,7 @@
 /**
  * The catalogue: what the application's schema holds. Identifiers in SQL come only from here, never from a caller.
  */
+import type { columnTypeNames } from '../config/schema/table.js'
 
 /** The column that makes a table tenant-scoped. */
 export const tenantColumn = 'tenant_id'
@@ -106,3 +107,33 @@ export interface Catalogue {
 export function sameColumns (left: readonly string[], right: readonly string[]): boolean {
   return left.length === right.length && left.every((column) => right.includes(column))
 }
+
+/** PostgreSQL's name of each type, as `format_type` prints it. */
+export const typeNames = {
+  text: 'text',
+  varchar: 'character varying',
+  integer: 'integer',
+  int: 'integer',
+  smallint: 'smallint',
+  bigint: 'bigint',
+  numeric: 'numeric',
+  real: 'real',
+  'double precision': 'double precision',
+  boolean: 'boolean',
+  uuid: 'uuid',
+  timestamptz: 'timestamp with time zone',
+  timestamp: 'timestamp without time zone',
+  date: 'date',
+  time: 'time without time zone',
+  interval: 'interval',
+  json: 'json',
+  jsonb: 'jsonb',
+  bytea: 'bytea',
+  inet: 'inet',
+  'text[]': 'text[]',
+  'integer[]': 'integer[]',
+  'bigint[]': 'bigint[]',
+  'numeric[]': 'numeric[]',
+  'uuid[]': 'uuid[]',
+  'boolean[]': 'boolean[]'
+} as const satisfies Record<typeof columnTypeNames[number], string>

@@ -1,6 +1,6 @@
 /** The tables that a document declares, worked out to what the database is to hold. */
-import type { ColumnDefinition, TableDefinition, columnTypeNames } from '../config/schema/table.js'
-import { sameColumns, tenantColumn, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
+import type { ColumnDefinition, TableDefinition } from '../config/schema/table.js'
+import { sameColumns, tenantColumn, typeNames, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
 
 /** By name. */
 export type DeclaredTables = Readonly<Record<string, TableDefinition>>
@@ -15,36 +15,6 @@ export interface WantedColumn extends Column {
   /** As declared: `uuid()`, `now()` or a literal; undefined without one. */
   readonly default: unknown
 }
-
-/** PostgreSQL's name of each type, as `format_type` prints it. */
-export const typeNames = {
-  text: 'text',
-  varchar: 'character varying',
-  integer: 'integer',
-  int: 'integer',
-  smallint: 'smallint',
-  bigint: 'bigint',
-  numeric: 'numeric',
-  real: 'real',
-  'double precision': 'double precision',
-  boolean: 'boolean',
-  uuid: 'uuid',
-  timestamptz: 'timestamp with time zone',
-  timestamp: 'timestamp without time zone',
-  date: 'date',
-  time: 'time without time zone',
-  interval: 'interval',
-  json: 'json',
-  jsonb: 'jsonb',
-  bytea: 'bytea',
-  inet: 'inet',
-  'text[]': 'text[]',
-  'integer[]': 'integer[]',
-  'bigint[]': 'bigint[]',
-  'numeric[]': 'numeric[]',
-  'uuid[]': 'uuid[]',
-  'boolean[]': 'boolean[]'
-} as const satisfies Record<typeof columnTypeNames[number], string>
 
 /** The columns by which rows are marked as deleted. */
 export const softDeleteColumns = {

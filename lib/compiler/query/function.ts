@@ -3,7 +3,7 @@ import type { Functions, SqlFunction } from '../../config/schema/function.js'
 import type { FaultList } from '../../config/faults.js'
 import type { Catalogue, DatabaseFunction, FunctionArgument, Table } from '../../database/catalogue.js'
 import { nearest, pointerTo } from '../../config/faults.js'
-import { typeNames } from '../../database/declared-tables.js'
+import { typeNames } from '../../database/catalogue.js'
 
 /** A declared function that was found. */
 export interface ResolvedFunction {

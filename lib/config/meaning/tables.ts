@@ -3,7 +3,7 @@ import type { FaultList } from '../faults.js'
 import type { ColumnDefinition, TableDefinition } from '../schema/table.js'
 import type { Entry } from '../sections.js'
 import { describeType, encoderOf, unfit } from '../../compiler/query/column-value.js'
-import { typeNames } from '../../database/declared-tables.js'
+import { typeNames } from '../../database/catalogue.js'
 import { nearest, pointerTo } from '../faults.js'
 
 type Columns = Readonly<Record<string, ColumnDefinition>>
