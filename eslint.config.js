@@ -7,7 +7,8 @@ export default [
     rules: {
       // TypeScript checks it, and a schema and its type share one name.
       '@typescript-eslint/no-redeclare': 'off',
-      '@typescript-eslint/no-explicit-any': 'error'
+      '@typescript-eslint/no-explicit-any': 'error',
+      '@stylistic/max-len': ['error', { code: 140, ignoreStrings: true, ignoreTemplateLiterals: true, ignoreRegExpLiterals: true, ignoreUrls: true }]
     }
   }
 ]

@@ -42,7 +42,9 @@ const { values: given } = parseArgs({
   }
 })
 const parts = given.parts.split(',')
-const [pairs, streams, seconds, rounds, dimensions] = [given.pairs, given.streams, given.seconds, given.rounds, given.dimensions].map(Number) as [number, number, number, number, number]
+const [pairs, streams, seconds, rounds, dimensions] = [given.pairs, given.streams, given.seconds, given.rounds, given.dimensions].map(
+  Number
+) as [number, number, number, number, number]
 const warmUp = 20 // calls of each side
 const tenantCount = 10
 const tokensPerSecond = 20
@@ -52,15 +54,31 @@ const marks = { direct: '"content":"word ', tenantry: '"type":"content"' } as co
 
 const programs = pgvectorPrograms()
 if (programs === null) throw new Error(`a PostgreSQL server with pgvector is missing: run "${installCommand}"`)
-const database = await startPrivateServer({ programs, settings: { shared_buffers: '1GB', work_mem: '16MB', random_page_cost: '1.1', autovacuum: 'on', timezone: 'UTC' } })
+const database = await startPrivateServer({
+  programs,
+  settings: { shared_buffers: '1GB', work_mem: '16MB', random_page_cost: '1.1', autovacuum: 'on', timezone: 'UTC' }
+})
 const connectionString = `postgres://postgres:postgres@127.0.0.1:${database.port}/postgres`
 const provider = await startProvider(dimensions)
-const settings: AgentServerSettings = { connectionString, jwtSecret: testSecret, masterKey: randomBytes(32).toString('base64'), provider: provider.url, dimensions }
+const settings: AgentServerSettings = {
+  connectionString,
+  jwtSecret: testSecret,
+  masterKey: randomBytes(32).toString('base64'),
+  provider: provider.url,
+  dimensions
+}
 const server = await startSubject('agent', settings)
 const agent = new Agent({ keepAlive: true })
 const rows: string[][] = []
 try {
-  await withClient(connectionString, (client) => client.query("insert into tenantry.tenants (id, name, plan) select 'tenant-' || n, n, 'open' from generate_series(0, $1::int - 1) n", [tenantCount]))
+  await withClient(
+    connectionString,
+    (client) =>
+      client.query(
+        "insert into tenantry.tenants (id, name, plan) select 'tenant-' || n, n, 'open' from generate_series(0, $1::int - 1) n",
+        [tenantCount]
+      )
+  )
   if (parts.includes('first-token')) await firstTokens()
   if (parts.includes('leaving')) await leavings()
   if (parts.includes('streams')) await manyStreams()
@@ -118,7 +136,10 @@ async function leave (side: Side): Promise<number> {
 }
 
 /** Calls of both sides by turns, and what the second one takes more: the load of the machine disturbs both. */
-async function compare (once: (side: Side) => Promise<number>, count: number): Promise<{ direct: number[], tenantry: number[], more: number }> {
+async function compare (
+  once: (side: Side) => Promise<number>,
+  count: number
+): Promise<{ direct: number[], tenantry: number[], more: number }> {
   const times: Record<Side, number[]> = { direct: [], tenantry: [] }
   for (let pair = 0; pair < count + warmUp; pair++) {
     const sides: Side[] = pair % 2 === 0 ? ['direct', 'tenantry'] : ['tenantry', 'direct']
@@ -130,13 +151,25 @@ async function compare (once: (side: Side) => Promise<number>, count: number): P
 
 async function firstTokens (): Promise<void> {
   const { direct, tenantry, more } = await compare(firstToken, pairs)
-  rows.push([`time to the first token, ms: median of ${pairs}`, shown(median(direct)), `${shown(median(tenantry))} (${shown(more)} more)`, '≤ 5 more', holds(more <= 5)])
+  rows.push([
+    `time to the first token, ms: median of ${pairs}`,
+    shown(median(direct)),
+    `${shown(median(tenantry))} (${shown(more)} more)`,
+    '≤ 5 more',
+    holds(more <= 5)
+  ])
 }
 
 async function leavings (): Promise<void> {
   const { direct, tenantry } = await compare(leave, Math.ceil(pairs / 3))
   const worst = Math.max(...tenantry)
-  rows.push(['end of the provider\'s request after the reader left, ms: median (largest)', `${shown(median(direct))} (${shown(Math.max(...direct))})`, `${shown(median(tenantry))} (${shown(worst)})`, '≤ 100', holds(worst <= 100)])
+  rows.push([
+    "end of the provider's request after the reader left, ms: median (largest)",
+    `${shown(median(direct))} (${shown(Math.max(...direct))})`,
+    `${shown(median(tenantry))} (${shown(worst)})`,
+    '≤ 100',
+    holds(worst <= 100)
+  ])
 }
 
 async function manyStreams (): Promise<void> {
@@ -152,9 +185,18 @@ async function manyStreams (): Promise<void> {
         reports[side].push(report)
       }
     }
-    const told = (side: Side) => `${shown(median(reports[side].map(({ p50 }) => p50)))}, ${shown(median(reports[side].map(({ p99 }) => p99)))}, ${shown(Math.max(...reports[side].map(({ max }) => max)))}`
+    const told = (side: Side) =>
+      `${shown(median(reports[side].map(({ p50 }) => p50)))}, ${shown(median(reports[side].map(({ p99 }) => p99)))}, ${
+        shown(Math.max(...reports[side].map(({ max }) => max)))
+      }`
     const worst = Math.max(...reports.tenantry.map(({ p99 }) => p99))
-    rows.push([`${streams} streams of ${tokensPerSecond} tokens a second, gap in ms: p50, p99, largest`, told('direct'), told('tenantry'), 'p99 < 250', holds(worst < 250)])
+    rows.push([
+      `${streams} streams of ${tokensPerSecond} tokens a second, gap in ms: p50, p99, largest`,
+      told('direct'),
+      told('tenantry'),
+      'p99 < 250',
+      holds(worst < 250)
+    ])
   } finally {
     await readers.stop()
   }
@@ -199,14 +241,23 @@ async function searchAll (): Promise<void> {
         found += Object(results).filter(({ content }: { content: string }) => nearest.has(content)).length
       }
       const recall = found / wanted
-      rows.push([`search of a tenant with ${tenant.chunks} of ${given.chunks} chunks: recall@10, p50 in ms`, '', `${recall.toFixed(3)}, ${shown(median(times))}`, '≥ 0.95, < 20', holds(recall >= 0.95 && median(times) < 20)])
+      rows.push([
+        `search of a tenant with ${tenant.chunks} of ${given.chunks} chunks: recall@10, p50 in ms`,
+        '',
+        `${recall.toFixed(3)}, ${shown(median(times))}`,
+        '≥ 0.95, < 20',
+        holds(recall >= 0.95 && median(times) < 20)
+      ])
     }
   })
 }
 
 /** A document that has so many chunks: each section is one. */
 function documentOf (round: number): string {
-  return Array.from({ length: ingested }, (_, index) => `# Section ${index} of ${round}\n\n${'Some words of a handbook that people read. '.repeat(30)}`).join('\n\n')
+  return Array.from(
+    { length: ingested },
+    (_, index) => `# Section ${index} of ${round}\n\n${'Some words of a handbook that people read. '.repeat(30)}`
+  ).join('\n\n')
 }
 
 async function ingest (): Promise<void> {
@@ -214,13 +265,23 @@ async function ingest (): Promise<void> {
   for (let round = 0; round <= rounds; round++) {
     const document = documentOf(round)
     const at = performance.now()
-    const { chunks } = await ask('/agent/embeddings/document', 'tenant-0', { id: `handbook-${round}`, contentType: 'text/markdown', document })
+    const { chunks } = await ask('/agent/embeddings/document', 'tenant-0', {
+      id: `handbook-${round}`,
+      contentType: 'text/markdown',
+      document
+    })
     if (chunks !== ingested) throw new Error(`${String(chunks)} chunks`)
     // The first compiles the code.
     if (round > 0) rates.push(ingested / (performance.now() - at) * 1000)
     await sleep(500)
   }
-  rows.push([`documents of ${ingested} chunks, chunks a second: median`, '', median(rates).toFixed(0), '≥ 500', holds(median(rates) >= 500)])
+  rows.push([
+    `documents of ${ingested} chunks, chunks a second: median`,
+    '',
+    median(rates).toFixed(0),
+    '≥ 500',
+    holds(median(rates) >= 500)
+  ])
 }
 
 function shown (milliseconds: number): string {

@@ -69,5 +69,7 @@ function comparable (value: unknown, isNew: boolean): unknown {
   if (Array.isArray(value)) return value.map(item => comparable(item, isNew))
   if (typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value)) return isNew ? '(now)' : new Date(value).toISOString()
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, isNew && key === 'id' ? '(new)' : comparable(member, isNew)]))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, member]) => [key, isNew && key === 'id' ? '(new)' : comparable(member, isNew)])
+  )
 }

@@ -20,13 +20,21 @@ export interface Case {
 }
 
 export function createCases (database: Pick<BenchDatabase, 'ids'>): Case[] {
-  const callers = tenants.map(tenant => ({ tenant, headers: { authorization: `Bearer ${signToken({ sub: `user-of-${tenant}`, role: 'editor', tenant_id: tenant }, { expiresIn: 86_400 })}` } }))
+  const callers = tenants.map(tenant => ({
+    tenant,
+    headers: {
+      authorization: `Bearer ${signToken({ sub: `user-of-${tenant}`, role: 'editor', tenant_id: tenant }, { expiresIn: 86_400 })}`
+    }
+  }))
   const each = (make: (caller: typeof callers[number], index: number) => BenchRequest, times: number): BenchRequest[] =>
     Array.from({ length: times }, (_, index) => callers.map(caller => make(caller, index))).flat()
   return [
     {
       name: 'one row by id',
-      requests: each(({ tenant, headers }, index) => ({ method: 'GET', path: `/articles/${database.ids.get(tenant)?.[index]}`, headers }), 50),
+      requests: each(
+        ({ tenant, headers }, index) => ({ method: 'GET', path: `/articles/${database.ids.get(tenant)?.[index]}`, headers }),
+        50
+      ),
       target: { throughput: 1 }
     },
     {
@@ -40,7 +48,12 @@ export function createCases (database: Pick<BenchDatabase, 'ids'>): Case[] {
         method: 'POST',
         path: '/articles',
         headers: { ...headers, 'content-type': 'application/json' },
-        body: JSON.stringify({ title: insertedTitle, body: `Some "text" of two hundred characters. ${'More of it. '.repeat(13)}`, status: 'draft', views: index })
+        body: JSON.stringify({
+          title: insertedTitle,
+          body: `Some "text" of two hundred characters. ${'More of it. '.repeat(13)}`,
+          status: 'draft',
+          views: index
+        })
       }), 10),
       target: { throughput: 1 },
       writes: true

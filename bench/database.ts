@@ -26,10 +26,10 @@ export interface BenchDatabase {
   /** Some ids of each tenant's rows. */
   readonly ids: ReadonlyMap<string, readonly string[]>
   /** CPU time of all of PostgreSQL's processes, in microseconds; null where the system does not tell. */
-  cpu (): Promise<number | null>
+  cpu(): Promise<number | null>
   /** Takes away what the insert case added, so that every round meets the same table. */
-  reset (): Promise<void>
-  stop (): Promise<void>
+  reset(): Promise<void>
+  stop(): Promise<void>
 }
 
 export async function startDatabase (): Promise<BenchDatabase> {
@@ -85,7 +85,9 @@ break. ', 6), 200),
 async function settle (client: pg.Client): Promise<void> {
   for (let attempt = 0; attempt < 10; attempt++) {
     await client.query('vacuum (analyze, freeze) articles')
-    const { rows: [table] } = await client.query<{ settled: boolean }>("select relallvisible > 0.9 * relpages as settled from pg_class where oid = 'articles'::regclass")
+    const { rows: [table] } = await client.query<{ settled: boolean }>(
+      "select relallvisible > 0.9 * relpages as settled from pg_class where oid = 'articles'::regclass"
+    )
     if (table?.settled === true) return
   }
   throw new Error('the table of the benchmark cannot be vacuumed: is another session in a transaction?')

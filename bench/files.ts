@@ -47,7 +47,7 @@ const folder = await mkdtemp(join(given.folder, 'tenantry-bench-'))
 const database = await startPrivateServer({ settings: { shared_buffers: '256MB', timezone: 'UTC' } })
 const connectionString = `postgres://postgres:postgres@127.0.0.1:${database.port}/postgres`
 const masterKey = randomBytes(32).toString('base64')
-const running: { stop (): Promise<void> }[] = []
+const running: { stop(): Promise<void> }[] = []
 try {
   await withClient(connectionString, async (client) => {
     await client.query(`
@@ -61,7 +61,9 @@ try {
   })
   const written = join(folder, 'hand-written')
   await mkdir(written)
-  const handWritten = keep(await startSubject<HandWrittenSettings>('files/hand-written', { connectionString, jwtSecret: testSecret, folder: written }))
+  const handWritten = keep(
+    await startSubject<HandWrittenSettings>('files/hand-written', { connectionString, jwtSecret: testSecret, folder: written })
+  )
   console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}\n`)
   if (parts.includes('upload')) await compareUploads(tenantry, handWritten)
   if (parts.includes('download')) await compareDownloads(tenantry, handWritten, written)
@@ -72,13 +74,15 @@ try {
   await rm(folder, { recursive: true })
 }
 
-function keep<T extends { stop (): Promise<void> }> (process: T): T {
+function keep<T extends { stop(): Promise<void> }> (process: T): T {
   running.push(process)
   return process
 }
 
 async function startServer (): Promise<Subject> {
-  return keep(await startSubject<FilesSettings>('files', { connectionString, jwtSecret: testSecret, masterKey, folder: join(folder, 'tenantry') }))
+  return keep(
+    await startSubject<FilesSettings>('files', { connectionString, jwtSecret: testSecret, masterKey, folder: join(folder, 'tenantry') })
+  )
 }
 
 function headersOf (tenant: string): { readonly authorization: string } {
@@ -111,21 +115,41 @@ async function compareUploads (tenantry: Subject, handWritten: Subject): Promise
     for (const taker of [theirs, ours]) await upload(uploader, taker, megabyte)
     for (let pair = 0; pair < uploads; pair++) {
       for (const taker of pair % 2 === 0 ? [theirs, ours] : [ours, theirs]) {
-        (taker === ours ? other : base).push(await upload(uploader, taker, megabytes * megabyte))
+        ;(taker === ours ? other : base).push(await upload(uploader, taker, megabytes * megabyte))
       }
     }
     const of = (reports: readonly Upload[], figure: keyof Upload) => median(reports.map((report) => report[figure]))
-    const ratio = (figure: keyof Upload) => median(other.map((report, index) => report[figure] / (base[index]?.[figure] ?? Number.NaN))).toFixed(2)
+    const ratio = (figure: keyof Upload) =>
+      median(other.map((report, index) => report[figure] / (base[index]?.[figure] ?? Number.NaN))).toFixed(2)
     rows.push([
       flush ? 'both flush the file before the response' : 'the handler does not flush',
-      of(base, 'rate').toFixed(0), of(other, 'rate').toFixed(0), ratio('rate'), ratio('cpu'),
+      of(base, 'rate').toFixed(0),
+      of(other, 'rate').toFixed(0),
+      ratio('rate'),
+      ratio('cpu'),
       ...[base, other].map((reports) => Math.max(...reports.map(({ memory }) => memory)).toFixed(0))
     ])
   }
-  console.log(`An upload of ${megabytes} MB, against a handler that pipes it to the same disk.\n\n${markdownTable(['', 'handler, MB/s', 'tenantry, MB/s', 'ratio (asked ≥ 0.8)', 'CPU', 'handler adds MB, at most', 'tenantry adds MB, at most (asked ≤ 64)'], rows)}\n`)
+  console.log(
+    `An upload of ${megabytes} MB, against a handler that pipes it to the same disk.\n\n${
+      markdownTable([
+        '',
+        'handler, MB/s',
+        'tenantry, MB/s',
+        'ratio (asked ≥ 0.8)',
+        'CPU',
+        'handler adds MB, at most',
+        'tenantry adds MB, at most (asked ≤ 64)'
+      ], rows)
+    }\n`
+  )
 }
 
-async function upload (uploader: { run (order: UploadOrder): Promise<UploadReport> }, { subject, path, headers }: Taker, size: number): Promise<Upload> {
+async function upload (
+  uploader: { run(order: UploadOrder): Promise<UploadReport> },
+  { subject, path, headers }: Taker,
+  size: number
+): Promise<Upload> {
   const before = await subject.usage()
   const start = await residentOf(subject)
   let peak = start
@@ -165,13 +189,23 @@ async function compareDownloads (tenantry: Subject, handWritten: Subject, writte
   const rows: string[][] = []
   for (const [name, requests] of [['with a token', own], ['of a public file', open]] as const) {
     const before = await Promise.all([handWritten.usage(), tenantry.usage()])
-    const report = await slices.run({ base: { url: handWritten.url, requests: base }, other: { url: tenantry.url, requests }, connections, pairs, size: slice })
+    const report = await slices.run({
+      base: { url: handWritten.url, requests: base },
+      other: { url: tenantry.url, requests },
+      connections,
+      pairs,
+      size: slice
+    })
     const after = await Promise.all([handWritten.usage(), tenantry.usage()])
     const [theirs = 0, ours = 0] = after.map(({ cpu }, index) => cpu - (before[index]?.cpu ?? 0))
     const compared = compareSlices(report.base, report.other)
     rows.push([name, compared.base, compared.other, compared.ratio, (ours / theirs).toFixed(2)])
   }
-  console.log(`A download of ${size / megabyte} MB on ${connections} connections, against @fastify/static.\n\n${markdownTable(['', '@fastify/static, requests/s', 'tenantry, requests/s', 'ratio (asked ≥ 0.9)', 'CPU'], rows)}\n`)
+  console.log(
+    `A download of ${size / megabyte} MB on ${connections} connections, against @fastify/static.\n\n${
+      markdownTable(['', '@fastify/static, requests/s', 'tenantry, requests/s', 'ratio (asked ≥ 0.9)', 'CPU'], rows)
+    }\n`
+  )
 }
 
 /** Returns the path of the download. */
@@ -189,14 +223,23 @@ async function store ({ url }: Subject, bytes: Buffer, bucket: string): Promise<
 async function compareNeighbours (servers: readonly [Subject, Subject]): Promise<void> {
   const slices = keep(startSlices())
   const slow = keep(startWorker<SlowOrder, SlowReport>('files/slow-uploads.ts'))
-  const requests = Array.from({ length: 500 }, (_, index): BenchRequest => ({ method: 'GET', path: `/items/${index + 1}`, headers: headersOf('quiet') }))
+  const requests = Array.from(
+    { length: 500 },
+    (_, index): BenchRequest => ({ method: 'GET', path: `/items/${index + 1}`, headers: headersOf('quiet') })
+  )
   const rows: string[][] = []
   const ratios: number[] = []
   let ended = 0
   for (const [quiet, attacked] of [servers, [servers[1], servers[0]]] as const) {
     const order = { url: attacked.url, headers: headersOf('acme'), ...slowUploads, tooSlow }
     await slow.run({ begin: order })
-    const report = await slices.run({ base: { url: quiet.url, requests }, other: { url: attacked.url, requests }, connections: rowSlice.connections, pairs: pairs * 5, size: rowSlice.size })
+    const report = await slices.run({
+      base: { url: quiet.url, requests },
+      other: { url: attacked.url, requests },
+      connections: rowSlice.connections,
+      pairs: pairs * 5,
+      size: rowSlice.size
+    })
     const { open, endedAfter, status } = await slow.run({ end: true })
     const compared = compareSlices(report.base, report.other)
     ratios.push(median(report.other.map((rate, index) => rate / (report.base[index] ?? Number.NaN))))
@@ -204,5 +247,9 @@ async function compareNeighbours (servers: readonly [Subject, Subject]): Promise
     rows.push([compared.base, compared.other, compared.ratio, String(open), `${endedAfter.toFixed(1)} s, ${status}`])
   }
   const ratio = Math.sqrt(ratios.reduce((product, value) => product * value, 1))
-  console.log(`The row route of a tenant beside ${slowUploads.count} uploads of another one at ${slowUploads.bytesPerSecond} bytes/s, and one at ${tooSlow} bytes/s.\n\n${markdownTable(['quiet, requests/s', 'beside uploads, requests/s', 'ratio', 'uploads that still run', 'the slowest ended after'], rows)}\n\nMean of the ratios: ${ratio.toFixed(3)} (asked ≥ 0.95). The slowest ended after ${(ended / 30).toFixed(2)} of 30 s.\n`)
+  console.log(
+    `The row route of a tenant beside ${slowUploads.count} uploads of another one at ${slowUploads.bytesPerSecond} bytes/s, and one at ${tooSlow} bytes/s.\n\n${
+      markdownTable(['quiet, requests/s', 'beside uploads, requests/s', 'ratio', 'uploads that still run', 'the slowest ended after'], rows)
+    }\n\nMean of the ratios: ${ratio.toFixed(3)} (asked ≥ 0.95). The slowest ended after ${(ended / 30).toFixed(2)} of 30 s.\n`
+  )
 }

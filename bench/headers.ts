@@ -17,7 +17,12 @@ const size = Number(given.size)
 const warmUp = 40 // pairs
 const allowed = 3 // us a request
 const origins = ['https://app.example.com', 'https://*.example.com']
-const requests = { 'without an origin': '', 'of a listed origin': 'origin: https://app.example.com\r\n', 'of a pattern': 'origin: https://pr-7.example.com\r\n', 'of an unknown origin': 'origin: https://evil.example\r\n' }
+const requests = {
+  'without an origin': '',
+  'of a listed origin': 'origin: https://app.example.com\r\n',
+  'of a pattern': 'origin: https://pr-7.example.com\r\n',
+  'of an unknown origin': 'origin: https://evil.example\r\n'
+}
 
 /** Sends a slice and resolves with the CPU time of a request, in microseconds. */
 type Slice = (head: string) => Promise<number>
@@ -52,7 +57,9 @@ async function start (origins: readonly string[] | null): Promise<Slice> {
   return async (head) => {
     const before = await server.usage()
     left = size
-    const answered = new Promise<void>((resolve) => { end = resolve })
+    const answered = new Promise<void>((resolve) => {
+      end = resolve
+    })
     socket.write(`GET /hello HTTP/1.1\r\nhost: a\r\n${head}\r\n`.repeat(size))
     await answered
     return ((await server.usage()).cpu - before.cpu) / size

@@ -1,6 +1,7 @@
 /**
  * What identity costs: requests that need a permission with the platform's roles on against off, failed logins of users
- * that are there against users that are not, forgotten passwords likewise, and logins a second. `node --import tsx bench/identity.ts` after a build. Options:
+ * that are there against users that are not, forgotten passwords likewise, and logins a second. `node --import tsx
+ * bench/identity.ts` after a build. Options:
  *   --seconds N        seconds of logins (default 4)
  *   --connections N    connections of the load (default 32)
  *   --pairs N          pairs of slices that compare roles (default 300)
@@ -43,8 +44,12 @@ const slices = startSlices()
 const options = { pairs: Number(given.pairs), seconds: Number(given.seconds), connections: Number(given.connections) }
 const masterKey = randomBytes(32).toString('base64')
 const subjects: Subject[] = []
-const mails = createServer((request, response) => { request.resume().on('end', () => response.writeHead(202).end()) })
-const mailOrigin = await new Promise<string>((resolve) => mails.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${Object(mails.address()).port}`)))
+const mails = createServer((request, response) => {
+  request.resume().on('end', () => response.writeHead(202).end())
+})
+const mailOrigin = await new Promise<string>((resolve) =>
+  mails.listen(0, '127.0.0.1', () => resolve(`http://127.0.0.1:${Object(mails.address()).port}`))
+)
 try {
   console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${options.connections} connections\n`)
   const off = await startServer(false)
@@ -81,21 +86,30 @@ async function compareRoles (off: Subject): Promise<void> {
   const own = { permissions: [permission] }
   for (const [name, pathsOf] of [['no database', greetings], ['one row', articles]] as const) {
     for (const [source, claims] of [['the token', own], ['a role', {}]] as const) {
-      const order = { base: { url: (claims === own ? off : on).url, requests: requestsOf(pathsOf, own) }, other: { url: on.url, requests: requestsOf(pathsOf, claims) } }
+      const order = {
+        base: { url: (claims === own ? off : on).url, requests: requestsOf(pathsOf, own) },
+        other: { url: on.url, requests: requestsOf(pathsOf, claims) }
+      }
       const told = await slices.run({ ...order, connections: options.connections, pairs: options.pairs, size: sliceSize })
       const { base, other, ratio } = compareSlices(told.base, told.other)
       console.error(`${name}, ${source}: ${ratio}`)
       rows.push([name, source, base, other, ratio, '≥ 0.97'])
     }
   }
-  console.log(`A request that needs a permission, the platform's roles on; against one whose token gives it, on a server without roles, and on this one.\n\n${markdownTable(['route', 'the permission is from', 'compared, requests/s', 'this, requests/s', 'ratio', 'asked ratio'], rows)}\n`)
+  console.log(
+    `A request that needs a permission, the platform's roles on; against one whose token gives it, on a server without roles, and on this one.\n\n${
+      markdownTable(['route', 'the permission is from', 'compared, requests/s', 'this, requests/s', 'ratio', 'asked ratio'], rows)
+    }\n`
+  )
 }
 
 async function giveRole (server: Subject): Promise<void> {
   const headers = { authorization: `Bearer ${signToken({ sub: 'root', role: 'admin' })}` }
   await post(server, '/rbac/permissions', { name: permission }, headers)
   const { id } = await post(server, '/rbac/roles', { name: 'reader', permissions: [permission] }, headers)
-  for (const tenant of tenants) await post(server, '/rbac/assign', { userId: userOf(tenant), roleId: id }, { ...headers, 'x-tenant-id': tenant })
+  for (const tenant of tenants) {
+    await post(server, '/rbac/assign', { userId: userOf(tenant), roleId: id }, { ...headers, 'x-tenant-id': tenant })
+  }
 }
 
 function userOf (tenant: string): string {
@@ -141,7 +155,11 @@ async function compareTimes (server: Subject): Promise<void> {
   }
   const [knownTime, unknownTime] = [median(times.known), median(times.unknown)]
   const rows = [[String(tries), knownTime.toFixed(2), unknownTime.toFixed(2), (unknownTime / knownTime).toFixed(3), '0.9 to 1.1']]
-  console.log(`Failed logins in turn; medians.\n\n${markdownTable(['tries of each', 'known user, ms', 'unknown user, ms', 'ratio', 'asked ratio'], rows)}\n`)
+  console.log(
+    `Failed logins in turn; medians.\n\n${
+      markdownTable(['tries of each', 'known user, ms', 'unknown user, ms', 'ratio', 'asked ratio'], rows)
+    }\n`
+  )
 }
 
 /**
@@ -154,24 +172,51 @@ async function compareForgot (server: Subject): Promise<void> {
   if (known === undefined || unknown === undefined) throw new Error('two kinds of users')
   await post(server, '/-/users', known)
   const times: Record<'known' | 'unknown', number[]> = { known: [], unknown: [] }
-  const requests = [...known.map((user) => ({ kind: 'known' as const, user })), ...unknown.map((user) => ({ kind: 'unknown' as const, user }))]
+  const requests = [
+    ...known.map((user) => ({ kind: 'known' as const, user })),
+    ...unknown.map((user) => ({ kind: 'unknown' as const, user }))
+  ]
   for (let index = 0; requests.length > 0; index++) {
     const [request] = requests.splice(randomInt(requests.length), 1)
     if (request === undefined) throw new Error('no request')
     const { kind, user: { tenant, email } } = request
     const start = performance.now()
-    const response = await fetch(`${server.url}/auth/password/forgot`, { method: 'POST', headers: { 'content-type': 'application/json', 'x-tenant-id': tenant, 'x-forwarded-for': nextAddress() }, body: JSON.stringify({ email }) })
+    const response = await fetch(`${server.url}/auth/password/forgot`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-tenant-id': tenant, 'x-forwarded-for': nextAddress() },
+      body: JSON.stringify({ email })
+    })
     await response.arrayBuffer()
     const time = performance.now() - start
     if (response.status !== 202) throw new Error(`a forgotten password: ${response.status}`)
     if (index >= 2 * warmUp) times[kind].push(time)
   }
-  const differences = times.unknown.slice(0, tries).map((time, index) => time - (times.known[index] ?? time)).sort((left, right) => left - right)
+  const differences = times.unknown.slice(0, tries).map((time, index) => time - (times.known[index] ?? time)).sort((left, right) =>
+    left - right
+  )
   const at = (share: number): number => differences[Math.floor((differences.length - 1) * share)] ?? NaN
   // The standard error of a median, from the quartiles.
   const noise = 1.253 * (at(0.75) - at(0.25)) / 1.349 / Math.sqrt(differences.length)
-  const rows = [[String(tries), median(times.known).toFixed(2), median(times.unknown).toFixed(2), median(differences).toFixed(3), noise.toFixed(3), `within ±${(2 * noise).toFixed(3)}`]]
-  console.log(`Forgotten passwords in random order; medians.\n\n${markdownTable(['pairs', 'known address, ms', 'unknown address, ms', 'difference of a pair, ms', 'its standard error, ms', 'asked difference'], rows)}\n`)
+  const rows = [[
+    String(tries),
+    median(times.known).toFixed(2),
+    median(times.unknown).toFixed(2),
+    median(differences).toFixed(3),
+    noise.toFixed(3),
+    `within ±${(2 * noise).toFixed(3)}`
+  ]]
+  console.log(
+    `Forgotten passwords in random order; medians.\n\n${
+      markdownTable([
+        'pairs',
+        'known address, ms',
+        'unknown address, ms',
+        'difference of a pair, ms',
+        'its standard error, ms',
+        'asked difference'
+      ], rows)
+    }\n`
+  )
 }
 
 /** As many logins as fit, of users of all tenants, and how late the event loop is meanwhile. */
@@ -185,17 +230,38 @@ async function countLogins (server: Subject): Promise<void> {
     await delayOf(server)
     const told = await load.run({ url: server.url, requests, connections, seconds: options.seconds })
     const { p50, p99, max } = await delayOf(server)
-    rows.push([String(connections), told.requestsPerSecond.toFixed(1), told.p50.toFixed(0), told.p99.toFixed(0), String(told.refused + told.errors), p50.toFixed(1), p99.toFixed(1), max.toFixed(1)])
+    rows.push([
+      String(connections),
+      told.requestsPerSecond.toFixed(1),
+      told.p50.toFixed(0),
+      told.p99.toFixed(0),
+      String(told.refused + told.errors),
+      p50.toFixed(1),
+      p99.toFixed(1),
+      max.toFixed(1)
+    ])
   }
-  console.log(`Logins with the right password; the delay of the event loop, asked each millisecond.\n\n${markdownTable(['connections', 'logins/s', 'p50, ms', 'p99, ms', 'refused', 'delay p50, ms', 'p99, ms', 'longest, ms'], rows)}\n`)
+  console.log(
+    `Logins with the right password; the delay of the event loop, asked each millisecond.\n\n${
+      markdownTable(['connections', 'logins/s', 'p50, ms', 'p99, ms', 'refused', 'delay p50, ms', 'p99, ms', 'longest, ms'], rows)
+    }\n`
+  )
 }
 
 function users (count: number, name: string): BenchUser[] {
-  return Array.from({ length: count }, (_, index) => ({ tenant: tenants[index % tenants.length] ?? '', email: `${name}-${index}@example.com`, password }))
+  return Array.from(
+    { length: count },
+    (_, index) => ({ tenant: tenants[index % tenants.length] ?? '', email: `${name}-${index}@example.com`, password })
+  )
 }
 
 function login ({ tenant, email, password }: BenchUser): BenchRequest {
-  return { method: 'POST', path: '/auth/login', headers: { 'content-type': 'application/json', 'x-tenant-id': tenant, 'x-forwarded-for': nextAddress() }, body: JSON.stringify({ email, password }) }
+  return {
+    method: 'POST',
+    path: '/auth/login',
+    headers: { 'content-type': 'application/json', 'x-tenant-id': tenant, 'x-forwarded-for': nextAddress() },
+    body: JSON.stringify({ email, password })
+  }
 }
 
 /** An address of a network that is nobody's, another one each time. */
@@ -209,8 +275,17 @@ async function delayOf ({ url }: Subject): Promise<DelayReport> {
   return JSON.parse(await response.text())
 }
 
-async function post ({ url }: Subject, path: string, body: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Record<string, unknown>> {
-  const response = await fetch(url + path, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) })
+async function post (
+  { url }: Subject,
+  path: string,
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {}
+): Promise<Record<string, unknown>> {
+  const response = await fetch(url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body)
+  })
   const text = await response.text()
   if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`)
   return JSON.parse(text)

@@ -44,11 +44,20 @@ const database = await startDatabase()
 const load = startLoad()
 const redis = await startRedis()
 const folder = await mkdtemp(join(tmpdir(), 'tenantry-bench-'))
-const options: CompareOptions = { load, rounds: Number(given.rounds), seconds: Number(given.seconds), connections: Number(given.connections) }
+const options: CompareOptions = {
+  load,
+  rounds: Number(given.rounds),
+  seconds: Number(given.seconds),
+  connections: Number(given.connections)
+}
 const masterKey = randomBytes(32).toString('base64')
 const subjects: Subject[] = []
 try {
-  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${options.connections} connections, ${options.rounds} rounds of ${options.seconds} s\n`)
+  console.log(
+    `Node ${process.version}, ${cpus().length} × ${
+      cpus()[0]?.model
+    }, ${options.connections} connections, ${options.rounds} rounds of ${options.seconds} s\n`
+  )
   if (redis === null) console.log('redis-server is missing: what needs it is left out.\n')
   const off = await startServer({ counting: false })
   await insertTenants(tenants)
@@ -72,7 +81,10 @@ async function startServer (variant: Variant): Promise<Subject> {
 /** On the plan whose limits nobody comes to. */
 async function insertTenants (ids: readonly string[]): Promise<void> {
   await withClient(database.connectionString, async (client) => {
-    await client.query("insert into tenantry.tenants (id, name, plan) select id, id, 'enterprise' from unnest($1::text[]) as id on conflict (id) do update set plan = excluded.plan", [ids])
+    await client.query(
+      "insert into tenantry.tenants (id, name, plan) select id, id, 'enterprise' from unnest($1::text[]) as id on conflict (id) do update set plan = excluded.plan",
+      [ids]
+    )
     await client.query('analyze tenantry.tenants')
   })
 }
@@ -105,11 +117,39 @@ async function compareCounting (off: Subject): Promise<void> {
     const server = await startServer(variant)
     const { base: without, other, ratio, cpu } = told(name, await compare(base, { server, requests: base.requests }, options))
     const [before, after] = [await held(off), await held(server)]
-    rows.push([name, rate(without), rate(other), shown(ratio), asked, shown(cpu), megabytes(before.heap), megabytes(after.heap), megabytes(before.rss), megabytes(after.rss)])
+    rows.push([
+      name,
+      rate(without),
+      rate(other),
+      shown(ratio),
+      asked,
+      shown(cpu),
+      megabytes(before.heap),
+      megabytes(after.heap),
+      megabytes(before.rss),
+      megabytes(after.rss)
+    ])
   }
   if (parts.includes('counting')) await measure('usage, plan rate limit in memory, analytics', { counting: true }, '≥ 0.95')
-  if (parts.includes('redis') && redis !== null) await measure('the same, rate limit in Redis', { counting: true, redisUrl: redis.url }, '≥ 0.75')
-  console.log(`One row of a tenant, with a token, against the same without.\n\n${markdownTable(['on', 'off, requests/s', 'on, requests/s', 'ratio', 'asked ratio', 'CPU a request', 'heap MB off', 'on', 'resident MB off', 'on'], rows)}\n`)
+  if (parts.includes('redis') && redis !== null) {
+    await measure('the same, rate limit in Redis', { counting: true, redisUrl: redis.url }, '≥ 0.75')
+  }
+  console.log(
+    `One row of a tenant, with a token, against the same without.\n\n${
+      markdownTable([
+        'on',
+        'off, requests/s',
+        'on, requests/s',
+        'ratio',
+        'asked ratio',
+        'CPU a request',
+        'heap MB off',
+        'on',
+        'resident MB off',
+        'on'
+      ], rows)
+    }\n`
+  )
 }
 
 /** Callers that each come once: what they leave behind is bounded. */
@@ -132,7 +172,11 @@ async function passCallers (): Promise<void> {
       await tell(`${from + count} ${kind}`)
     }
   }
-  console.log(`What a process holds after callers passed that each called once, with usage, rate limits in memory and analytics.\n\n${markdownTable(['passed', 'heap MB', 'resident MB'], rows)}\n`)
+  console.log(
+    `What a process holds after callers passed that each called once, with usage, rate limits in memory and analytics.\n\n${
+      markdownTable(['passed', 'heap MB', 'resident MB'], rows)
+    }\n`
+  )
 }
 
 async function pass ({ url }: Subject, kind: keyof typeof callers, from: number, count: number): Promise<void> {
@@ -152,11 +196,18 @@ async function compareCaches (): Promise<void> {
     for (const [name, requestsOf] of [['one row', oneRow], ['20 rows', list]] as const) {
       const requests = requestsOf('/cached')
       await fill(server, requests)
-      const { base, other, ratio, cpu } = told(`${variant.cache}, ${name}`, await compare({ server, requests: requestsOf() }, { server, requests }, options))
+      const { base, other, ratio, cpu } = told(
+        `${variant.cache}, ${name}`,
+        await compare({ server, requests: requestsOf() }, { server, requests }, options)
+      )
       rows.push([variant.cache ?? '', name, rate(base), rate(other), shown(ratio), shown(cpu)])
     }
   }
-  console.log(`Answers from the cache against those that the database makes.\n\n${markdownTable(['cache', 'answer', 'made, requests/s', 'cached, requests/s', 'ratio', 'CPU a request'], rows)}\n`)
+  console.log(
+    `Answers from the cache against those that the database makes.\n\n${
+      markdownTable(['cache', 'answer', 'made, requests/s', 'cached, requests/s', 'ratio', 'CPU a request'], rows)
+    }\n`
+  )
 }
 
 /** Asks for each until it comes from the cache, which is when what keeps it is reached, and has kept it. */

@@ -22,7 +22,9 @@ export interface LoadReport {
   readonly refused: number
 }
 
-process.on('message', async (order: LoadOrder) => { process.send?.(await load(order)) })
+process.on('message', async (order: LoadOrder) => {
+  process.send?.(await load(order))
+})
 process.once('disconnect', () => process.exit(0))
 
 async function load ({ url, requests, connections, seconds }: LoadOrder): Promise<LoadReport> {

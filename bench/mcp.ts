@@ -24,9 +24,17 @@ const sign = createSigner({ key: jwtSecret, expiresIn: 3_600_000 })
 const host = 'bench.example.com'
 const headers = { host, authorization: `Bearer ${sign({ sub: 'bench', role: 'admin', tenant_id: tenant })}` }
 const accept = 'application/json, text/event-stream'
-const envelope = { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1' }, 'io.modelcontextprotocol/clientCapabilities': {} }
+const envelope = {
+  'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+  'io.modelcontextprotocol/clientInfo': { name: 'bench', version: '1' },
+  'io.modelcontextprotocol/clientCapabilities': {}
+}
 
-interface Message { readonly method: string, readonly name?: string, readonly params?: object }
+interface Message {
+  readonly method: string
+  readonly name?: string
+  readonly params?: object
+}
 
 const database = await startDatabase()
 const [id = ''] = database.ids.get(tenant) ?? []
@@ -54,7 +62,15 @@ try {
       }
     }
     const [base, newest, older] = [median(cost.http), median(cost.modern), median(cost.legacy)]
-    rows.push([what, base.toFixed(0), newest.toFixed(0), older.toFixed(0), (newest / base).toFixed(2), (older / base).toFixed(2), newest / base <= allowed ? 'yes' : 'no'])
+    rows.push([
+      what,
+      base.toFixed(0),
+      newest.toFixed(0),
+      older.toFixed(0),
+      (newest / base).toFixed(2),
+      (older / base).toFixed(2),
+      newest / base <= allowed ? 'yes' : 'no'
+    ])
   }
   const warm = []
   for (let index = 0; index < 200; index++) warm.push(await list())
@@ -87,7 +103,12 @@ async function send ({ method, name, params = {} }: Message, isModern = true): P
   const { statusCode, body } = await pool.request({
     method: 'POST',
     path: '/mcp',
-    headers: { ...headers, accept, 'content-type': 'application/json', ...isModern && { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...name !== undefined && { 'mcp-name': name } } },
+    headers: {
+      ...headers,
+      accept,
+      'content-type': 'application/json',
+      ...isModern && { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...name !== undefined && { 'mcp-name': name } }
+    },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, ...isModern && { _meta: envelope } } })
   })
   const text = await body.text()
@@ -102,13 +123,21 @@ async function list (): Promise<number> {
 }
 
 async function call (path: string, body: object): Promise<void> {
-  const response = await request(subject.url + path, { method: 'POST', headers: { ...headers, 'content-type': 'application/json' }, body: JSON.stringify(body) })
+  const response = await request(subject.url + path, {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify(body)
+  })
   const text = await response.body.text()
   if (response.statusCode !== 200) throw new Error(text.slice(0, 1000))
 }
 
 function tenantRoutes (): object[] {
   return Array.from({ length: 250 }, (_, index) => ({
-    path: `/tenant${index}/:id`, method: 'get', requireAuth: true, mcp: { name: `tenant_${index}`, description: 'Reads an article by its id.' }, queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}', single: true }]
+    path: `/tenant${index}/:id`,
+    method: 'get',
+    requireAuth: true,
+    mcp: { name: `tenant_${index}`, description: 'Reads an article by its id.' },
+    queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}', single: true }]
   }))
 }

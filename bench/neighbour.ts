@@ -17,7 +17,15 @@ import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { startPrivateServer } from '../test/helpers/postgres/private.js'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
-import { attacks, neighbourSql, startUpstream, worstTenant, type AttackName, type Statuses, type Target } from '../test/helpers/worst-neighbour.js'
+import {
+  attacks,
+  neighbourSql,
+  startUpstream,
+  worstTenant,
+  type AttackName,
+  type Statuses,
+  type Target
+} from '../test/helpers/worst-neighbour.js'
 import { markdownTable, median } from './statistics.js'
 import { startSubject, startWorker } from './subject.js'
 import { withClient } from './tenants/data.js'
@@ -33,25 +41,52 @@ const { values: options } = parseArgs({
 })
 const [seconds = 2, slices = 5, rate = 200] = [options.seconds, options.slices, options.rate].map(Number)
 
-const token = (tenant: string) => `Bearer ${signToken({ sub: `admin of ${tenant}`, role: 'admin', tenant_id: tenant }, { expiresIn: 86_400 })}`
+const token = (tenant: string) =>
+  `Bearer ${signToken({ sub: `admin of ${tenant}`, role: 'admin', tenant_id: tenant }, { expiresIn: 86_400 })}`
 const upstream = await startUpstream()
 const database = await startPrivateServer({ settings: { shared_buffers: '256MB', timezone: 'UTC' } })
 const connectionString = `postgres://postgres:postgres@127.0.0.1:${database.port}/postgres`
-await withClient(connectionString, async (client) => { await client.query(neighbourSql) })
-const settings: NeighbourSettings = { connectionString, jwtSecret: testSecret, masterKey: randomBytes(32).toString('base64'), upstream: upstream.origin }
+await withClient(connectionString, async (client) => {
+  await client.query(neighbourSql)
+})
+const settings: NeighbourSettings = {
+  connectionString,
+  jwtSecret: testSecret,
+  masterKey: randomBytes(32).toString('base64'),
+  upstream: upstream.origin
+}
 const server = await startSubject('neighbour', settings)
 const attacker = startWorker<{ order: AttackOrder }, Statuses>('neighbour/attacker.ts')
 const caller = startWorker<CallerOrder, CallerReport>('neighbour/caller.ts')
 try {
   await withClient(connectionString, async (client) => {
-    await client.query("insert into tenantry.tenants (id, name, plan) values ($1, $1, 'enterprise'), ('quiet', 'quiet', 'measured')", [worstTenant])
+    await client.query("insert into tenantry.tenants (id, name, plan) values ($1, $1, 'enterprise'), ('quiet', 'quiet', 'measured')", [
+      worstTenant
+    ])
   })
-  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}; ${rate} requests/s of one tenant beside the attacks of another\n`)
+  console.log(
+    `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}; ${rate} requests/s of one tenant beside the attacks of another\n`
+  )
   const rows: string[][] = []
   await firstUses()
   await slice(1)
   for (const name of options.attacks.split(',')) rows.push(await compare(name))
-  console.log(markdownTable(['attack', 'quiet, requests/s', 'attacked, requests/s', 'ratio (asked ≥ 0.8)', 'quiet p99 ms', 'attacked p99 ms', 'ratio (asked ≤ 2)', '/health, longest ms (asked < 50)', 'longest pause of the server, ms', 'of the caller, ms', 'failures', 'answers to the attack'], rows))
+  console.log(
+    markdownTable([
+      'attack',
+      'quiet, requests/s',
+      'attacked, requests/s',
+      'ratio (asked ≥ 0.8)',
+      'quiet p99 ms',
+      'attacked p99 ms',
+      'ratio (asked ≤ 2)',
+      '/health, longest ms (asked < 50)',
+      'longest pause of the server, ms',
+      'of the caller, ms',
+      'failures',
+      'answers to the attack'
+    ], rows)
+  )
 } finally {
   for (const process of [caller, attacker, server]) await process.stop()
   await database.remove()
@@ -79,7 +114,18 @@ async function compare (name: string): Promise<string[]> {
   const times = [quiet, attacked].map((reports) => percentile(reports.flatMap((report) => report.times), 0.99))
   const ratio = ([base = Number.NaN, other = Number.NaN]: readonly number[]) => (other / base).toFixed(2)
   const health = Math.max(...attacked.map((report) => report.health)).toFixed(0)
-  return [name, ...rates.map((value) => value.toFixed(0)), ratio(rates), ...times.map((value) => value.toFixed(1)), ratio(times), health, Math.max(...stalls).toFixed(0), Math.max(...attacked.map((report) => report.stall)).toFixed(0), listed(failures), listed(answered)]
+  return [
+    name,
+    ...rates.map((value) => value.toFixed(0)),
+    ratio(rates),
+    ...times.map((value) => value.toFixed(1)),
+    ratio(times),
+    health,
+    Math.max(...stalls).toFixed(0),
+    Math.max(...attacked.map((report) => report.stall)).toFixed(0),
+    listed(failures),
+    listed(answered)
+  ]
 }
 
 function add (sum: Statuses, counts: Statuses): void {
@@ -102,7 +148,11 @@ async function firstUses (): Promise<void> {
   ]
   for (const [path, body] of uses) {
     const headers = { authorization: token(worstTenant), ...body !== undefined && { 'content-type': 'application/json' } }
-    await (await fetch(server.url + path, { method: body === undefined ? 'GET' : 'POST', headers, body: body === undefined ? null : JSON.stringify(body) })).text()
+    await (await fetch(server.url + path, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers,
+      body: body === undefined ? null : JSON.stringify(body)
+    })).text()
   }
 }
 

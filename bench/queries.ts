@@ -11,7 +11,10 @@ import { createEngine } from '../lib/database/index.js'
 import { startDatabase } from './database.js'
 import { markdownTable, median } from './statistics.js'
 
-const { values: options } = parseArgs({ strict: false, options: { requests: { type: 'string', default: '2000' }, rounds: { type: 'string', default: '7' } } })
+const { values: options } = parseArgs({
+  strict: false,
+  options: { requests: { type: 'string', default: '2000' }, rounds: { type: 'string', default: '7' } }
+})
 const [requests, rounds] = [Number(options.requests), Number(options.rounds)]
 
 const database = await startDatabase()
@@ -20,15 +23,22 @@ try {
   await engine.transaction({ tenantId: null }, async (session) => {
     await session.rows({ text: 'create table bench_rows (id integer primary key, title text not null)' })
     await session.rows({ text: "insert into bench_rows select n, 'title ' || n from generate_series(1, 10000) n" })
-    await session.rows({ text: "create function bench_titles (above integer) returns setof bench_rows stable language sql as 'select * from bench_rows where id > above order by id limit 20'" })
+    await session.rows({
+      text:
+        "create function bench_titles (above integer) returns setof bench_rows stable language sql as 'select * from bench_rows where id > above order by id limit 20'"
+    })
   })
   await engine.refresh()
   const cursor = await nextOf({ table: 'bench_rows', operation: 'select', pagination: 'cursor' })
   const rows: string[][] = []
-  for (const [name, query, asked] of [
-    ['cursor page of 20 rows', { table: 'bench_rows', operation: 'select', pagination: 'cursor' }, { cursor }],
-    ['call that returns 20 rows', { operation: 'call', function: 'bench_titles', arguments: { above: '{{query.above}}' } }, { above: '100' }]
-  ] satisfies [string, Query, Record<string, unknown>][]) rows.push([name, ...await compare(query, asked)])
+  for (
+    const [name, query, asked] of [
+      ['cursor page of 20 rows', { table: 'bench_rows', operation: 'select', pagination: 'cursor' }, { cursor }],
+      ['call that returns 20 rows', { operation: 'call', function: 'bench_titles', arguments: { above: '{{query.above}}' } }, {
+        above: '100'
+      }]
+    ] satisfies [string, Query, Record<string, unknown>][]
+  ) rows.push([name, ...await compare(query, asked)])
   console.log(markdownTable(['case', 'by hand, us', 'tenantry, us', 'ratio', 'asked'], rows))
 } finally {
   await engine.close()

@@ -30,7 +30,10 @@ const { values: given } = parseArgs({
   }
 })
 const [seconds, senders, jobs, samples, workers] = [given.seconds, given.senders, given.jobs, given.samples, given.workers].map(Number)
-if (seconds === undefined || senders === undefined || jobs === undefined || samples === undefined || workers === undefined || ![seconds, senders, jobs, samples, workers].every((number) => number > 0)) throw new Error('the options are numbers above 0')
+if (
+  seconds === undefined || senders === undefined || jobs === undefined || samples === undefined || workers === undefined ||
+  ![seconds, senders, jobs, samples, workers].every((number) => number > 0)
+) throw new Error('the options are numbers above 0')
 const workMs = 5 // that a job of the flood takes
 
 const bench = await startDatabase()
@@ -42,13 +45,25 @@ const apps: FastifyInstance[] = []
 try {
   const sender = await start(0)
   await sql`create table rows (id uuid primary key, tenant_id text, body text)`.execute(sender.app.db)
-  await sql`insert into tenantry.tenants (id, name, plan) select id, id, 'free' from unnest(${[...tenants]}::text[]) as id`.execute(sender.app.db)
+  await sql`insert into tenantry.tenants (id, name, plan) select id, id, 'free' from unnest(${[...tenants]}::text[]) as id`.execute(
+    sender.app.db
+  )
   console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${senders} sends at a time, of ${tenants.length} tenants\n`)
   const data = { text: 'x'.repeat(500) }
   const rates: string[][] = []
   rates.push(['sends', (await rate((tenant) => sender.app.queue.send('idle', { tenant, data }))).toFixed(0), '≥ 1000'])
-  rates.push(['sends with a row of their own', (await rate((tenant) => sender.sendWith({ tenant, data }, data.text, 500))).toFixed(0), '≥ 1000'])
-  rates.push(['sends in a transaction each', (await rate((tenant) => sender.app.db.transaction().execute((transaction) => sender.app.queue.send('idle', { tenant, data }, transaction)))).toFixed(0), ''])
+  rates.push([
+    'sends with a row of their own',
+    (await rate((tenant) => sender.sendWith({ tenant, data }, data.text, 500))).toFixed(0),
+    '≥ 1000'
+  ])
+  rates.push([
+    'sends in a transaction each',
+    (await rate((tenant) =>
+      sender.app.db.transaction().execute((transaction) => sender.app.queue.send('idle', { tenant, data }, transaction))
+    )).toFixed(0),
+    ''
+  ])
   await sql`truncate tenantry_queue.job`.execute(sender.app.db)
   console.log(markdownTable(['what', 'a second', 'asked'], rates))
 
@@ -58,20 +73,32 @@ try {
     waits.push(await startOf(sender.app.queue, tenants[n % tenants.length] ?? ''))
     await sleep(30)
   }
-  console.log(`\nStart at an idle queue, of another process: p50 ${median(waits).toFixed(1)} ms, highest ${Math.max(...waits).toFixed(1)} ms (asked: p50 < 100 ms)`)
+  console.log(
+    `\nStart at an idle queue, of another process: p50 ${median(waits).toFixed(1)} ms, highest ${
+      Math.max(...waits).toFixed(1)
+    } ms (asked: p50 < 100 ms)`
+  )
 
   done = 0
   const began = performance.now()
   await flood(sender.app.queue, 'idle')
   const sent = performance.now()
   await finished()
-  console.log(`\n${jobs} jobs that do nothing: sent in ${((sent - began) / 1000).toFixed(1)} s, done ${((performance.now() - began) / 1000).toFixed(1)} s after the first was sent, by one process with ${workers} workers`)
+  console.log(
+    `\n${jobs} jobs that do nothing: sent in ${((sent - began) / 1000).toFixed(1)} s, done ${
+      ((performance.now() - began) / 1000).toFixed(1)
+    } s after the first was sent, by one process with ${workers} workers`
+  )
 
   done = 0
   await flood(sender.app.queue, 'work')
   const firsts: number[] = []
   for (const tenant of tenants.slice(1, 6)) firsts.push(await startOf(sender.app.queue, tenant, 'work'))
-  console.log(`\nAnother tenant's first job behind ${jobs - done} jobs of ${workMs} ms each: median ${median(firsts).toFixed(0)} ms, highest ${Math.max(...firsts).toFixed(0)} ms (asked: < 2000 ms)`)
+  console.log(
+    `\nAnother tenant's first job behind ${jobs - done} jobs of ${workMs} ms each: median ${median(firsts).toFixed(0)} ms, highest ${
+      Math.max(...firsts).toFixed(0)
+    } ms (asked: < 2000 ms)`
+  )
   await worker.close()
   await lists(sender.app)
 } finally {
@@ -94,7 +121,9 @@ async function start (workers: number): Promise<{ app: FastifyInstance, sendWith
     done++
   })
   const sendWith = app.queue.sendWith<string>('idle', async (transaction, sent) => {
-    await sql`insert into rows (id, tenant_id, body) select * from unnest(${sent.map(({ id }) => id)}::uuid[], ${sent.map(({ tenant }) => tenant)}::text[], ${sent.map(({ row }) => row)}::text[])`.execute(transaction)
+    await sql`insert into rows (id, tenant_id, body) select * from unnest(${sent.map(({ id }) => id)}::uuid[], ${
+      sent.map(({ tenant }) => tenant)
+    }::text[], ${sent.map(({ row }) => row)}::text[])`.execute(transaction)
   })
   await app.ready()
   return { app, sendWith }
@@ -103,7 +132,8 @@ async function start (workers: number): Promise<{ app: FastifyInstance, sendWith
 /** What the endpoints ask, with 100,000 jobs that wait. */
 async function lists ({ db }: FastifyInstance): Promise<void> {
   await sql`truncate tenantry_queue.job`.execute(db)
-  await sql`insert into tenantry_queue.job (name, data) select 'jobs', json_build_object('tenant', 'tenant-' || n % 10, 'task', 'idle', 'data', '{}'::json) from generate_series(1, 100000) n`.execute(db)
+  await sql`insert into tenantry_queue.job (name, data) select 'jobs', json_build_object('tenant', 'tenant-' || n % 10, 'task', 'idle', 'data', '{}'::json) from generate_series(1, 100000) n`
+    .execute(db)
   await sql`analyze tenantry_queue.job`.execute(db)
   const list = createJobList(db)
   const page = { limit: 20, offset: 0 }
@@ -165,5 +195,7 @@ async function finished (): Promise<void> {
 
 async function flood (queue: Queue, name: string): Promise<void> {
   const tenant = tenants[0] ?? ''
-  for (let left = Number(jobs); left > 0; left -= 1000) await Promise.all(Array.from({ length: Math.min(left, 1000) }, () => queue.send(name, { tenant, data: {} })))
+  for (let left = Number(jobs); left > 0; left -= 1000) {
+    await Promise.all(Array.from({ length: Math.min(left, 1000) }, () => queue.send(name, { tenant, data: {} })))
+  }
 }

@@ -73,7 +73,9 @@ function tokenOf (tenant: string): string {
 
 /** A socket that is ready, and watches. */
 async function open ({ url }: Subject, tenant: string, watches: boolean, heard: (text: string) => void = () => {}): Promise<WebSocket> {
-  const socket = new WebSocket(`${url.replace('http', 'ws')}/realtime`, ['tenantry', `bearer.${tokenOf(tenant)}`], { perMessageDeflate: false })
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/realtime`, ['tenantry', `bearer.${tokenOf(tenant)}`], {
+    perMessageDeflate: false
+  })
   await new Promise<void>((resolve, reject) => {
     socket.once('error', reject)
     socket.once('close', (code) => reject(new Error(`closed with ${code}`)))
@@ -130,7 +132,9 @@ async function measureMemory (): Promise<void> {
     await server.stop()
     subjects.splice(subjects.indexOf(server), 1)
   }
-  console.log(`Sockets of one process.\n\n${markdownTable(['sockets', 'number', 'resident KB each', 'heap KB each', 'asked', 'CPU at rest'], rows)}\n`)
+  console.log(
+    `Sockets of one process.\n\n${markdownTable(['sockets', 'number', 'resident KB each', 'heap KB each', 'asked', 'CPU at rest'], rows)}\n`
+  )
 }
 
 /** Writes rows by SQL, as a server does, and returns when each was committed, by its title. */
@@ -154,7 +158,11 @@ async function write (perSecond: number, ms: number, body: string): Promise<Map<
         await sleep(1)
         continue
       }
-      await client.query({ name: 'write', text: 'insert into notes (id, tenant_id, title, body) values ($1, $2, $3, $4)', values: [randomUUID(), tenants[committed.size % tenantCount], title, body] })
+      await client.query({
+        name: 'write',
+        text: 'insert into notes (id, tenant_id, title, body) values ($1, $2, $3, $4)',
+        values: [randomUUID(), tenants[committed.size % tenantCount], title, body]
+      })
       committed.set(title, performance.now())
     }
   })
@@ -189,18 +197,44 @@ async function delaysOf (receivers: { heard: (text: string) => void }[], perSeco
   const end = performance.now() + 20_000
   while (arrivals.length < expected && performance.now() < end) await sleep(20)
   if (arrivals.length < expected) console.log(`${expected - arrivals.length} of ${expected} messages did not come`)
-  return { all: arrivals.map(([title, at]) => Math.max(0, at - (committed.get(title) ?? NaN))).sort((left, right) => left - right), writes: committed.size, messages: arrivals.length }
+  return {
+    all: arrivals.map(([title, at]) => Math.max(0, at - (committed.get(title) ?? NaN))).sort((left, right) => left - right),
+    writes: committed.size,
+    messages: arrivals.length
+  }
 }
 
 async function measureLatency (servers: readonly Subject[]): Promise<void> {
   const receivers = Array.from({ length: watchers }, () => ({ heard: (_text: string) => {} }))
-  const all = await inTurns(watchers, (index) => open(servers[index % servers.length]!, tenants[Math.floor(index / 2) % tenantCount] ?? '', true, (text) => receivers[index]?.heard(text)))
+  const all = await inTurns(
+    watchers,
+    (index) =>
+      open(
+        servers[index % servers.length]!,
+        tenants[Math.floor(index / 2) % tenantCount] ?? '',
+        true,
+        (text) => receivers[index]?.heard(text)
+      )
+  )
   await delaysOf(receivers, writesPerSecond, 3000, 'x'.repeat(200))
   const before = await Promise.all(servers.map((server) => server.usage()))
   const { all: delays, writes, messages } = await delaysOf(receivers, writesPerSecond, seconds * 1000, 'x'.repeat(200))
   const after = await Promise.all(servers.map((server) => server.usage()))
   const busy = after.map(({ cpu }, index) => `${((cpu - (before[index]?.cpu ?? 0)) / seconds / 1e4).toFixed(0)} %`).join(', ')
-  console.log(`Commit to client, ${watchers} sockets over ${servers.length} instances, ${tenantCount} tenants, ${(writes / seconds).toFixed(0)} writes a second.\n\n${markdownTable(['messages', 'p50 ms', 'p99 ms', 'highest ms', 'asked p99', 'CPU of the instances'], [[String(messages), at(delays, 0.5).toFixed(0), at(delays, 0.99).toFixed(0), at(delays, 1).toFixed(0), '≤ 250', busy]])}\n`)
+  console.log(
+    `Commit to client, ${watchers} sockets over ${servers.length} instances, ${tenantCount} tenants, ${
+      (writes / seconds).toFixed(0)
+    } writes a second.\n\n${
+      markdownTable(['messages', 'p50 ms', 'p99 ms', 'highest ms', 'asked p99', 'CPU of the instances'], [[
+        String(messages),
+        at(delays, 0.5).toFixed(0),
+        at(delays, 0.99).toFixed(0),
+        at(delays, 1).toFixed(0),
+        '≤ 250',
+        busy
+      ]])
+    }\n`
+  )
   await close(all)
 }
 
@@ -209,13 +243,23 @@ async function measureWrites (server: Subject): Promise<void> {
   const cpu = async (): Promise<number> => (await server.usage()).cpu + (await database.cpu() ?? 0)
   const slice = async (table: string, isHeard: boolean): Promise<number> => {
     const arrived = { count: 0 }
-    const sockets = isHeard ? [await open(server, 't0', true, () => { arrived.count++ })] : []
+    const sockets = isHeard
+      ? [
+          await open(server, 't0', true, () => {
+            arrived.count++
+          })
+        ]
+      : []
     const headers = { authorization: `Bearer ${tokenOf('t0')}`, 'content-type': 'application/json' }
     const before = await cpu()
     let left = sliceWrites
     await Promise.all(Array.from({ length: 8 }, async () => {
       while (left-- > 0) {
-        const response = await fetch(`${server.url}/${table}`, { method: 'POST', headers, body: JSON.stringify({ title: 'a title', body: 'x'.repeat(200) }) })
+        const response = await fetch(`${server.url}/${table}`, {
+          method: 'POST',
+          headers,
+          body: JSON.stringify({ title: 'a title', body: 'x'.repeat(200) })
+        })
         if (response.status !== 201) throw new Error(await response.text())
         await response.arrayBuffer()
       }
@@ -242,17 +286,24 @@ async function measureWrites (server: Subject): Promise<void> {
     const ratios = figures[name].map((used, index) => used / (figures[base][index] ?? NaN)).sort((left, right) => left - right)
     return `${median(ratios).toFixed(3)} (${at(ratios, 0.25).toFixed(2)} to ${at(ratios, 0.75).toFixed(2)})`
   }
-  console.log(`CPU of server and PostgreSQL, ${rounds} slices of ${sliceWrites} writes each.\n\n${markdownTable(['write', 'µs', 'of a table that is not listed', 'of one that is not watched'], [
-    ['to a table that is not listed', median(figures.unlisted).toFixed(0), '', ''],
-    ['listed, and not watched', median(figures.unheard).toFixed(0), ratio('unheard', 'unlisted'), ''],
-    ['watched by one', median(figures.heard).toFixed(0), ratio('heard', 'unlisted'), ratio('heard', 'unheard')]
-  ])}\n`)
+  console.log(
+    `CPU of server and PostgreSQL, ${rounds} slices of ${sliceWrites} writes each.\n\n${
+      markdownTable(['write', 'µs', 'of a table that is not listed', 'of one that is not watched'], [
+        ['to a table that is not listed', median(figures.unlisted).toFixed(0), '', ''],
+        ['listed, and not watched', median(figures.unheard).toFixed(0), ratio('unheard', 'unlisted'), ''],
+        ['watched by one', median(figures.heard).toFixed(0), ratio('heard', 'unlisted'), ratio('heard', 'unheard')]
+      ])
+    }\n`
+  )
 }
 
 async function measureStalled (servers: readonly Subject[]): Promise<void> {
   const count = 100
   const receivers = Array.from({ length: count }, () => ({ heard: (_text: string) => {} }))
-  const all = await inTurns(count, (index) => open(servers[index % 2]!, tenants[Math.floor(index / 2) % tenantCount] ?? '', true, (text) => receivers[index]?.heard(text)))
+  const all = await inTurns(
+    count,
+    (index) => open(servers[index % 2]!, tenants[Math.floor(index / 2) % tenantCount] ?? '', true, (text) => receivers[index]?.heard(text))
+  )
   const figures: { without: number[], with: number[] } = { without: [], with: [] }
   for (let round = -1; round < rounds; round++) {
     for (const side of round % 2 === 0 ? ['without', 'with'] as const : ['with', 'without'] as const) {
@@ -264,7 +315,13 @@ async function measureStalled (servers: readonly Subject[]): Promise<void> {
     }
   }
   const sorted = (side: keyof typeof figures) => [...figures[side]].sort((left, right) => left - right)
-  const row = (side: keyof typeof figures) => [`${median(figures[side]).toFixed(0)}`, `${at(sorted(side), 0.25).toFixed(0)} to ${at(sorted(side), 0.75).toFixed(0)}`]
-  console.log(`p99 of the others, ${count} sockets, 200 writes of 20 KB a second, ${rounds} slices of each.\n\n${markdownTable(['readers', 'p99 ms, median', 'quartiles'], [['all read', ...row('without')], ['one is stalled', ...row('with')]])}\n`)
+  const row = (
+    side: keyof typeof figures
+  ) => [`${median(figures[side]).toFixed(0)}`, `${at(sorted(side), 0.25).toFixed(0)} to ${at(sorted(side), 0.75).toFixed(0)}`]
+  console.log(
+    `p99 of the others, ${count} sockets, 200 writes of 20 KB a second, ${rounds} slices of each.\n\n${
+      markdownTable(['readers', 'p99 ms, median', 'quartiles'], [['all read', ...row('without')], ['one is stalled', ...row('with')]])
+    }\n`
+  )
   await close(all)
 }

@@ -18,7 +18,12 @@ const { createServer }: typeof import('tenantry') = await import(new URL('../dis
 
 const { connectionString, jwtSecret, count }: ServerSettings & { count: number } = JSON.parse(process.argv[2] ?? '{}')
 const document = documentWith(count)
-const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: randomBytes(32).toString('base64') }
+const env = {
+  NODE_ENV: 'production',
+  DATABASE_URL: connectionString,
+  JWT_SECRET: jwtSecret,
+  SECRETS_MASTER_KEY: randomBytes(32).toString('base64')
+}
 const start = performance.now()
 const cpuBefore = process.cpuUsage()
 const app = createServer(document, { env, logger: { level: 'warn' } })
@@ -27,5 +32,11 @@ const milliseconds = performance.now() - start
 const { user, system } = process.cpuUsage(cpuBefore)
 const peak = process.resourceUsage().maxRSS * 1024
 global.gc?.()
-const report: StartReport = { milliseconds, cpu: (user + system) / 1000, heap: process.memoryUsage().heapUsed, rss: process.memoryUsage.rss(), peak }
+const report: StartReport = {
+  milliseconds,
+  cpu: (user + system) / 1000,
+  heap: process.memoryUsage().heapUsed,
+  rss: process.memoryUsage.rss(),
+  peak
+}
 process.send?.(report, () => process.exit(0))

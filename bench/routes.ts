@@ -11,7 +11,10 @@ import { testSecret } from '../test/helpers/tokens.js'
 import { startDatabase } from './database.js'
 import { markdownTable, median } from './statistics.js'
 
-const { values: options } = parseArgs({ strict: false, options: { routes: { type: 'string', default: '1000' }, rounds: { type: 'string', default: '5' } } })
+const { values: options } = parseArgs({
+  strict: false,
+  options: { routes: { type: 'string', default: '1000' }, rounds: { type: 'string', default: '5' } }
+})
 const count = Number(options.routes)
 
 const database = await startDatabase()
@@ -36,7 +39,9 @@ async function measure (count: number): Promise<StartReport> {
     env: { ...process.env, NODE_ENV: 'production' }
   })
   let report: StartReport | undefined
-  child.once('message', (message: StartReport) => { report = message })
+  child.once('message', (message: StartReport) => {
+    report = message
+  })
   await once(child, 'exit')
   if (report === undefined) throw new Error(`a server with ${count} routes did not start`)
   return report

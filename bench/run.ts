@@ -30,7 +30,9 @@ const { values: options } = parseArgs({
   }
 })
 const [rounds, seconds, connections] = [options.rounds, options.seconds, options.connections].map(Number)
-if (!(rounds !== undefined && rounds > 0) || !(seconds !== undefined && seconds > 0) || !(connections !== undefined && connections > 0)) throw new Error('--rounds, --seconds and --connections are numbers above 0')
+if (
+  !(rounds !== undefined && rounds > 0) || !(seconds !== undefined && seconds > 0) || !(connections !== undefined && connections > 0)
+) { throw new Error('--rounds, --seconds and --connections are numbers above 0') }
 
 const database = await startDatabase()
 const load = startLoad()
@@ -82,16 +84,28 @@ async function round (measured: Case, server: Subject, database: BenchDatabase, 
   const [before, databaseBefore] = [await server.usage(), await database.cpu()]
   const report = await load.run({ url: server.url, requests: measured.requests, connections: Number(connections), seconds })
   const [after, databaseAfter] = [await server.usage(), await database.cpu()]
-  if (report.errors + report.refused > 0) throw new Error(`${server.name}, ${measured.name}: ${report.errors} errors, ${report.refused} refused`)
+  if (report.errors + report.refused > 0) {
+    throw new Error(`${server.name}, ${measured.name}: ${report.errors} errors, ${report.refused} refused`)
+  }
   if (measured.writes === true) await database.reset()
   const databaseCpu = databaseBefore === null || databaseAfter === null ? Number.NaN : (databaseAfter - databaseBefore) / report.count
   return { ...report, cpu: (after.cpu - before.cpu) / report.count, databaseCpu }
 }
 
 async function print (results: readonly Result[], base: Subject, subject: Subject, differing: readonly string[]): Promise<void> {
-  console.log(`PostgreSQL with ${rowCount} rows of ${tenantCount} tenants, ${connections} connections, ${rounds} rounds of ${seconds} s, Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}\n`)
+  console.log(
+    `PostgreSQL with ${rowCount} rows of ${tenantCount} tenants, ${connections} connections, ${rounds} rounds of ${seconds} s, Node ${process.version}, ${cpus().length} × ${
+      cpus()[0]?.model
+    }\n`
+  )
   const row = (name: string, server: string, rounds: readonly Measurement[]): string[] => [
-    name, server, Math.round(medianOf(rounds, 'requestsPerSecond')).toString(), medianOf(rounds, 'p50').toFixed(2), medianOf(rounds, 'p99').toFixed(2), medianOf(rounds, 'cpu').toFixed(1), medianOf(rounds, 'databaseCpu').toFixed(1)
+    name,
+    server,
+    Math.round(medianOf(rounds, 'requestsPerSecond')).toString(),
+    medianOf(rounds, 'p50').toFixed(2),
+    medianOf(rounds, 'p99').toFixed(2),
+    medianOf(rounds, 'cpu').toFixed(1),
+    medianOf(rounds, 'databaseCpu').toFixed(1)
   ]
   console.log(markdownTable(
     ['case', 'server', 'requests/s', 'p50 ms', 'p99 ms', 'server CPU µs/request', 'PostgreSQL CPU µs/request'],
@@ -101,13 +115,20 @@ async function print (results: readonly Result[], base: Subject, subject: Subjec
   console.log(markdownTable(
     ['case', 'requests/s', 'asked', 'CPU a request', 'asked', 'p99'],
     results.map(({ measured: { name, target }, ...rounds }) => [
-      name, formatRatio(ratio(rounds.subject, rounds.base, 'requestsPerSecond')), `≥ ${target.throughput.toFixed(1)}`,
-      formatRatio(ratio(rounds.subject, rounds.base, 'cpu')), target.cpu === undefined ? '' : `≤ ${target.cpu.toFixed(1)}`,
+      name,
+      formatRatio(ratio(rounds.subject, rounds.base, 'requestsPerSecond')),
+      `≥ ${target.throughput.toFixed(1)}`,
+      formatRatio(ratio(rounds.subject, rounds.base, 'cpu')),
+      target.cpu === undefined ? '' : `≤ ${target.cpu.toFixed(1)}`,
       formatRatio(ratio(rounds.subject, rounds.base, 'p99'))
     ])
   ))
   const [baseUsage, subjectUsage] = [await base.usage(), await subject.usage()]
-  console.log(`\nMemory after load: ${base.name} ${megabytes(baseUsage.rss)}, ${subject.name} ${megabytes(subjectUsage.rss)}, ratio ${(subjectUsage.rss / baseUsage.rss).toFixed(2)}`)
+  console.log(
+    `\nMemory after load: ${base.name} ${megabytes(baseUsage.rss)}, ${subject.name} ${megabytes(subjectUsage.rss)}, ratio ${
+      (subjectUsage.rss / baseUsage.rss).toFixed(2)
+    }`
+  )
   if (differing.length > 0) console.log(`\nHeaders that only one of them sends: ${differing.join(', ')}`)
 }
 

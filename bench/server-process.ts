@@ -22,7 +22,9 @@ const resolution = 10 // ms
 
 /** Starts what `create` makes, with the settings of the parent; the process ends with its parent. */
 export async function serve (create: (settings: ServerSettings) => Promise<FastifyInstance>): Promise<void> {
-  const send = (message: ServerMessage): void => { process.send?.(message) }
+  const send = (message: ServerMessage): void => {
+    process.send?.(message)
+  }
   const delays = monitorEventLoopDelay({ resolution })
   delays.enable()
   process.on('message', () => {

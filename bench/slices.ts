@@ -30,11 +30,13 @@ export interface SliceReport {
 
 interface Side {
   /** Requests a second of the next slice. */
-  run (size: number): Promise<number>
-  close (): void
+  run(size: number): Promise<number>
+  close(): void
 }
 
-process.on('message', async (order: SliceOrder) => { process.send?.(await slices(order)) })
+process.on('message', async (order: SliceOrder) => {
+  process.send?.(await slices(order))
+})
 process.once('disconnect', () => process.exit(0))
 
 async function slices ({ base, other, connections, pairs, size }: SliceOrder): Promise<SliceReport> {
@@ -54,10 +56,15 @@ async function slices ({ base, other, connections, pairs, size }: SliceOrder): P
 
 async function open ({ url, requests }: SlicedSide, connections: number): Promise<Side> {
   const { hostname, port, host } = new URL(url)
-  const texts = requests.map(({ path, headers }) => Buffer.from(`GET ${path} HTTP/1.1\r\nhost: ${host}\r\n${Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`))
-  const sockets = await Promise.all(Array.from({ length: connections }, () => new Promise<Socket>((resolve, reject) => {
-    const socket = connect({ host: hostname, port: Number(port), noDelay: true }, () => resolve(socket)).once('error', reject)
-  })))
+  const texts = requests.map(({ path, headers }) =>
+    Buffer.from(
+      `GET ${path} HTTP/1.1\r\nhost: ${host}\r\n${Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
+    )
+  )
+  const sockets = await Promise.all(Array.from({ length: connections }, () =>
+    new Promise<Socket>((resolve, reject) => {
+      const socket = connect({ host: hostname, port: Number(port), noDelay: true }, () => resolve(socket)).once('error', reject)
+    })))
   let next = 0
   return {
     async run (size) {
@@ -68,7 +75,9 @@ async function open ({ url, requests }: SlicedSide, connections: number): Promis
       }))
       return size / (performance.now() - start) * 1000
     },
-    close () { for (const socket of sockets) socket.destroy() }
+    close () {
+      for (const socket of sockets) socket.destroy()
+    }
   }
 }
 

@@ -44,7 +44,11 @@ try {
   const idle = await measureIdle()
   print(`import of tenantry, at most ${limits.import}`, imports)
   print(`tenantry start until it listens, at most ${limits.start}`, starts)
-  console.log(`an idle server, at most ${limits.memory}\n${idle.map((memory, index) => `  ${Math.round(memory)} MB after ${Number(idleMs[index]) / 1000} s`).join('\n')}`)
+  console.log(
+    `an idle server, at most ${limits.memory}\n${
+      idle.map((memory, index) => `  ${Math.round(memory)} MB after ${Number(idleMs[index]) / 1000} s`).join('\n')
+    }`
+  )
 } finally {
   await database.stop()
   await rm(folder, { recursive: true })
@@ -91,7 +95,13 @@ async function measureIdle (): Promise<number[]> {
 async function startServer (): Promise<{ readonly child: ChildProcess, readonly ended: Promise<unknown> }> {
   const child = spawn(process.execPath, [fileURLToPath(new URL('bin/tenantry.js', built)), 'start', '--port', '0'], {
     cwd: folder,
-    env: { ...process.env, DATABASE_URL: database.connectionString, JWT_SECRET: 's'.repeat(32), SECRETS_MASTER_KEY: Buffer.alloc(32, 1).toString('base64'), LOG_LEVEL: 'warn' },
+    env: {
+      ...process.env,
+      DATABASE_URL: database.connectionString,
+      JWT_SECRET: 's'.repeat(32),
+      SECRETS_MASTER_KEY: Buffer.alloc(32, 1).toString('base64'),
+      LOG_LEVEL: 'warn'
+    },
     stdio: ['ignore', 'pipe', 'inherit']
   })
   const ended = once(child, 'exit')
@@ -114,5 +124,7 @@ async function memoryOf (pid: number | undefined): Promise<number> {
 function print (title: string, figures: readonly Figures[]): void {
   const of = (figure: keyof Figures) => Math.round(median(figures.map((each) => each[figure])))
   const least = (figure: keyof Figures) => Math.round(Math.min(...figures.map((each) => each[figure])))
-  console.log(`${title}\n  ${of('wall')} ms (least ${least('wall')}), CPU ${of('cpu')} ms (least ${least('cpu')}), resident ${of('memory')} MB`)
+  console.log(
+    `${title}\n  ${of('wall')} ms (least ${least('wall')}), CPU ${of('cpu')} ms (least ${least('cpu')}), resident ${of('memory')} MB`
+  )
 }

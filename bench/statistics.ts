@@ -27,7 +27,11 @@ export function medianOf (rounds: readonly Measurement[], figure: keyof Measurem
  * The median of the rounds' ratios, with the lowest and the highest: what disturbs the machine disturbs both servers of
  * a round, and so mostly cancels out.
  */
-export function ratio (rounds: readonly Measurement[], base: readonly Measurement[], figure: keyof Measurement): { median: number, low: number, high: number } {
+export function ratio (
+  rounds: readonly Measurement[],
+  base: readonly Measurement[],
+  figure: keyof Measurement
+): { median: number, low: number, high: number } {
   const ratios = rounds.map((round, index) => round[figure] / (base[index]?.[figure] ?? Number.NaN))
   return { median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios) }
 }
@@ -36,7 +40,11 @@ export function ratio (rounds: readonly Measurement[], base: readonly Measuremen
 export function compareSlices (base: readonly number[], other: readonly number[]): { base: string, other: string, ratio: string } {
   const ratios = other.map((rate, index) => rate / (base[index] ?? Number.NaN)).sort((left, right) => left - right)
   const at = (share: number): string => (ratios[Math.floor((ratios.length - 1) * share)] ?? Number.NaN).toFixed(2)
-  return { base: median(base).toFixed(0), other: median(other).toFixed(0), ratio: `${median(ratios).toFixed(3)} (${at(0.25)} to ${at(0.75)})` }
+  return {
+    base: median(base).toFixed(0),
+    other: median(other).toFixed(0),
+    ratio: `${median(ratios).toFixed(3)} (${at(0.25)} to ${at(0.75)})`
+  }
 }
 
 export function markdownTable (head: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -11,14 +11,14 @@ export interface Subject {
   readonly name: string
   readonly url: string
   readonly pid: number
-  usage (): Promise<Usage>
-  stop (): Promise<void>
+  usage(): Promise<Usage>
+  stop(): Promise<void>
 }
 
 /** A process that carries out one order after the other. */
 export interface Worker<Order extends object, Report> {
-  run (order: Order): Promise<Report>
-  stop (): Promise<void>
+  run(order: Order): Promise<Report>
+  stop(): Promise<void>
 }
 export type Load = Worker<LoadOrder, LoadReport>
 
@@ -71,7 +71,9 @@ function start (file: string, args: string[]): ChildProcess {
 
 async function answer<Message> (child: ChildProcess): Promise<Message> {
   const given = new AbortController()
-  const ended = once(child, 'exit', { signal: given.signal }).then(() => { throw new Error('a process of the benchmark ended') })
+  const ended = once(child, 'exit', { signal: given.signal }).then(() => {
+    throw new Error('a process of the benchmark ended')
+  })
   // When the answer came first, the wait for the end is aborted, which is no failure.
   ended.catch(() => {})
   const message = once(child, 'message', { signal: given.signal }).then(([message]) => message)

@@ -48,7 +48,12 @@ const database = await startDatabase()
 const load = startLoad()
 const slices = startSlices()
 const { connectionString } = database
-const settings: TenantsSettings = { connectionString, jwtSecret: testSecret, masterKey: randomBytes(32).toString('base64'), maxLoadedTenants: most + 1000 }
+const settings: TenantsSettings = {
+  connectionString,
+  jwtSecret: testSecret,
+  masterKey: randomBytes(32).toString('base64'),
+  maxLoadedTenants: most + 1000
+}
 const subjects: Subject[] = []
 try {
   const server = await startServer()
@@ -89,7 +94,11 @@ async function report ({ url }: Subject, collect = false): Promise<ProcessReport
 
 /** Asks as an administrator of the tenant; anything but success ends the benchmark. */
 async function ask ({ url }: Subject, index: number, method: string, path: string, body?: unknown): Promise<string> {
-  const response = await fetch(url + path, { method, headers: { ...headersOf(index), ...(body !== undefined && { 'content-type': 'application/json' }) }, ...(body !== undefined && { body: JSON.stringify(body) }) })
+  const response = await fetch(url + path, {
+    method,
+    headers: { ...headersOf(index), ...(body !== undefined && { 'content-type': 'application/json' }) },
+    ...(body !== undefined && { body: JSON.stringify(body) })
+  })
   const text = await response.text()
   if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`)
   return text
@@ -103,8 +112,19 @@ async function round (server: Subject, requests: readonly BenchRequest[], time =
 }
 
 /** Two kinds of requests of one server in slices that alternate. */
-async function compareVisits ({ url }: Subject, name: string, ofOne: readonly BenchRequest[], requests: readonly BenchRequest[]): Promise<[base: string, other: string, ratio: string]> {
-  const told = await slices.run({ base: { url, requests: ofOne }, other: { url, requests }, connections, pairs: Number(options.pairs), size: sliceSize })
+async function compareVisits (
+  { url }: Subject,
+  name: string,
+  ofOne: readonly BenchRequest[],
+  requests: readonly BenchRequest[]
+): Promise<[base: string, other: string, ratio: string]> {
+  const told = await slices.run({
+    base: { url, requests: ofOne },
+    other: { url, requests },
+    connections,
+    pairs: Number(options.pairs),
+    size: sliceSize
+  })
   const { base, other, ratio } = compareSlices(told.base, told.other)
   console.error(`${name}: ${ratio}`)
   return [base, other, ratio]
@@ -127,7 +147,11 @@ async function compareRoutes (server: Subject): Promise<void> {
     const side = (path: string) => paths(path).map((target): BenchRequest => ({ method: 'GET', path: target, headers }))
     rows.push([name, ...await compareVisits(server, name, side('/base'), side('/own')), '≥ 0.95'])
   }
-  console.log(`A route of a tenant against the same route of the platform.\n\n${markdownTable(['route', "platform's, requests/s", "tenant's, requests/s", 'ratio', 'asked ratio'], rows)}\n`)
+  console.log(
+    `A route of a tenant against the same route of the platform.\n\n${
+      markdownTable(['route', "platform's, requests/s", "tenant's, requests/s", 'ratio', 'asked ratio'], rows)
+    }\n`
+  )
 }
 
 async function compareSecrets (server: Subject): Promise<void> {
@@ -136,7 +160,11 @@ async function compareSecrets (server: Subject): Promise<void> {
   const headers = headersOf(ownTenant)
   const side = (path: string): BenchRequest[] => [{ method: 'GET', path, headers }]
   const row = await compareVisits(server, 'reads a secret', side('/own/without-secret'), side('/own/with-secret'))
-  console.log(`A request that uses a secret against one that does not.\n\n${markdownTable(['request', 'without, requests/s', 'with, requests/s', 'ratio', 'asked ratio'], [['reads a secret', ...row, '≥ 0.95']])}\n`)
+  console.log(
+    `A request that uses a secret against one that does not.\n\n${
+      markdownTable(['request', 'without, requests/s', 'with, requests/s', 'ratio', 'asked ratio'], [['reads a secret', ...row, '≥ 0.95']])
+    }\n`
+  )
 }
 
 /**
@@ -170,7 +198,17 @@ function fraction (draw: number): number {
 }
 
 async function manyTenants (server: Subject): Promise<void> {
-  const head = ['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio', 'asked ratio', 'heap MB', 'resident MB', "PostgreSQL's connections MB"]
+  const head = [
+    'tenants',
+    'visited',
+    'one tenant, requests/s',
+    'these, requests/s',
+    'ratio',
+    'asked ratio',
+    'heap MB',
+    'resident MB',
+    "PostgreSQL's connections MB"
+  ]
   const rows: string[][] = []
   const memory = async (subject: Subject) => {
     const { heap, rss } = await report(subject, true)
@@ -200,7 +238,11 @@ async function manyTenants (server: Subject): Promise<void> {
     bounded.push([String(count), 'evenly', Math.round(requestsPerSecond).toString(), ...await memory(small)])
   }
   await stopServer(small)
-  console.log(`The same where 100 are kept at hand: memory is bounded by that, and every request makes a tenant's routes anew.\n\n${markdownTable(['tenants', 'visited', 'requests/s', ...head.slice(-3)], bounded)}\n`)
+  console.log(
+    `The same where 100 are kept at hand: memory is bounded by that, and every request makes a tenant's routes anew.\n\n${
+      markdownTable(['tenants', 'visited', 'requests/s', ...head.slice(-3)], bounded)
+    }\n`
+  )
 }
 
 /** What of it the database and the tokens cost a server that knows its routes by heart. */
@@ -217,7 +259,11 @@ async function manyTenantsByHand (): Promise<void> {
     }
   }
   await stopServer(server)
-  console.log(`The same routes of a server that was written by hand.\n\n${markdownTable(['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio'], rows)}\n`)
+  console.log(
+    `The same routes of a server that was written by hand.\n\n${
+      markdownTable(['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio'], rows)
+    }\n`
+  )
 }
 
 /** Each of the requests once, so that all are warm. */
@@ -247,10 +293,17 @@ async function coldRequests (): Promise<void> {
     }
     return times.sort((left, right) => left - right)
   }
-  const row = (name: string, times: readonly number[], asked: string) => [name, median(times).toFixed(2), (times[Math.floor(times.length * 0.99)] ?? Number.NaN).toFixed(2), asked]
+  const row = (
+    name: string,
+    times: readonly number[],
+    asked: string
+  ) => [name, median(times).toFixed(2), (times[Math.floor(times.length * 0.99)] ?? Number.NaN).toFixed(2), asked]
   // The first of all compile the code itself.
   await measure(coldStart, 20)
-  const rows = [row('10 routes', await measure(coldStart + 20, coldTenants - 20), '≤ 20'), row('500 routes', await measure(coldStart + coldTenants, largeTenants), '')]
+  const rows = [
+    row('10 routes', await measure(coldStart + 20, coldTenants - 20), '≤ 20'),
+    row('500 routes', await measure(coldStart + coldTenants, largeTenants), '')
+  ]
   await stopServer(server)
   console.log(`The first request of a tenant.\n\n${markdownTable(['tenant of', 'median ms', '99 % ms', 'asked'], rows)}\n`)
 }
@@ -270,15 +323,27 @@ async function saves (server: Subject): Promise<void> {
       blocks.push((await report(server)).longestBlock)
     }
     // The first two compile the code itself.
-    rows.push([String(count), median(times.slice(2)).toFixed(1), median(blocks.slice(2)).toFixed(1), Math.max(...blocks).toFixed(1), count === 100 ? '≤ 50' : ''])
+    rows.push([
+      String(count),
+      median(times.slice(2)).toFixed(1),
+      median(blocks.slice(2)).toFixed(1),
+      Math.max(...blocks).toFixed(1),
+      count === 100 ? '≤ 50' : ''
+    ])
   }
-  console.log(`Saves of a document, and how long the event loop does nothing else.\n\n${markdownTable(['routes', 'save, median ms', 'longest block, median ms', 'longest of all ms', 'asked'], rows)}\n`)
+  console.log(
+    `Saves of a document, and how long the event loop does nothing else.\n\n${
+      markdownTable(['routes', 'save, median ms', 'longest block, median ms', 'longest of all ms', 'asked'], rows)
+    }\n`
+  )
 }
 
 /** What the processes of PostgreSQL's connections hold themselves, in bytes; not a number where the system does not tell. */
 async function backendMemory (): Promise<number> {
   const pids = await withClient(connectionString, async (client) => {
-    const { rows } = await client.query<{ pid: number }>("select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()")
+    const { rows } = await client.query<{ pid: number }>(
+      "select pid from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()"
+    )
     return rows.map(({ pid }) => pid)
   })
   const held = await Promise.all(pids.map(async (pid) => {

@@ -40,16 +40,25 @@ const declared = [{
     { ...insert, id: 'third', data: { title: '{{steps.second.result.title}}' } }
   ]
 }]
-const tables = { run_notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } } } } as const
+const tables = {
+  run_notes: {
+    tenantScoped: true,
+    columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } }
+  }
+} as const
 
 const bench = await startDatabase()
 const apps: FastifyInstance[] = []
 try {
   const sender = await start(0)
-  await sql`insert into tenantry.tenants (id, name, plan) select id, id, 'free' from unnest(${[...tenants]}::text[]) as id`.execute(sender.db)
+  await sql`insert into tenantry.tenants (id, name, plan) select id, id, 'free' from unnest(${[...tenants]}::text[]) as id`.execute(
+    sender.db
+  )
   const workflow = (await sender.workflows.documents.find('', 'three'))?.compiled()
   if (workflow === undefined || workflow === null) throw new Error('the workflow does not compile')
-  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${senders} starts at a time, of ${tenants.length} tenants\n`)
+  console.log(
+    `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${senders} starts at a time, of ${tenants.length} tenants\n`
+  )
 
   const end = performance.now() + seconds * 1000
   let started = 0
@@ -96,7 +105,18 @@ async function start (workers: number): Promise<FastifyInstance> {
 }
 
 async function begin (app: FastifyInstance, workflow: CompiledWorkflow, tenant: string): Promise<void> {
-  const scope = { body: null, params: {}, query: {}, headers: {}, auth: { sub: 'user' }, tenant: { id: tenant, config: {} }, secrets: new Map<string, string>(), results: {}, fullAccess: false, input: { title: 'x'.repeat(200) } }
+  const scope = {
+    body: null,
+    params: {},
+    query: {},
+    headers: {},
+    auth: { sub: 'user' },
+    tenant: { id: tenant, config: {} },
+    secrets: new Map<string, string>(),
+    results: {},
+    fullAccess: false,
+    input: { title: 'x'.repeat(200) }
+  }
   await app.workflows.start({ tenant, user: 'user', workflow, scope })
 }
 

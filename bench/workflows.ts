@@ -14,7 +14,11 @@ import { markdownTable, median } from './statistics.js'
 import { startLoad, startSubject, type Subject } from './subject.js'
 
 const { values: options } = parseArgs({
-  options: { rounds: { type: 'string', default: '7' }, seconds: { type: 'string', default: '4' }, connections: { type: 'string', default: '32' } }
+  options: {
+    rounds: { type: 'string', default: '7' },
+    seconds: { type: 'string', default: '4' },
+    connections: { type: 'string', default: '32' }
+  }
 })
 const [rounds = 7, seconds = 4, connections = 32] = [options.rounds, options.seconds, options.connections].map(Number)
 
@@ -54,11 +58,14 @@ try {
 }
 
 function requests (): BenchRequest[] {
-  return Array.from({ length: 50 }, (_, index) => tenants.map((tenant): BenchRequest => ({
-    method: 'POST',
-    path: `/articles/${database.ids.get(tenant)?.[index]}/touch`,
-    headers: { authorization: `Bearer ${signToken({ sub: `user-of-${tenant}`, role: 'editor', tenant_id: tenant }, { expiresIn: 86_400 })}` }
-  }))).flat()
+  return Array.from({ length: 50 }, (_, index) =>
+    tenants.map((tenant): BenchRequest => ({
+      method: 'POST',
+      path: `/articles/${database.ids.get(tenant)?.[index]}/touch`,
+      headers: {
+        authorization: `Bearer ${signToken({ sub: `user-of-${tenant}`, role: 'editor', tenant_id: tenant }, { expiresIn: 86_400 })}`
+      }
+    }))).flat()
 }
 
 /** Both answer the same, but for the id of the run. */
@@ -87,9 +94,19 @@ function print (base: readonly Round[], other: readonly Round[]): void {
   const row = (name: string, figure: keyof Round, asked: string): string[] => {
     const ratios = other.map((round, index) => round[figure] / (base[index]?.[figure] ?? Number.NaN))
     const of = (all: readonly Round[]) => median(all.map((round) => round[figure])).toFixed(0)
-    return [name, of(base), of(other), `${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)})`, asked]
+    return [
+      name,
+      of(base),
+      of(other),
+      `${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)} to ${Math.max(...ratios).toFixed(2)})`,
+      asked
+    ]
   }
-  console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${connections} connections, medians of ${rounds} rounds of ${seconds} s\n`)
+  console.log(
+    `Node ${process.version}, ${cpus().length} × ${
+      cpus()[0]?.model
+    }, ${connections} connections, medians of ${rounds} rounds of ${seconds} s\n`
+  )
   console.log(markdownTable(['three database steps', 'by hand', 'workflow', 'ratio', 'asked'], [
     row('CPU a request, µs', 'cpu', '≤ 1.25'),
     row('requests a second', 'requestsPerSecond', ''),

@@ -5,7 +5,11 @@ import { nearest } from '../lib/config/faults.js'
 import { UsageError } from './command.js'
 
 /** What stands on the command line after the name of the command. */
-export function parseCall (name: string, { options, document: wanted }: Command, words: string[]): Pick<Call, 'text' | 'flag' | 'document'> {
+export function parseCall (
+  name: string,
+  { options, document: wanted }: Command,
+  words: string[]
+): Pick<Call, 'text' | 'flag' | 'document'> {
   const { values, positionals } = parse(name, options, words)
   const [document, ...more] = positionals
   if (more.length > 0) throw new UsageError(`unexpected "${more[0]}": "tenantry ${name}" takes one document`)
@@ -40,6 +44,8 @@ function refuseUnknown (name: string, options: Command['options'], words: string
   for (const token of tokens) {
     if (token.kind !== 'option' || known.includes(token.name)) continue
     const suggestion = nearest(token.name, known)
-    throw new UsageError(`"tenantry ${name}" has no option "${token.rawName}"${suggestion === undefined ? '' : `, did you mean "--${suggestion}"?`}`)
+    throw new UsageError(
+      `"tenantry ${name}" has no option "${token.rawName}"${suggestion === undefined ? '' : `, did you mean "--${suggestion}"?`}`
+    )
   }
 }

@@ -8,15 +8,15 @@ export type Options = NonNullable<ParseArgsConfig['options']>
 /** What a command was called with. */
 export interface Call {
   /** The option's value; undefined where it was not given. Throws where the command has no such option. */
-  text (option: string): string | undefined
-  flag (option: string): boolean
+  text(option: string): string | undefined
+  flag(option: string): boolean
   /** The document that was named. */
   readonly document: string | undefined
   readonly env: Env
   /** Writes a line to standard output. */
-  print (line: string): void
+  print(line: string): void
   /** Writes a line to standard error. */
-  note (line: string): void
+  note(line: string): void
 }
 
 export interface Command {
@@ -30,7 +30,7 @@ export interface Command {
   /** Whether a document can be named: `required`, `optional`. */
   readonly document: 'required' | 'optional'
   /** Resolves with the exit code. */
-  run (call: Call): Promise<number>
+  run(call: Call): Promise<number>
 }
 
 /** The command was called in a way that it does not know; the message says what it knows. */

@@ -35,11 +35,25 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
     further (config, routes, { faults, env }) {
       // Of a table whose declaration is wrong nothing is known.
       if (faults.faults.some(({ pointer }) => pointer.startsWith('/tables'))) return
-      const catalogue = withDeclared({ schema: config.database.postgres?.schema ?? 'public', tables: new Map() }, wantedTables(config.tables))
+      const catalogue = withDeclared(
+        { schema: config.database.postgres?.schema ?? 'public', tables: new Map() },
+        wantedTables(config.tables)
+      )
       const found = new FaultList()
       const fileRules = fileRulesOf(config.files, config.plugins.files === false)
       // What they call was judged with the rest of their texts.
-      const context = { faults: found, catalogue, env, pagination: config.pagination, sharedTables: new Set(config.tenancy.sharedTables), overridableEnv: new Set(config.tenancy.overridableEnv), origin: 'platform' as const, connectors: unknownConnectors, fileRules, stepKinds: { ...fileRules !== null && { storage: storageStep }, ...config.agent?.llm !== undefined && { llm: llmStep } } }
+      const context = {
+        faults: found,
+        catalogue,
+        env,
+        pagination: config.pagination,
+        sharedTables: new Set(config.tenancy.sharedTables),
+        overridableEnv: new Set(config.tenancy.overridableEnv),
+        origin: 'platform' as const,
+        connectors: unknownConnectors,
+        fileRules,
+        stepKinds: { ...fileRules !== null && { storage: storageStep }, ...config.agent?.llm !== undefined && { llm: llmStep } }
+      }
       const workflows = createWorkflowSet(workflowsOf(config.workflows), context)
       for (const [index, { id, steps }] of config.workflows.entries()) {
         const unknown = unknownTables(tableSteps(steps), catalogue, config)
@@ -52,10 +66,20 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
         undeclared.push(...own.map((table) => ({ pointer, table })))
         const unknown = [...own, ...unknownTables(tableSteps(named?.steps ?? []), catalogue, config)]
         if (unknown.length === 0) compileRoute(route, pointer, { ...context, cache: config.cache, workflows })
-        else compileKnown(route, pointer, config, { ...context, sources: sourcesOf(route), params: new Set(pathParameters(route.path)), excludeFields: route.excludeFields ?? [], softDelete: route.softDelete })
+        else {
+          compileKnown(route, pointer, config, {
+            ...context,
+            sources: sourcesOf(route),
+            params: new Set(pathParameters(route.path)),
+            excludeFields: route.excludeFields ?? [],
+            softDelete: route.softDelete
+          })
+        }
       }
       const reported = new Set(faults.faults.map(({ pointer, message }) => `${pointer} ${message}`))
-      for (const fault of found.faults) if (!reported.has(`${fault.pointer} ${fault.message}`)) faults.add(fault.pointer, fault.message, fault.suggestion)
+      for (const fault of found.faults) {
+        if (!reported.has(`${fault.pointer} ${fault.message}`)) faults.add(fault.pointer, fault.message, fault.suggestion)
+      }
     }
   }
 }
@@ -77,6 +101,8 @@ function tableSteps (steps: readonly Step[]): Pick<Query, 'table' | 'select'>[] 
 /** Tables that queries read or write and the document does not declare, those that `select` embeds among them. */
 function unknownTables (queries: ReadonlyArray<Pick<Query, 'table' | 'select'>>, catalogue: Catalogue, { database }: Config): string[] {
   if (database.provider === 'embedded') return []
-  const names = queries.flatMap(({ table, select = '' }) => [...table === undefined ? [] : [table], ...[...select.matchAll(embed)].map(([, name = '']) => name)])
+  const names = queries.flatMap((
+    { table, select = '' }
+  ) => [...table === undefined ? [] : [table], ...[...select.matchAll(embed)].map(([, name = '']) => name)])
   return [...new Set(names)].filter((table) => !catalogue.tables.has(table))
 }

@@ -37,15 +37,21 @@ function portOf (text: string): number {
 export function explainListening (error: unknown, { host, port }: ListenAt): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   switch (code) {
-    case 'EADDRINUSE': return new CommandError(`the port ${port} is in use by another program: stop that one, or choose another port with --port`)
-    case 'EACCES': return new CommandError(`this process may not listen on the port ${port}: choose one above 1023 with --port`)
+    case 'EADDRINUSE':
+      return new CommandError(`the port ${port} is in use by another program: stop that one, or choose another port with --port`)
+    case 'EACCES':
+      return new CommandError(`this process may not listen on the port ${port}: choose one above 1023 with --port`)
     case 'EADDRNOTAVAIL':
-    case 'ENOTFOUND': return new CommandError(`this machine has no address "${host}" to listen on`)
-    default: return error
+    case 'ENOTFOUND':
+      return new CommandError(`this machine has no address "${host}" to listen on`)
+    default:
+      return error
   }
 }
 
 /** Prints mails on standard output. */
 export function mailPrinter ({ print }: Call): ServerOptions['deliverMail'] {
-  return async ({ to, subject, text }) => { print(`mail to ${to}: ${subject}\n\n${text}`) }
+  return async ({ to, subject, text }) => {
+    print(`mail to ${to}: ${subject}\n\n${text}`)
+  }
 }

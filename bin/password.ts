@@ -49,8 +49,8 @@ const [interrupt, endOfInput, backspace, del, eraseLine] = ['\u0003', '\u0004', 
 
 interface Prompt {
   /** The line that is typed, of which the terminal shows nothing. The question is on standard error: the output can be kept. */
-  ask (question: string): Promise<string>
-  close (): void
+  ask(question: string): Promise<string>
+  close(): void
 }
 
 function openPrompt (terminal: ReadStream): Prompt {
@@ -94,7 +94,9 @@ function openPrompt (terminal: ReadStream): Prompt {
         for (;;) {
           const answer = typedLine(line)
           if (answer !== undefined) return answer
-          await new Promise<void>((resolve) => { wake = resolve })
+          await new Promise<void>((resolve) => {
+            wake = resolve
+          })
         }
       } finally {
         process.stderr.write('\n')

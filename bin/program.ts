@@ -20,14 +20,32 @@ import { worker } from './commands/worker.js'
 import { linesOf } from './failure.js'
 
 /** By name; one of two words is a command of a group. */
-const commands: Readonly<Record<string, Command>> = { init, start, dev, worker, validate, migrate, backup, restore: restoreBackup, token, openapi, 'user create': createUser, 'secrets rekey': rekey, 'files repair': repairFilesCommand }
+const commands: Readonly<Record<string, Command>> = {
+  init,
+  start,
+  dev,
+  worker,
+  validate,
+  migrate,
+  backup,
+  restore: restoreBackup,
+  token,
+  openapi,
+  'user create': createUser,
+  'secrets rekey': rekey,
+  'files repair': repairFilesCommand
+}
 
 /** Where lines go. */
 export type Output = Pick<Call, 'print' | 'note'>
 
 const standardOutput: Output = {
-  print: (line) => { process.stdout.write(`${line}\n`) },
-  note: (line) => { process.stderr.write(`${line}\n`) }
+  print: (line) => {
+    process.stdout.write(`${line}\n`)
+  },
+  note: (line) => {
+    process.stderr.write(`${line}\n`)
+  }
 }
 
 /** Runs the command and resolves with the exit code: 0, or 1 after what went wrong was written to standard error. */
@@ -71,7 +89,9 @@ function namedBy (words: string[]): { name: string | undefined, rest: string[] }
 function overview (): string {
   const width = Math.max(...Object.keys(commands).map((name) => name.length))
   const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
-  return `tenantry ${version}: JSON APIs from a document\n\nusage: tenantry <command>\n\n${lines.join('\n')}\n\n"tenantry <command> --help" says more; "tenantry --version" prints the version.`
+  return `tenantry ${version}: JSON APIs from a document\n\nusage: tenantry <command>\n\n${
+    lines.join('\n')
+  }\n\n"tenantry <command> --help" says more; "tenantry --version" prints the version.`
 }
 
 function helpOf (name: string, { usage, summary, details }: Command): string {
@@ -82,5 +102,7 @@ function unknown (name: string): string {
   const group = Object.keys(commands).filter((known) => known.startsWith(`${name} `))
   if (group.length > 0) return `"tenantry ${name}" needs another word; there is ${group.map((known) => `"tenantry ${known}"`).join(', ')}`
   const suggestion = nearest(name, Object.keys(commands))
-  return `there is no command "${name}"${suggestion === undefined ? `; there are ${Object.keys(commands).join(', ')}` : `, did you mean "${suggestion}"?`}`
+  return `there is no command "${name}"${
+    suggestion === undefined ? `; there are ${Object.keys(commands).join(', ')}` : `, did you mean "${suggestion}"?`
+  }`
 }

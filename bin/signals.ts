@@ -2,7 +2,8 @@
 import type {} from '../plugins/stop/index.js'
 import type { FastifyInstance } from 'fastify'
 
-const startMs = 5000 // that a start has to end when a signal comes in the middle of it; of a migration the database undoes what was not committed
+// that a start has to end when a signal comes in the middle of it; of a migration the database undoes what was not committed
+const startMs = 5000
 
 /** Resolves when a signal has closed the app. */
 export type StopOnSignal = (app: FastifyInstance) => Promise<void>
@@ -14,7 +15,9 @@ export type StopOnSignal = (app: FastifyInstance) => Promise<void>
  */
 export function listenToSignals (): StopOnSignal {
   let isStopping = false
-  let end = (_signal: NodeJS.Signals): void => { process.exit(0) }
+  let end = (_signal: NodeJS.Signals): void => {
+    process.exit(0)
+  }
   const stop = (signal: NodeJS.Signals) => {
     // A second signal ends the process at once.
     if (isStopping) process.exit(1)
@@ -23,15 +26,16 @@ export function listenToSignals (): StopOnSignal {
   }
   process.on('SIGTERM', stop)
   process.on('SIGINT', stop)
-  return (app) => new Promise<void>((resolve, reject) => {
-    end = (signal) => {
-      const late = setTimeout(() => process.exit(0), startMs)
-      app.ready().then(() => {
-        clearTimeout(late)
-        // Who sits before a terminal sends no requests elsewhere.
-        if (signal === 'SIGINT' && app.hasDecorator('stopping')) app.stopping.skipDelay()
-      }, () => {})
-      app.close().then(resolve, reject)
-    }
-  })
+  return (app) =>
+    new Promise<void>((resolve, reject) => {
+      end = (signal) => {
+        const late = setTimeout(() => process.exit(0), startMs)
+        app.ready().then(() => {
+          clearTimeout(late)
+          // Who sits before a terminal sends no requests elsewhere.
+          if (signal === 'SIGINT' && app.hasDecorator('stopping')) app.stopping.skipDelay()
+        }, () => {})
+        app.close().then(resolve, reject)
+      }
+    })
 }

@@ -16,21 +16,30 @@ export interface AttemptRule {
   readonly max: number
   /** The window, in milliseconds. */
   readonly windowMs: number
-  /** How long after so many tries the next one is refused, in milliseconds; then there is one, and the next pause, until fewer were within a window. Default: a window, after which all are there again. */
+  /**
+   * How long after so many tries the next one is refused, in milliseconds; then there is one, and the next pause, until fewer
+   * were within a window. Default: a window, after which all are there again.
+   */
   readonly pauseMs?: number
 }
 
 export interface Attempts {
-  /** Counts a try of the subject, any text, before it is made; throws `tooManyAttempts` beyond the rule. `tenant`: empty for the platform's. */
-  take (rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  /**
+   * Counts a try of the subject, any text, before it is made; throws `tooManyAttempts` beyond the rule. `tenant`: empty for the
+   * platform's.
+   */
+  take(rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** The next try is refused, as far as a look tells that takes no lock: a flood of tries need not write. Only `take` is exact. */
-  isSpent (rule: AttemptRule, tenant: string, subject: string): Promise<boolean>
+  isSpent(rule: AttemptRule, tenant: string, subject: string): Promise<boolean>
   /** The subject has proven itself: its tries are forgotten. */
-  forgive (rule: AttemptRule, tenant: string, subject: string): Promise<void>
-  /** That try proved itself, or was not made: what others have failed still counts. Where a rule has come to its pause nothing is given back: each success would be another try for whoever guesses. */
-  giveBack (rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  forgive(rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  /**
+   * That try proved itself, or was not made: what others have failed still counts. Where a rule has come to its pause nothing is
+   * given back: each success would be another try for whoever guesses.
+   */
+  giveBack(rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** Removes what has ended; false where another server does so now. */
-  sweep (): Promise<boolean>
+  sweep(): Promise<boolean>
 }
 
 /** @param now the clock, in milliseconds since 1970 */
@@ -44,7 +53,9 @@ export function createAttempts (db: Kysely<SystemTables>, now: () => number = Da
         insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
         values (${tenant}, ${kind}, ${digest(subject)}, array[${at}]::timestamptz[], ${new Date(time + windowMs)})
         on conflict (tenant_id, kind, subject) do update set
-          tries = excluded.tries || array(select made from unnest(a.tries) as made where made > ${new Date(time - windowMs)} order by made desc limit ${max - 1}),
+          tries = excluded.tries || array(select made from unnest(a.tries) as made where made > ${new Date(
+        time - windowMs
+      )} order by made desc limit ${max - 1}),
           ends_at = excluded.ends_at
         where cardinality(a.tries) < ${max} or a.tries[1] <= ${paused}
         returning true`.execute(db)
@@ -56,19 +67,26 @@ export function createAttempts (db: Kysely<SystemTables>, now: () => number = Da
     },
 
     async isSpent ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
-      const { rows } = await sql`select from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)}
+      const { rows } = await sql`select from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${
+        digest(subject)
+      }
         and cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`.execute(db)
       return rows.length > 0
     },
 
     async forgive ({ kind }, tenant, subject) {
-      await db.deleteFrom('tenantry.attempts').where('tenant_id', '=', tenant).where('kind', '=', kind).where('subject', '=', digest(subject)).execute()
+      await db.deleteFrom('tenantry.attempts').where('tenant_id', '=', tenant).where('kind', '=', kind).where(
+        'subject',
+        '=',
+        digest(subject)
+      ).execute()
     },
 
     async giveBack ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
       const most = pauseMs < windowMs ? max - 1 : max
       await sql`update tenantry.attempts set tries = tries[2:]
-        where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and cardinality(tries) between 1 and ${most}`.execute(db)
+        where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and cardinality(tries) between 1 and ${most}`
+        .execute(db)
     },
 
     sweep: () => sweep(db, 'tenantry.attempts.sweep', [removal('tenantry.attempts', sql`ends_at <= ${new Date(now())}`)])

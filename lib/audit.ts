@@ -12,27 +12,87 @@ import { storable } from './json/storable.js'
 
 /** Everything that is audited. */
 export const auditActions = [
-  'secret.create', 'secret.update', 'secret.access', 'secret.delete', 'secret.rotate', 'secret.expire',
-  'api_key.create', 'api_key.rotate', 'api_key.delete',
-  'role.create', 'role.update', 'role.delete', 'role.replace',
-  'config.save', 'limits.save',
-  'auth.login', 'auth.refresh', 'auth.mfa', 'auth.register', 'auth.logout', 'auth.logout_all', 'auth.password.forgot', 'auth.password.reset', 'auth.password.change', 'auth.email.verify', 'auth.email.resend', 'user.create', 'user.invite', 'user.accept', 'user.update', 'user.delete',
-  'mfa.setup', 'mfa.verify', 'mfa.enable', 'mfa.disable', 'mfa.backup_codes', 'mfa.backup_code',
-  'rbac.role.create', 'rbac.role.update', 'rbac.role.delete', 'rbac.permission.create', 'rbac.permission.delete', 'rbac.assign', 'rbac.unassign',
-  'billing.upgrade', 'billing.plan', 'billing.subscription', 'billing.payment', 'billing.event', 'billing.event_unclaimed',
-  'tenant_billing.product.create', 'tenant_billing.checkout.create', 'tenant_billing.subscription.cancel',
-  'workflow.run', 'workflow.cancel',
-  'cache.clear', 'cache.delete',
-  'queue.job.add', 'queue.job.cancel', 'queue.job.retry',
-  'webhook.secret', 'webhook.redeliver',
+  'secret.create',
+  'secret.update',
+  'secret.access',
+  'secret.delete',
+  'secret.rotate',
+  'secret.expire',
+  'api_key.create',
+  'api_key.rotate',
+  'api_key.delete',
+  'role.create',
+  'role.update',
+  'role.delete',
+  'role.replace',
+  'config.save',
+  'limits.save',
+  'auth.login',
+  'auth.refresh',
+  'auth.mfa',
+  'auth.register',
+  'auth.logout',
+  'auth.logout_all',
+  'auth.password.forgot',
+  'auth.password.reset',
+  'auth.password.change',
+  'auth.email.verify',
+  'auth.email.resend',
+  'user.create',
+  'user.invite',
+  'user.accept',
+  'user.update',
+  'user.delete',
+  'mfa.setup',
+  'mfa.verify',
+  'mfa.enable',
+  'mfa.disable',
+  'mfa.backup_codes',
+  'mfa.backup_code',
+  'rbac.role.create',
+  'rbac.role.update',
+  'rbac.role.delete',
+  'rbac.permission.create',
+  'rbac.permission.delete',
+  'rbac.assign',
+  'rbac.unassign',
+  'billing.upgrade',
+  'billing.plan',
+  'billing.subscription',
+  'billing.payment',
+  'billing.event',
+  'billing.event_unclaimed',
+  'tenant_billing.product.create',
+  'tenant_billing.checkout.create',
+  'tenant_billing.subscription.cancel',
+  'workflow.run',
+  'workflow.cancel',
+  'cache.clear',
+  'cache.delete',
+  'queue.job.add',
+  'queue.job.cancel',
+  'queue.job.retry',
+  'webhook.secret',
+  'webhook.redeliver',
   'integration.run',
-  'entity.list', 'entity.read', 'entity.delete', 'entity.restore',
+  'entity.list',
+  'entity.read',
+  'entity.delete',
+  'entity.restore',
   'publish.entity',
-  'file.create', 'file.delete', 'file.infected',
-  'document.create', 'document.replace', 'document.delete', 'document.reindex',
+  'file.create',
+  'file.delete',
+  'file.infected',
+  'document.create',
+  'document.replace',
+  'document.delete',
+  'document.reindex',
   'conversation.delete',
   'mcp.execute',
-  'tenant.create', 'tenant.update', 'tenant.delete', 'migration.apply'
+  'tenant.create',
+  'tenant.update',
+  'tenant.delete',
+  'migration.apply'
 ] as const
 export type AuditAction = typeof auditActions[number]
 
@@ -67,7 +127,10 @@ export interface AuditEntry {
 
 const maxText = 256 // characters that are kept of a user, an address, a target, and of each text of the details
 
-/** The `tenant_id` of the entries of a deleted tenant. No tenant has it, since `~` is not allowed in an id: a new tenant of the same id never reads them. */
+/**
+ * The `tenant_id` of the entries of a deleted tenant. No tenant has it, since `~` is not allowed in an id: a new tenant of the
+ * same id never reads them.
+ */
 export function archivedTenant (id: string): string {
   return `${archiveMark}${id}`
 }
@@ -101,7 +164,10 @@ export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly
 
 /** The same as a statement, for callers without kysely. */
 export function auditStatement (entries: readonly AuditEntry[]): { readonly text: string, readonly values: readonly unknown[] } {
-  return { text, values: [JSON.stringify(entries.map(rowOf), (_name, value: unknown) => typeof value === 'string' ? keptText(value) : value)] }
+  return {
+    text,
+    values: [JSON.stringify(entries.map(rowOf), (_name, value: unknown) => typeof value === 'string' ? keptText(value) : value)]
+  }
 }
 
 function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, outcome = 'success', details, at }: AuditEntry) {
@@ -109,7 +175,10 @@ function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, ou
   return { tenant_id: tenant, action, user_id: userId, address, target, outcome, details: completed, created_at: at }
 }
 
-/** A text as the log keeps it: callers send long ones, and characters that PostgreSQL's text has not, NUL and halves of surrogate pairs. Each is replaced by another character, so that no user looks like another one. */
+/**
+ * A text as the log keeps it: callers send long ones, and characters that PostgreSQL's text has not, NUL and halves of surrogate
+ * pairs. Each is replaced by another character, so that no user looks like another one.
+ */
 export function keptText (text: string): string {
   return storable(text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text)
 }

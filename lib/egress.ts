@@ -16,9 +16,9 @@ interface Exception {
 
 export interface EgressRule {
   /** The platform lists the name itself: whatever it resolves to may be called. `host`: in lower case, without a dot at its end. */
-  lists (host: string, port: number): boolean
+  lists(host: string, port: number): boolean
   /** The address, as digits without brackets, may be called. False for what is no address. */
-  permits (address: string, port: number): boolean
+  permits(address: string, port: number): boolean
 }
 
 /** `allow` of the document. Throws for an entry with a fault. */
@@ -64,7 +64,8 @@ function isWithin (address: Address, range: Exception['range']): boolean {
   return range !== null && address.kind() === range.start.kind() && address.match(range.start, range.bits)
 }
 
-const forms = 'expected a host, an address or a CIDR range, each with an optional port, such as `hooks.internal:8080`, `10.0.0.0/8` or `[fd00::1]:443`'
+const forms =
+  'expected a host, an address or a CIDR range, each with an optional port, such as `hooks.internal:8080`, `10.0.0.0/8` or `[fd00::1]:443`'
 const name = /^[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*$/
 
 /** The entry, or what is wrong with it. */

@@ -66,7 +66,12 @@ export const catalogue = {
   badRequest: entry('TENANTRY_BAD_REQUEST', 400, 'Bad Request', 'The request cannot be read'),
   invalidValue: entry('TENANTRY_INVALID_VALUE', 400, 'Bad Request', 'A value does not fit its column'),
   constraintViolated: entry('TENANTRY_CONSTRAINT_VIOLATED', 400, 'Bad Request', 'The record breaks a rule of its table'),
-  tenantRequired: entry('TENANTRY_TENANT_REQUIRED', 400, 'Bad Request', 'This resource belongs to a tenant: send the X-Tenant-ID header or a token with a tenant_id claim'),
+  tenantRequired: entry(
+    'TENANTRY_TENANT_REQUIRED',
+    400,
+    'Bad Request',
+    'This resource belongs to a tenant: send the X-Tenant-ID header or a token with a tenant_id claim'
+  ),
   tenantInvalid: entry('TENANTRY_TENANT_INVALID', 400, 'Bad Request', 'X-Tenant-ID must be 1 to 64 characters of A-Z a-z 0-9 _ -'),
   credentialsAmbiguous: entry('TENANTRY_CREDENTIALS_AMBIGUOUS', 400, 'Bad Request', 'Send either a token or an API key'),
   configInvalid: entry('TENANTRY_CONFIG_INVALID', 400, 'Bad Request', 'The configuration has faults'),
@@ -77,9 +82,24 @@ export const catalogue = {
   addressRefused: entry('TENANTRY_ADDRESS_REFUSED', 400, 'Bad Request', 'The address is one that this server does not call'),
   credentialsRequired: entry('TENANTRY_CREDENTIALS_REQUIRED', 400, 'Bad Request', 'The integration has no credentials'),
   roleInvalid: entry('TENANTRY_ROLE_INVALID', 400, 'Bad Request', 'The role cannot be saved'),
-  answerTooLarge: entry('TENANTRY_ANSWER_TOO_LARGE', 400, 'Bad Request', 'The answer would be larger than this server makes: ask for fewer records or fields'),
-  indexMissing: entry('TENANTRY_INDEX_MISSING', 400, 'Bad Request', 'Firestore has no index for this query: an administrator must create it'),
-  idempotencyUnavailable: entry('TENANTRY_IDEMPOTENCY_UNAVAILABLE', 400, 'Bad Request', 'This server keeps no answers that hold secrets, since it has no SECRETS_MASTER_KEY: send the request without Idempotency-Key'),
+  answerTooLarge: entry(
+    'TENANTRY_ANSWER_TOO_LARGE',
+    400,
+    'Bad Request',
+    'The answer would be larger than this server makes: ask for fewer records or fields'
+  ),
+  indexMissing: entry(
+    'TENANTRY_INDEX_MISSING',
+    400,
+    'Bad Request',
+    'Firestore has no index for this query: an administrator must create it'
+  ),
+  idempotencyUnavailable: entry(
+    'TENANTRY_IDEMPOTENCY_UNAVAILABLE',
+    400,
+    'Bad Request',
+    'This server keeps no answers that hold secrets, since it has no SECRETS_MASTER_KEY: send the request without Idempotency-Key'
+  ),
   toolUnknown: entry('TENANTRY_TOOL_UNKNOWN', 400, 'Bad Request', 'There is no tool of this name that the caller may call'),
   toolsNested: entry('TENANTRY_TOOLS_NESTED', 400, 'Bad Request', 'Too many tools call each other'),
   tokenMissing: entry('TENANTRY_TOKEN_MISSING', 401, 'Unauthorized', 'No authorization token provided'),
@@ -90,51 +110,141 @@ export const catalogue = {
   planLimit: entry('TENANTRY_PLAN_LIMIT', 402, 'Usage limit exceeded', 'The plan of this tenant does not include it'),
   resourceLimit: entry('TENANTRY_RESOURCE_LIMIT', 402, 'Usage limit exceeded', 'The limit of a resource is reached'),
   forbidden: entry('TENANTRY_FORBIDDEN', 403, 'Forbidden', 'Insufficient permissions'),
-  urlSignatureInvalid: entry('TENANTRY_URL_SIGNATURE_INVALID', 403, 'Forbidden', 'The signed URL was changed or has expired: ask for another one'),
+  urlSignatureInvalid: entry(
+    'TENANTRY_URL_SIGNATURE_INVALID',
+    403,
+    'Forbidden',
+    'The signed URL was changed or has expired: ask for another one'
+  ),
   tenantMismatch: entry('TENANTRY_TENANT_MISMATCH', 403, 'Forbidden', 'X-Tenant-ID does not match the tenant of the token'),
   tenantSuspended: entry('TENANTRY_TENANT_SUSPENDED', 403, 'Forbidden', 'The tenant is suspended'),
   grantExceeds: entry('TENANTRY_GRANT_EXCEEDS', 403, 'Forbidden', 'Nobody grants permissions that they do not hold'),
   notFound: entry('TENANTRY_NOT_FOUND', 404, 'Not Found', 'Resource not found'),
   tenantUnknown: entry('TENANTRY_TENANT_UNKNOWN', 404, 'Not Found', 'There is no such tenant'),
-  methodNotAllowed: entry('TENANTRY_METHOD_NOT_ALLOWED', 405, 'Method Not Allowed', 'The path does not have this method: see the Allow header'),
+  methodNotAllowed: entry(
+    'TENANTRY_METHOD_NOT_ALLOWED',
+    405,
+    'Method Not Allowed',
+    'The path does not have this method: see the Allow header'
+  ),
   conflict: entry('TENANTRY_CONFLICT', 409, 'Conflict', 'A record with these values exists already'),
   documentContention: entry('TENANTRY_DOCUMENT_CONTENTION', 409, 'Conflict', 'Other requests are changing the same documents: try again'),
   versionConflict: entry('TENANTRY_VERSION_CONFLICT', 409, 'Conflict', 'The configuration was changed by somebody else: read it again'),
   routeConflict: entry('TENANTRY_ROUTE_CONFLICT', 409, 'Conflict', 'A route of the server has this path'),
   roleInUse: entry('TENANTRY_ROLE_IN_USE', 409, 'Conflict', 'Other roles inherit from this role'),
-  idempotencyMismatch: entry('TENANTRY_IDEMPOTENCY_MISMATCH', 409, 'Conflict', 'The idempotency key was sent before with another body or query string: send another key with another request'),
-  idempotencyRunning: entry('TENANTRY_IDEMPOTENCY_RUNNING', 409, 'Conflict', 'A request with this idempotency key is running: try again later'),
-  idempotencyAnswerLost: entry('TENANTRY_IDEMPOTENCY_ANSWER_LOST', 409, 'Conflict', 'The request with this idempotency key was done, and its answer is not kept: read what it made, and send another key to do it once more'),
+  idempotencyMismatch: entry(
+    'TENANTRY_IDEMPOTENCY_MISMATCH',
+    409,
+    'Conflict',
+    'The idempotency key was sent before with another body or query string: send another key with another request'
+  ),
+  idempotencyRunning: entry(
+    'TENANTRY_IDEMPOTENCY_RUNNING',
+    409,
+    'Conflict',
+    'A request with this idempotency key is running: try again later'
+  ),
+  idempotencyAnswerLost: entry(
+    'TENANTRY_IDEMPOTENCY_ANSWER_LOST',
+    409,
+    'Conflict',
+    'The request with this idempotency key was done, and its answer is not kept: read what it made, and send another key to do it once more'
+  ),
   stateConflict: entry('TENANTRY_STATE_CONFLICT', 409, 'Conflict', 'It is in a state in which this cannot be done'),
   uploadTooSlow: entry('TENANTRY_UPLOAD_TOO_SLOW', 408, 'Request Timeout', 'The upload is too slow: send at least 1 KB a second'),
-  preconditionFailed: entry('TENANTRY_PRECONDITION_FAILED', 412, 'Precondition Failed', 'The resource was changed since it was read: read it again'),
+  preconditionFailed: entry(
+    'TENANTRY_PRECONDITION_FAILED',
+    412,
+    'Precondition Failed',
+    'The resource was changed since it was read: read it again'
+  ),
   bodyTooLarge: entry('TENANTRY_BODY_TOO_LARGE', 413, 'Payload Too Large', 'The request body is larger than this server accepts'),
   fileTooLarge: entry('TENANTRY_FILE_TOO_LARGE', 413, 'Payload Too Large', 'The file is larger than allowed'),
   fileTypeRefused: entry('TENANTRY_FILE_TYPE_REFUSED', 415, 'Unsupported Media Type', 'The bucket does not take files of this type'),
   mediaTypeUnsupported: entry('TENANTRY_MEDIA_TYPE_UNSUPPORTED', 415, 'Unsupported Media Type', 'Send the body as application/json'),
   rangeInvalid: entry('TENANTRY_RANGE_INVALID', 416, 'Range Not Satisfiable', 'The file has no such bytes'),
-  documentUnreadable: entry('TENANTRY_DOCUMENT_UNREADABLE', 422, 'Unprocessable Entity', 'The document cannot be read as its content type says'),
+  documentUnreadable: entry(
+    'TENANTRY_DOCUMENT_UNREADABLE',
+    422,
+    'Unprocessable Entity',
+    'The document cannot be read as its content type says'
+  ),
   functionRefused: entry('TENANTRY_FUNCTION_REFUSED', 422, 'Unprocessable Entity', 'The function refuses the call'),
-  expressionLimit: entry('TENANTRY_EXPRESSION_LIMIT', 422, 'Unprocessable Entity', 'An expression takes more time or memory than an expression may'),
+  expressionLimit: entry(
+    'TENANTRY_EXPRESSION_LIMIT',
+    422,
+    'Unprocessable Entity',
+    'An expression takes more time or memory than an expression may'
+  ),
   providerKeyRefused: entry('TENANTRY_PROVIDER_KEY_REFUSED', 424, 'Failed Dependency', "The provider refuses the tenant's key"),
-  upgradeRequired: entry('TENANTRY_UPGRADE_REQUIRED', 426, 'Upgrade Required', 'This path is a websocket: send Connection: Upgrade and Upgrade: websocket'),
+  upgradeRequired: entry(
+    'TENANTRY_UPGRADE_REQUIRED',
+    426,
+    'Upgrade Required',
+    'This path is a websocket: send Connection: Upgrade and Upgrade: websocket'
+  ),
   rateLimited: entry('TENANTRY_RATE_LIMITED', 429, 'Too Many Requests', 'Rate limit exceeded'),
   tooManyAttempts: entry('TENANTRY_TOO_MANY_ATTEMPTS', 429, 'Too Many Requests', 'Too many attempts: wait before the next one'),
-  responsesBusy: entry('TENANTRY_RESPONSES_BUSY', 429, 'Too Many Requests', 'Too many large responses of this tenant are being made: try again'),
-  responsesUnread: entry('TENANTRY_RESPONSES_UNREAD', 429, 'Too Many Requests', 'Too many bytes of earlier responses are unread: read them, then try again'),
-  uploadsBusy: entry('TENANTRY_UPLOADS_BUSY', 429, 'Too Many Requests', 'Too many uploads of this tenant are running: wait until one has ended'),
+  responsesBusy: entry(
+    'TENANTRY_RESPONSES_BUSY',
+    429,
+    'Too Many Requests',
+    'Too many large responses of this tenant are being made: try again'
+  ),
+  responsesUnread: entry(
+    'TENANTRY_RESPONSES_UNREAD',
+    429,
+    'Too Many Requests',
+    'Too many bytes of earlier responses are unread: read them, then try again'
+  ),
+  uploadsBusy: entry(
+    'TENANTRY_UPLOADS_BUSY',
+    429,
+    'Too Many Requests',
+    'Too many uploads of this tenant are running: wait until one has ended'
+  ),
   transformsBusy: entry('TENANTRY_TRANSFORMS_BUSY', 429, 'Too Many Requests', 'Too many images of this tenant are being made: try again'),
-  documentsBusy: entry('TENANTRY_DOCUMENTS_BUSY', 429, 'Too Many Requests', 'Too many documents of this tenant are being processed: try again'),
-  idempotencyFull: entry('TENANTRY_IDEMPOTENCY_FULL', 429, 'Too Many Requests', 'Too many idempotency keys are kept for this tenant: send the request without Idempotency-Key, or try again later'),
+  documentsBusy: entry(
+    'TENANTRY_DOCUMENTS_BUSY',
+    429,
+    'Too Many Requests',
+    'Too many documents of this tenant are being processed: try again'
+  ),
+  idempotencyFull: entry(
+    'TENANTRY_IDEMPOTENCY_FULL',
+    429,
+    'Too Many Requests',
+    'Too many idempotency keys are kept for this tenant: send the request without Idempotency-Key, or try again later'
+  ),
   queueFull: entry('TENANTRY_QUEUE_FULL', 429, 'Too Many Requests', 'Too many jobs of this tenant wait: try again later'),
   internal: entry('TENANTRY_INTERNAL', 500, 'Internal Server Error', 'An unexpected error occurred'),
   providerFailed: entry('TENANTRY_PROVIDER_FAILED', 502, 'Bad Gateway', 'The provider failed; try again'),
-  stepAnswerLost: entry('TENANTRY_STEP_ANSWER_LOST', 502, 'Bad Gateway', 'The step has called a model, which may have been charged, and the answer is lost: the call is not made again; start another run'),
-  providerAnswerTooComplex: entry('TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX', 502, 'Bad Gateway', 'The JSON that the provider answered has too many keys, members or levels'),
-  mailNotConfigured: entry('TENANTRY_MAIL_NOT_CONFIGURED', 503, 'Service Unavailable', 'Mail is not configured: the document needs `auth.mail`'),
+  stepAnswerLost: entry(
+    'TENANTRY_STEP_ANSWER_LOST',
+    502,
+    'Bad Gateway',
+    'The step has called a model, which may have been charged, and the answer is lost: the call is not made again; start another run'
+  ),
+  providerAnswerTooComplex: entry(
+    'TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX',
+    502,
+    'Bad Gateway',
+    'The JSON that the provider answered has too many keys, members or levels'
+  ),
+  mailNotConfigured: entry(
+    'TENANTRY_MAIL_NOT_CONFIGURED',
+    503,
+    'Service Unavailable',
+    'Mail is not configured: the document needs `auth.mail`'
+  ),
   billingNotConfigured: entry('TENANTRY_BILLING_NOT_CONFIGURED', 503, 'Service Unavailable', 'Billing provider not configured'),
   providerBusy: entry('TENANTRY_PROVIDER_BUSY', 503, 'Service Unavailable', 'The provider limits the rate of calls; try again'),
-  identityProviderUnavailable: entry('TENANTRY_IDENTITY_PROVIDER_UNAVAILABLE', 503, 'Service Unavailable', 'The keys of the identity provider cannot be had; try again'),
+  identityProviderUnavailable: entry(
+    'TENANTRY_IDENTITY_PROVIDER_UNAVAILABLE',
+    503,
+    'Service Unavailable',
+    'The keys of the identity provider cannot be had; try again'
+  ),
   toolsBusy: entry('TENANTRY_TOOLS_BUSY', 503, 'Service Unavailable', 'All connections with MCP servers are in use; try again'),
   loginBusy: entry('TENANTRY_LOGIN_BUSY', 503, 'Service Unavailable', 'Too many passwords are being checked; try again'),
   schemaChanged: entry('TENANTRY_SCHEMA_CHANGED', 503, 'Service Unavailable', 'The database no longer has what this route needs'),
@@ -142,8 +252,18 @@ export const catalogue = {
   databaseBusy: entry('TENANTRY_DATABASE_BUSY', 503, 'Service Unavailable', 'The database is busy; try again'),
   migrationPending: entry('TENANTRY_MIGRATION_PENDING', 503, 'Service Unavailable', 'The database is not migrated: run "tenantry migrate"'),
   stopping: entry('TENANTRY_STOPPING', 503, 'Service Unavailable', 'The server is stopping; try again elsewhere'),
-  signingNotConfigured: entry('TENANTRY_SIGNING_NOT_CONFIGURED', 503, 'Service Unavailable', 'URLs cannot be signed: the server has no SECRETS_MASTER_KEY'),
-  vectorStoreUnavailable: entry('TENANTRY_VECTOR_STORE_UNAVAILABLE', 503, 'Service Unavailable', 'The store of vectors cannot be reached; try again'),
+  signingNotConfigured: entry(
+    'TENANTRY_SIGNING_NOT_CONFIGURED',
+    503,
+    'Service Unavailable',
+    'URLs cannot be signed: the server has no SECRETS_MASTER_KEY'
+  ),
+  vectorStoreUnavailable: entry(
+    'TENANTRY_VECTOR_STORE_UNAVAILABLE',
+    503,
+    'Service Unavailable',
+    'The store of vectors cannot be reached; try again'
+  ),
   storageUnavailable: entry('TENANTRY_STORAGE_UNAVAILABLE', 503, 'Service Unavailable', 'The store of files cannot be reached; try again'),
   toolFailed: entry('TENANTRY_TOOL_FAILED', 502, 'Bad Gateway', 'The tool failed'),
   toolTimeout: entry('TENANTRY_TOOL_TIMEOUT', 504, 'Gateway Timeout', 'The tool did not answer in time'),

@@ -11,7 +11,10 @@ export interface IdempotencyClaim {
   readonly mark: { readonly text: string, readonly values: readonly unknown[] }
 }
 
-/** Marks the claim in the transaction of the write. Throws `idempotencyRunning` where the key was taken over, so that the write is undone. */
+/**
+ * Marks the claim in the transaction of the write. Throws `idempotencyRunning` where the key was taken over, so that the write
+ * is undone.
+ */
 export async function markClaim<Tables> (transaction: Kysely<Tables>, { mark: { text, values } }: IdempotencyClaim): Promise<void> {
   const { rows } = await transaction.executeQuery(CompiledQuery.raw(text, [...values]))
   requireMark(rows)

@@ -12,7 +12,10 @@ export const maxJsonKeys = 10_000
 export const maxJsonMembers = 100_000
 /** Items of arrays. */
 export const maxJsonItems = 500_000
-/** Different keys of what the database answers: 1,000 rows, each with 50 keys of its own. A list of rows of one table has as many as its columns. */
+/**
+ * Different keys of what the database answers: 1,000 rows, each with 50 keys of its own. A list of rows of one table has as many
+ * as its columns.
+ */
 export const maxStoredKeys = 50_000
 
 const smallText = 50_000 // characters, which have no room for that many different keys
@@ -94,14 +97,16 @@ function scan (text: string, bounds: Bounds): string | null {
         if (isObject[depth] === 1) keyIsNext = true
         else if (++items > bounds.items) return excesses.items(bounds)
         break
-      case 0x5b: case 0x7b: // [ {
+      case 0x5b:
+      case 0x7b: // [ {
         if (++depth > bounds.depth) return excesses.depth(bounds)
         if (++members > bounds.members) return excesses.members(bounds)
         keyIsNext = text.charCodeAt(index) === 0x7b
         isObject[depth] = keyIsNext ? 1 : 0
         hashes[depth] = 1
         break
-      case 0x5d: case 0x7d: // ] }
+      case 0x5d:
+      case 0x7d: // ] }
         keyIsNext = false
         if (depth > 0) depth--
     }

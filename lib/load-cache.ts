@@ -20,17 +20,17 @@ export interface LoadCacheOptions<Value> {
 
 export interface LoadCache<Value> {
   /** The value at once where it is known, so that a warm request waits for nothing; else a promise of it. */
-  get (key: string): Value | Promise<Value>
+  get(key: string): Value | Promise<Value>
   /** The value where it is known; it is not read. */
-  peek (key: string): Value | undefined
+  peek(key: string): Value | undefined
   /** The same, and it is the last to leave. */
-  use (key: string): Value | undefined
+  use(key: string): Value | undefined
   /** The value has changed. Later calls get a value that is read from now on; calls that wait now wait for two loads at most. */
-  forget (key: string): void
+  forget(key: string): void
   /** The value has changed; the old one is given until the new one is there. Rejects, and leaves the old one, where it cannot be read. */
-  renew (key: string): Promise<Value>
+  renew(key: string): Promise<Value>
   /** Any value may have changed. */
-  clear (): void
+  clear(): void
   readonly size: number
 }
 
@@ -44,7 +44,9 @@ interface Load<Value> {
   stale: boolean
 }
 
-export function createLoadCache<Value extends object> ({ max, load, weight, maxAgeMs = 0, now }: LoadCacheOptions<Value>): LoadCache<Value> {
+export function createLoadCache<Value extends object> (
+  { max, load, weight, maxAgeMs = 0, now }: LoadCacheOptions<Value>
+): LoadCache<Value> {
   const known = new LRUCache<string, Value>({
     // Unused values expire as well: secrets do not stay in memory for longer.
     ttl: maxAgeMs,
@@ -100,6 +102,8 @@ export function createLoadCache<Value extends object> ({ max, load, weight, maxA
       known.clear()
       for (const load of loads.values()) load.stale = true
     },
-    get size () { return known.size }
+    get size () {
+      return known.size
+    }
   }
 }

@@ -16,7 +16,10 @@ export interface LookOptions {
  * The latest answer; null if the question failed, or was not answered within a second. One question at a time: of a store
  * that hangs no more is asked, however many want to know.
  */
-export function createLook<Answer> (ask: () => Promise<Answer>, { onError, everyMs = 5000, now = () => performance.now() }: LookOptions): () => Promise<Answer | null> {
+export function createLook<Answer> (
+  ask: () => Promise<Answer>,
+  { onError, everyMs = 5000, now = () => performance.now() }: LookOptions
+): () => Promise<Answer | null> {
   let askedAt = -Infinity
   let latest: Answer | null = null
   let asking: Promise<void> | null = null

@@ -5,7 +5,11 @@ export const mailKinds = ['reset', 'verify', 'invite'] as const
 export type MailKind = typeof mailKinds[number]
 
 /** The path of the page that a link opens, after the setting APP_URL. */
-export const linkPaths: Readonly<Record<MailKind, string>> = { reset: '/reset-password', verify: '/verify-email', invite: '/accept-invitation' }
+export const linkPaths: Readonly<Record<MailKind, string>> = {
+  reset: '/reset-password',
+  verify: '/verify-email',
+  invite: '/accept-invitation'
+}
 
 /** Minutes that a link works. */
 export const linkMinutes = 30
@@ -22,7 +26,8 @@ export interface MailTemplate {
 export const defaultTemplates: Readonly<Record<MailKind, MailTemplate>> = {
   reset: {
     subject: 'Reset your password',
-    text: 'You or another person asked for a new password for {{email}}.\n\nChoose it within {{minutes}} minutes:\n{{link}}\n\nIf it was not you, ignore this mail. The password stays as it is.\n'
+    text:
+      'You or another person asked for a new password for {{email}}.\n\nChoose it within {{minutes}} minutes:\n{{link}}\n\nIf it was not you, ignore this mail. The password stays as it is.\n'
   },
   verify: {
     subject: 'Confirm your e-mail address',
@@ -30,7 +35,8 @@ export const defaultTemplates: Readonly<Record<MailKind, MailTemplate>> = {
   },
   invite: {
     subject: 'You are invited',
-    text: 'You are invited to {{tenant}}.\n\nChoose a password within {{minutes}} minutes:\n{{link}}\n\nIf you do not know the sender, ignore this mail.\n'
+    text:
+      'You are invited to {{tenant}}.\n\nChoose a password within {{minutes}} minutes:\n{{link}}\n\nIf you do not know the sender, ignore this mail.\n'
   }
 }
 

@@ -31,7 +31,9 @@ export interface OutboundEvent {
 export async function writeEvent (db: Kysely<SystemTables>, { tenant, type, subject, data, at }: OutboundEvent): Promise<void> {
   await sql`with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share)
     insert into tenantry.webhook_events (tenant_id, type, subject, data, at)
-    select ${tenant}::text, ${type}::text, ${subject}::text, ${eventText(data)}::json, ${at}::timestamptz where ${tenant}::text = '' or exists (select from live)`.execute(db)
+    select ${tenant}::text, ${type}::text, ${subject}::text, ${
+    eventText(data)
+  }::json, ${at}::timestamptz where ${tenant}::text = '' or exists (select from live)`.execute(db)
 }
 
 /** The data as JSON. PostgreSQL takes neither NUL nor halves of surrogate pairs. */

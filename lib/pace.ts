@@ -7,11 +7,14 @@
 /** Long work asks before each piece: `if (pace.due()) await pace.rest()`. Work that may stop before the next piece calls `done`. */
 export interface Pace {
   /** The work must rest before its next piece. Otherwise the piece begins now. */
-  due (): boolean
+  due(): boolean
   /** Resolves when the next piece may begin. Other accounts that wait have their turn first. */
-  rest (): Promise<void>
-  /** The piece has ended. `allocated`: bytes of large buffers and texts that it made; they are collected later, which takes the loop's time too. */
-  done (allocated?: number): void
+  rest(): Promise<void>
+  /**
+   * The piece has ended. `allocated`: bytes of large buffers and texts that it made; they are collected later, which takes the
+   * loop's time too.
+   */
+  done(allocated?: number): void
   /** How many pieces of the account wait. */
   readonly waiting: number
 }
@@ -91,7 +94,9 @@ export class Turns {
       due: () => this.#due(account),
       rest: () => this.#rest(account),
       done: (allocated) => this.#done(allocated),
-      get waiting () { return line() }
+      get waiting () {
+        return line()
+      }
     }
   }
 

@@ -27,17 +27,19 @@ const timeoutMs = 10_000
 
 export interface Passwords {
   /** The hash of a password that `passwordFault` has nothing against; rejects with `loginBusy`. `tenant`: empty for the platform. */
-  hash (tenant: string, password: string): Promise<string>
+  hash(tenant: string, password: string): Promise<string>
   /** Whether the hash is that of the password. null, of a user who is not there, takes as long. Rejects with `loginBusy`. */
-  verify (tenant: string, stored: string | null, password: string): Promise<boolean>
+  verify(tenant: string, stored: string | null, password: string): Promise<boolean>
   /** Refuses all calls that wait. */
-  close (): void
+  close(): void
 }
 
 /** @param max hashes at once. Default: as many as there are cores, while a thread of the pool stays for other work */
 export function createPasswords (max = Math.max(1, Math.min(availableParallelism(), poolThreads() - 1))): Passwords {
   const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy: loginBusy })
-  const nobodys = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${base64(randomBytes(outputBytes))}`
+  const nobodys = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${
+    base64(randomBytes(outputBytes))
+  }`
 
   return {
     hash (tenant, password) {

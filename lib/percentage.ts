@@ -2,7 +2,9 @@
 import { Type } from 'typebox'
 import { unlimited } from './plans.js'
 
-export const Percentage = Type.Number({ description: 'Of the limit, with two decimals. 0 where that is unlimited; 100 where it is 0 and something is there.' })
+export const Percentage = Type.Number({
+  description: 'Of the limit, with two decimals. 0 where that is unlimited; 100 where it is 0 and something is there.'
+})
 
 /** The figure that `Percentage` describes. */
 export function percentageOf (current: number, limit: number): number {

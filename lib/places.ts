@@ -20,9 +20,9 @@ export interface PlacesOptions {
 
 export interface Places {
   /** Runs the work in a place of the tenant. `tenant`: empty for the platform. */
-  run<T> (tenant: string, work: () => Promise<T>): Promise<T>
+  run<T>(tenant: string, work: () => Promise<T>): Promise<T>
   /** Callers that wait for a place are refused. */
-  close (): void
+  close(): void
 }
 
 export function createPlaces ({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: PlacesOptions): Places {

@@ -31,7 +31,9 @@ export const Plan = Type.Object({
       maxStorageMB: limit('Megabytes (1,048,576 bytes) of files.'),
       maxFileSizeMB: limit('Megabytes of one file.')
     }),
-    api: Type.Object({ requestsPerMinute: limit('Requests a minute; they are counted unless the document has `rateLimit.enabled` false.') }),
+    api: Type.Object({
+      requestsPerMinute: limit('Requests a minute; they are counted unless the document has `rateLimit.enabled` false.')
+    }),
     ai: Type.Object({
       llmTokensPerMonth: limit('Tokens of language models a month.'),
       maxCostPerMonth: limit('What these may cost a month, in USD.')
@@ -54,19 +56,22 @@ export interface Upgrade {
 
 /** What `app.plans` is. */
 export interface Plans {
-  /** From the lowest to the highest: by their price for a month, those by agreement last, and of one price those that are built in first. */
+  /**
+   * From the lowest to the highest: by their price for a month, those by agreement last, and of one price those that are built
+   * in first.
+   */
   readonly all: readonly Plan[]
   /** Of all plans, in their order. */
   readonly tiers: readonly string[]
   /** The plan of a tier; `free` for one that this server does not know. */
-  of (tier: string | undefined): Plan
+  of(tier: string | undefined): Plan
   /**
    * The lowest plan above that of the tier that has room for `needed`; null where none has.
    *
    * @param limitOf the limit that was met, of a plan
    * @param needed how much there would be with what was refused
    */
-  upgrade (tier: string, limitOf: (plan: Plan) => number, needed: number): Upgrade | null
+  upgrade(tier: string, limitOf: (plan: Plan) => number, needed: number): Upgrade | null
 }
 
 /** What the built-in plans differ in. */
@@ -83,7 +88,11 @@ interface Figures {
   readonly retentionDays: number
 }
 
-function builtIn (tier: string, description: string, { monthly, connections, watched, storageMB, fileMB, requests, tokens, cost, secrets, retentionDays }: Figures): Plan {
+function builtIn (
+  tier: string,
+  description: string,
+  { monthly, connections, watched, storageMB, fileMB, requests, tokens, cost, secrets, retentionDays }: Figures
+): Plan {
   return {
     tier,
     name: tier.charAt(0).toUpperCase() + tier.slice(1),
@@ -99,13 +108,68 @@ function builtIn (tier: string, description: string, { monthly, connections, wat
   }
 }
 
-const free = builtIn('free', 'To try it out', { monthly: 0, connections: 10, watched: 2, storageMB: 200, fileMB: 5, requests: 100, tokens: 100_000, cost: 5, secrets: 5, retentionDays: 7 })
+const free = builtIn('free', 'To try it out', {
+  monthly: 0,
+  connections: 10,
+  watched: 2,
+  storageMB: 200,
+  fileMB: 5,
+  requests: 100,
+  tokens: 100_000,
+  cost: 5,
+  secrets: 5,
+  retentionDays: 7
+})
 const builtInList: readonly Plan[] = [
   free,
-  builtIn('pro', 'For a first product', { monthly: 29, connections: 100, watched: 50, storageMB: 5120, fileMB: 50, requests: 1000, tokens: 10_000_000, cost: 100, secrets: 50, retentionDays: 90 }),
-  builtIn('team', 'For a team with several products', { monthly: 99, connections: 500, watched: 250, storageMB: 25_600, fileMB: 100, requests: 3000, tokens: 50_000_000, cost: 500, secrets: 200, retentionDays: 90 }),
-  builtIn('scale', 'For many users at a time', { monthly: 299, connections: 2000, watched: 1000, storageMB: 102_400, fileMB: 500, requests: 6000, tokens: 75_000_000, cost: 1000, secrets: 500, retentionDays: 90 }),
-  builtIn('enterprise', 'With limits by agreement', { monthly: unlimited, connections: 10_000, watched: unlimited, storageMB: unlimited, fileMB: 5000, requests: 10_000, tokens: unlimited, cost: unlimited, secrets: unlimited, retentionDays: unlimited })
+  builtIn('pro', 'For a first product', {
+    monthly: 29,
+    connections: 100,
+    watched: 50,
+    storageMB: 5120,
+    fileMB: 50,
+    requests: 1000,
+    tokens: 10_000_000,
+    cost: 100,
+    secrets: 50,
+    retentionDays: 90
+  }),
+  builtIn('team', 'For a team with several products', {
+    monthly: 99,
+    connections: 500,
+    watched: 250,
+    storageMB: 25_600,
+    fileMB: 100,
+    requests: 3000,
+    tokens: 50_000_000,
+    cost: 500,
+    secrets: 200,
+    retentionDays: 90
+  }),
+  builtIn('scale', 'For many users at a time', {
+    monthly: 299,
+    connections: 2000,
+    watched: 1000,
+    storageMB: 102_400,
+    fileMB: 500,
+    requests: 6000,
+    tokens: 75_000_000,
+    cost: 1000,
+    secrets: 500,
+    retentionDays: 90
+  }),
+  builtIn('enterprise', 'With limits by agreement', {
+    monthly: unlimited,
+    connections: 10_000,
+    watched: unlimited,
+    storageMB: unlimited,
+    fileMB: 5000,
+    requests: 10_000,
+    tokens: unlimited,
+    cost: unlimited,
+    secrets: unlimited,
+    retentionDays: unlimited
+  })
 ]
 
 /**
@@ -114,7 +178,9 @@ const builtInList: readonly Plan[] = [
  */
 export function createPlans (changes: Changes = {}): Plans {
   const byTier = new Map(builtInList.map((plan) => [plan.tier, plan]))
-  for (const [tier, change] of Object.entries(changes)) byTier.set(tier, changed(byTier.get(tier) ?? { ...free, tier, name: tier, description: '' }, change))
+  for (const [tier, change] of Object.entries(changes)) {
+    byTier.set(tier, changed(byTier.get(tier) ?? { ...free, tier, name: tier, description: '' }, change))
+  }
   const all = deepFreeze([...byTier.values()].sort(byPrice))
   const lowest = byTier.get(free.tier) ?? free
   const planOf = (tier = '') => byTier.get(tier) ?? lowest

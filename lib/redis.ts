@@ -6,7 +6,8 @@ import type { Redis } from 'ioredis'
 import { createHash } from 'node:crypto'
 import { readRedisUrl } from './redis-url.js'
 
-const answerTime = 250 // ms in which Redis must have sent something; it is judged once in that time, so that a caller waits twice as long at most
+// ms in which Redis must have sent something; it is judged once in that time, so that a caller waits twice as long at most
+const answerTime = 250
 const handshakeTime = 2000 // ms for a connection to be of use; callers do not wait for it
 const retryTime = 500 // ms from the end of a connection to the next: a Redis that answers again is used within a second
 const longestRetryTime = 10_000 // ms, of a Redis that answers and cannot be used
@@ -17,8 +18,8 @@ const usable = 'usable' // event: writes go through
 
 /** A server's log, as far as it is written to here. */
 export interface Log {
-  info (fields: object, text: string): void
-  warn (fields: object, text: string): void
+  info(fields: object, text: string): void
+  warn(fields: object, text: string): void
 }
 
 export interface RedisConnection {
@@ -29,14 +30,14 @@ export interface RedisConnection {
    * `memory` names what the Redis of this connection holds: a restart and a failover make it another one, whatever
    * data they brought back, so that data of before can be recognized.
    */
-  run<Value> (work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
+  run<Value>(work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
   /**
    * Calls `work` at each connection after the first, before any other command: for changes that Redis missed. The log says
    * that Redis is back when the promises of all works have settled.
    */
-  onReturn (work: (client: Redis) => Promise<unknown>): void
+  onReturn(work: (client: Redis) => Promise<unknown>): void
   /** Ends the connection when everybody who opened it has closed it; commands under way fall back. */
-  close (): void
+  close(): void
 }
 
 interface Shared {
@@ -82,12 +83,15 @@ export async function openRedis (url: string, log: Log): Promise<RedisConnection
 }
 
 /** Runs Lua in Redis by its digest; the text is sent where Redis does not know it. */
-export function redisScript (text: string): (client: Redis, keys: readonly string[], values: readonly (string | number)[]) => Promise<unknown> {
+export function redisScript (
+  text: string
+): (client: Redis, keys: readonly string[], values: readonly (string | number)[]) => Promise<unknown> {
   const digest = createHash('sha1').update(text).digest('hex')
-  return (client, keys, values) => client.evalsha(digest, keys.length, ...keys, ...values).catch((error: unknown) => {
-    if (!messageOf(error).startsWith('NOSCRIPT')) throw error
-    return client.eval(text, keys.length, ...keys, ...values)
-  })
+  return (client, keys, values) =>
+    client.evalsha(digest, keys.length, ...keys, ...values).catch((error: unknown) => {
+      if (!messageOf(error).startsWith('NOSCRIPT')) throw error
+      return client.eval(text, keys.length, ...keys, ...values)
+    })
 }
 
 async function connect (url: string, log: Log): Promise<RedisConnection> {
@@ -139,22 +143,29 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
     }, () => {})
   }
 
-  /** Looks after a span whether anything came of what was under way at its begin; again after the socket was read, for a process that was busy. */
+  /**
+   * Looks after a span whether anything came of what was under way at its begin; again after the socket was read, for a process
+   * that was busy.
+   */
   function watchOn (): void {
     if (watch !== undefined || pending === 0 || !isUp) return
     const { bytesRead } = client.stream
-    watch = setTimeout(() => setImmediate(() => {
-      watch = undefined
-      if (isUp && pending > 0 && client.stream.bytesRead === bytesRead) {
-        away(`no answer in ${answerTime} ms`)
-        // `disconnect` would wait for the other side to agree.
-        client.stream.destroy()
-      } else watchOn()
-    }), answerTime)
+    watch = setTimeout(() =>
+      setImmediate(() => {
+        watch = undefined
+        if (isUp && pending > 0 && client.stream.bytesRead === bytesRead) {
+          away(`no answer in ${answerTime} ms`)
+          // `disconnect` would wait for the other side to agree.
+          client.stream.destroy()
+        } else watchOn()
+      }), answerTime)
     watch.unref()
   }
 
-  /** Commands of one turn of the event loop leave in one write, which costs a quarter less CPU a request; none waits for an answer, as in a pipeline of ioredis. */
+  /**
+   * Commands of one turn of the event loop leave in one write, which costs a quarter less CPU a request; none waits for an
+   * answer, as in a pipeline of ioredis.
+   */
   function gather (): void {
     if (isGathering) return
     isGathering = true
@@ -166,14 +177,17 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
     })
   }
 
-  client.on('error', (error) => { reason = error.message })
+  client.on('error', (error) => {
+    reason = error.message
+  })
   client.on('connect', () => {
     const { stream } = client
-    handshake = setTimeout(() => setImmediate(() => {
-      if (isUp || stream.destroyed) return
-      reason = 'no answer to the handshake'
-      stream.destroy()
-    }), handshakeTime)
+    handshake = setTimeout(() =>
+      setImmediate(() => {
+        if (isUp || stream.destroyed) return
+        reason = 'no answer to the handshake'
+        stream.destroy()
+      }), handshakeTime)
     handshake.unref()
   })
   client.on('ready', () => {

@@ -8,7 +8,7 @@ export interface Schedule {
   /** The same for the same times: a document that changes it starts anew. */
   readonly text: string
   /** The first time after this one; null where none comes. */
-  next (after: Date): Date | null
+  next(after: Date): Date | null
 }
 
 /** A pattern or a time zone that is none. */
@@ -21,14 +21,22 @@ const minuteMs = 60_000
 const hourMs = 3_600_000
 const numbers = '[0-9*][0-9*,/-]{0,99}'
 /** Without the seconds, nicknames and extensions that croner has: no other program would read them alike. */
-const pattern = new RegExp(`^(${numbers}) +(${numbers}) +(${numbers}) +([0-9A-Za-z*][0-9A-Za-z*,/-]{0,99}) +([0-9A-Za-z*][0-9A-Za-z*,/-]{0,99})$`)
+const pattern = new RegExp(
+  `^(${numbers}) +(${numbers}) +(${numbers}) +([0-9A-Za-z*][0-9A-Za-z*,/-]{0,99}) +([0-9A-Za-z*][0-9A-Za-z*,/-]{0,99})$`
+)
 const names = /^(?:[0-9*,/-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)*$/i
 
 /** Reads a schedule. The time zone is UTC without one. */
-export function parseSchedule ({ cron, timezone = 'UTC' }: { readonly cron: string, readonly timezone?: string | undefined }): Schedule | ScheduleFault {
-  if (!isTimezone(timezone)) return { at: 'timezone', reason: `there is no time zone "${timezone}": expected a name such as "Europe/Berlin"` }
+export function parseSchedule (
+  { cron, timezone = 'UTC' }: { readonly cron: string, readonly timezone?: string | undefined }
+): Schedule | ScheduleFault {
+  if (!isTimezone(timezone)) {
+    return { at: 'timezone', reason: `there is no time zone "${timezone}": expected a name such as "Europe/Berlin"` }
+  }
   const fields = pattern.exec(cron.trim())
-  if (fields === null || !fields.slice(4).every((field) => names.test(field))) return { at: 'cron', reason: 'expected five fields, minute, hour, day of the month, month and day of the week, such as "30 6 * * 1-5"' }
+  if (fields === null || !fields.slice(4).every((field) => names.test(field))) {
+    return { at: 'cron', reason: 'expected five fields, minute, hour, day of the month, month and day of the week, such as "30 6 * * 1-5"' }
+  }
   let times: Cron
   try {
     times = new Cron(cron.trim(), { timezone, paused: true })
@@ -57,7 +65,9 @@ function minutesIn (cron: string): number[] {
 function minutesOf (part: string): number[] {
   const [range = '*', step = '1'] = part.split('/')
   const [first = 0, last = part.includes('/') ? 59 : first] = range === '*' ? [0, 59] : range.split('-').map(Number)
-  return Array.from({ length: 60 }, (_, minute) => minute).filter((minute) => minute >= first && minute <= last && (minute - first) % Number(step) === 0)
+  return Array.from({ length: 60 }, (_, minute) => minute).filter((minute) =>
+    minute >= first && minute <= last && (minute - first) % Number(step) === 0
+  )
 }
 
 /**
@@ -82,9 +92,19 @@ function everyHour (cron: string, timezone: string): Schedule['next'] {
 
 /** Milliseconds that a zone is ahead of UTC. */
 function offsetOf (date: Date, timeZone: string): number {
-  const parts = new Intl.DateTimeFormat('en-US', { timeZone, hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' }).formatToParts(date)
+  const parts = new Intl.DateTimeFormat('en-US', {
+    timeZone,
+    hourCycle: 'h23',
+    year: 'numeric',
+    month: 'numeric',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: 'numeric',
+    second: 'numeric'
+  }).formatToParts(date)
   const read = (type: string): number => Number(parts.find((part) => part.type === type)?.value)
-  return Date.UTC(read('year'), read('month') - 1, read('day'), read('hour'), read('minute'), read('second')) - Math.floor(date.getTime() / 1000) * 1000
+  return Date.UTC(read('year'), read('month') - 1, read('day'), read('hour'), read('minute'), read('second')) -
+    Math.floor(date.getTime() / 1000) * 1000
 }
 
 function isTimezone (timezone: string): boolean {

@@ -12,8 +12,9 @@ const sharedOf = sharedByText<SerializerCompiler>()
  * Fastify's `schemaController.compilersFactory.buildSerializer`. The hundreds of error answers of the endpoints are a
  * handful of schemas, of which Fastify compiles each anew for every route and status.
  */
-export const buildSerializer: SerializerFactory = (schemas, options) => sharedOf(JSON.stringify([schemas, options]), () => {
-  const compile = compilerOf(schemas, options)
-  const serializerOf = sharedByText<ReturnType<SerializerCompiler>>()
-  return (route) => serializerOf(JSON.stringify(route.schema), () => compile(route))
-})
+export const buildSerializer: SerializerFactory = (schemas, options) =>
+  sharedOf(JSON.stringify([schemas, options]), () => {
+    const compile = compilerOf(schemas, options)
+    const serializerOf = sharedByText<ReturnType<SerializerCompiler>>()
+    return (route) => serializerOf(JSON.stringify(route.schema), () => compile(route))
+  })

@@ -95,29 +95,58 @@ function embeddingOptions (agent: Config['agent']) {
   return { dimensions, reindex, vectorStore: agent?.vectorStore }
 }
 
-/** The plugins of a server. The order of registration follows from their dependencies; plugins that are free keep the order of this table. */
+/**
+ * The plugins of a server. The order of registration follows from their dependencies; plugins that are free keep the order of
+ * this table.
+ */
 export const groups: ReadonlyArray<Group<Assembly>> = [
   group(headers, { options: none }),
   group(cors, { enabled: ({ config }) => config.cors !== undefined, options: ({ config }) => config.cors ?? { origins: [] } }),
   group(conventions, { options: ({ config, env }) => ({ root: true, home: homeOf(config, env), pagination: config.pagination }) }),
-  group(responses, { options: ({ config: { server } }) => ({ maxUnsentBytes: server.maxUnsentBytes, writeTimeoutMs: server.writeTimeoutMs }) }),
+  group(responses, {
+    options: ({ config: { server } }) => ({ maxUnsentBytes: server.maxUnsentBytes, writeTimeoutMs: server.writeTimeoutMs })
+  }),
   group(stop, { options: ({ config }) => ({ delayMs: config.server.stopDelayMs }) }),
-  group(database, { options: ({ config }) => ({ ...config.database, tables: config.tables, watched: watchedTables(config), migrate: config.migrate, firebase: config.firebase }) }),
+  group(database, {
+    options: ({ config }) => ({
+      ...config.database,
+      tables: config.tables,
+      watched: watchedTables(config),
+      migrate: config.migrate,
+      firebase: config.firebase
+    })
+  }),
   group(plans, { options: ({ config }) => ({ plans: config.plans }) }),
-  group(rateLimit, { options: ({ config: { cache, rateLimit } }) => ({ redis: cache.provider === 'redis' ? cache.redis : undefined, ...rateLimit }) }),
-  group(auth, { options: ({ config, env }) => ({ jwt: config.jwt, authProviders: config.authProviders, apiKey: setting(env, 'API_KEY') || undefined }) }),
+  group(rateLimit, {
+    options: ({ config: { cache, rateLimit } }) => ({ redis: cache.provider === 'redis' ? cache.redis : undefined, ...rateLimit })
+  }),
+  group(auth, {
+    options: ({ config, env }) => ({ jwt: config.jwt, authProviders: config.authProviders, apiKey: setting(env, 'API_KEY') || undefined })
+  }),
   group(tenancy, { options: ({ config }) => config.tenancy }),
   group(usage, { enabled: isOn('usage'), options: ({ config }) => ({ report: config.plugins.billing !== false }) }),
-  group(analytics, { enabled: (assembly) => assembly.config.analytics.enabled && isOn('analytics')(assembly), options: ({ config }) => config.analytics }),
-  group(metrics, { enabled: isOn('system'), options: ({ config: { plugins: { system } } }) => (system === false ? undefined : system?.metrics) ?? {} }),
+  group(analytics, {
+    enabled: (assembly) => assembly.config.analytics.enabled && isOn('analytics')(assembly),
+    options: ({ config }) => config.analytics
+  }),
+  group(metrics, {
+    enabled: isOn('system'),
+    options: ({ config: { plugins: { system } } }) => (system === false ? undefined : system?.metrics) ?? {}
+  }),
   group(idempotency, { options: ({ env }) => keysOf(env) }),
   group(openapi, { enabled: isOn('openapi'), options: ({ config }) => ({ ...config.plugins.openapi || {}, title: titleOf(config) }) }),
   // It closes after the queue, whose last jobs may call other services.
   group(outbound, { options: ({ config }) => ({ egress: config.egress }) }),
   group(integrations, { options: ({ connectors, config }) => ({ connectors, routes: config.plugins.integrations !== false }) }),
   group(queue, { options: ({ config }) => ({ ...config.queue, routes: config.plugins.system !== false }) }),
-  group(webhooks, { enabled: isOn('webhooks'), options: ({ config, env }) => ({ ...keysOf(env), webhooks: config.webhooks, env, deliver: config.queue.workers > 0 }) }),
-  group(models, { enabled: ({ config: { agent } }) => agent !== undefined, options: ({ config }) => ({ ...config.agent, routes: config.plugins.agent !== false }) }),
+  group(webhooks, {
+    enabled: isOn('webhooks'),
+    options: ({ config, env }) => ({ ...keysOf(env), webhooks: config.webhooks, env, deliver: config.queue.workers > 0 })
+  }),
+  group(models, {
+    enabled: ({ config: { agent } }) => agent !== undefined,
+    options: ({ config }) => ({ ...config.agent, routes: config.plugins.agent !== false })
+  }),
   group(embeddings, {
     enabled: ({ config: { agent } }) => agent?.embedding !== undefined,
     options: ({ config: { agent, plugins } }) => ({ ...embeddingOptions(agent), routes: plugins.agent !== false })
@@ -126,15 +155,27 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(tools, { options: none }),
   group(agent, {
     enabled: ({ config }) => config.agent !== undefined,
-    options: ({ config: { agent, plugins } }) => ({ chat: agent?.chat, maxOutputTokens: agent?.llm?.maxOutputTokens, routes: plugins.agent !== false })
+    options: ({ config: { agent, plugins } }) => ({
+      chat: agent?.chat,
+      maxOutputTokens: agent?.llm?.maxOutputTokens,
+      routes: plugins.agent !== false
+    })
   }),
   group(mcpClient, {
     enabled: ({ config: { agent } }) => (agent?.mcpServers ?? []).length > 0,
-    options: ({ config: { agent, plugins } }) => ({ servers: agent?.mcpServers ?? [], maxProcesses: agent?.mcpMaxProcesses, routes: plugins.agent !== false })
+    options: ({ config: { agent, plugins } }) => ({
+      servers: agent?.mcpServers ?? [],
+      maxProcesses: agent?.mcpMaxProcesses,
+      routes: plugins.agent !== false
+    })
   }),
   group(mcp, {
     enabled: ({ config }) => config.mcp !== undefined && config.plugins.agent !== false,
-    options: ({ config }) => ({ ...config.mcp ?? { url: '' }, name: titleOf(config), issuers: Object.values(config.authProviders).map(({ issuer }) => issuer) })
+    options: ({ config }) => ({
+      ...config.mcp ?? { url: '' },
+      name: titleOf(config),
+      issuers: Object.values(config.authProviders).map(({ issuer }) => issuer)
+    })
   }),
   group(cache, { options: ({ config }) => ({ ...config.cache, routes: config.plugins.system !== false }) }),
   group(audit, { options: ({ config: { plugins: { audit } } }) => audit === false ? { routes: false } : audit ?? {} }),
@@ -149,9 +190,20 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   }),
   group(apiKeys, { enabled: isOn('api-keys'), options: none }),
   group(tenantRbac, { enabled: isOn('tenant-rbac'), options: none }),
-  group(rbac, { enabled: ({ config }) => config.database.roleTables !== undefined, options: ({ config }) => ({ defaultRole: config.rbac.defaultRole }) }),
+  group(rbac, {
+    enabled: ({ config }) => config.database.roleTables !== undefined,
+    options: ({ config }) => ({ defaultRole: config.rbac.defaultRole })
+  }),
   group(sessions, { enabled: hasLogins, options: ({ config: { auth } }) => ({ refreshDays: auth.refreshDays }) }),
-  group(mail, { enabled: hasLogins, options: ({ config: { auth }, env, deliverMail }) => ({ mail: auth.mail, links: auth.links, appUrl: setting(env, 'APP_URL') || undefined, deliver: deliverMail }) }),
+  group(mail, {
+    enabled: hasLogins,
+    options: ({ config: { auth }, env, deliverMail }) => ({
+      mail: auth.mail,
+      links: auth.links,
+      appUrl: setting(env, 'APP_URL') || undefined,
+      deliver: deliverMail
+    })
+  }),
   group(users, { enabled: hasLogins, options: ({ config }) => ({ routes: config.plugins.users !== false }) }),
   group(mfa, {
     enabled: (assembly) => assembly.config.jwt !== undefined && assembly.config.mfa.enabled !== false && isOn('mfa')(assembly),
@@ -165,11 +217,17 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   }),
   group(realtime, {
     enabled: (assembly) => assembly.config.realtime.enabled !== false && isOn('realtime')(assembly),
-    options: ({ config: { cache, realtime } }) => ({ ...cache.provider === 'redis' && cache.redis !== undefined && { redis: cache.redis }, ...realtime })
+    options: ({ config: { cache, realtime } }) => ({
+      ...cache.provider === 'redis' && cache.redis !== undefined && { redis: cache.redis },
+      ...realtime
+    })
   }),
   group(admin, { enabled: isOn('admin'), options: none }),
   group(health, { enabled: isOn('health'), options: none }),
-  group(system, { enabled: isOn('system'), options: ({ config }) => ({ configurationVersion: versionOf(config), off: turnedOff(config.plugins) }) }),
+  group(system, {
+    enabled: isOn('system'),
+    options: ({ config }) => ({ configurationVersion: versionOf(config), off: turnedOff(config.plugins) })
+  }),
   group(migration, { enabled: isOn('migration'), options: ({ env }) => ({ production: env.NODE_ENV === 'production' }) }),
   group(publish, { enabled: isOn('publish'), options: none }),
   group(configRoutes, { options: ({ config, connectors, env }) => ({ config, connectors, env }) })
@@ -180,7 +238,10 @@ const maxParamLength = 2048 // characters of one path parameter: a document's id
 
 /** What the document does not say. */
 export interface ServerOptions {
-  /** What `{{env.NAME}}`, JWT_SECRET and the other settings are read from. Default: that of `loadConfig`, else the process's environment. */
+  /**
+   * What `{{env.NAME}}`, JWT_SECRET and the other settings are read from. Default: that of `loadConfig`, else the process's
+   * environment.
+   */
   readonly env?: Env
   /** Fastify's `logger`. Default: pino at the level that LOG_LEVEL names, `info` without one. */
   readonly logger?: FastifyServerOptions['logger']
@@ -222,8 +283,17 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
   })
   // Before the database is migrated: a start that cannot succeed leaves no trace.
-  if (config.database.provider === 'postgres' && config.plugins.secrets !== false) app.register(async () => { await openKeys('postgres', keysOf(env)) })
-  const assembly = { config, env, connectors: platformConnectors(config, env, config.tenancy.overridableEnv), deliverMail: options.deliverMail }
+  if (config.database.provider === 'postgres' && config.plugins.secrets !== false) {
+    app.register(async () => {
+      await openKeys('postgres', keysOf(env))
+    })
+  }
+  const assembly = {
+    config,
+    env,
+    connectors: platformConnectors(config, env, config.tenancy.overridableEnv),
+    deliverMail: options.deliverMail
+  }
   for (const entry of sortPlugins(groups.filter(({ isEnabled }) => isEnabled(assembly)))) entry.register(app, assembly)
   return app
 }
@@ -242,7 +312,12 @@ function homeOf (config: Config, env: Env): Home {
     ...health !== false && { health: '/health' }
   }
   const apiVersion = openapi === false ? undefined : openapi?.version
-  return { name: titleOf(config) ?? 'API', version: apiVersion ?? version, links, redirect: setting(env, 'NODE_ENV') === 'production' ? undefined : links.documentation }
+  return {
+    name: titleOf(config) ?? 'API',
+    version: apiVersion ?? version,
+    links,
+    redirect: setting(env, 'NODE_ENV') === 'production' ? undefined : links.documentation
+  }
 }
 
 /** The groups that the document turns off. */

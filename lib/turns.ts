@@ -16,9 +16,9 @@ export interface TurnsOptions {
 
 export interface Turns {
   /** Runs the work when it is the tenant's turn. `tenant`: empty for the platform. */
-  run<T> (tenant: string, work: () => Promise<T>): Promise<T>
+  run<T>(tenant: string, work: () => Promise<T>): Promise<T>
   /** Whatever waits is refused. */
-  close (): void
+  close(): void
 }
 
 export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy }: TurnsOptions): Turns {

@@ -45,7 +45,8 @@ export function detailOf (error: ErrorObject, base: string): ErrorDetail {
   switch (keyword) {
     case 'required':
       return { path: below(path, params['missingProperty']), message: 'is required', keyword }
-    case 'additionalProperties': case 'unevaluatedProperties':
+    case 'additionalProperties':
+    case 'unevaluatedProperties':
       return unknownField(error, path, String(params['additionalProperty'] ?? params['unevaluatedProperty']))
     default:
       return { path, message: messageOf(error, params), keyword }
@@ -54,24 +55,44 @@ export function detailOf (error: ErrorObject, base: string): ErrorDetail {
 
 function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>>): string {
   switch (error.keyword) {
-    case 'type': return integerText(error, listOf(params['type'])) ?? `must be ${listOf(params['type']).map((name) => typeTexts[name] ?? name).join(' or ')}`
-    case 'enum': return enumText(error.parentSchema?.['expected'], params['allowedValues'])
-    case 'const': return `must be ${valuesOf([params['allowedValue']])}`
-    case 'format': return formatTexts[String(params['format'])] ?? `must be of the format ${String(params['format'])}`
-    case 'pattern': return patternText(error.parentSchema?.['expected'], params['pattern'])
-    case 'minLength': return `must have at least ${count(params['limit'], 'character')}`
-    case 'maxLength': return `must have at most ${count(params['limit'], 'character')}`
-    case 'minItems': return `must have at least ${count(params['limit'], 'item')}`
-    case 'maxItems': return `must have at most ${count(params['limit'], 'item')}`
-    case 'minProperties': return `must have at least ${count(params['limit'], 'member')}`
-    case 'maxProperties': return `must have at most ${count(params['limit'], 'member')}`
-    case 'minimum': return `must be at least ${String(params['limit'])}`
-    case 'maximum': return `must be at most ${String(params['limit'])}`
-    case 'exclusiveMinimum': return `must be more than ${String(params['limit'])}`
-    case 'exclusiveMaximum': return `must be less than ${String(params['limit'])}`
-    case 'uniqueItems': return 'must not hold the same item twice'
-    case 'false schema': case 'not': return 'is not accepted'
-    default: return error.message ?? 'is not valid'
+    case 'type':
+      return integerText(error, listOf(params['type'])) ??
+        `must be ${listOf(params['type']).map((name) => typeTexts[name] ?? name).join(' or ')}`
+    case 'enum':
+      return enumText(error.parentSchema?.['expected'], params['allowedValues'])
+    case 'const':
+      return `must be ${valuesOf([params['allowedValue']])}`
+    case 'format':
+      return formatTexts[String(params['format'])] ?? `must be of the format ${String(params['format'])}`
+    case 'pattern':
+      return patternText(error.parentSchema?.['expected'], params['pattern'])
+    case 'minLength':
+      return `must have at least ${count(params['limit'], 'character')}`
+    case 'maxLength':
+      return `must have at most ${count(params['limit'], 'character')}`
+    case 'minItems':
+      return `must have at least ${count(params['limit'], 'item')}`
+    case 'maxItems':
+      return `must have at most ${count(params['limit'], 'item')}`
+    case 'minProperties':
+      return `must have at least ${count(params['limit'], 'member')}`
+    case 'maxProperties':
+      return `must have at most ${count(params['limit'], 'member')}`
+    case 'minimum':
+      return `must be at least ${String(params['limit'])}`
+    case 'maximum':
+      return `must be at most ${String(params['limit'])}`
+    case 'exclusiveMinimum':
+      return `must be more than ${String(params['limit'])}`
+    case 'exclusiveMaximum':
+      return `must be less than ${String(params['limit'])}`
+    case 'uniqueItems':
+      return 'must not hold the same item twice'
+    case 'false schema':
+    case 'not':
+      return 'is not accepted'
+    default:
+      return error.message ?? 'is not valid'
   }
 }
 
@@ -95,11 +116,17 @@ function unknownField (error: ErrorObject, path: string, name: string): ErrorDet
   const patterns: unknown = error.parentSchema?.['patternProperties']
   // The members of a map have the names that the caller gives them.
   if (typeof patterns === 'object' && patterns !== null) {
-    return { path: below(path, name), message: `"${shortened(name)}" is not accepted as a name: it must match the pattern ${Object.keys(patterns).join(' or ')}`, keyword: error.keyword }
+    return {
+      path: below(path, name),
+      message: `"${shortened(name)}" is not accepted as a name: it must match the pattern ${Object.keys(patterns).join(' or ')}`,
+      keyword: error.keyword
+    }
   }
   const known: unknown = error.parentSchema?.['properties']
   // The distance to every known name takes the product of the lengths, and the caller chose this one.
-  const suggestion = name.length <= maxNameLength && typeof known === 'object' && known !== null ? nearest(name, Object.keys(known)) : undefined
+  const suggestion = name.length <= maxNameLength && typeof known === 'object' && known !== null
+    ? nearest(name, Object.keys(known))
+    : undefined
   return {
     path: below(path, name),
     message: `"${shortened(name)}" is not a known field${suggestion === undefined ? '' : `, did you mean "${suggestion}"?`}`,

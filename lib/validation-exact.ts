@@ -1,4 +1,7 @@
-/** Numbers that a double cannot carry, in values that ajv checks: ajv sees the nearest double, and the rules for numbers are checked again exactly. */
+/**
+ * Numbers that a double cannot carry, in values that ajv checks: ajv sees the nearest double, and the rules for numbers are
+ * checked again exactly.
+ */
 import type { ErrorObject } from 'ajv'
 import { pointerTo } from './config/faults.js'
 import { compareNumbers, isExact, isInteger, type Exact } from './json/exact-number.js'
@@ -12,7 +15,10 @@ interface Place {
   readonly exact: Exact
 }
 
-/** The errors of a value that may hold exact numbers; null where there is none. The value stays as it is, but for the defaults that the check sets. */
+/**
+ * The errors of a value that may hold exact numbers; null where there is none. The value stays as it is, but for the defaults
+ * that the check sets.
+ */
 export function checkExact (schema: object, value: unknown, check: Check): readonly ErrorObject[] | null {
   if (isExact(value)) return check(Number(value)) ?? errorsIn(schema, value)
   const places = exactPlaces(value)
@@ -54,7 +60,7 @@ function collect (schema: object, value: unknown, pointer: string, errors: Error
   if (isExact(value)) errors.push(...numberErrors(rules, value, pointer))
   else if (Array.isArray(value)) {
     const { items } = rules
-    if (isRecord(items)) for (const [index, item] of value.entries()) collect(items, item, pointerTo(pointer, index), errors)
+    if (isRecord(items)) { for (const [index, item] of value.entries()) collect(items, item, pointerTo(pointer, index), errors) }
   } else if (isRecord(value)) {
     const { properties, additionalProperties } = rules
     for (const [name, member] of Object.entries(value)) {
@@ -74,8 +80,14 @@ function numberErrors (schema: Readonly<Record<string, unknown>>, value: Exact, 
   require(!types.includes('integer') || types.includes('number') || isInteger(value), 'type', { type })
   if (typeof minimum === 'number') require(compareNumbers(value, minimum) >= 0, 'minimum', { limit: minimum })
   if (typeof maximum === 'number') require(compareNumbers(value, maximum) <= 0, 'maximum', { limit: maximum })
-  if (typeof exclusiveMinimum === 'number') require(compareNumbers(value, exclusiveMinimum) > 0, 'exclusiveMinimum', { limit: exclusiveMinimum })
-  if (typeof exclusiveMaximum === 'number') require(compareNumbers(value, exclusiveMaximum) < 0, 'exclusiveMaximum', { limit: exclusiveMaximum })
-  if (Array.isArray(values)) require(values.some((each) => typeof each === 'number' && compareNumbers(value, each) === 0), 'enum', { allowedValues: values })
+  if (typeof exclusiveMinimum === 'number') {
+    require(compareNumbers(value, exclusiveMinimum) > 0, 'exclusiveMinimum', { limit: exclusiveMinimum })
+  }
+  if (typeof exclusiveMaximum === 'number') {
+    require(compareNumbers(value, exclusiveMaximum) < 0, 'exclusiveMaximum', { limit: exclusiveMaximum })
+  }
+  if (Array.isArray(values)) {
+    require(values.some((each) => typeof each === 'number' && compareNumbers(value, each) === 0), 'enum', { allowedValues: values })
+  }
   return errors
 }

@@ -57,21 +57,29 @@ type Kind = keyof typeof kinds
 type Compile = (kind: Kind, schema: object) => ValidateFunction
 
 /** The built-in endpoints, whose schemas are there for good, share three instances. */
-const builtIn = { coercing: withFormats(new Ajv(kinds.coercing)), strict: withFormats(new Ajv(kinds.strict)), exhaustive: withFormats(new Ajv(kinds.exhaustive)) }
+const builtIn = {
+  coercing: withFormats(new Ajv(kinds.coercing)),
+  strict: withFormats(new Ajv(kinds.strict)),
+  exhaustive: withFormats(new Ajv(kinds.exhaustive))
+}
 const compileBuiltIn: Compile = (kind, schema) => builtIn[kind].compile(schema)
 
 /**
  * Schemas of routes come and go with the versions of a tenant's document. An instance of Ajv keeps parts of every schema
  * that it compiled, so each schema has an instance of its own. The compiler makes these schemas, so they are not checked.
  */
-const compileRouteSchema: Compile = (kind, schema) => withFormats(new Ajv({ ...kinds[kind], meta: false, validateSchema: false })).compile(schema)
+const compileRouteSchema: Compile = (kind, schema) =>
+  withFormats(new Ajv({ ...kinds[kind], meta: false, validateSchema: false })).compile(schema)
 
 function withFormats (ajv: Ajv): Ajv {
   formats.default(ajv, { mode: 'full', formats: ['email', 'uuid', 'date-time', 'date', 'time', 'uri', 'ipv4', 'ipv6', 'hostname'] })
   return ajv
 }
 
-/** Makes the check of a part of a route's requests, which takes integers and decimals of any size; schemas that are the same text share one. */
+/**
+ * Makes the check of a part of a route's requests, which takes integers and decimals of any size; schemas that are the same text
+ * share one.
+ */
 export function compileValidator (schema: object, part: RequestPart): PartValidator {
   return validators[partKind(part)](JSON.stringify(schema), () => exactValidatorOf(schema, part, compileRouteSchema))
 }
@@ -166,7 +174,9 @@ function refuseOtherNumbers (value: unknown, names: readonly string[]): void {
   if (typeof value !== 'object' || value === null) return
   for (const name of names) {
     const given: unknown = Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined
-    if (typeof given === 'string' || Array.isArray(given)) Reflect.set(value, name, Array.isArray(given) ? given.map(withoutOtherNumber) : withoutOtherNumber(given))
+    if (typeof given === 'string' || Array.isArray(given)) {
+      Reflect.set(value, name, Array.isArray(given) ? given.map(withoutOtherNumber) : withoutOtherNumber(given))
+    }
   }
 }
 
@@ -178,7 +188,10 @@ function withoutOtherNumber (given: unknown): unknown {
 /** ajv coerces the text "Infinity" to a number, which no JSON and no column can hold. */
 function infiniteNumbers (value: unknown): readonly ErrorObject[] | null {
   for (const [name, member] of Object.entries(Object(value))) {
-    if (member === Infinity || member === -Infinity || (Array.isArray(member) && member.some((item) => item === Infinity || item === -Infinity))) {
+    if (
+      member === Infinity || member === -Infinity ||
+      (Array.isArray(member) && member.some((item) => item === Infinity || item === -Infinity))
+    ) {
       return [{ keyword: 'type', instancePath: pointerTo('', name), schemaPath: '', params: { type: 'number' } }]
     }
   }
@@ -223,7 +236,8 @@ export function errorDetails (errors: readonly ErrorObject[], part: RequestPart)
 
 /** The value is neither null nor of the other schema; only the faults of the other one help. */
 function isOfNullable ({ keyword, schema }: ErrorObject): boolean {
-  return keyword === 'anyOf' && Array.isArray(schema) && schema.length === 2 && schema.some((branch) => isRecord(branch) && branch['type'] === 'null')
+  return keyword === 'anyOf' && Array.isArray(schema) && schema.length === 2 &&
+    schema.some((branch) => isRecord(branch) && branch['type'] === 'null')
 }
 
 /** The `validationFailed` of a part; fits Fastify's `schemaErrorFormatter`. */
@@ -232,7 +246,9 @@ export function validationError (errors: readonly ErrorObject[], part: RequestPa
 }
 
 /** Fastify's `validatorCompiler` for the built-in endpoints: throws nothing, hands over a `validationFailed`. */
-export function validatorCompiler ({ schema, httpPart }: { schema: object, httpPart?: string }): (value: unknown) => { value: unknown } | { error: TenantryError } {
+export function validatorCompiler (
+  { schema, httpPart }: { schema: object, httpPart?: string }
+): (value: unknown) => { value: unknown } | { error: TenantryError } {
   const part = partOf(httpPart)
   const validate = builtInValidators[partKind(part)](JSON.stringify(schema), () => validatorOf(schema, part, compileBuiltIn))
   return (value) => {
@@ -243,8 +259,13 @@ export function validatorCompiler ({ schema, httpPart }: { schema: object, httpP
 
 function partOf (httpPart: string | undefined): RequestPart {
   switch (httpPart) {
-    case 'params': case 'headers': return httpPart
-    case 'querystring': case 'query': return 'query'
-    default: return 'body'
+    case 'params':
+    case 'headers':
+      return httpPart
+    case 'querystring':
+    case 'query':
+      return 'query'
+    default:
+      return 'body'
   }
 }

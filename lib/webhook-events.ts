@@ -2,12 +2,18 @@
 
 /** Every kind of event that something writes. */
 export const eventKinds = [
-  'entity.created', 'entity.updated', 'entity.deleted',
-  'file.created', 'file.deleted',
-  'workflow.completed', 'workflow.failed',
+  'entity.created',
+  'entity.updated',
+  'entity.deleted',
+  'file.created',
+  'file.deleted',
+  'workflow.completed',
+  'workflow.failed',
   'usage.limit_reached',
   'secret.rotated',
-  'subscription.created', 'subscription.updated', 'subscription.canceled'
+  'subscription.created',
+  'subscription.updated',
+  'subscription.canceled'
 ] as const
 export type EventKind = typeof eventKinds[number]
 

@@ -1,5 +1,6 @@
 /**
- * `npm run build`: the published files, in a fresh `dist`. With `--if-changed`, nothing if no source has changed since the last build. The modules are bundled. Each entry point has a file that exports
+ * `npm run build`: the published files, in a fresh `dist`. With `--if-changed`, nothing if no source has changed since the last
+ * build. The modules are bundled. Each entry point has a file that exports
  * from `dist/chunks/all.js`. With a chunk for each set of entry points that share modules there would be 200 files, and
  * the import would take a third longer.
  */
@@ -51,7 +52,10 @@ interface Entry {
 
 const stamp = new URL('node_modules/.cache/tenantry-build', root)
 const inputs = await readInputs()
-if (process.argv.includes('--if-changed') && existsSync(new URL('dist/lib/index.js', root)) && await readFile(stamp, 'utf8').catch(() => '') === inputs) process.exit(0)
+if (
+  process.argv.includes('--if-changed') && existsSync(new URL('dist/lib/index.js', root)) &&
+  await readFile(stamp, 'utf8').catch(() => '') === inputs
+) process.exit(0)
 await rm(new URL('dist', root), { recursive: true, force: true })
 await bundle()
 await declareTypes()
@@ -61,8 +65,18 @@ await writeFile(stamp, inputs)
 
 /** The time and size of each source: another text after each change. */
 async function readInputs (): Promise<string> {
-  const folders = await Promise.all(['lib', 'plugins', 'bin'].map(async (name) => (await readdir(new URL(name, root), { recursive: true })).map((file) => `${name}/${file}`)))
-  const files = [...folders.flat().filter((name) => name.endsWith('.ts')), 'package.json', 'package-lock.json', 'scripts/build.ts', 'tsconfig.build.json'].sort()
+  const folders = await Promise.all(
+    ['lib', 'plugins', 'bin'].map(async (name) =>
+      (await readdir(new URL(name, root), { recursive: true })).map((file) => `${name}/${file}`)
+    )
+  )
+  const files = [
+    ...folders.flat().filter((name) => name.endsWith('.ts')),
+    'package.json',
+    'package-lock.json',
+    'scripts/build.ts',
+    'tsconfig.build.json'
+  ].sort()
   const lines = await Promise.all(files.map(async (name) => {
     const { mtimeMs, size } = await stat(new URL(name, root))
     return `${name} ${mtimeMs} ${size}`

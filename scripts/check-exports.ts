@@ -10,12 +10,20 @@ import ts from 'typescript'
 
 const root = fileURLToPath(new URL('../', import.meta.url))
 const listFile = `${root}scripts/public-exports.json`
-const manifest: { exports: Record<string, string | { types: string, default: string }> } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'))
+const manifest: { exports: Record<string, string | { types: string, default: string }> } = JSON.parse(
+  readFileSync(`${root}package.json`, 'utf8')
+)
 
 const problems: string[] = []
-const entries = Object.entries(manifest.exports).flatMap(([subpath, target]) => typeof target === 'string' ? [] : [{ subpath, source: sourceOf(target.default) }])
+const entries = Object.entries(manifest.exports).flatMap(([subpath, target]) =>
+  typeof target === 'string' ? [] : [{ subpath, source: sourceOf(target.default) }]
+)
 const plugins = readdirSync(`${root}plugins`, { withFileTypes: true })
-  .map(entry => entry.isDirectory() ? { name: entry.name, source: `plugins/${entry.name}/index.ts` } : { name: entry.name.replace(/\.ts$/, ''), source: `plugins/${entry.name}` })
+  .map(entry =>
+    entry.isDirectory()
+      ? { name: entry.name, source: `plugins/${entry.name}/index.ts` }
+      : { name: entry.name.replace(/\.ts$/, ''), source: `plugins/${entry.name}` }
+  )
   .filter(({ source }) => existsSync(`${root}${source}`))
 const program = ts.createProgram([...entries, ...plugins].map(({ source }) => `${root}${source}`), compilerOptions())
 
@@ -26,13 +34,20 @@ if (problems.length > 0) process.exitCode = 1
 
 /** A module of plugins/ with a default export is a plugin, and has an entry point. */
 function checkEntryPoints (): void {
-  const expected = plugins.filter(({ source }) => exportedNames(source).includes('default')).map(({ name, source }) => ({ subpath: `./plugins/${name}`, source }))
+  const expected = plugins.filter(({ source }) => exportedNames(source).includes('default')).map(({ name, source }) => ({
+    subpath: `./plugins/${name}`,
+    source
+  }))
   const actual = entries.filter(({ subpath }) => subpath.startsWith('./plugins/'))
   for (const { subpath, source } of expected) {
-    if (!actual.some(entry => entry.subpath === subpath && entry.source === source)) problems.push(`package.json lacks the entry point "${subpath}" for ${source}`)
+    if (!actual.some(entry => entry.subpath === subpath && entry.source === source)) {
+      problems.push(`package.json lacks the entry point "${subpath}" for ${source}`)
+    }
   }
   for (const { subpath } of actual) {
-    if (!expected.some(entry => entry.subpath === subpath)) problems.push(`package.json has the entry point "${subpath}", which is no plugin`)
+    if (!expected.some(entry => entry.subpath === subpath)) {
+      problems.push(`package.json has the entry point "${subpath}", which is no plugin`)
+    }
   }
 }
 
@@ -44,7 +59,9 @@ function checkNames (): void {
   for (const subpath of new Set([...Object.keys(actual), ...Object.keys(listed)])) {
     const [have, want] = [actual[subpath] ?? [], listed[subpath] ?? []]
     for (const name of want.filter(name => !have.includes(name))) problems.push(`"${subpath}" no longer exports ${name}`)
-    for (const name of have.filter(name => !want.includes(name))) problems.push(`"${subpath}" exports ${name}, which is not in scripts/public-exports.json`)
+    for (const name of have.filter(name => !want.includes(name))) {
+      problems.push(`"${subpath}" exports ${name}, which is not in scripts/public-exports.json`)
+    }
   }
   problems.push('a change of the public surface that is meant: run "npm run check:exports -- --write" and write it into CHANGELOG.md')
 }

@@ -30,11 +30,29 @@ try {
 for (const problem of problems) console.error(problem)
 if (problems.length > 0) process.exitCode = 1
 
-/** Built files have a source or are shared chunks. The package also has the data of the embedded engine, and the pages that README links to. */
+/**
+ * Built files have a source or are shared chunks. The package also has the data of the embedded engine, and the pages that
+ * README links to.
+ */
 function checkFiles (paths: readonly string[]): void {
-  const single = ['CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'LICENSE', 'README.md', 'package.json', 'schema.json', `lib/database/embedded-data-${pgliteVersion}.tar.br`]
+  const single = [
+    'CHANGELOG.md',
+    'CONTRIBUTING.md',
+    'SECURITY.md',
+    'LICENSE',
+    'README.md',
+    'package.json',
+    'schema.json',
+    `lib/database/embedded-data-${pgliteVersion}.tar.br`
+  ]
   for (const path of single.filter(path => !paths.includes(path))) problems.push(`the package lacks ${path}`)
-  for (const path of paths.filter(path => !single.includes(path) && !/^docs\/.+\.md$|^deploy\/(?:Dockerfile|\w+\.(?:json|yaml))$|^examples\/(?:README\.md|\w+\/\w+\.(?:json|ts))$|^dist\/chunks\/(?:[\w-]+\.js|LICENSE-\w+)$/.test(path))) {
+  for (
+    const path of paths.filter(path =>
+      !single.includes(path) &&
+      !/^docs\/.+\.md$|^deploy\/(?:Dockerfile|\w+\.(?:json|yaml))$|^examples\/(?:README\.md|\w+\/\w+\.(?:json|ts))$|^dist\/chunks\/(?:[\w-]+\.js|LICENSE-\w+)$/
+        .test(path)
+    )
+  ) {
     const source = path.match(/^dist\/((?:lib|plugins|bin)\/.+?)(?:\.d\.ts|\.js)$/)?.[1]
     if (source === undefined || !existsSync(`${root}${source}.ts`)) problems.push(`the package holds ${path}, which no user needs`)
   }
@@ -43,7 +61,9 @@ function checkFiles (paths: readonly string[]): void {
 async function checkImports (unpacked: string): Promise<void> {
   // The package's dependencies, as npm would install them beside it.
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
-  const manifest: { exports: Record<string, string | { default: string }> } = JSON.parse(await readFile(join(unpacked, 'package.json'), 'utf8'))
+  const manifest: { exports: Record<string, string | { default: string }> } = JSON.parse(
+    await readFile(join(unpacked, 'package.json'), 'utf8')
+  )
   const listed: Record<string, string[]> = JSON.parse(await readFile(`${root}scripts/public-exports.json`, 'utf8'))
   for (const [subpath, target] of Object.entries(manifest.exports)) {
     if (typeof target === 'string') {
@@ -51,7 +71,9 @@ async function checkImports (unpacked: string): Promise<void> {
       continue
     }
     const names = Object.keys(await import(pathToFileURL(join(unpacked, target.default)).href))
-    for (const name of names.filter(name => listed[subpath]?.includes(name) !== true)) problems.push(`"${subpath}" exports ${name}, which is not in scripts/public-exports.json`)
+    for (const name of names.filter(name => listed[subpath]?.includes(name) !== true)) {
+      problems.push(`"${subpath}" exports ${name}, which is not in scripts/public-exports.json`)
+    }
     if (names.length === 0) problems.push(`"${subpath}" exports no value`)
   }
 }

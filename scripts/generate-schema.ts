@@ -50,7 +50,21 @@ function branch (node: SchemaNode): Published {
 
 /** What a validator looks at. */
 function constraints (node: SchemaNode): Published {
-  const { type, minimum, maximum, exclusiveMinimum, minLength, maxLength, pattern, minItems, maxItems, uniqueItems, minProperties, additionalProperties, required } = node
+  const {
+    type,
+    minimum,
+    maximum,
+    exclusiveMinimum,
+    minLength,
+    maxLength,
+    pattern,
+    minItems,
+    maxItems,
+    uniqueItems,
+    minProperties,
+    additionalProperties,
+    required
+  } = node
   return defined({
     type,
     const: node.const,

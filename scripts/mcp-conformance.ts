@@ -39,8 +39,18 @@ const exceptions: Readonly<Record<string, string>> = {
 }
 
 const scenarios = [
-  'server-initialize', 'ping', 'tools-list', 'tools-call-simple-text', 'tools-call-error', 'server-sse-multiple-streams', 'resources-list', 'prompts-list', 'prompts-get-simple',
-  'prompts-get-with-args', 'dns-rebinding-protection', ...Object.keys(exceptions)
+  'server-initialize',
+  'ping',
+  'tools-list',
+  'tools-call-simple-text',
+  'tools-call-error',
+  'server-sse-multiple-streams',
+  'resources-list',
+  'prompts-list',
+  'prompts-get-simple',
+  'prompts-get-with-args',
+  'dns-rebinding-protection',
+  ...Object.keys(exceptions)
 ]
 
 const proxy = createHttpServer().listen(0, 'localhost')
@@ -56,18 +66,41 @@ const app = createServer({
     url,
     prompts: [
       { name: 'test_simple_prompt', text: 'This is a simple prompt for testing.' },
-      { name: 'test_prompt_with_arguments', arguments: [{ name: 'arg1', required: true }, { name: 'arg2', required: true }], text: "Prompt with arguments: arg1='{{arg1}}', arg2='{{arg2}}'" }
+      {
+        name: 'test_prompt_with_arguments',
+        arguments: [{ name: 'arg1', required: true }, { name: 'arg2', required: true }],
+        text: "Prompt with arguments: arg1='{{arg1}}', arg2='{{arg2}}'"
+      }
     ]
   },
   routes: [
-    { method: 'get', requireAuth: true, path: '/text', mcp: { name: 'test_simple_text', resource: true }, response: { message: 'This is a simple text response for testing.' } },
-    { method: 'get', requireAuth: true, path: '/error', mcp: { name: 'test_error_handling' }, request: { query: { missing: { type: 'string', required: true } } }, response: {} }
+    {
+      method: 'get',
+      requireAuth: true,
+      path: '/text',
+      mcp: { name: 'test_simple_text', resource: true },
+      response: { message: 'This is a simple text response for testing.' }
+    },
+    {
+      method: 'get',
+      requireAuth: true,
+      path: '/error',
+      mcp: { name: 'test_error_handling' },
+      request: { query: { missing: { type: 'string', required: true } } },
+      response: {}
+    }
   ]
 }, { logger: false, env: { SECRETS_MASTER_KEY: Buffer.alloc(32, 'a').toString('base64') } })
 const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
 const authorization = `Bearer ${createSigner({ key: jwtSecret, expiresIn: 3_600_000 })({ sub: 'suite', role: 'admin', tenant_id: 'acme' })}`
 proxy.on('request', (asked, reply) => {
-  const forwarded = request({ port, host: '127.0.0.1', path: asked.url, method: asked.method, headers: { ...asked.headers, authorization } }, (answer) => {
+  const forwarded = request({
+    port,
+    host: '127.0.0.1',
+    path: asked.url,
+    method: asked.method,
+    headers: { ...asked.headers, authorization }
+  }, (answer) => {
     reply.writeHead(answer.statusCode ?? 502, answer.headers)
     answer.pipe(reply)
   })
@@ -86,17 +119,23 @@ for (const scenario of scenarios) {
   if (!isOk) failed++
   console.log(`${isOk ? 'ok    ' : 'not ok'}  ${scenario}${isOk ? '' : `\n${output}`}`)
 }
-for (const [what, args, expected] of [
-  ['lists tools', ['--method', 'tools/list'], '"name": "test_simple_text"'],
-  ['calls a tool', ['--method', 'tools/call', '--tool-name', 'test_simple_text'], 'This is a simple text response for testing.'],
-  ['lists resources', ['--method', 'resources/list'], '"uri": "tenantry:///text"'],
-  ['lists prompts', ['--method', 'prompts/list'], '"name": "test_simple_prompt"']
-] as const) {
+for (
+  const [what, args, expected] of [
+    ['lists tools', ['--method', 'tools/list'], '"name": "test_simple_text"'],
+    ['calls a tool', ['--method', 'tools/call', '--tool-name', 'test_simple_text'], 'This is a simple text response for testing.'],
+    ['lists resources', ['--method', 'resources/list'], '"uri": "tenantry:///text"'],
+    ['lists prompts', ['--method', 'prompts/list'], '"name": "test_simple_prompt"']
+  ] as const
+) {
   const { isOk, output } = await runInspector(args, expected)
   if (!isOk) failed++
   console.log(`${isOk ? 'ok    ' : 'not ok'}  the inspector ${what}${isOk ? '' : `\n${output}`}`)
 }
-console.log(`${checks + scenarios.length - Object.keys(exceptions).length - failed} passed, ${failed} failed, ${Object.keys(exceptions).length} exceptions`)
+console.log(
+  `${checks + scenarios.length - Object.keys(exceptions).length - failed} passed, ${failed} failed, ${
+    Object.keys(exceptions).length
+  } exceptions`
+)
 proxy.close()
 proxy.closeAllConnections()
 await app.close()
@@ -104,7 +143,9 @@ process.exitCode = failed === 0 ? 0 : 1
 
 async function runScenario (scenario: string): Promise<{ isOk: boolean, output: string }> {
   try {
-    const { stdout } = await run('npx', ['-y', '-p', 'node@22', 'node', suite, 'server', '--url', `${url}/mcp`, '--scenario', scenario], { timeout: 120_000 })
+    const { stdout } = await run('npx', ['-y', '-p', 'node@22', 'node', suite, 'server', '--url', `${url}/mcp`, '--scenario', scenario], {
+      timeout: 120_000
+    })
     return { isOk: true, output: stdout }
   } catch (error) {
     const { stdout, message } = Object(error)
@@ -114,7 +155,19 @@ async function runScenario (scenario: string): Promise<{ isOk: boolean, output: 
 
 async function runInspector (args: readonly string[], expected: string): Promise<{ isOk: boolean, output: string }> {
   try {
-    const { stdout } = await run('npx', ['-y', '-p', 'node@22', '-p', `@modelcontextprotocol/inspector@${inspector}`, 'mcp-inspector', '--cli', `${url}/mcp`, '--transport', 'http', ...args], { timeout: 120_000 })
+    const { stdout } = await run('npx', [
+      '-y',
+      '-p',
+      'node@22',
+      '-p',
+      `@modelcontextprotocol/inspector@${inspector}`,
+      'mcp-inspector',
+      '--cli',
+      `${url}/mcp`,
+      '--transport',
+      'http',
+      ...args
+    ], { timeout: 120_000 })
     return { isOk: stdout.includes(expected), output: stdout }
   } catch (error) {
     const { stdout, message } = Object(error)

@@ -28,7 +28,9 @@ class Page {
     const node = this.resolve(written)
     if (node.planned !== undefined || this.#described.has(node)) return
     this.#described.add(node)
-    const forms = (node.anyOf ?? [node]).map((form) => this.resolve(form)).filter(({ properties = {} }) => Object.keys(properties).length > 0)
+    const forms = (node.anyOf ?? [node]).map((form) => this.resolve(form)).filter(({ properties = {} }) =>
+      Object.keys(properties).length > 0
+    )
     if (forms.length > 0) this.parts.push({ title: path, forms, description: node.description ?? written.description })
     for (const form of node.anyOf?.map((form) => this.resolve(form)) ?? [node]) {
       for (const [name, member] of Object.entries(form.properties ?? {})) this.collect(`${path}.${name}`, member)
@@ -46,8 +48,11 @@ class Page {
 
   section ({ title, forms, description }: Part): string {
     const [first] = forms
-    const rows = forms.flatMap((form) => Object.entries(form.properties ?? {}).map(([name, member]) =>
-      this.row(name, member, form.required?.includes(name) !== true ? undefined : form === first ? '**required**' : 'stands alone')))
+    const rows = forms.flatMap((form) =>
+      Object.entries(form.properties ?? {}).map(([name, member]) =>
+        this.row(name, member, form.required?.includes(name) !== true ? undefined : form === first ? '**required**' : 'stands alone')
+      )
+    )
     return [
       title === '' ? '## Members' : `## \`${title}\``,
       ...description === undefined ? [] : ['', description],
@@ -69,23 +74,34 @@ class Page {
 
   typeOf (node: SchemaNode): string {
     const target = this.resolve(node)
-    const type = target.anyOf === undefined ? this.single(target) : [...new Set(target.anyOf.filter(({ planned }) => planned === undefined).map((branch) => this.typeOf(branch)))].join(' or ')
+    const type = target.anyOf === undefined
+      ? this.single(target)
+      : [...new Set(target.anyOf.filter(({ planned }) => planned === undefined).map((branch) => this.typeOf(branch)))].join(' or ')
     return takesTemplates(target) ? `${type}, *templates*` : type
   }
 
   single (node: SchemaNode): string {
     if (node.const !== undefined) return `\`${JSON.stringify(node.const)}\``
     if (node.enum !== undefined) {
-      return node.enum.map((value) => `\`${JSON.stringify(value)}\`${typeof value === 'string' && node.plannedValues?.[value] !== undefined ? ' (not in this version)' : ''}`).join(', ')
+      return node.enum.map((value) =>
+        `\`${JSON.stringify(value)}\`${
+          typeof value === 'string' && node.plannedValues?.[value] !== undefined ? ' (not in this version)' : ''
+        }`
+      ).join(', ')
     }
     switch (node.type) {
-      case 'array': return `array of ${node.maxItems === undefined ? '' : `at most ${node.maxItems.toLocaleString('en')} × `}${node.items === undefined ? 'values' : this.typeOf(node.items)}`
+      case 'array':
+        return `array of ${node.maxItems === undefined ? '' : `at most ${node.maxItems.toLocaleString('en')} × `}${
+          node.items === undefined ? 'values' : this.typeOf(node.items)
+        }`
       case 'object': {
         const [member] = Object.values(node.patternProperties ?? {})
         return member === undefined ? 'object' : `object of ${this.typeOf(member)} by name`
       }
-      case undefined: return 'any'
-      default: return [node.type, ...bounds(node)].join(', ')
+      case undefined:
+        return 'any'
+      default:
+        return [node.type, ...bounds(node)].join(', ')
     }
   }
 }
@@ -98,14 +114,18 @@ function splitDescription ({ description = '' }: SchemaNode): { meaning: string,
 
 function defaultOf ({ default: value }: SchemaNode): string | undefined {
   if (value === undefined) return undefined
-  return typeof value === 'object' && value !== null && Object.keys(value).length === 0 && !Array.isArray(value) ? 'its own defaults' : `\`${JSON.stringify(value)}\``
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0 && !Array.isArray(value)
+    ? 'its own defaults'
+    : `\`${JSON.stringify(value)}\``
 }
 
 function bounds ({ minimum, maximum, exclusiveMinimum, minLength, maxLength, unit }: SchemaNode): string[] {
   const number = (value: number) => value.toLocaleString('en')
   return [
     unit,
-    minimum !== undefined && maximum !== undefined ? `${number(minimum)} to ${number(maximum)}` : minimum !== undefined && `at least ${number(minimum)}`,
+    minimum !== undefined && maximum !== undefined
+      ? `${number(minimum)} to ${number(maximum)}`
+      : minimum !== undefined && `at least ${number(minimum)}`,
     minimum === undefined && exclusiveMinimum !== undefined && `more than ${number(exclusiveMinimum)}`,
     minimum === undefined && maximum !== undefined && `at most ${number(maximum)}`,
     minLength === 1 ? 'not empty' : minLength !== undefined && `at least ${number(minLength)} characters`,

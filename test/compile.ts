@@ -36,7 +36,15 @@ async function fill (root: string, folder: string): Promise<void> {
   await copyPackages(root, folder)
   const sources: string[] = []
   for (const name of tsconfig.include) sources.push(...await mirror(root, folder, name))
-  await build({ ...target, absWorkingDir: root, entryPoints: sources, outbase: root, outdir: folder, sourcemap: true, sourcesContent: false })
+  await build({
+    ...target,
+    absWorkingDir: root,
+    entryPoints: sources,
+    outbase: root,
+    outdir: folder,
+    sourcemap: true,
+    sourcesContent: false
+  })
 }
 
 async function copyPackages (root: string, folder: string): Promise<void> {

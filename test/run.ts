@@ -28,7 +28,11 @@ const isFault = (file: string) => file.startsWith('faults/')
 const faults = process.argv.includes('--faults')
 const fileTimeout = (faults ? faultTimeout : 600) * 1000 // ms
 const named = process.argv.slice(2).filter((argument) => argument !== '--faults').map((file) => relative(root, resolve(file)))
-const files = named.length > 0 ? named : readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.test.ts') && isFault(file) === faults).sort().map((file) => `test/${file}`)
+const files = named.length > 0
+  ? named
+  : readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' }).filter((file) =>
+    file.endsWith('.test.ts') && isFault(file) === faults
+  ).sort().map((file) => `test/${file}`)
 
 interface Result {
   readonly output: string
@@ -79,7 +83,9 @@ function run (file: string): Promise<Result> {
   running.add(child)
   const killer = setTimeout(() => child.kill('SIGKILL'), fileTimeout)
   let output = ''
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => { output += chunk })
+  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+    output += chunk
+  })
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('close', (exitCode) => {
@@ -94,7 +100,12 @@ function run (file: string): Promise<Result> {
 function report (file: string, { output, exitCode }: Result, time: number): void {
   let lines = output.split('\n')
   const figures = lines.find((line) => line.startsWith('# { total:')) ?? ''
-  const counts = { pass: figure(figures, 'pass'), fail: figure(figures, 'fail'), skip: figure(figures, 'skip'), todo: figure(figures, 'todo') }
+  const counts = {
+    pass: figure(figures, 'pass'),
+    fail: figure(figures, 'fail'),
+    skip: figure(figures, 'skip'),
+    todo: figure(figures, 'todo')
+  }
   // A file that ended before its figures, or ran nothing, has failed as a whole.
   if (counts.fail === 0 && (exitCode !== 0 || counts.pass + counts.skip + counts.todo === 0)) counts.fail = 1
   for (const name of ['pass', 'fail', 'skip', 'todo'] as const) totals[name] += counts[name]

@@ -13,15 +13,22 @@ export interface Library {
  * Chunks of tenants whose sizes fall with their number, as those of customers do: a few have a tenth of all, most have few.
  * The index of the vectors is made anew when all are there: one by one takes ten times as long.
  */
-export async function fillLibrary (client: pg.Client, { tenants, chunks, dimensions }: { readonly tenants: number, readonly chunks: number, readonly dimensions: number }): Promise<Library> {
+export async function fillLibrary (
+  client: pg.Client,
+  { tenants, chunks, dimensions }: { readonly tenants: number, readonly chunks: number, readonly dimensions: number }
+): Promise<Library> {
   const sizes = sizesOf(tenants, chunks)
   const table = `tenantry.agent_vectors_${dimensions}`
   const { rows: [index] } = await client.query<{ name: string, definition: string }>(
-    'select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition from pg_index join pg_class i on i.oid = indexrelid join pg_am a on a.oid = relam where indrelid = $1::regclass and amname = $2', [table, 'hnsw'])
+    'select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition from pg_index join pg_class i on i.oid = indexrelid join pg_am a on a.oid = relam where indrelid = $1::regclass and amname = $2',
+    [table, 'hnsw']
+  )
   if (index === undefined) throw new Error('the table of vectors has no index')
   await client.query(`drop index ${index.name}`)
   const library = sizes.map((size, number) => ({ id: `library-${number}`, chunks: size }))
-  await client.query("insert into tenantry.tenants (id, name, plan) select id, id, 'open' from unnest($1::text[]) as id", [library.map(({ id }) => id)])
+  await client.query("insert into tenantry.tenants (id, name, plan) select id, id, 'open' from unnest($1::text[]) as id", [
+    library.map(({ id }) => id)
+  ])
   let waiting: Array<readonly [tenant: string, document: string, position: number, content: string]> = []
   for (const { id, chunks: size } of library) {
     for (let chunk = 0; chunk < size; chunk++) {
@@ -53,19 +60,47 @@ function sizesOf (count: number, sum: number): number[] {
   return sizes
 }
 
-async function insert (client: pg.Client, table: string, dimensions: number, rows: ReadonlyArray<readonly [tenant: string, document: string, position: number, content: string]>): Promise<void> {
+async function insert (
+  client: pg.Client,
+  table: string,
+  dimensions: number,
+  rows: ReadonlyArray<readonly [tenant: string, document: string, position: number, content: string]>
+): Promise<void> {
   const column = (index: 0 | 1 | 2 | 3) => rows.map((row) => row[index])
-  await client.query(`insert into tenantry.agent_documents (tenant_id, id, version, content_type, metadata, chunks, model, dimensions, store, created_at)
-    select distinct tenant, document, gen_random_uuid(), 'text/plain', '{}'::jsonb, 10, 'vectors', $3::int, 'pgvector', now() from unnest($1::text[], $2::text[]) as d (tenant, document) on conflict do nothing`, [column(0), column(1), dimensions])
-  await client.query('insert into tenantry.agent_chunks (tenant_id, document_id, position, content) select * from unnest($1::text[], $2::text[], $3::int[], $4::text[])', [column(0), column(1), column(2), column(3)])
-  await client.query(`insert into ${table} (tenant_id, document_id, position, model, embedding) select tenant, document, position, 'vectors', embedding::vector(${dimensions})
-    from unnest($1::text[], $2::text[], $3::int[], $4::text[]) as v (tenant, document, position, embedding)`, [column(0), column(1), column(2), rows.map((row) => JSON.stringify(vectorOf(row[3], dimensions)))])
+  await client.query(
+    `insert into tenantry.agent_documents (tenant_id, id, version, content_type, metadata, chunks, model, dimensions, store, created_at)
+    select distinct tenant, document, gen_random_uuid(), 'text/plain', '{}'::jsonb, 10, 'vectors', $3::int, 'pgvector', now() from unnest($1::text[], $2::text[]) as d (tenant, document) on conflict do nothing`,
+    [column(0), column(1), dimensions]
+  )
+  await client.query(
+    'insert into tenantry.agent_chunks (tenant_id, document_id, position, content) select * from unnest($1::text[], $2::text[], $3::int[], $4::text[])',
+    [column(0), column(1), column(2), column(3)]
+  )
+  await client.query(
+    `insert into ${table} (tenant_id, document_id, position, model, embedding) select tenant, document, position, 'vectors', embedding::vector(${dimensions})
+    from unnest($1::text[], $2::text[], $3::int[], $4::text[]) as v (tenant, document, position, embedding)`,
+    [
+      column(0),
+      column(1),
+      column(2),
+      rows.map((row) => JSON.stringify(vectorOf(row[3], dimensions)))
+    ]
+  )
 }
 
 /** The texts of the nearest chunks of the tenant, by comparing all of them. */
-export async function nearestTexts (client: pg.Client, tenant: string, text: string, dimensions: number, limit: number): Promise<Set<string>> {
-  const { rows } = await client.query<{ content: string }>(`select content from (
+export async function nearestTexts (
+  client: pg.Client,
+  tenant: string,
+  text: string,
+  dimensions: number,
+  limit: number
+): Promise<Set<string>> {
+  const { rows } = await client.query<{ content: string }>(
+    `select content from (
       select document_id, position, embedding <=> $2::vector as distance from tenantry.agent_vectors_${dimensions} where tenant_id = $1 order by (embedding <=> $2::vector) + 0 limit $3) n
-    join tenantry.agent_chunks c on c.tenant_id = $1 and c.document_id = n.document_id and c.position = n.position`, [tenant, JSON.stringify(vectorOf(text, dimensions)), limit])
+    join tenantry.agent_chunks c on c.tenant_id = $1 and c.document_id = n.document_id and c.position = n.position`,
+    [tenant, JSON.stringify(vectorOf(text, dimensions)), limit]
+  )
   return new Set(rows.map(({ content }) => content))
 }

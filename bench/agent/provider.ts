@@ -17,8 +17,8 @@ export interface Provider {
   /** With `/v1`. */
   readonly url: string
   /** Resolves with the time at which a chat ends whose reader has left: of the next one. */
-  left (): Promise<number>
-  stop (): void
+  left(): Promise<number>
+  stop(): void
 }
 
 const head = { id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 1, model: 'm' }
@@ -30,7 +30,9 @@ function event (body: object): string {
 
 function end (tokens: number): string {
   const usage = { prompt_tokens: 20, completion_tokens: tokens, total_tokens: 20 + tokens }
-  return `${event({ ...head, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}${event({ ...head, choices: [], usage })}data: [DONE]\n\n`
+  return `${event({ ...head, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}${
+    event({ ...head, choices: [], usage })
+  }data: [DONE]\n\n`
 }
 
 export async function startProvider (dimensions: number): Promise<Provider> {
@@ -48,7 +50,10 @@ export async function startProvider (dimensions: number): Promise<Provider> {
   if (address === null || typeof address === 'string') throw new Error('no address')
   return {
     url: `http://127.0.0.1:${address.port}/v1`,
-    left: () => new Promise((resolve) => { onLeft = resolve }),
+    left: () =>
+      new Promise((resolve) => {
+        onLeft = resolve
+      }),
     stop () {
       server.closeAllConnections()
       server.close()
@@ -78,7 +83,9 @@ function chat ({ tokens, everyMs }: Answer, response: ServerResponse, onLeft: (a
 function embed (input: readonly string[], dimensions: number, response: ServerResponse): void {
   const data = input.map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(text, dimensions) }))
   const tokens = input.length * 300
-  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ object: 'list', data, model: 'm', usage: { prompt_tokens: tokens, total_tokens: tokens } }))
+  response.writeHead(200, { 'content-type': 'application/json' }).end(
+    JSON.stringify({ object: 'list', data, model: 'm', usage: { prompt_tokens: tokens, total_tokens: tokens } })
+  )
 }
 
 const topics = 200

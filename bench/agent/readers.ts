@@ -25,7 +25,9 @@ export interface ReadersReport {
   readonly max: number
 }
 
-process.on('message', async (order: ReadersOrder) => { process.send?.(await readAll(order)) })
+process.on('message', async (order: ReadersOrder) => {
+  process.send?.(await readAll(order))
+})
 process.once('disconnect', () => process.exit(0))
 
 async function readAll ({ requests, mark, spreadMs }: ReadersOrder): Promise<ReadersReport> {

@@ -28,13 +28,20 @@ await serve(async ({ connectionString, jwtSecret }) => {
     postgres: { connectionString },
     jwt: { secret: jwtSecret },
     rateLimit: { enabled: false },
-    plans: { open: { price: { monthly: 0 }, limits: { api: { requestsPerMinute: -1 }, ai: { llmTokensPerMonth: -1, maxCostPerMonth: -1 } } } },
+    plans: {
+      open: { price: { monthly: 0 }, limits: { api: { requestsPerMinute: -1 }, ai: { llmTokensPerMonth: -1, maxCostPerMonth: -1 } } }
+    },
     server: { bodyLimit: 4_194_304 },
     agent: {
       enabled: true,
       llm: { provider: 'local', model: 'chat', baseUrl, maxOutputTokens: 1000 },
       embedding: { provider: 'local', model: 'vectors', baseUrl, dimensions },
-      models: [{ id: 'chat', provider: 'local', kind: 'chat', price: { input: 1, output: 2 } }, { id: 'vectors', provider: 'local', kind: 'embedding', price: { input: 0.1, output: 0 } }]
+      models: [{ id: 'chat', provider: 'local', kind: 'chat', price: { input: 1, output: 2 } }, {
+        id: 'vectors',
+        provider: 'local',
+        kind: 'embedding',
+        price: { input: 0.1, output: 0 }
+      }]
     },
     routes: []
   }, { env, logger: { level: 'warn' } })

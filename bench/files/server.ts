@@ -23,6 +23,12 @@ await serve(async ({ connectionString, jwtSecret }) => {
     // The measured tenants send more than the built-in plans include.
     plans: { measured: { limits: { api: { requestsPerMinute: -1 }, fileStorage: { maxStorageMB: -1, maxFileSizeMB: -1 } } } },
     rateLimit: { enabled: false },
-    routes: [{ path: '/items/:id', method: 'get', requireAuth: true, request: { params: { id: { type: 'integer' } } }, queries: [{ table: 'items', operation: 'select', id: '{{params.id}}' }] }]
+    routes: [{
+      path: '/items/:id',
+      method: 'get',
+      requireAuth: true,
+      request: { params: { id: { type: 'integer' } } },
+      queries: [{ table: 'items', operation: 'select', id: '{{params.id}}' }]
+    }]
   }, { env, logger: { level: 'warn' } })
 })

@@ -69,12 +69,25 @@ function send ({ url, headers }: SlowUploads, bytesPerSecond: number, delay: num
   const { hostname, port, host } = new URL(url)
   const socket = connect({ host: hostname, port: Number(port), noDelay: true }).on('error', () => {})
   const sender: Sender = { socket, begun: performance.now(), text: '', endedAfter: null }
-  socket.setEncoding('latin1').on('data', (text) => { sender.text += text })
-  socket.once('close', () => { sender.endedAfter = (performance.now() - sender.begun) / 1000 })
-  const lines = Object.entries({ host, 'content-type': `multipart/form-data; boundary=${boundary}`, 'content-length': String(size), ...headers })
+  socket.setEncoding('latin1').on('data', (text) => {
+    sender.text += text
+  })
+  socket.once('close', () => {
+    sender.endedAfter = (performance.now() - sender.begun) / 1000
+  })
+  const lines = Object.entries({
+    host,
+    'content-type': `multipart/form-data; boundary=${boundary}`,
+    'content-length': String(size),
+    ...headers
+  })
   socket.write(`POST /files/upload HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`)
   socket.write(`--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="slow.bin"\r\n\r\n`)
   const bytes = Buffer.alloc(bytesPerSecond)
-  setTimeout(() => { timers.push(setInterval(() => { if (!socket.destroyed) socket.write(bytes) }, 1000)) }, delay)
+  setTimeout(() => {
+    timers.push(setInterval(() => {
+      if (!socket.destroyed) socket.write(bytes)
+    }, 1000))
+  }, delay)
   return sender
 }

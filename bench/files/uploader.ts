@@ -17,11 +17,14 @@ export interface UploadReport {
 }
 
 const boundary = 'the-boundary-of-the-benchmark'
-const prologue = `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="large.bin"\r\ncontent-type: application/octet-stream\r\n\r\n`
+const prologue =
+  `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="large.bin"\r\ncontent-type: application/octet-stream\r\n\r\n`
 const epilogue = `\r\n--${boundary}--\r\n`
 const chunk = randomBytes(262_144)
 
-process.on('message', async (order: UploadOrder) => { process.send?.(await upload(order)) })
+process.on('message', async (order: UploadOrder) => {
+  process.send?.(await upload(order))
+})
 process.once('disconnect', () => process.exit(0))
 
 async function upload ({ url, path, headers, size }: UploadOrder): Promise<UploadReport> {
@@ -37,7 +40,12 @@ async function upload ({ url, path, headers, size }: UploadOrder): Promise<Uploa
     })
   })
   const start = performance.now()
-  const lines = Object.entries({ host, 'content-type': `multipart/form-data; boundary=${boundary}`, 'content-length': String(prologue.length + size + epilogue.length), ...headers })
+  const lines = Object.entries({
+    host,
+    'content-type': `multipart/form-data; boundary=${boundary}`,
+    'content-length': String(prologue.length + size + epilogue.length),
+    ...headers
+  })
   socket.write(`POST ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${prologue}`)
   for (let left = size; left > 0; left -= chunk.length) {
     if (!socket.write(left < chunk.length ? chunk.subarray(0, left) : chunk)) await Promise.race([once(socket, 'drain'), answered])

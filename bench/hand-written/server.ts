@@ -74,7 +74,9 @@ await serve(async ({ connectionString, jwtSecret }) => {
     const { message, code, title } = error instanceof HttpError ? error : HttpError.from(error, status)
     reply.code(status).send({ error: title, message, code, requestId: request.id })
   })
-  app.setNotFoundHandler(() => { throw new HttpError(404, 'No route has this path', 'TENANTRY_NOT_FOUND') })
+  app.setNotFoundHandler(() => {
+    throw new HttpError(404, 'No route has this path', 'TENANTRY_NOT_FOUND')
+  })
 
   const onRequest = [authenticate, limitRate]
 
@@ -113,10 +115,14 @@ await serve(async ({ connectionString, jwtSecret }) => {
     return { workflowId: randomUUID(), status: 'completed', result: read }
   })
 
-  app.get<{ Params: { name: string }, Querystring: { page: number } }>('/greetings/:name', { onRequest, schema: schemas.greet }, async request => {
-    const { user, params, query } = request
-    return { message: `Hello ${params.name}`, tenant: user.tenant_id, caller: { id: user.sub, role: user.role }, page: query.page }
-  })
+  app.get<{ Params: { name: string }, Querystring: { page: number } }>(
+    '/greetings/:name',
+    { onRequest, schema: schemas.greet },
+    async request => {
+      const { user, params, query } = request
+      return { message: `Hello ${params.name}`, tenant: user.tenant_id, caller: { id: user.sub, role: user.role }, page: query.page }
+    }
+  )
 
   return app
 })

@@ -16,7 +16,9 @@ const { origins }: HeadersSettings = JSON.parse(process.argv[2] ?? '{}')
 await serve(async () => {
   const app = Fastify()
   // Every server reads headers, as identity does: Node parses them at the first look.
-  app.addHook('onRequest', (request, _reply, done) => { done(request.headers.authorization === undefined ? undefined : new Error('no one may sign in')) })
+  app.addHook('onRequest', (request, _reply, done) => {
+    done(request.headers.authorization === undefined ? undefined : new Error('no one may sign in'))
+  })
   if (origins !== null) {
     await app.register(headers)
     await app.register(cors, { origins: [...origins] })

@@ -18,8 +18,20 @@ export function identityDocument (rbac: boolean): ConfigInput {
     credentials: { email: { apiKey: 'key', baseUrl: '{{env.MAIL_ORIGIN}}' } },
     auth: { mail: { connector: 'email', from: 'bench@example.com' } },
     routes: [
-      { path: '/greetings/:name', method: 'get', requiredPermissions: [permission], request: { params: { name: { type: 'string', maxLength: 50 } } }, response: { message: 'Hello {{params.name}}' } },
-      { path: '/articles/:id', method: 'get', requiredPermissions: [permission], request: { params: { id: { type: 'string', format: 'uuid' } } }, queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}' }] }
+      {
+        path: '/greetings/:name',
+        method: 'get',
+        requiredPermissions: [permission],
+        request: { params: { name: { type: 'string', maxLength: 50 } } },
+        response: { message: 'Hello {{params.name}}' }
+      },
+      {
+        path: '/articles/:id',
+        method: 'get',
+        requiredPermissions: [permission],
+        request: { params: { id: { type: 'string', format: 'uuid' } } },
+        queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}' }]
+      }
     ]
   }
 }

@@ -34,7 +34,14 @@ const { createServer }: typeof import('tenantry') = await import(new URL('../../
 const settings: IdentitySettings = JSON.parse(process.argv[2] ?? '{}')
 
 await serve(async ({ connectionString, jwtSecret }) => {
-  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: settings.masterKey, MAIL_ORIGIN: settings.mailOrigin, APP_URL: 'https://app.example.com' }
+  const env = {
+    NODE_ENV: 'production',
+    DATABASE_URL: connectionString,
+    JWT_SECRET: jwtSecret,
+    SECRETS_MASTER_KEY: settings.masterKey,
+    MAIL_ORIGIN: settings.mailOrigin,
+    APP_URL: 'https://app.example.com'
+  }
   const app = createServer(identityDocument(settings.rbac), { env, logger: { level: 'warn' } })
   const delay = monitorEventLoopDelay({ resolution: 1 })
   delay.enable()

@@ -44,7 +44,9 @@ export async function compare (base: Side, other: Side, options: CompareOptions)
   for (const side of [base, other]) await round(side, options, warmUpSeconds)
   for (let index = 0; index < options.rounds; index++) {
     // Who goes first changes, so that neither always meets the warmer machine.
-    for (const side of index % 2 === 0 ? [base, other] : [other, base]) (side === base ? first : second).push(await round(side, options, options.seconds))
+    for (const side of index % 2 === 0 ? [base, other] : [other, base]) {
+      ;(side === base ? first : second).push(await round(side, options, options.seconds))
+    }
   }
   const spread = (figure: keyof Round): Spread => {
     const ratios = second.map((round, index) => round[figure] / (first[index]?.[figure] ?? Number.NaN))

@@ -18,7 +18,12 @@ type Query = NonNullable<Route['queries']>[number]
 
 const record = { params: { id: { type: 'string', format: 'uuid' } } } as const
 const recordQuery: Query = { table: 'articles', operation: 'select', id: '{{params.id}}' }
-const listQuery: Query = { table: 'articles', operation: 'select', limit: 20, order: [{ column: 'created_at', ascending: false }, { column: 'id' }] }
+const listQuery: Query = {
+  table: 'articles',
+  operation: 'select',
+  limit: 20,
+  order: [{ column: 'created_at', ascending: false }, { column: 'id' }]
+}
 const cache = { enabled: true, ttl: 3600 } // s, longer than the benchmark takes
 
 /** What is measured as it is and cached, under `/cached`. */
@@ -27,7 +32,12 @@ const routes: readonly Route[] = [
   { path: '/articles', method: 'get', requireAuth: true, request: { query: {} }, queries: [listQuery] },
   { path: '/cached/articles/:id', method: 'get', requireAuth: true, request: record, cache, queries: [recordQuery] },
   { path: '/cached/articles', method: 'get', requireAuth: true, request: { query: {} }, cache, queries: [listQuery] },
-  { path: '/greetings/:name', method: 'get', request: { params: { name: { type: 'string', maxLength: 50 } } }, response: { message: 'Hello {{params.name}}' } }
+  {
+    path: '/greetings/:name',
+    method: 'get',
+    request: { params: { name: { type: 'string', maxLength: 50 } } },
+    response: { message: 'Hello {{params.name}}' }
+  }
 ]
 
 /** Settings: DATABASE_URL, JWT_SECRET. */
@@ -41,7 +51,12 @@ export function limitsDocument ({ counting, redisUrl, cache: provider = 'memory'
     // It is counted against a limit that nobody comes to.
     plans: { enterprise: { limits: { api: { requestsPerMinute: 1_000_000_000 } } } },
     rateLimit: { enabled: counting, ...redis },
-    cache: { enabled: true, provider, ...provider === 'redis' && redis, ...provider === 'lmdb' && folder !== undefined && { lmdb: { dbPath: folder } } },
+    cache: {
+      enabled: true,
+      provider,
+      ...provider === 'redis' && redis,
+      ...provider === 'lmdb' && folder !== undefined && { lmdb: { dbPath: folder } }
+    },
     analytics: { enabled: counting },
     plugins: counting ? {} : { usage: false, analytics: false },
     routes: [...routes]

@@ -10,13 +10,24 @@ const startTime = 10_000 // ms in which a server that starts answers
 
 export interface BenchRedis {
   readonly url: string
-  stop (): Promise<void>
+  stop(): Promise<void>
 }
 
 /** null where Redis is not installed. */
 export async function startRedis (): Promise<BenchRedis | null> {
   const port = await freePort()
-  const child = spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', tmpdir()], { stdio: 'ignore' })
+  const child = spawn('redis-server', [
+    '--port',
+    String(port),
+    '--bind',
+    '127.0.0.1',
+    '--save',
+    '',
+    '--appendonly',
+    'no',
+    '--dir',
+    tmpdir()
+  ], { stdio: 'ignore' })
   const isThere = await once(child, 'spawn').then(() => true, () => false)
   if (!isThere) return null
   process.once('exit', () => child.kill('SIGKILL'))

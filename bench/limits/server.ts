@@ -41,23 +41,29 @@ await serve(async ({ connectionString, jwtSecret }) => {
     return { heap, rss }
   })
 
-  app.get<{ Querystring: { kind: 'addresses' | 'tenants', from: string, count: string } }>('/-/callers', async ({ query: { kind, from, count } }) => {
-    const [first, end] = [Number(from), Number(from) + Number(count)]
-    let next = first
-    const call = async (): Promise<void> => {
-      while (next < end) {
-        const index = next++
-        const response = kind === 'addresses'
-          ? await app.inject({ url: '/greetings/visitor', remoteAddress: addressOf(index) })
-          : await app.inject({ url: '/greetings/visitor', headers: { authorization: `Bearer ${signToken({ sub: 'user', tenant_id: tenantId(index) })}` } })
-        if (response.statusCode !== 200) throw new Error(`caller ${index}: ${response.statusCode} ${response.body}`)
-        // As between requests that come over connections: else what they leave to be collected piles up.
-        await nextRound()
+  app.get<{ Querystring: { kind: 'addresses' | 'tenants', from: string, count: string } }>(
+    '/-/callers',
+    async ({ query: { kind, from, count } }) => {
+      const [first, end] = [Number(from), Number(from) + Number(count)]
+      let next = first
+      const call = async (): Promise<void> => {
+        while (next < end) {
+          const index = next++
+          const response = kind === 'addresses'
+            ? await app.inject({ url: '/greetings/visitor', remoteAddress: addressOf(index) })
+            : await app.inject({
+              url: '/greetings/visitor',
+              headers: { authorization: `Bearer ${signToken({ sub: 'user', tenant_id: tenantId(index) })}` }
+            })
+          if (response.statusCode !== 200) throw new Error(`caller ${index}: ${response.statusCode} ${response.body}`)
+          // As between requests that come over connections: else what they leave to be collected piles up.
+          await nextRound()
+        }
       }
+      await Promise.all(Array.from({ length: atOnce }, call))
+      return { callers: end - first }
     }
-    await Promise.all(Array.from({ length: atOnce }, call))
-    return { callers: end - first }
-  })
+  )
   return app
 })
 

@@ -7,12 +7,13 @@ const { createServer }: typeof import('tenantry') = await import(new URL('../../
 const url = 'http://bench.example.com'
 
 const read = { method: 'get' as const, requireAuth: true }
-const many = (prefix: string, count: number) => Array.from({ length: count }, (_, index) => ({
-  ...read,
-  path: `/${prefix}${String(index).padStart(3, '0')}/:id`,
-  mcp: { name: `${prefix}_${String(index).padStart(3, '0')}`, description: 'Reads an article by its id.' },
-  queries: [{ table: 'articles', operation: 'select' as const, id: '{{params.id}}', single: true }]
-}))
+const many = (prefix: string, count: number) =>
+  Array.from({ length: count }, (_, index) => ({
+    ...read,
+    path: `/${prefix}${String(index).padStart(3, '0')}/:id`,
+    mcp: { name: `${prefix}_${String(index).padStart(3, '0')}`, description: 'Reads an article by its id.' },
+    queries: [{ table: 'articles', operation: 'select' as const, id: '{{params.id}}', single: true }]
+  }))
 
 await serve(async ({ connectionString, jwtSecret }: ServerSettings) => {
   return createServer({
@@ -23,9 +24,25 @@ await serve(async ({ connectionString, jwtSecret }: ServerSettings) => {
     rateLimit: { enabled: false },
     mcp: { url },
     routes: [
-      { ...read, path: '/greetings/:name', mcp: { name: 'greet' }, request: { params: { name: { type: 'string', maxLength: 50 } } }, response: { message: 'Hello {{params.name}}' } },
-      { ...read, path: '/articles/:id', mcp: { name: 'read_article' }, queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}', single: true }] },
-      { ...read, path: '/articles', mcp: { name: 'list_articles' }, queries: [{ table: 'articles', operation: 'select', order: { column: 'created_at', ascending: false } }] },
+      {
+        ...read,
+        path: '/greetings/:name',
+        mcp: { name: 'greet' },
+        request: { params: { name: { type: 'string', maxLength: 50 } } },
+        response: { message: 'Hello {{params.name}}' }
+      },
+      {
+        ...read,
+        path: '/articles/:id',
+        mcp: { name: 'read_article' },
+        queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}', single: true }]
+      },
+      {
+        ...read,
+        path: '/articles',
+        mcp: { name: 'list_articles' },
+        queries: [{ table: 'articles', operation: 'select', order: { column: 'created_at', ascending: false } }]
+      },
       ...many('platform', 247)
     ]
   }, { logger: false, env: { ...process.env, SECRETS_MASTER_KEY: Buffer.alloc(32, 'a').toString('base64') } })

@@ -27,7 +27,9 @@ export interface CallerReport {
 
 const resolution = 10 // ms
 
-process.on('message', async (order: CallerOrder) => { process.send?.(await call(order)) })
+process.on('message', async (order: CallerOrder) => {
+  process.send?.(await call(order))
+})
 process.once('disconnect', () => process.exit(0))
 
 async function call ({ url, requests, rate, seconds }: CallerOrder): Promise<CallerReport> {
@@ -68,9 +70,11 @@ async function call ({ url, requests, rate, seconds }: CallerOrder): Promise<Cal
     const due = begin + index * 1000 / rate
     const { path, headers } = requests[index % requests.length]!
     while (performance.now() < due) await new Promise((resolve) => setTimeout(resolve, 1))
-    waiting.push(ask(agent, path, headers).then((isSuccess) => {
-      if (isSuccess) times.push(performance.now() - due)
-    }))
+    waiting.push(
+      ask(agent, path, headers).then((isSuccess) => {
+        if (isSuccess) times.push(performance.now() - due)
+      })
+    )
   }
   await Promise.all([...waiting, probing])
   const took = (performance.now() - begin) / 1000

@@ -16,16 +16,31 @@ const document: ConfigInput = {
   jwt: { secret: '{{env.JWT_SECRET}}' },
   rateLimit: { enabled: false },
   tables: { plain: { tenantScoped: true, columns }, notes: { tenantScoped: true, columns } },
-  routes: ['plain', 'notes'].map((table) => ({ path: `/${table}`, method: 'post' as const, requireAuth: true, queries: [{ table, operation: 'insert' as const }] })),
+  routes: ['plain', 'notes'].map((table) => ({
+    path: `/${table}`,
+    method: 'post' as const,
+    requireAuth: true,
+    queries: [{ table, operation: 'insert' as const }]
+  })),
   realtime: { tables: { notes: {} } },
-  plans: { bench: { price: { monthly: 1 }, limits: { api: { requestsPerMinute: -1 }, websocket: { maxConnections: -1, maxRooms: -1, maxEntitiesWatched: -1 } } } } as ConfigInput['plans']
+  plans: {
+    bench: {
+      price: { monthly: 1 },
+      limits: { api: { requestsPerMinute: -1 }, websocket: { maxConnections: -1, maxRooms: -1, maxEntitiesWatched: -1 } }
+    }
+  } as ConfigInput['plans']
 }
 
 setFlagsFromString('--expose-gc')
 const collectGarbage: () => void = runInNewContext('gc')
 
 await serve(async ({ connectionString, jwtSecret }) => {
-  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: Buffer.alloc(32, 7).toString('base64') }
+  const env = {
+    NODE_ENV: 'production',
+    DATABASE_URL: connectionString,
+    JWT_SECRET: jwtSecret,
+    SECRETS_MASTER_KEY: Buffer.alloc(32, 7).toString('base64')
+  }
   const app = createServer(document, { env, logger: { level: 'warn' } })
   app.get('/-/process', async () => {
     collectGarbage()

@@ -45,9 +45,31 @@ const document: ConfigInput = {
       request: { params: { id: { type: 'string', format: 'uuid' } }, body: {} },
       workflow: {
         steps: [
-          { id: 'article', type: 'database', operation: 'select', table: 'articles', single: true, filters: [{ column: 'id', value: '{{params.id}}' }] },
-          { id: 'touched', type: 'database', operation: 'update', table: 'articles', single: true, data: { views: '{{steps.article.result.views}}' }, filters: [{ column: 'id', value: '{{steps.article.result.id}}' }] },
-          { id: 'read', type: 'database', operation: 'select', table: 'articles', single: true, filters: [{ column: 'id', value: '{{steps.touched.result.id}}' }] }
+          {
+            id: 'article',
+            type: 'database',
+            operation: 'select',
+            table: 'articles',
+            single: true,
+            filters: [{ column: 'id', value: '{{params.id}}' }]
+          },
+          {
+            id: 'touched',
+            type: 'database',
+            operation: 'update',
+            table: 'articles',
+            single: true,
+            data: { views: '{{steps.article.result.views}}' },
+            filters: [{ column: 'id', value: '{{steps.article.result.id}}' }]
+          },
+          {
+            id: 'read',
+            type: 'database',
+            operation: 'select',
+            table: 'articles',
+            single: true,
+            filters: [{ column: 'id', value: '{{steps.touched.result.id}}' }]
+          }
         ]
       }
     },

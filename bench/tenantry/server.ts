@@ -7,6 +7,11 @@ import document from './document.js'
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 await serve(async ({ connectionString, jwtSecret }) => {
-  const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: randomBytes(32).toString('base64') }
+  const env = {
+    NODE_ENV: 'production',
+    DATABASE_URL: connectionString,
+    JWT_SECRET: jwtSecret,
+    SECRETS_MASTER_KEY: randomBytes(32).toString('base64')
+  }
   return createServer(document, { env, logger: { level: 'warn' } })
 })

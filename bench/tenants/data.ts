@@ -14,13 +14,23 @@ export function numberOfTenant (id: string): number {
 }
 
 /** Makes the tenants and their documents, where they are not there yet. */
-export async function insertTenants (connectionString: string, count: number, documentOf: (index: number) => TenantDocument): Promise<void> {
+export async function insertTenants (
+  connectionString: string,
+  count: number,
+  documentOf: (index: number) => TenantDocument
+): Promise<void> {
   await withClient(connectionString, async (client) => {
     for (let start = 0; start < count; start += batch) {
       const indexes = Array.from({ length: Math.min(batch, count - start) }, (_, offset) => start + offset)
       const ids = indexes.map(tenantId)
-      await client.query("insert into tenantry.tenants (id, name, plan) select id, id, 'enterprise' from unnest($1::text[]) as id on conflict do nothing", [ids])
-      await client.query("insert into tenantry.tenant_configs (tenant_id, version, document, created_by) select id, 1, document::json, 'bench' from unnest($1::text[], $2::text[]) as t (id, document) on conflict do nothing", [ids, indexes.map((index) => JSON.stringify(documentOf(index)))])
+      await client.query(
+        "insert into tenantry.tenants (id, name, plan) select id, id, 'enterprise' from unnest($1::text[]) as id on conflict do nothing",
+        [ids]
+      )
+      await client.query(
+        "insert into tenantry.tenant_configs (tenant_id, version, document, created_by) select id, 1, document::json, 'bench' from unnest($1::text[], $2::text[]) as t (id, document) on conflict do nothing",
+        [ids, indexes.map((index) => JSON.stringify(documentOf(index)))]
+      )
     }
     await client.query('analyze tenantry.tenants; analyze tenantry.tenant_configs')
   })
@@ -29,9 +39,12 @@ export async function insertTenants (connectionString: string, count: number, do
 /** Some rows for each of the tenants, the same number for all. */
 export async function insertArticles (connectionString: string, count: number, rows: number): Promise<void> {
   await withClient(connectionString, async (client) => {
-    await client.query(`
+    await client.query(
+      `
       insert into articles (tenant_id, title, body, status, views)
-      select 'bench-' || t, 'Article ' || n, repeat('Some text. ', 18), 'draft', n from generate_series(0, $1::int - 1) t, generate_series(1, $2::int) n`, [count, rows])
+      select 'bench-' || t, 'Article ' || n, repeat('Some text. ', 18), 'draft', n from generate_series(0, $1::int - 1) t, generate_series(1, $2::int) n`,
+      [count, rows]
+    )
     await client.query('vacuum (analyze, freeze) articles')
   })
 }

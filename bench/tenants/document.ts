@@ -37,8 +37,28 @@ export const measured = {
 
 /** Rows whose title is a secret, or a text of the same length: one reads the secret, the other does not. */
 export const secretRoutes: readonly Route[] = [
-  { path: '/own/with-secret', method: 'get', requireAuth: true, queries: [{ table: 'articles', operation: 'select', limit: 5, filters: [{ column: 'title', operator: 'neq', value: '{{secret:BENCH_KEY}}' }] }] },
-  { path: '/own/without-secret', method: 'get', requireAuth: true, queries: [{ table: 'articles', operation: 'select', limit: 5, filters: [{ column: 'title', operator: 'neq', value: '{{query.none || "a value of the benchmark"}}' }] }] }
+  {
+    path: '/own/with-secret',
+    method: 'get',
+    requireAuth: true,
+    queries: [{
+      table: 'articles',
+      operation: 'select',
+      limit: 5,
+      filters: [{ column: 'title', operator: 'neq', value: '{{secret:BENCH_KEY}}' }]
+    }]
+  },
+  {
+    path: '/own/without-secret',
+    method: 'get',
+    requireAuth: true,
+    queries: [{
+      table: 'articles',
+      operation: 'select',
+      limit: 5,
+      filters: [{ column: 'title', operator: 'neq', value: '{{query.none || "a value of the benchmark"}}' }]
+    }]
+  }
 ]
 
 /** The routes that `/own` has for a tenant and `/base` for the platform. */
@@ -72,7 +92,13 @@ export function routesOfTenant (index: number, count: number, lists: number): Ro
       method: 'get' as const,
       requireAuth: true,
       request: { params: { page: { type: 'integer' as const, minimum: 0 } } },
-      queries: [{ table: 'articles', operation: 'select' as const, select: selected.join(', '), limit: 5, order: [{ column: selected[0] ?? 'id' }] }]
+      queries: [{
+        table: 'articles',
+        operation: 'select' as const,
+        select: selected.join(', '),
+        limit: 5,
+        order: [{ column: selected[0] ?? 'id' }]
+      }]
     }
   })
 }

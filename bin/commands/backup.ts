@@ -62,9 +62,11 @@ async function postgresOf (call: Call): Promise<PostgresOptions> {
   const { database } = await loadDocument(call.document, call.env)
   if (database.postgres !== undefined) return database.postgres
   const folder = database.embedded?.dbPath
-  throw new CommandError(folder === undefined
-    ? 'the database is in memory, and ends with its server: there is nothing to back up'
-    : `the database is embedded: stop the server, then copy the folder ${folder} as a whole, and its file secrets.key to another place; to restore, put the copy in its place`)
+  throw new CommandError(
+    folder === undefined
+      ? 'the database is in memory, and ends with its server: there is nothing to back up'
+      : `the database is embedded: stop the server, then copy the folder ${folder} as a whole, and its file secrets.key to another place; to restore, put the copy in its place`
+  )
 }
 
 function countText (rows: Counts): string {

@@ -38,7 +38,10 @@ SIGTERM and SIGINT end it with 0; a second one ends at once.`,
     const env: Env = { NODE_ENV: 'development', ...call.env }
     Object.assign(process.env, { NODE_ENV: env['NODE_ENV'] })
     const [{ createDocumentReader }, { createDevServer }, { readableLog }, { readSeed }, { watchDocument }] = await Promise.all([
-      import('../dev/document-reader.js'), import('../dev/server.js'), import('../dev/log.js'), import('../dev/seed.js'),
+      import('../dev/document-reader.js'),
+      import('../dev/server.js'),
+      import('../dev/log.js'),
+      import('../dev/seed.js'),
       import('../dev/watch.js')
     ])
     const seedFile = call.text('seed')
@@ -86,7 +89,7 @@ function stopSignal (): Promise<void> {
 interface Repeated {
   (): void
   /** Resolves after the run that is under way. Later calls have no effect. */
-  ended (): Promise<void>
+  ended(): Promise<void>
 }
 
 /** Runs the work once at a time. Calls meanwhile are followed by one more run. */

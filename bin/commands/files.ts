@@ -19,16 +19,22 @@ no store or could not be copied, and names them.`,
   async run (call) {
     const { database, files, storageProvider, s3 } = await loadDocument(call.document, call.env)
     const [{ createEngine }, { defaultFolder, openFileStore }, { repairFiles }] = await Promise.all([
-      import('../../lib/database/index.js'), import('../../lib/files/open.js'), import('../../lib/files/repair.js')
+      import('../../lib/database/index.js'),
+      import('../../lib/files/open.js'),
+      import('../../lib/files/repair.js')
     ])
     const log = { warn: (_details: object, text: string) => call.note(text) }
     const store = await openFileStore({ provider: storageProvider, path: files.path ?? defaultFolder, s3 }, log)
     const engine = await createEngine({ ...database, migrate: 'manual' })
     try {
       const { complete, copied, deleted, lost, failed } = await repairFiles(engine.kysely, store)
-      call.print(`${counted(complete, 'file')} complete, ${copied} copied, ${lost.length} lost; ${counted(deleted, 'object')} without a file deleted`)
+      call.print(
+        `${counted(complete, 'file')} complete, ${copied} copied, ${lost.length} lost; ${counted(deleted, 'object')} without a file deleted`
+      )
       for (const key of lost.slice(0, maxNamed)) call.note(`the file ${key} is in no store: restore it from a backup, or delete it`)
-      for (const { key, error } of failed.slice(0, maxNamed)) call.note(`the file ${key} could not be repaired: ${error instanceof Error ? error.message : String(error)}`)
+      for (const { key, error } of failed.slice(0, maxNamed)) {
+        call.note(`the file ${key} could not be repaired: ${error instanceof Error ? error.message : String(error)}`)
+      }
       const unnamed = Math.max(lost.length - maxNamed, 0) + Math.max(failed.length - maxNamed, 0)
       if (unnamed > 0) call.note(`and ${unnamed} more`)
       return lost.length > 0 || failed.length > 0 ? 1 : 0

@@ -20,7 +20,9 @@ Then "npm install && npm start" serves the API on an embedded database in the fo
     const folder = resolve(document)
     const files = projectFiles(folder)
     const present = Object.keys(files).filter((name) => existsSync(join(folder, name)))
-    if (present.length > 0) throw new CommandError(`${document} has ${present.join(', ')} already: name a new folder, as in "tenantry init my-api"`)
+    if (present.length > 0) {
+      throw new CommandError(`${document} has ${present.join(', ')} already: name a new folder, as in "tenantry init my-api"`)
+    }
     for (const [name, text] of Object.entries(files)) {
       const file = join(folder, name)
       await mkdir(dirname(file), { recursive: true })

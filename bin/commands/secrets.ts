@@ -19,7 +19,10 @@ can be repeated. Prints how many secrets it moved; ends with 1 where one could n
     const config = await loadDocument(call.document, call.env)
     const env = environmentOf(config)
     const [{ createEngine }, { openKeys }, { createSecretCipher }, { rekeySecrets }] = await Promise.all([
-      import('../../lib/database/index.js'), import('../../lib/secrets/open-keys.js'), import('../../lib/secrets/cipher.js'), import('../../lib/secrets/rekey.js')
+      import('../../lib/database/index.js'),
+      import('../../lib/secrets/open-keys.js'),
+      import('../../lib/secrets/cipher.js'),
+      import('../../lib/secrets/rekey.js')
     ])
     const { database } = config
     const engine = await createEngine({ ...database, migrate: 'manual' })
@@ -31,8 +34,12 @@ can be repeated. Prints how many secrets it moved; ends with 1 where one could n
       })
       const { moved, unreadable, unfinished } = await rekeySecrets(engine.kysely, createSecretCipher(keys))
       call.print(`${moved} ${moved === 1 ? 'secret' : 'secrets'} moved to the master key ${keys.current.id}`)
-      for (const { tenant, key, reason } of unreadable) call.note(`the secret "${key}" of ${tenant === '' ? 'the platform' : `the tenant "${tenant}"`} was left as it is: ${reason}`)
-      if (unfinished) call.note('servers are still storing secrets under another key: give them the new SECRETS_MASTER_KEY, then run this again')
+      for (const { tenant, key, reason } of unreadable) {
+        call.note(`the secret "${key}" of ${tenant === '' ? 'the platform' : `the tenant "${tenant}"`} was left as it is: ${reason}`)
+      }
+      if (unfinished) {
+        call.note('servers are still storing secrets under another key: give them the new SECRETS_MASTER_KEY, then run this again')
+      }
       return unreadable.length > 0 || unfinished ? 1 : 0
     } catch (error) {
       throw isFailure(error, 'schemaChanged') ? new CommandError('the database is not migrated: run "tenantry migrate"') : error

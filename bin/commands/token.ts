@@ -12,7 +12,7 @@ import { findDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
 export const token: Command = {
-  summary: 'Prints a token of the document\'s own key.',
+  summary: "Prints a token of the document's own key.",
   usage: '[document] --sub ID [--role R] [--tenant T] [--permissions A,B] [--expires SECONDS]',
   document: 'optional',
   details: `Signs with the key of the document's section jwt; without a document, with the setting JWT_SECRET.
@@ -22,7 +22,13 @@ export const token: Command = {
   --tenant T           the tenant that the user belongs to
   --permissions A,B    permissions that the token itself gives, such as notes:write
   --expires SECONDS    how long it lives (default: jwt.expiresIn, 3600 without it; at most jwt.maxLifetime)`,
-  options: { sub: { type: 'string' }, role: { type: 'string' }, tenant: { type: 'string' }, permissions: { type: 'string' }, expires: { type: 'string' } },
+  options: {
+    sub: { type: 'string' },
+    role: { type: 'string' },
+    tenant: { type: 'string' },
+    permissions: { type: 'string' },
+    expires: { type: 'string' }
+  },
 
   async run (call) {
     const [sub, role, tenant] = [call.text('sub'), call.text('role'), call.text('tenant')]
@@ -33,14 +39,18 @@ export const token: Command = {
 
     const path = findDocument(call.document)
     const { jwt } = path === undefined ? await withoutDocument(call.env) : await loadConfig(path, { env: call.env })
-    if (jwt === undefined) throw new CommandError('there is no key to sign with: expected a section jwt in the document, or the setting JWT_SECRET')
+    if (jwt === undefined) {
+      throw new CommandError('there is no key to sign with: expected a section jwt in the document, or the setting JWT_SECRET')
+    }
     const claims = {
       sub,
       ...role !== undefined && { role },
       ...tenant !== undefined && { tenant_id: tenant },
       ...permissions !== undefined && { permissions }
     }
-    if (lifetime !== undefined && jwt.maxLifetime !== undefined && lifetime > jwt.maxLifetime) throw new UsageError(`--expires is more than the document's jwt.maxLifetime: expected at most ${jwt.maxLifetime} seconds`)
+    if (lifetime !== undefined && jwt.maxLifetime !== undefined && lifetime > jwt.maxLifetime) {
+      throw new UsageError(`--expires is more than the document's jwt.maxLifetime: expected at most ${jwt.maxLifetime} seconds`)
+    }
     call.print(await sign(jwt, claims, lifetime ?? jwt.expiresIn))
     return 0
   }

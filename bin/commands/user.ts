@@ -28,7 +28,11 @@ meanwhile (of an embedded database the server is stopped first).
     if (email === undefined) throw new UsageError('--email is missing: it is what the user logs in with')
     // Empty, as a shell variable that is not set: a user of the platform is never made by mistake.
     if (named !== undefined && !isTenantId(named)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
-    const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([import('../../plugins/users/index.js'), import('../../lib/passwords.js'), import('../password.js')])
+    const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([
+      import('../../plugins/users/index.js'),
+      import('../../lib/passwords.js'),
+      import('../password.js')
+    ])
     const [wrong] = identityFaults({ email, ...role !== undefined && { role } })
     if (wrong !== undefined) throw new UsageError(`--${wrong.path.replace('/body/', '')} ${wrong.message}`)
     const config = await loadDocument(call.document, call.env)
@@ -53,10 +57,16 @@ meanwhile (of an embedded database the server is stopped first).
 
 /** The plugins that know users and tenants, and no server. */
 async function open ({ database, tables, migrate, tenancy, plans }: Config): Promise<FastifyInstance> {
-  if (database.provider === 'embedded' && database.embedded?.dbPath === undefined) throw new CommandError('the database is in memory, and ends with this command: name a folder with embedded.dbPath')
+  if (database.provider === 'embedded' && database.embedded?.dbPath === undefined) {
+    throw new CommandError('the database is in memory, and ends with this command: name a folder with embedded.dbPath')
+  }
   const [{ default: Fastify }, ...plugins] = await Promise.all([
-    import('fastify'), import('../../plugins/database/index.js'), import('../../plugins/plans/index.js'), import('../../plugins/auth/index.js'),
-    import('../../plugins/tenancy/index.js'), import('../../plugins/users/index.js')
+    import('fastify'),
+    import('../../plugins/database/index.js'),
+    import('../../plugins/plans/index.js'),
+    import('../../plugins/auth/index.js'),
+    import('../../plugins/tenancy/index.js'),
+    import('../../plugins/users/index.js')
   ])
   const [databasePlugin, plansPlugin, authPlugin, tenancyPlugin, usersPlugin] = plugins
   const app = Fastify({ pluginTimeout: 0 })
@@ -79,7 +89,11 @@ async function open ({ database, tables, migrate, tenancy, plans }: Config): Pro
 async function isMissingTenant (app: FastifyInstance, { tenancy }: Config, id: string): Promise<boolean> {
   const tenant = await app.tenants.get(id)
   if (tenant?.status === 'deleting') throw new CommandError(`the tenant "${id}" is being deleted`)
-  if (tenant === null && tenancy.provisioning === 'explicit') throw new CommandError(`there is no tenant "${id}", and tenancy.provisioning is "explicit": make it with POST /tenants, then run this again`)
+  if (tenant === null && tenancy.provisioning === 'explicit') {
+    throw new CommandError(
+      `there is no tenant "${id}", and tenancy.provisioning is "explicit": make it with POST /tenants, then run this again`
+    )
+  }
   return tenant === null
 }
 

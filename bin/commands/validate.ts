@@ -14,7 +14,9 @@ that would be right. Tables that the document declares are known; others are loo
     const { declaredCheck } = await import('../declared.js')
     const { undeclared, further } = declaredCheck()
     await loadDocument(call.document, call.env, further)
-    for (const { pointer, table } of undeclared) call.note(`note: ${pointer}: the table "${table}" is not declared: it is looked for when the server starts`)
+    for (const { pointer, table } of undeclared) {
+      call.note(`note: ${pointer}: the table "${table}" is not declared: it is looked for when the server starts`)
+    }
     return 0
   }
 }

@@ -26,7 +26,7 @@ It ends with 0; a second signal ends it at once.`,
     const document = await loadDocument(call.document, call.env)
     if (document.database.provider === 'embedded') throw new CommandError('an embedded database has one process: the server runs its jobs')
     const workers = named ?? document.queue.workers
-    if (workers === 0) throw new CommandError('the document\'s `queue.workers` is 0: say with --workers how many jobs run at a time')
+    if (workers === 0) throw new CommandError("the document's `queue.workers` is 0: say with --workers how many jobs run at a time")
     const config = withSections(document, { queue: { ...document.queue, workers } })
     // Loaded when it is needed: other commands, and help, are there at once.
     const { createServer } = await import('../../lib/server.js')
@@ -51,6 +51,8 @@ It ends with 0; a second signal ends it at once.`,
 function workersOf (text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const workers = Number(text)
-  if (!/^\d{1,3}$/.test(text) || workers < 1 || workers > maxWorkers) throw new CommandError(`--workers "${text}" is no number from 1 to ${maxWorkers}`)
+  if (!/^\d{1,3}$/.test(text) || workers < 1 || workers > maxWorkers) {
+    throw new CommandError(`--workers "${text}" is no number from 1 to ${maxWorkers}`)
+  }
   return workers
 }

@@ -17,7 +17,9 @@ export interface DocumentAnswer {
 export function answerDocument (): void {
   process.once('disconnect', () => process.exit(0))
   process.once('message', (source) => {
-    read(String(source)).then((answer) => process.send?.(answer), (error: unknown) => { throw error })
+    read(String(source)).then((answer) => process.send?.(answer), (error: unknown) => {
+      throw error
+    })
   })
   // The document imports it too: it is there by the time that a document is read.
   import('../../lib/index.js').catch(() => {})

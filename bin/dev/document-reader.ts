@@ -14,8 +14,8 @@ const readMs = 30_000 // that a module may take; one that waits for ever would e
 
 export interface DocumentReader {
   /** The document as it is now. Throws a ConfigError. */
-  read (): Promise<unknown>
-  close (): void
+  read(): Promise<unknown>
+  close(): void
 }
 
 export function createDocumentReader (source: string): DocumentReader {
@@ -33,7 +33,9 @@ export function createDocumentReader (source: string): DocumentReader {
         next = start()
       }
     },
-    close () { next.kill('SIGKILL') }
+    close () {
+      next.kill('SIGKILL')
+    }
   }
 }
 
@@ -53,7 +55,10 @@ function answerOf (child: ChildProcess, source: string): Promise<DocumentAnswer>
       clearTimeout(timer)
       ended()
     })
-    if (child.connected) child.send(source, (error) => { if (error !== null) ended() })
-    else ended()
+    if (child.connected) {
+      child.send(source, (error) => {
+        if (error !== null) ended()
+      })
+    } else ended()
   })
 }

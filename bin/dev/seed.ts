@@ -18,12 +18,14 @@ type TableRows = ReadonlyArray<readonly [string, readonly Row[]]>
 
 export interface Seed {
   /** Fills the database; the name of a table that has rows already, and then nothing is written. */
-  fill (app: FastifyInstance): Promise<string | undefined>
+  fill(app: FastifyInstance): Promise<string | undefined>
 }
 
 /** Reads the file; throws a CommandError or a ConfigError that says what is wrong with it. */
 export async function readSeed (file: string): Promise<Seed> {
-  const text = await readFile(file, 'utf8').catch((error: unknown) => { throw unreadable(file, error) })
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    throw unreadable(file, error)
+  })
   switch (extname(file).toLowerCase()) {
     case '.sql': {
       const statements = statementsOf(text)
@@ -34,7 +36,8 @@ export async function readSeed (file: string): Promise<Seed> {
       const tables = tablesOf(parseJson(text, file), file)
       return { fill: (app) => fillEmpty(app, async (db) => await insertRows(db, app.engine.catalogue, file, tables)) }
     }
-    default: throw new CommandError(`--seed ${file}: expected a file that ends in .sql or .json`)
+    default:
+      throw new CommandError(`--seed ${file}: expected a file that ends in .sql or .json`)
   }
 }
 
@@ -56,7 +59,9 @@ async function fillEmpty ({ db, engine }: FastifyInstance, write: (db: Kysely<ne
 
 async function runStatements (db: Kysely<never>, file: string, statements: ReturnType<typeof statementsOf>): Promise<void> {
   for (const { text, line } of statements) {
-    await sql.raw(text).execute(db).catch((error: unknown) => { throw refused(`${file}:${line}`, error) })
+    await sql.raw(text).execute(db).catch((error: unknown) => {
+      throw refused(`${file}:${line}`, error)
+    })
   }
 }
 
@@ -84,7 +89,9 @@ async function insertRows (db: Kysely<never>, { schema, tables }: Catalogue, fil
       const values = sql`jsonb_populate_record(null::${sql.id(schema, name)}, ${JSON.stringify(row)}::jsonb)`
       // A column that the row leaves out gets its default.
       const insert = sql`insert into ${sql.id(schema, name)} (${list}) select ${list} from ${values}`
-      await insert.execute(db).catch((error: unknown) => { throw refused(place, error) })
+      await insert.execute(db).catch((error: unknown) => {
+        throw refused(place, error)
+      })
     }
   }
 }

@@ -26,8 +26,8 @@ export interface DevOptions {
 
 export interface DevServer {
   /** Serves the document as it is now. Faults are printed; throws a CommandError where the first start cannot succeed. */
-  reload (): Promise<void>
-  close (): Promise<void>
+  reload(): Promise<void>
+  close(): Promise<void>
 }
 
 interface Running {
@@ -60,7 +60,7 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
       await app.ready()
       await fill(app)
       const address = await app.listen({ ...wanted, port })
-      if (last?.address !== address) for (const line of introduction(app, config, address)) call.print(line)
+      if (last?.address !== address) { for (const line of introduction(app, config, address)) call.print(line) }
       last = { wanted, port: Number(new URL(address).port), address }
     } catch (error) {
       await app.close()

@@ -10,8 +10,8 @@ const pauseMs = 50 // without a change before the document is read: editors writ
 
 export interface Watcher {
   /** Watches folders and imports that are new since the last call too. */
-  renew (): void
-  close (): void
+  renew(): void
+  close(): void
 }
 
 /** Calls back after changes. */

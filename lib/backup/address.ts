@@ -28,19 +28,27 @@ export async function programEnvironment (options: PostgresOptions, folder: stri
 
 const parameters = { sslmode: 'PGSSLMODE', sslrootcert: 'PGSSLROOTCERT', sslcert: 'PGSSLCERT', sslkey: 'PGSSLKEY' }
 
-async function tlsEnvironment ({ connectionString, notifyConnectionString = connectionString, ssl }: PostgresOptions, folder: string): Promise<Record<string, string>> {
+async function tlsEnvironment (
+  { connectionString, notifyConnectionString = connectionString, ssl }: PostgresOptions,
+  folder: string
+): Promise<Record<string, string>> {
   if (ssl === undefined) {
     const { searchParams } = new URL(notifyConnectionString)
-    return Object.fromEntries(Object.entries(parameters).flatMap(([parameter, name]) => {
-      const value = searchParams.get(parameter)
-      // "no-verify" is a word of pg alone.
-      return value === null ? [] : [[name, value === 'no-verify' ? 'require' : value]]
-    }))
+    return Object.fromEntries(
+      Object.entries(parameters).flatMap(([parameter, name]) => {
+        const value = searchParams.get(parameter)
+        // "no-verify" is a word of pg alone.
+        return value === null ? [] : [[name, value === 'no-verify' ? 'require' : value]]
+      })
+    )
   }
   if (ssl === false) return { PGSSLMODE: 'disable' }
   if (ssl === true) return { PGSSLMODE: 'verify-full', PGSSLROOTCERT: 'system' }
   const files = { ca: 'PGSSLROOTCERT', cert: 'PGSSLCERT', key: 'PGSSLKEY' } as const
-  const found: Record<string, string> = { PGSSLMODE: ssl.rejectUnauthorized === false ? 'require' : 'verify-full', ...ssl.rejectUnauthorized !== false && { PGSSLROOTCERT: 'system' } }
+  const found: Record<string, string> = {
+    PGSSLMODE: ssl.rejectUnauthorized === false ? 'require' : 'verify-full',
+    ...ssl.rejectUnauthorized !== false && { PGSSLROOTCERT: 'system' }
+  }
   for (const [member, name] of Object.entries(files) as [keyof typeof files, string][]) {
     const text = ssl[member]
     if (text === undefined) continue

@@ -27,8 +27,10 @@ export async function backUp (options: PostgresOptions, { folder, programs }: Ba
   return withSession(options, async ({ client, env, server }) => {
     try {
       if (dump.major < server) {
-        throw new Error(`pg_dump ${dump.major} cannot back up PostgreSQL ${server}: install the client programs of version ${server} or later, ` +
-          'or name their folder with --pg-bin')
+        throw new Error(
+          `pg_dump ${dump.major} cannot back up PostgreSQL ${server}: install the client programs of version ${server} or later, ` +
+            'or name their folder with --pg-bin'
+        )
       }
       await refuseHidden(client)
       await beginSnapshot(client)
@@ -38,7 +40,14 @@ export async function backUp (options: PostgresOptions, { folder, programs }: Ba
       const [rows] = await Promise.all([countRows(client), runProgram(dump, words, env)])
       const wrong = differences(rows, await countDumped(restore, file, env), 'in the dump')
       if (wrong.length > 0) throw new Error(`the dump is not complete:\n${wrong.join('\n')}`)
-      await writeManifest(folder, { version, createdAt: new Date().toISOString(), server, pgDump: dump.major, sha256: await hashOf(file), rows })
+      await writeManifest(folder, {
+        version,
+        createdAt: new Date().toISOString(),
+        server,
+        pgDump: dump.major,
+        sha256: await hashOf(file),
+        rows
+      })
       return rows
     } catch (error) {
       await rm(file, { force: true })

@@ -21,7 +21,9 @@ const hiddenText = `
 select distinct c.oid::regclass::text as name
 from pg_class c join pg_policy p on p.polrelid = c.oid, pg_roles r
 where r.rolname = current_user and not r.rolsuper and not r.rolbypassrls and c.relrowsecurity
-  and (c.relforcerowsecurity or not pg_has_role(c.relowner, 'usage')) and p.polname not in (${literal(isolationPolicy)}, ${literal(accessPolicy)})
+  and (c.relforcerowsecurity or not pg_has_role(c.relowner, 'usage')) and p.polname not in (${literal(isolationPolicy)}, ${
+  literal(accessPolicy)
+})
 order by 1`
 
 const bypassText = 'select rolsuper or rolbypassrls as bypasses from pg_roles where rolname = current_user'
@@ -39,13 +41,23 @@ export async function tablesOf (client: ClientBase): Promise<string[]> {
 /** Begins a transaction that sees one moment of the database, and the rows of every tenant. */
 export async function beginSnapshot (client: ClientBase): Promise<void> {
   await client.query('begin isolation level repeatable read read only')
-  await client.query(`set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0; set local ${tenantSetting} = ${literal(everyTenant)}`)
+  await client.query(
+    `set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0; set local ${tenantSetting} = ${
+      literal(everyTenant)
+    }`
+  )
 }
 
 /** Throws where policies of the application may hide rows from this role. */
 export async function refuseHidden (client: ClientBase): Promise<void> {
   const hidden = await namesOf(client, hiddenText)
-  if (hidden.length > 0) throw new Error(`policies of your own may hide rows of ${hidden.join(', ')} from this role: use a role with BYPASSRLS, for example by another DATABASE_URL`)
+  if (hidden.length > 0) {
+    throw new Error(
+      `policies of your own may hide rows of ${
+        hidden.join(', ')
+      } from this role: use a role with BYPASSRLS, for example by another DATABASE_URL`
+    )
+  }
 }
 
 /** Whether policies do not bind the role. */

@@ -32,7 +32,9 @@ export async function readManifest (folder: string): Promise<Manifest> {
   })
   const manifest: unknown = parsed(text)
   if (!isManifest(manifest)) throw new Error(`${join(folder, manifestFile)} is not the manifest of a backup`)
-  if (await hashOf(join(folder, dumpFile)) !== manifest.sha256) throw new Error(`${join(folder, dumpFile)} is damaged: its SHA-256 is not that of the manifest`)
+  if (await hashOf(join(folder, dumpFile)) !== manifest.sha256) {
+    throw new Error(`${join(folder, dumpFile)} is damaged: its SHA-256 is not that of the manifest`)
+  }
   return manifest
 }
 
@@ -51,7 +53,9 @@ function parsed (text: string): unknown {
 }
 
 function isManifest (value: unknown): value is Manifest {
-  if (typeof value !== 'object' || value === null || !('rows' in value && 'sha256' in value && 'server' in value && 'pgDump' in value)) return false
+  if (
+    typeof value !== 'object' || value === null || !('rows' in value && 'sha256' in value && 'server' in value && 'pgDump' in value)
+  ) { return false }
   const { rows, sha256, server, pgDump } = value
   return typeof sha256 === 'string' && Number.isInteger(server) && Number.isInteger(pgDump) &&
     typeof rows === 'object' && rows !== null && Object.values(rows).every(Number.isInteger)

@@ -19,7 +19,11 @@ export async function findProgram (name: PgProgram['name'], folder: string | und
   const version = await execute(path, ['--version']).then(({ stdout }) => stdout, () => '')
   const major = Number.parseInt(/(\d+)(?:\.\d+|\w+)/.exec(version)?.[1] ?? '', 10)
   if (Number.isNaN(major)) {
-    throw new Error(`${name} is missing ${folder === undefined ? 'on PATH' : `in ${folder}`}: install PostgreSQL's client programs (Debian: postgresql-client, macOS: libpq), or name their folder with --pg-bin`)
+    throw new Error(
+      `${name} is missing ${
+        folder === undefined ? 'on PATH' : `in ${folder}`
+      }: install PostgreSQL's client programs (Debian: postgresql-client, macOS: libpq), or name their folder with --pg-bin`
+    )
   }
   return { name, path, major }
 }
@@ -35,7 +39,12 @@ const newline = 0x0a
 const maxHead = 65_536 // bytes; a line that matters is shorter, a row may have a gigabyte
 
 /** Runs the program and gives the beginning of each line of its standard output. */
-export async function readProgram (program: PgProgram, words: readonly string[], env: NodeJS.ProcessEnv, onLine: (line: Buffer) => void): Promise<void> {
+export async function readProgram (
+  program: PgProgram,
+  words: readonly string[],
+  env: NodeJS.ProcessEnv,
+  onLine: (line: Buffer) => void
+): Promise<void> {
   const { child, ended } = start(program, words, env)
   let head = Buffer.alloc(0)
   // Not by readline, which takes other characters for ends of lines too.
@@ -52,11 +61,17 @@ export async function readProgram (program: PgProgram, words: readonly string[],
   await ended
 }
 
-function start ({ name, path }: PgProgram, words: readonly string[], env: NodeJS.ProcessEnv): { child: ChildProcess, ended: Promise<void> } {
+function start (
+  { name, path }: PgProgram,
+  words: readonly string[],
+  env: NodeJS.ProcessEnv
+): { child: ChildProcess, ended: Promise<void> } {
   // No password is on the command line, which every user of the machine can read.
   const child = spawn(path, [...words], { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let errors = ''
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => { errors = (errors + text).slice(-maxErrorText) })
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    errors = (errors + text).slice(-maxErrorText)
+  })
   const ended = once(child, 'close').then(([code]: (number | null)[]) => {
     if (code !== 0) throw new Error(`${name} failed: ${errors.trim()}`)
   })

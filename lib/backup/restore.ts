@@ -12,17 +12,23 @@ export async function restore (options: PostgresOptions, { folder, programs }: B
   const program = await findProgram('pg_restore', programs)
   const manifest = await readManifest(folder)
   if (program.major < manifest.pgDump) {
-    throw new Error(`pg_restore ${program.major} cannot read a dump of pg_dump ${manifest.pgDump}: install the client programs of version ` +
-      `${manifest.pgDump} or later, or name their folder with --pg-bin`)
+    throw new Error(
+      `pg_restore ${program.major} cannot read a dump of pg_dump ${manifest.pgDump}: install the client programs of version ` +
+        `${manifest.pgDump} or later, or name their folder with --pg-bin`
+    )
   }
   return withSession(options, async ({ client, env, server }) => {
     if (server < manifest.server) {
-      throw new Error(`the backup is of PostgreSQL ${manifest.server}, and the database is PostgreSQL ${server}: ` +
-        `restore it into version ${manifest.server} or later`)
+      throw new Error(
+        `the backup is of PostgreSQL ${manifest.server}, and the database is PostgreSQL ${server}: ` +
+          `restore it into version ${manifest.server} or later`
+      )
     }
     const [first, ...more] = await tablesOf(client)
     if (first !== undefined) {
-      throw new Error(`the database is not empty, it has ${first}${more.length > 0 ? ` and ${more.length} more tables` : ''}: restore into a new database`)
+      throw new Error(
+        `the database is not empty, it has ${first}${more.length > 0 ? ` and ${more.length} more tables` : ''}: restore into a new database`
+      )
     }
     const words = ['--single-transaction', '--exit-on-error', '--no-owner', '--no-password', '--enable-row-security']
     await runProgram(program, [...words, `--dbname=${env.PGDATABASE ?? ''}`, join(folder, dumpFile)], env)

@@ -31,7 +31,11 @@ export function answerSchema ({ queries, integrations, transform, response }: An
 }
 
 /** Adds a fault for each member that the response schema requires and that no response has: the documentation would promise it. */
-export function checkPromises ({ queries, transform, response }: Omit<AnswerParts, 'integrations'>, pointer: string, faults: FaultList): void {
+export function checkPromises (
+  { queries, transform, response }: Omit<AnswerParts, 'integrations'>,
+  pointer: string,
+  faults: FaultList
+): void {
   if (queries.length === 0 || response?.kind !== 'schema') return
   const reported = new Set<string>()
   for (const { kind, schema } of formsOf(queries).map((form) => computed(form, transform))) {
@@ -47,14 +51,26 @@ export function checkPromises ({ queries, transform, response }: Omit<AnswerPart
 }
 
 /** Adds a fault for each member whose value a cursor tells and which the response schema leaves out. */
-export function checkCursorMembers (queries: readonly RouteQuery[], response: CompiledResponse | null, pointer: string, faults: FaultList): void {
+export function checkCursorMembers (
+  queries: readonly RouteQuery[],
+  response: CompiledResponse | null,
+  pointer: string,
+  faults: FaultList
+): void {
   const members = queries.flatMap(({ cursorMembers }) => cursorMembers)
   if (response?.kind !== 'schema' || members.length === 0) return
   const { data } = propertiesOf(response.schema)
   const record = itemsOf(isRecord(data) ? data : response.schema)
   if (!isRecord(record['properties']) || record['additionalProperties'] === true) return
   const hidden = members.filter((name) => !Object.hasOwn(propertiesOf(record), name))
-  if (hidden.length > 0) faults.add(pointer, `the cursor of the list tells the values of ${hidden.join(', ')}, which the response leaves out: name them in \`properties\`, or order by other columns`)
+  if (hidden.length > 0) {
+    faults.add(
+      pointer,
+      `the cursor of the list tells the values of ${
+        hidden.join(', ')
+      }, which the response leaves out: name them in \`properties\`, or order by other columns`
+    )
+  }
 }
 
 function itemsOf (schema: JsonSchema): JsonSchema {
@@ -62,10 +78,17 @@ function itemsOf (schema: JsonSchema): JsonSchema {
 }
 
 /** A schema of an array and one of its items describe the same, as they do where a response is written. */
-function comparePromises (promised: unknown, known: unknown, pointer: string, tell: (at: string, name: string, known: readonly string[]) => void): void {
+function comparePromises (
+  promised: unknown,
+  known: unknown,
+  pointer: string,
+  tell: (at: string, name: string, known: readonly string[]) => void
+): void {
   if (!isRecord(promised) || !isRecord(known)) return
   if (isRecord(known['items'])) return comparePromises(promised, known['items'], pointer, tell)
-  if (isRecord(promised['items']) && !isRecord(promised['properties'])) return comparePromises(promised['items'], known, `${pointer}/items`, tell)
+  if (isRecord(promised['items']) && !isRecord(promised['properties'])) {
+    return comparePromises(promised['items'], known, `${pointer}/items`, tell)
+  }
   if (!isRecord(known['properties']) || known['additionalProperties'] === true) return
   const answered = propertiesOf(known)
   const declared = propertiesOf(promised)
@@ -92,19 +115,36 @@ function formsOfQuery ({ answer, record, bulk }: RouteQuery): Form[] {
   return kinds.map((kind) => ({ kind, schema: formSchema(kind, record) }))
 }
 
-const paginationSchema = named('Pagination', objectOf({ limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } }))
+const paginationSchema = named(
+  'Pagination',
+  objectOf({ limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } })
+)
 
-const cursorPaginationSchema = named('CursorPagination', objectOf({ limit: { type: 'integer' }, next: { type: ['string', 'null'], description: 'The `cursor` of the next page; null on the last one.' } }))
+const cursorPaginationSchema = named(
+  'CursorPagination',
+  objectOf({
+    limit: { type: 'integer' },
+    next: { type: ['string', 'null'], description: 'The `cursor` of the next page; null on the last one.' }
+  })
+)
 
-const deletionSchema = named('Deletion', { ...objectOf({ success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }), required: ['success'] })
+const deletionSchema = named('Deletion', {
+  ...objectOf({ success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }),
+  required: ['success']
+})
 
 function formSchema (kind: Answer, record: JsonSchema): JsonSchema {
   switch (kind) {
-    case 'record': return record
-    case 'records': return listOf(record)
-    case 'page': return listOf(record, paginationSchema)
-    case 'cursorPage': return listOf(record, cursorPaginationSchema, 'CursorPage')
-    case 'deletion': return deletionSchema
+    case 'record':
+      return record
+    case 'records':
+      return listOf(record)
+    case 'page':
+      return listOf(record, paginationSchema)
+    case 'cursorPage':
+      return listOf(record, cursorPaginationSchema, 'CursorPage')
+    case 'deletion':
+      return deletionSchema
   }
 }
 
@@ -180,7 +220,11 @@ function isList (kind: Form['kind']): boolean {
   return kind === 'page' || kind === 'cursorPage' || kind === 'records'
 }
 
-function listOf (record: JsonSchema, pagination?: JsonSchema, name: 'List' | 'Page' | 'CursorPage' = pagination === undefined ? 'List' : 'Page'): JsonSchema {
+function listOf (
+  record: JsonSchema,
+  pagination?: JsonSchema,
+  name: 'List' | 'Page' | 'CursorPage' = pagination === undefined ? 'List' : 'Page'
+): JsonSchema {
   const data = { type: 'array', items: record }
   return namedAfter(record, name, objectOf(pagination === undefined ? { data } : { data, pagination }))
 }

@@ -16,8 +16,11 @@ export function formOf (answer: Answer): AnswerForm {
 /** The records of an answer; null where the answer itself is the record. */
 export function recordsOf (answer: unknown, form: AnswerForm): readonly unknown[] | null {
   switch (form) {
-    case 'wrapped': return isRecord(answer) && Array.isArray(answer['data']) ? answer['data'] : []
-    case 'value': return Array.isArray(answer) ? answer : null
-    case 'record': return null
+    case 'wrapped':
+      return isRecord(answer) && Array.isArray(answer['data']) ? answer['data'] : []
+    case 'value':
+      return Array.isArray(answer) ? answer : null
+    case 'record':
+      return null
   }
 }

@@ -103,7 +103,12 @@ function checkQueries ({ queries = [], firebaseQueries = [] }: Route, pointer: s
   bound(pointer, counts.embeds, maxRouteEmbeds, "a tenant's route embeds tables:")
 }
 
-function checkSelect ({ select, onConflict }: Pick<Query, 'select' | 'onConflict'>, at: string, bound: Bound, counts: { embeds: number }): void {
+function checkSelect (
+  { select, onConflict }: Pick<Query, 'select' | 'onConflict'>,
+  at: string,
+  bound: Bound,
+  counts: { embeds: number }
+): void {
   bound(`${at}/select`, select?.length ?? 0, maxSelectLength, 'a `select` holds characters:')
   const { items, same, paths, embeds } = countsOf((select?.length ?? 0) > maxSelectLength ? undefined : select)
   counts.embeds += embeds
@@ -114,16 +119,26 @@ function checkSelect ({ select, onConflict }: Pick<Query, 'select' | 'onConflict
   bound(`${at}/onConflict`, onConflict?.length ?? 0, maxNames, 'the list holds names:')
 }
 
-function checkQuery ({ filters, order, excludeFields, embeds }: Pick<Query, 'filters' | 'order' | 'excludeFields' | 'embeds'>, pointer: string, bound: Bound, counts: { filters: number }): void {
+function checkQuery (
+  { filters, order, excludeFields, embeds }: Pick<Query, 'filters' | 'order' | 'excludeFields' | 'embeds'>,
+  pointer: string,
+  bound: Bound,
+  counts: { filters: number }
+): void {
   const ofEmbeds = embedsOf(embeds, pointer)
   bound(`${pointer}/embeds`, ofEmbeds.length, maxEmbeds, 'a query says of embeds which rows they have:')
-  for (const { embed, at } of ofEmbeds) bound(`${at}/order`, Array.isArray(embed.order) ? embed.order.length : 0, maxOrder, 'an order holds keys:')
+  for (const { embed, at } of ofEmbeds) {
+    bound(`${at}/order`, Array.isArray(embed.order) ? embed.order.length : 0, maxOrder, 'an order holds keys:')
+  }
   const all = [...filters ?? [], ...ofEmbeds.flatMap(({ embed }) => embed.filters ?? [])].flatMap(allFilters)
   counts.filters += all.length
   bound(`${pointer}/filters`, all.length, maxFilters, 'a query holds filters:')
   for (const filter of all) {
-    if ('column' in filter && Array.isArray(filter.value)) bound(`${pointer}/filters`, filter.value.length, maxListed, 'a filter lists values:')
-    else if ('column' in filter && typeof filter.value === 'string' && filter.operator === 'in') bound(`${pointer}/filters`, filter.value.split(',').length, maxListed, 'a filter lists values:')
+    if ('column' in filter && Array.isArray(filter.value)) {
+      bound(`${pointer}/filters`, filter.value.length, maxListed, 'a filter lists values:')
+    } else if ('column' in filter && typeof filter.value === 'string' && filter.operator === 'in') {
+      bound(`${pointer}/filters`, filter.value.split(',').length, maxListed, 'a filter lists values:')
+    }
   }
   bound(`${pointer}/order`, Array.isArray(order) ? order.length : 0, maxOrder, 'an order holds keys:')
   bound(`${pointer}/excludeFields`, excludeFields?.length ?? 0, maxNames, 'the list holds names:')
@@ -193,7 +208,12 @@ function checkRequest ({ request }: Route, pointer: string, bound: Bound): void 
   }
   for (const part of [request?.params, request?.query, request?.body]) for (const field of Object.values(part ?? {})) visit(field)
   bound(`${pointer}/request`, counts.fields, maxFields, "the request of a tenant's route declares fields:")
-  bound(`${pointer}/request/query`, Object.keys(request?.query ?? {}).length, maxUrlFields, "the query string of a tenant's route declares fields:")
+  bound(
+    `${pointer}/request/query`,
+    Object.keys(request?.query ?? {}).length,
+    maxUrlFields,
+    "the query string of a tenant's route declares fields:"
+  )
   bound(`${pointer}/request`, counts.values, maxEnum, "the enums of a tenant's route hold values:")
 }
 
@@ -209,5 +229,10 @@ function checkTransform ({ transform }: Route, pointer: string, bound: Bound): v
   const texts = maps.flatMap((fields) => Object.values(fields ?? {}))
   bound(`${pointer}/transform`, texts.length, maxComputed, 'a transform computes fields:')
   for (const text of texts) bound(`${pointer}/transform`, text.length, maxExpression, 'an expression holds characters:')
-  bound(`${pointer}/transform`, texts.reduce((sum, text) => sum + text.length, 0), maxExpressions, 'the expressions of a transform hold characters:')
+  bound(
+    `${pointer}/transform`,
+    texts.reduce((sum, text) => sum + text.length, 0),
+    maxExpressions,
+    'the expressions of a transform hold characters:'
+  )
 }

@@ -34,8 +34,18 @@ const keySources: readonly TemplateSource[] = ['env', 'body', 'params', 'query',
  * template, replaces path and query string; `limit`, `offset` and `cursor` stay, since lists read them. `route`, such as
  * `GET /articles/:id`, keeps the keys of two routes apart.
  */
-export function compileCacheKey (cache: RouteCache, references: readonly Reference[], pointer: string, context: TemplateContext, route = ''): (scope: Scope, target: CacheTarget) => string {
-  const within: TemplateContext = { ...context, sources: new Set(keySources.filter((source) => context.sources.has(source))), secretsRefusedIn: 'a cache key' }
+export function compileCacheKey (
+  cache: RouteCache,
+  references: readonly Reference[],
+  pointer: string,
+  context: TemplateContext,
+  route = ''
+): (scope: Scope, target: CacheTarget) => string {
+  const within: TemplateContext = {
+    ...context,
+    sources: new Set(keySources.filter((source) => context.sources.has(source))),
+    secretsRefusedIn: 'a cache key'
+  }
   const readers: Reader[] = references.filter(isOfCaller).map(compileReader)
   for (const [index, path] of (cache.varyBy ?? []).entries()) {
     const template = path.includes('{{') ? path : `{{${path}}}`
@@ -55,7 +65,9 @@ export function compileCacheKey (cache: RouteCache, references: readonly Referen
   }
 }
 
-const pageReaders: readonly Reader[] = (['limit', 'offset', 'cursor'] as const).map((name) => ({ query }: Scope) => Object.hasOwn(query, name) ? query[name] : undefined)
+const pageReaders: readonly Reader[] = (['limit', 'offset', 'cursor'] as const).map((name) => ({ query }: Scope) =>
+  Object.hasOwn(query, name) ? query[name] : undefined
+)
 
 /** One part of a key: its kind and length come first, so that no two lists of parts have one text. */
 function part (value: unknown): string {

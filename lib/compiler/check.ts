@@ -57,21 +57,40 @@ const without: Pick<QueryContext, 'catalogue' | 'pagination' | 'sharedTables' | 
 }
 
 /** Adds the faults that compileRoute would find whatever the tables are. */
-export function checkRouteTexts (route: Route, pointer: string, { faults: list, env, workflows, stepKinds, connectors, fileRules, messages, firestore }: RouteCheck): void {
+export function checkRouteTexts (
+  route: Route,
+  pointer: string,
+  { faults: list, env, workflows, stepKinds, connectors, fileRules, messages, firestore }: RouteCheck
+): void {
   const faults = faultsOfRoute(pointer, list)
   const params = pathParameters(route.path)
-  const context = { faults, env, sources: sourcesOf(route), params: new Set(params), files: fileNamesOf(route), rules: route.request, bounded: false }
+  const context = {
+    faults,
+    env,
+    sources: sourcesOf(route),
+    params: new Set(params),
+    files: fileNamesOf(route),
+    rules: route.request,
+    bounded: false
+  }
   compileFiles(route, pointer, fileRules, faults)
   const queries = checkQueries(route, pointer, context, firestore)
   const { integrations = [] } = route
   const values = { ...context, results: new Set([...queries, ...integrationKeys(integrations, queries)]) }
   if (connectors !== undefined) compileIntegrations(integrations, `${pointer}/integrations`, queries, connectors, context)
-  compileRequest(route.request, `${pointer}/request`, faults, { params, paginated: false, hardDelete: false, form: route.multipart === true })
+  compileRequest(route.request, `${pointer}/request`, faults, {
+    params,
+    paginated: false,
+    hardDelete: false,
+    form: route.multipart === true
+  })
   checkRouteRules(route, pointer, faults)
   checkRouteWorkflow(route, pointer, { ...without, faults, env, stepKinds, connectors }, values, workflows)
   compileRouteMessage(route, pointer, values, messages)
   const answers = answerValues(values, route, null)
-  if (route.transform !== undefined) compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.size > 1, names: null })
+  if (route.transform !== undefined) {
+    compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.size > 1, names: null })
+  }
   if (route.response !== undefined) compileResponse(route.response, `${pointer}/response`, answers)
   compileResourceLimit(route, pointer, values)
   compileWebhook(route, pointer, values)

@@ -12,15 +12,21 @@ export function coercedText (text: string, types: readonly unknown[]): unknown {
 
 function asType (text: string, type: unknown): unknown {
   switch (type) {
-    case 'string': return text
-    case 'number': return numberIn(text)
+    case 'string':
+      return text
+    case 'number':
+      return numberIn(text)
     case 'integer': {
       const number = numberIn(text)
       return isInteger(number) ? number : undefined
     }
-    case 'boolean': return text === 'true' ? true : text === 'false' ? false : undefined
-    case 'array': return [text]
-    case 'null': return text === '' ? null : undefined
-    default: return undefined
+    case 'boolean':
+      return text === 'true' ? true : text === 'false' ? false : undefined
+    case 'array':
+      return [text]
+    case 'null':
+      return text === '' ? null : undefined
+    default:
+      return undefined
   }
 }

@@ -50,7 +50,8 @@ export function compileCopies (part: unknown, context: TemplateContext): CopyChe
   if (ofRequest <= fewCopies && ofResults <= 1) return null
   return (scope, resultsLength) => {
     // What cannot be too much, whatever is copied, is not measured.
-    const most = (ofRequest === 0 ? 0 : ofRequest * Math.max(perByte.request * bodyLength(scope), largestOther)) + (ofResults === 0 ? 0 : ofResults * perByte.results * resultsLength)
+    const most = (ofRequest === 0 ? 0 : ofRequest * Math.max(perByte.request * bodyLength(scope), largestOther)) +
+      (ofResults === 0 ? 0 : ofResults * perByte.results * resultsLength)
     if (most > maxAnswerBytes) measure(all, scope)
   }
 }
@@ -70,7 +71,7 @@ function count (copied: readonly Copied[]): number {
 
 function collect (part: unknown, copied: Map<string, Copied>, context: TemplateContext): void {
   if (typeof part === 'string') {
-    if (hasTemplate(part)) for (const node of pathsOf(part)) add(node, copied, context)
+    if (hasTemplate(part)) { for (const node of pathsOf(part)) add(node, copied, context) }
   } else if (Array.isArray(part)) {
     for (const item of part) collect(item, copied, context)
   } else if (isRecord(part)) {
@@ -80,7 +81,9 @@ function collect (part: unknown, copied: Map<string, Copied>, context: TemplateC
 
 function pathsOf (text: string): PathNode[] {
   try {
-    return parseTemplate(text).flatMap((segment) => typeof segment === 'string' ? [] : segment.alternatives.filter((node) => node.kind === 'path'))
+    return parseTemplate(text).flatMap((segment) =>
+      typeof segment === 'string' ? [] : segment.alternatives.filter((node) => node.kind === 'path')
+    )
   } catch {
     return []
   }
@@ -102,7 +105,9 @@ function isMade (source: TemplateSource): boolean {
 
 function measure (copied: readonly Copied[], scope: Scope): void {
   const budget = new CopyBudget()
-  for (const { read, times, results } of copied) if (!budget.take(read(scope), times, results ? 'results' : 'request')) throw failure('answerTooLarge')
+  for (const { read, times, results } of copied) {
+    if (!budget.take(read(scope), times, results ? 'results' : 'request')) throw failure('answerTooLarge')
+  }
 }
 
 /** Of a text, or of the digits of a number that has many. */

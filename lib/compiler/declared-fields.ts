@@ -12,7 +12,10 @@ export interface AbsentField {
 }
 
 /** The first field of the path that the rules exclude; undefined where the rules admit the path, or further fields. */
-export function absentField (rules: RequestRules | undefined, { source, path }: Pick<Reference, 'source' | 'path'>): AbsentField | undefined {
+export function absentField (
+  rules: RequestRules | undefined,
+  { source, path }: Pick<Reference, 'source' | 'path'>
+): AbsentField | undefined {
   if ((source !== 'body' && source !== 'query') || rules?.[source] === undefined || rules.additionalFields === true) return undefined
   let fields: Readonly<Record<string, Field>> = rules[source]
   for (const [depth, name] of path.entries()) {

@@ -96,7 +96,11 @@ export function documentRoute (route: Route, parts: DocumentedParts, read?: Comp
 }
 
 function describe ({ description, realtime }: Route, { firestore }: DocumentedParts): Pick<RouteDocumentation, 'description'> {
-  const parts = [...description === undefined ? [] : [description], ...firestore === 'writes' ? [inFirestore] : [], ...realtime === undefined ? [] : [`Sends a message to the members of the room \`${realtime.room}\`.`]]
+  const parts = [
+    ...description === undefined ? [] : [description],
+    ...firestore === 'writes' ? [inFirestore] : [],
+    ...realtime === undefined ? [] : [`Sends a message to the members of the room \`${realtime.room}\`.`]
+  ]
   return parts.length === 0 ? {} : { description: parts.join('\n\n') }
 }
 
@@ -114,7 +118,11 @@ function withRead (schema: JsonSchema | undefined, names: readonly string[]): Js
   const declared = isRecord(schema?.['properties']) ? schema['properties'] : {}
   const undeclared = names.filter((name) => !Object.hasOwn(declared, name))
   if (undeclared.length === 0) return schema
-  return { type: 'object', ...schema, properties: { ...declared, ...Object.fromEntries(undeclared.map((name) => [name, { type: 'string' }])) } }
+  return {
+    type: 'object',
+    ...schema,
+    properties: { ...declared, ...Object.fromEntries(undeclared.map((name) => [name, { type: 'string' }])) }
+  }
 }
 
 function answersOf (route: Route, parts: DocumentedParts): Readonly<Record<number, JsonSchema>> {
@@ -139,7 +147,9 @@ function takesBody (method: Method): boolean {
   return method !== 'GET'
 }
 
-function errorsOf ({ method, requireAuth, permissions, resourceLimit, queries, integrations, workflow, webhook, files }: DocumentedParts): Array<number | ErrorName> {
+function errorsOf (
+  { method, requireAuth, permissions, resourceLimit, queries, integrations, workflow, webhook, files }: DocumentedParts
+): Array<number | ErrorName> {
   // 503: every route waits for a pending migration, and none serves while the server stops.
   const statuses = new Set([400, 401, 429, 500, 503])
   if (takesBody(method)) statuses.add(413).add(415)

@@ -17,14 +17,19 @@ const maxDepth = 500 // lists and maps within each other
  */
 export function toJson (value: unknown, budget: Budget, depth = 0): unknown {
   switch (typeof value) {
-    case 'boolean': return value
-    case 'number': return Number.isFinite(value) ? value : null
-    case 'bigint': return ofInt(value)
+    case 'boolean':
+      return value
+    case 'number':
+      return Number.isFinite(value) ? value : null
+    case 'bigint':
+      return ofInt(value)
     case 'string':
       budget.allocate(value.length)
       return value
-    case 'object': return value === null ? null : ofObject(value, budget, depth)
-    default: return null
+    case 'object':
+      return value === null ? null : ofObject(value, budget, depth)
+    default:
+      return null
   }
 }
 

@@ -36,16 +36,39 @@ export interface LocalMember {
 
 /** Calls that loop over a list, or that name a value so that it can be doubled again and again. */
 const macros: ReadonlySet<string> = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind'])
-const typeNames: ReadonlySet<string> = new Set(['bool', 'bytes', 'double', 'int', 'list', 'map', 'null_type', 'string', 'type', 'uint', 'google'])
+const typeNames: ReadonlySet<string> = new Set([
+  'bool',
+  'bytes',
+  'double',
+  'int',
+  'list',
+  'map',
+  'null_type',
+  'string',
+  'type',
+  'uint',
+  'google'
+])
 const maxDurationText = 64 // characters
 
 type Path = readonly (string | number)[]
 
 /** Collects the paths of an expression; faults go to the context's list. */
-export function collectVariables (ast: ASTNode, cel: CelText, pointer: string, context: TemplateContext, locals: readonly string[]): Variables {
+export function collectVariables (
+  ast: ASTNode,
+  cel: CelText,
+  pointer: string,
+  context: TemplateContext,
+  locals: readonly string[]
+): Variables {
   const collector = new Collector(cel, pointer, context, locals)
   collector.walk(ast, new Set())
-  return { paths: collector, references: Object.freeze(collector.references), locals: collector.usedLocals, members: Object.freeze(collector.members) }
+  return {
+    paths: collector,
+    references: Object.freeze(collector.references),
+    locals: collector.usedLocals,
+    members: Object.freeze(collector.members)
+  }
 }
 
 class Collector {
@@ -71,17 +94,43 @@ class Collector {
   /** `bound` are the names that macros around the node give to items. */
   walk (node: ASTNode, bound: ReadonlySet<string>): void {
     switch (node.op) {
-      case 'value': return
-      case 'id': return this.#identifier(node, bound)
-      case '.': case '[]': return this.#access(node, bound)
-      case 'call': return this.#call(node, node.args[0], node.args[1], bound)
-      case 'rcall': return this.#method(node, node.args[0], node.args[1], node.args[2], bound)
-      case 'list': return node.args.forEach((item) => this.walk(item, bound))
-      case 'map': return node.args.flat().forEach((item) => this.walk(item, bound))
-      case '!_': case '-_': return this.walk(node.args, bound)
-      case '?:': return node.args.forEach((item) => this.walk(item, bound))
-      case '.?': case '[?]': return this.#fault(node, 'optional access is not known here; a path that leads nowhere is null anyway')
-      case '||': case '&&': case '==': case '!=': case 'in': case '+': case '-': case '*': case '/': case '%': case '<': case '<=': case '>': case '>=':
+      case 'value':
+        return
+      case 'id':
+        return this.#identifier(node, bound)
+      case '.':
+      case '[]':
+        return this.#access(node, bound)
+      case 'call':
+        return this.#call(node, node.args[0], node.args[1], bound)
+      case 'rcall':
+        return this.#method(node, node.args[0], node.args[1], node.args[2], bound)
+      case 'list':
+        return node.args.forEach((item) => this.walk(item, bound))
+      case 'map':
+        return node.args.flat().forEach((item) => this.walk(item, bound))
+      case '!_':
+      case '-_':
+        return this.walk(node.args, bound)
+      case '?:':
+        return node.args.forEach((item) => this.walk(item, bound))
+      case '.?':
+      case '[?]':
+        return this.#fault(node, 'optional access is not known here; a path that leads nowhere is null anyway')
+      case '||':
+      case '&&':
+      case '==':
+      case '!=':
+      case 'in':
+      case '+':
+      case '-':
+      case '*':
+      case '/':
+      case '%':
+      case '<':
+      case '<=':
+      case '>':
+      case '>=':
         return node.args.forEach((item) => this.walk(item, bound))
     }
   }
@@ -116,7 +165,9 @@ class Collector {
       return
     }
     // Its parser takes cubic time on a long text, so that no text of a request may reach it.
-    if (name === 'duration' && !(argument?.op === 'value' && typeof argument.args === 'string' && argument.args.length <= maxDurationText)) {
+    if (
+      name === 'duration' && !(argument?.op === 'value' && typeof argument.args === 'string' && argument.args.length <= maxDurationText)
+    ) {
       this.#fault(node, `\`duration()\` takes a string literal of at most ${maxDurationText} characters`)
     }
     args.forEach((item) => this.walk(item, bound))
@@ -167,7 +218,12 @@ class Collector {
     if (reference === undefined) return
     this.#refuseAbsent(node, reference)
     if (reference.source === 'env') {
-      const value = this.#templateReader({ variable: '', text: `{{env.${String(reference.path[0])}}}`, node: { text: `{{${path.text}}}`, alternatives: [path] }, asText: false }, [])
+      const value = this.#templateReader({
+        variable: '',
+        text: `{{env.${String(reference.path[0])}}}`,
+        node: { text: `{{${path.text}}}`, alternatives: [path] },
+        asText: false
+      }, [])
       return this.#add(node, value, finish)
     }
     this.references.push(reference)
@@ -189,8 +245,15 @@ class Collector {
     const value = compileTemplate(template.text, this.#pointer, this.#context)
     this.references.push(...value.references)
     for (const reference of value.references) this.#refuseAbsent(undefined, reference)
-    if (template.node.alternatives.some((alternative) => alternative.kind === 'path' && alternative.path.length > 1 && alternative.text.endsWith('.length'))) {
-      this.#context.faults.add(this.#pointer, `\`${template.text}\`: a list and a text have no \`length\`; write \`size(...)\` without braces`)
+    if (
+      template.node.alternatives.some((alternative) =>
+        alternative.kind === 'path' && alternative.path.length > 1 && alternative.text.endsWith('.length')
+      )
+    ) {
+      this.#context.faults.add(
+        this.#pointer,
+        `\`${template.text}\`: a list and a text have no \`length\`; write \`size(...)\` without braces`
+      )
     }
     const { evaluate } = value
     return path.length === 0 ? evaluate : (scope) => follow(evaluate(scope), path)
@@ -200,7 +263,9 @@ class Collector {
   #refuseAbsent (node: ASTNode | undefined, reference: Reference): void {
     const absent = absentField(this.#context.rules, reference)
     if (absent === undefined) return
-    const message = `the request has no \`${[reference.source, ...reference.path].join('.')}\`, since its \`${reference.source}\` rules do not declare "${absent.name}"`
+    const message = `the request has no \`${
+      [reference.source, ...reference.path].join('.')
+    }\`, since its \`${reference.source}\` rules do not declare "${absent.name}"`
     const suggestion = nearest(absent.name, absent.declared)
     if (node === undefined) this.#context.faults.add(this.#pointer, message, suggestion)
     else this.#fault(node, message, suggestion)

@@ -68,7 +68,12 @@ export interface CompiledExpression {
  * context. Where the context is `bounded`, `matches()` and the macros that loop are refused. Faults, with the position
  * of what is wrong, go to the context's list; null then.
  */
-export function compileExpression (text: string, pointer: string, context: TemplateContext, locals: readonly string[]): CompiledExpression | null {
+export function compileExpression (
+  text: string,
+  pointer: string,
+  context: TemplateContext,
+  locals: readonly string[]
+): CompiledExpression | null {
   const { faults } = context
   if (text.length > maxLength) {
     faults.add(pointer, `an expression has at most ${maxLength} characters; this one has ${text.length}`)
@@ -111,8 +116,12 @@ function evaluator ({ run, steps, slots }: CompiledCel, pointer: string) {
     } catch (error) {
       const limit = limitIn(error, budget)
       if (limit === null) throw error
-      const message = `The expression at ${pointer} takes more time or memory than an expression may: send or select less data, or compute less`
-      throw failure('expressionLimit', { message, extras: { details: [{ path: pointer, message: limit.message, keyword: 'expressionLimit' }] } })
+      const message =
+        `The expression at ${pointer} takes more time or memory than an expression may: send or select less data, or compute less`
+      throw failure('expressionLimit', {
+        message,
+        extras: { details: [{ path: pointer, message: limit.message, keyword: 'expressionLimit' }] }
+      })
     }
   }
 }

@@ -27,26 +27,39 @@ const partName = /^[A-Za-z][A-Za-z0-9_-]{0,63}$/
  *
  * @param rules  null where the server keeps no files; undefined where that is not known
  */
-export function compileFiles (route: Route, pointer: string, rules: FileRules | null | undefined, faults: FaultList): readonly CompiledFile[] | null {
+export function compileFiles (
+  route: Route,
+  pointer: string,
+  rules: FileRules | null | undefined,
+  faults: FaultList
+): readonly CompiledFile[] | null {
   const declared = route.request?.files
   if (route.multipart !== true) {
     if (declared !== undefined) faults.add(`${pointer}/request/files`, 'only a route with `multipart: true` takes files')
     return null
   }
   checkMultipart(route, pointer, rules, faults)
-  return Object.freeze(Object.entries(declared ?? {}).map(([name, { maxSizeMB, types, required = false, bucket = 'private' }]) => {
-    const at = pointerTo(`${pointer}/request/files`, name)
-    if (!partName.test(name) || name in Object.prototype) faults.add(at, 'is no name of a file: expected a letter, then at most 63 of a-z A-Z 0-9 _ -')
-    if (route.request?.body !== undefined && Object.hasOwn(route.request.body, name)) faults.add(at, 'is a field of the body already: give the file another name')
-    if (rules && !rules.buckets.has(bucket)) faults.add(`${at}/bucket`, `there is no bucket "${bucket}": declare it in \`files.buckets\``, nearest(bucket, rules.buckets))
-    return Object.freeze({
-      name,
-      maxBytes: maxSizeMB === undefined ? Infinity : Math.floor(maxSizeMB * bytesPerMB),
-      required,
-      bucket,
-      accepts: (contentType: string) => admitsType(types, contentType)
+  return Object.freeze(
+    Object.entries(declared ?? {}).map(([name, { maxSizeMB, types, required = false, bucket = 'private' }]) => {
+      const at = pointerTo(`${pointer}/request/files`, name)
+      if (!partName.test(name) || name in Object.prototype) {
+        faults.add(at, 'is no name of a file: expected a letter, then at most 63 of a-z A-Z 0-9 _ -')
+      }
+      if (route.request?.body !== undefined && Object.hasOwn(route.request.body, name)) {
+        faults.add(at, 'is a field of the body already: give the file another name')
+      }
+      if (rules && !rules.buckets.has(bucket)) {
+        faults.add(`${at}/bucket`, `there is no bucket "${bucket}": declare it in \`files.buckets\``, nearest(bucket, rules.buckets))
+      }
+      return Object.freeze({
+        name,
+        maxBytes: maxSizeMB === undefined ? Infinity : Math.floor(maxSizeMB * bytesPerMB),
+        required,
+        bucket,
+        accepts: (contentType: string) => admitsType(types, contentType)
+      })
     })
-  }))
+  )
 }
 
 const methods: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
@@ -54,10 +67,14 @@ const methods: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 function checkMultipart (route: Route, pointer: string, rules: FileRules | null | undefined, faults: FaultList): void {
   const count = Object.keys(route.request?.files ?? {}).length
   const at = `${pointer}/multipart`
-  if (rules === null) faults.add(at, 'the server keeps no files: in its document, take `enabled: false` from `files`, and `"files": false` from `plugins`')
+  if (rules === null) {
+    faults.add(at, 'the server keeps no files: in its document, take `enabled: false` from `files`, and `"files": false` from `plugins`')
+  }
   if (!methods.has(methodOf(route))) faults.add(at, 'a form comes with `post`, `put` or `patch`: expected one of these as `method`')
   if (route.webhook !== undefined) faults.add(at, 'a webhook takes no forms with files: leave out `multipart` or `webhook`')
-  if (count === 0) faults.add(at, 'the form has no files: declare them in `request.files`, such as `"files": { "avatar": { "required": true } }`')
+  if (count === 0) {
+    faults.add(at, 'the form has no files: declare them in `request.files`, such as `"files": { "avatar": { "required": true } }`')
+  }
   if (count > maxFiles) faults.add(`${pointer}/request/files`, `a form has at most ${maxFiles} files; this one has ${count}`)
 }
 

@@ -41,7 +41,13 @@ export function integrationKeys (integrations: readonly Pick<Integration, 'alias
  *
  * @param queries the names of the results of the route's queries
  */
-export function compileIntegrations (integrations: readonly Integration[], pointer: string, queries: Iterable<string>, connectors: ConnectorSet | undefined, context: TemplateContext): CompiledIntegration[] {
+export function compileIntegrations (
+  integrations: readonly Integration[],
+  pointer: string,
+  queries: Iterable<string>,
+  connectors: ConnectorSet | undefined,
+  context: TemplateContext
+): CompiledIntegration[] {
   const results = new Set(queries)
   const keys = integrationKeys(integrations, results)
   return integrations.flatMap((integration, index) => {
@@ -58,6 +64,8 @@ export function compileIntegrations (integrations: readonly Integration[], point
     const call = connectors.call(integration, at, templates)
     if (call === null || (integration.condition !== undefined && condition === null)) return []
     const references = Object.freeze([...condition?.references ?? [], ...call.references])
-    return [Object.freeze({ key, condition: condition?.holds ?? null, call, references, copies: compileCopies(integration.params, templates) })]
+    return [
+      Object.freeze({ key, condition: condition?.holds ?? null, call, references, copies: compileCopies(integration.params, templates) })
+    ]
   })
 }

@@ -26,19 +26,29 @@ function re2js (): typeof import('re2js') {
 
 /** A pattern, compiled. */
 export interface LinearPattern {
-  test (text: string): boolean
+  test(text: string): boolean
   /** What a test costs. */
-  stepsOn (text: string): number
+  stepsOn(text: string): number
 }
 
 /** What a pattern is good for, or why it is none. */
-export type PatternCheck = { readonly fault: string } | { readonly fault: null, readonly weight: number, readonly maxLength: number, readonly compiled: LinearPattern }
+export type PatternCheck = { readonly fault: string } | {
+  readonly fault: null,
+  readonly weight: number,
+  readonly maxLength: number,
+  readonly compiled: LinearPattern
+}
 
 /** Checks a pattern for texts of at most `longest` characters; without it, of as many as it can bear. */
 export function checkPattern (pattern: string, longest: number | undefined): PatternCheck {
   if (pattern.length > maxLength) return { fault: `a pattern has at most ${maxLength} characters; this one has ${pattern.length}` }
   const weight = weightOf(pattern)
-  if (weight > maxWeight) return { fault: `the pattern is too large when its repeats are written out: at most ${maxWeight} characters and classes, of which one of Unicode such as \\p{L} counts ${unicodeClassWeight}` }
+  if (weight > maxWeight) {
+    return {
+      fault:
+        `the pattern is too large when its repeats are written out: at most ${maxWeight} characters and classes, of which one of Unicode such as \\p{L} counts ${unicodeClassWeight}`
+    }
+  }
   // JavaScript's syntax for it would read as plain text.
   if (/(?<!\\)(?:\\\\)*\\k</.test(pattern)) return { fault: `${notRe2}: \`\\k\`` }
   let size: number
@@ -49,7 +59,9 @@ export function checkPattern (pattern: string, longest: number | undefined): Pat
     return { fault: `${notRe2}: ${error.message.replace(/^error parsing regexp: /, '')}` }
   }
   const most = Math.floor(maxSteps / size)
-  if (longest !== undefined && longest > most) return { fault: `the pattern takes too long on a text of ${longest} characters: set a \`maxLength\` of at most ${most}` }
+  if (longest !== undefined && longest > most) {
+    return { fault: `the pattern takes too long on a text of ${longest} characters: set a \`maxLength\` of at most ${most}` }
+  }
   return { fault: null, weight, maxLength: longest ?? Math.min(most, usualLength), compiled: linearPattern(pattern, size) }
 }
 
@@ -65,7 +77,10 @@ function linearPattern (pattern: string, size: number): LinearPattern {
 const recent = new Map<string, RE2JS>()
 let recentSize = 0
 
-/** Compiles a pattern, unless it was used lately; the least recently used one leaves. JavaScript's escapes that RE2 writes otherwise are accepted. */
+/**
+ * Compiles a pattern, unless it was used lately; the least recently used one leaves. JavaScript's escapes that RE2 writes
+ * otherwise are accepted.
+ */
 function compiledOf (pattern: string): RE2JS {
   const known = recent.get(pattern)
   if (known !== undefined) recent.delete(pattern)
@@ -100,7 +115,9 @@ function weightOf (pattern: string): number {
   }
   for (let position = 0; position < pattern.length;) {
     const rest = pattern.slice(position, position + maxLength)
-    const [text] = /^(?:\{\d+(?:,\d*)?\}|\\[pP](?:\{[^}]*\}|.)|\\.|\[(?:\\.|[^\\])[^\]\\]*(?:\\.[^\]\\]*)*\]|\(\?<?[^()]*?[>:)]|[^])/su.exec(rest) ?? ['']
+    const [text] =
+      /^(?:\{\d+(?:,\d*)?\}|\\[pP](?:\{[^}]*\}|.)|\\.|\[(?:\\.|[^\\])[^\]\\]*(?:\\.[^\]\\]*)*\]|\(\?<?[^()]*?[>:)]|[^])/su.exec(rest) ??
+        ['']
     position += Math.max(text.length, 1)
     if (/^\{\d/.test(text)) {
       const [least = '0', most] = text.slice(1, -1).split(',')

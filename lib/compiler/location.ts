@@ -50,7 +50,12 @@ export function candidatesFor (route: Route, paths: RowPaths): readonly RowPath[
 }
 
 /** null where no path reads the record, or the response of the route does not show its key. */
-export function compileLocation (route: Route, [query, ...others]: readonly RouteQuery[], response: CompiledResponse | null, paths: RowPaths): RecordLocation | null {
+export function compileLocation (
+  route: Route,
+  [query, ...others]: readonly RouteQuery[],
+  response: CompiledResponse | null,
+  paths: RowPaths
+): RecordLocation | null {
   const candidates = candidatesFor(route, paths)
   if (candidates.length === 0 || query === undefined || others.length > 0) return null
   const { rowKey } = query
@@ -67,12 +72,21 @@ export function locationOf ({ before, after, member }: RecordLocation, record: s
   return before + encodeURIComponent(key) + after
 }
 
-function readOf ({ method, webhook, workflow, queries = [], firebaseQueries = [] }: Route, parameter: string): { of: string, column: string | null } | undefined {
-  if (methodOf({ method }) !== 'GET' || webhook !== undefined || workflow !== undefined || queries.length + firebaseQueries.length !== 1) return undefined
+function readOf (
+  { method, webhook, workflow, queries = [], firebaseQueries = [] }: Route,
+  parameter: string
+): { of: string, column: string | null } | undefined {
+  if (
+    methodOf({ method }) !== 'GET' || webhook !== undefined || workflow !== undefined || queries.length + firebaseQueries.length !== 1
+  ) { return undefined }
   const isParameter = (value: unknown) => typeof value === 'string' && value.replace(/\s/g, '') === `{{params.${parameter}}}`
   const [query] = queries
   const [document] = firebaseQueries
-  if (document !== undefined) return document.operation === 'get' && isParameter(document.docId) ? { of: `documents:${document.collection}`, column: null } : undefined
+  if (document !== undefined) {
+    return document.operation === 'get' && isParameter(document.docId)
+      ? { of: `documents:${document.collection}`, column: null }
+      : undefined
+  }
   if (query?.table === undefined || query.operation !== 'select') return undefined
   // A query on a tenant-scoped table is one on rows of the tenant anyway.
   const filters = (query.filters ?? []).filter((filter) => !('column' in filter) || filter.column !== tenantColumn)

@@ -23,7 +23,11 @@ export function compileMapping (value: unknown, context: TemplateContext): (scop
 function compilePiece (value: unknown, context: TemplateContext): Piece {
   if (Array.isArray(value)) return arrayOf(value.map((item) => compilePiece(item, context)))
   if (isRecord(value)) {
-    return objectOf(Object.entries(value).filter(([, item]) => item !== undefined).map(([name, item]) => [`${JSON.stringify(name)}:`, compilePiece(item, context)]))
+    return objectOf(
+      Object.entries(value).filter(([, item]) => item !== undefined).map((
+        [name, item]
+      ) => [`${JSON.stringify(name)}:`, compilePiece(item, context)])
+    )
   }
   const compiled = compileValue(value, '', context)
   if (compiled.constant) return toJsonText(compiled.evaluate(emptyScope)) ?? 'null'
@@ -31,7 +35,17 @@ function compilePiece (value: unknown, context: TemplateContext): Piece {
   return (scope) => toJsonText(evaluate(scope))
 }
 
-const emptyScope: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
+const emptyScope: Scope = {
+  body: undefined,
+  params: {},
+  query: {},
+  headers: {},
+  auth: null,
+  tenant: null,
+  secrets: new Map(),
+  results: {},
+  fullAccess: false
+}
 
 function arrayOf (items: readonly Piece[]): Piece {
   if (items.every((item) => typeof item === 'string')) return `[${items.join(',')}]`

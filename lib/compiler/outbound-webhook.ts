@@ -26,7 +26,12 @@ export const platformWebhookSources: ReadonlySet<TemplateSource> = new Set<Templ
 const maxShown = 500 // characters
 
 /** Faults go to the context's list; what is then returned is of no use. */
-export function compileOutboundWebhook ({ name, url, events, secret }: OutboundWebhook, pointer: string, context: TemplateContext, origin: 'platform' | 'tenant'): CompiledOutboundWebhook {
+export function compileOutboundWebhook (
+  { name, url, events, secret }: OutboundWebhook,
+  pointer: string,
+  context: TemplateContext,
+  origin: 'platform' | 'tenant'
+): CompiledOutboundWebhook {
   const before = context.faults.faults.length
   const address = compileTemplate(url, `${pointer}/url`, context)
   if (address.constant && context.faults.faults.length === before) {

@@ -81,8 +81,13 @@ class Walk {
       }
     }
     switch (typeof value) {
-      case 'string': this.#text(schema, value); break
-      case 'number': case 'bigint': this.#number(schema, value); break
+      case 'string':
+        this.#text(schema, value)
+        break
+      case 'number':
+      case 'bigint':
+        this.#number(schema, value)
+        break
       case 'object':
         if (value instanceof ExactNumber) this.#number(schema, value)
         else if (Array.isArray(value)) this.#list(schema, value)
@@ -94,7 +99,9 @@ class Walk {
 
   #text (schema: JsonSchema, value: string): void {
     const { minLength, maxLength, format, then } = schema
-    if (typeof minLength === 'number' && (value.length < minLength || lengthOf(value) < minLength)) this.#fail('minLength', { limit: minLength }, schema)
+    if (typeof minLength === 'number' && (value.length < minLength || lengthOf(value) < minLength)) {
+      this.#fail('minLength', { limit: minLength }, schema)
+    }
     const isTooLong = typeof maxLength === 'number' && value.length > maxLength && lengthOf(value) > maxLength
     if (isTooLong) this.#fail('maxLength', { limit: maxLength }, schema)
     if (typeof format === 'string') {
@@ -186,13 +193,20 @@ function holds (values: readonly unknown[], value: unknown): boolean {
 
 function isOfType (value: unknown, name: unknown): boolean {
   switch (name) {
-    case 'null': return value === null
-    case 'array': return Array.isArray(value)
-    case 'object': return isRecord(value)
-    case 'integer': return isInteger(value)
-    case 'number': return isNumber(value)
-    case 'boolean': return typeof value === 'boolean'
-    default: return typeof value === 'string'
+    case 'null':
+      return value === null
+    case 'array':
+      return Array.isArray(value)
+    case 'object':
+      return isRecord(value)
+    case 'integer':
+      return isInteger(value)
+    case 'number':
+      return isNumber(value)
+    case 'boolean':
+      return typeof value === 'boolean'
+    default:
+      return typeof value === 'string'
   }
 }
 

@@ -8,8 +8,16 @@ import { methodOf } from './route-parts.js'
 
 type Access = Pick<CompiledRoute, 'method' | 'requireAuth' | 'authProvider' | 'publicTenant' | 'webhook' | 'workflow'>
 type StoreUse = { readonly store: RouteQuery['store'] }
-type WriteParts = Access & { readonly queries: readonly StoreUse[], readonly writes: readonly unknown[], readonly readsHeaders: readonly string[] }
-type ReadParts = Access & { readonly queries: readonly StoreUse[], readonly writes: readonly unknown[], readonly integrations: readonly unknown[] }
+type WriteParts = Access & {
+  readonly queries: readonly StoreUse[],
+  readonly writes: readonly unknown[],
+  readonly readsHeaders: readonly string[]
+}
+type ReadParts = Access & {
+  readonly queries: readonly StoreUse[],
+  readonly writes: readonly unknown[],
+  readonly integrations: readonly unknown[]
+}
 
 const ifMatchHeader = 'if-match'
 
@@ -20,7 +28,10 @@ export function readsByPath<Of> (routes: Iterable<Of>, declared: (route: Of) => 
   return reads
 }
 
-/** The header decides whether a request on this route does anything. Signed webhooks and routes that read the header themselves are left alone. */
+/**
+ * The header decides whether a request on this route does anything. Signed webhooks and routes that read the header themselves
+ * are left alone.
+ */
 export function heedsIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledRoute, 'method' | 'webhook' | 'readsHeaders'>): boolean {
   return method !== 'GET' && webhook === null && !readsHeaders.some((name) => name.toLowerCase() === ifMatchHeader)
 }
@@ -30,7 +41,8 @@ export function heedsIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledRo
  * transaction, so without calls to other services, and by every caller of the write that has its permissions.
  */
 export function honoursIfMatch (write: WriteParts, read: ReadParts): boolean {
-  return heedsIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 && isPlainRead(read) && isReadableBy(write, read) && inOneStore(write, read)
+  return heedsIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 && isPlainRead(read) &&
+    isReadableBy(write, read) && inOneStore(write, read)
 }
 
 /** No transaction spans the SQL database and Firestore. */
@@ -43,14 +55,19 @@ function isPlainRead ({ method, webhook, workflow, writes, integrations }: ReadP
 }
 
 function isReadableBy (write: Access, read: Access): boolean {
-  return read.authProvider === write.authProvider && (write.requireAuth || (!read.requireAuth && (read.publicTenant || !write.publicTenant)))
+  return read.authProvider === write.authProvider &&
+    (write.requireAuth || (!read.requireAuth && (read.publicTenant || !write.publicTenant)))
 }
 
 /**
  * What keeps two writers of one version apart. A write that changes the row of a record meets other writers at that row, and
  * writers of other rows meet none. A write that only adds rows, or changes a list, needs the database to compare what was read.
  */
-export function isolationOf (match: Precondition, write: Pick<CompiledRoute, 'queries'>, read: Pick<CompiledRoute, 'queries'>): Isolation | undefined {
+export function isolationOf (
+  match: Precondition,
+  write: Pick<CompiledRoute, 'queries'>,
+  read: Pick<CompiledRoute, 'queries'>
+): Isolation | undefined {
   const changes = write.queries.filter((query) => query.write && query.status === 200)
   // Such a write fails by itself where the row is gone.
   if (match === '*' && changes.some(({ missing }) => missing === 'notFound')) return undefined

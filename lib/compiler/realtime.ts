@@ -25,7 +25,12 @@ export interface CompiledRouteMessage {
  *
  * @param canSend  whether the document has realtime; undefined: it is not judged
  */
-export function compileRouteMessage (route: Route, pointer: string, context: TemplateContext, canSend: boolean | undefined): CompiledRouteMessage | null {
+export function compileRouteMessage (
+  route: Route,
+  pointer: string,
+  context: TemplateContext,
+  canSend: boolean | undefined
+): CompiledRouteMessage | null {
   const { realtime } = route
   if (realtime === undefined) return null
   const { faults } = context
@@ -33,7 +38,9 @@ export function compileRouteMessage (route: Route, pointer: string, context: Tem
   if (methodOf(route) === 'GET') faults.add(at, 'a `get` route sends no message: use another method')
   if (route.workflow !== undefined) faults.add(at, 'the route runs a workflow: send the message in a step of the type `realtime`')
   if (canSend === false) faults.add(at, 'the document turns realtime off')
-  if (!hasTemplate(realtime.room) && !isRoomName(realtime.room)) faults.add(`${at}/room`, 'is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -')
+  if (!hasTemplate(realtime.room) && !isRoomName(realtime.room)) {
+    faults.add(`${at}/room`, 'is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -')
+  }
   const templates: TemplateContext = { ...context, secretsRefusedIn: 'a message of a room, which its members read' }
   const room = compileTemplate(realtime.room, `${at}/room`, templates)
   const event = realtime.event === undefined ? null : compileTemplate(realtime.event, `${at}/event`, templates)
@@ -42,7 +49,11 @@ export function compileRouteMessage (route: Route, pointer: string, context: Tem
   return Object.freeze({
     make (scope: Scope) {
       copies?.(scope, Infinity)
-      return { room: toText(room.evaluate(scope)), ...event !== null && { event: toText(event.evaluate(scope)) }, data: data.evaluate(scope) ?? null }
+      return {
+        room: toText(room.evaluate(scope)),
+        ...event !== null && { event: toText(event.evaluate(scope)) },
+        data: data.evaluate(scope) ?? null
+      }
     },
     references: Object.freeze([...room.references, ...event?.references ?? [], ...data.references])
   })

@@ -131,11 +131,16 @@ function isRecord (value: unknown): value is Readonly<Record<string | number, un
 
 function oneMemberReader (source: TemplateSource, root: Reader, name: string | number): Reader {
   switch (source) {
-    case 'body': return (scope) => member(scope.body, name)
-    case 'params': return (scope) => Object.hasOwn(scope.params, name) ? scope.params[name] : undefined
-    case 'query': return (scope) => Object.hasOwn(scope.query, name) ? scope.query[name] : undefined
-    case 'auth': return (scope) => scope.auth !== null && Object.hasOwn(scope.auth, name) ? scope.auth[name] : undefined
-    default: return (scope) => member(root(scope), name)
+    case 'body':
+      return (scope) => member(scope.body, name)
+    case 'params':
+      return (scope) => Object.hasOwn(scope.params, name) ? scope.params[name] : undefined
+    case 'query':
+      return (scope) => Object.hasOwn(scope.query, name) ? scope.query[name] : undefined
+    case 'auth':
+      return (scope) => scope.auth !== null && Object.hasOwn(scope.auth, name) ? scope.auth[name] : undefined
+    default:
+      return (scope) => member(root(scope), name)
   }
 }
 
@@ -150,25 +155,42 @@ function secretReader ({ path, fallback }: Reference): Reader {
 
 function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid' | 'secret'>): Reader {
   switch (source) {
-    case 'body': return (scope) => scope.body
-    case 'params': return (scope) => scope.params
-    case 'query': return (scope) => scope.query
-    case 'headers': return (scope) => scope.headers
-    case 'auth': return (scope) => scope.auth
-    case 'tenant': return (scope) => scope.tenant
-    case 'results': return (scope) => scope.results
-    case 'files': return (scope) => scope.files
-    case 'steps': return (scope) => scope.steps
-    case 'input': return (scope) => scope.input
-    case 'payload': return (scope) => scope.payload
-    case 'credentials': return (scope) => scope.credentials
+    case 'body':
+      return (scope) => scope.body
+    case 'params':
+      return (scope) => scope.params
+    case 'query':
+      return (scope) => scope.query
+    case 'headers':
+      return (scope) => scope.headers
+    case 'auth':
+      return (scope) => scope.auth
+    case 'tenant':
+      return (scope) => scope.tenant
+    case 'results':
+      return (scope) => scope.results
+    case 'files':
+      return (scope) => scope.files
+    case 'steps':
+      return (scope) => scope.steps
+    case 'input':
+      return (scope) => scope.input
+    case 'payload':
+      return (scope) => scope.payload
+    case 'credentials':
+      return (scope) => scope.credentials
     // It is a constant.
     case 'env':
       throw new Error(`no reader for the template source ${source}`)
   }
 }
 
-function checkMember ({ source, path }: Reference, text: string, pointer: string, { faults, params, results, files, steps, envNames }: TemplateContext): boolean {
+function checkMember (
+  { source, path }: Reference,
+  text: string,
+  pointer: string,
+  { faults, params, results, files, steps, envNames }: TemplateContext
+): boolean {
   const first = path[0] === undefined ? undefined : String(path[0])
   if (source === 'env' && path.length !== 1) {
     faults.add(pointer, `\`${text}\`: an environment setting is written \`env.NAME\``)
@@ -176,7 +198,11 @@ function checkMember ({ source, path }: Reference, text: string, pointer: string
   }
   if (source === 'env' && envNames !== undefined && !envNames.has(String(first))) {
     // The message does not say whether it is set.
-    faults.add(pointer, `\`${text}\`: a tenant's document may read a setting only if the platform lists it in \`tenancy.env\``, nearest(String(first), envNames))
+    faults.add(
+      pointer,
+      `\`${text}\`: a tenant's document may read a setting only if the platform lists it in \`tenancy.env\``,
+      nearest(String(first), envNames)
+    )
     return false
   }
   if (source === 'secret' && !secretKey.test(String(first ?? ''))) {
@@ -197,7 +223,11 @@ function checkMember ({ source, path }: Reference, text: string, pointer: string
     return false
   }
   if (source === 'files' && path[1] !== undefined && !fileMembers.includes(String(path[1]))) {
-    faults.add(pointer, `\`${text}\`: a file has no \`${String(path[1])}\`; it has ${fileMembers.join(', ')}`, nearest(String(path[1]), fileMembers))
+    faults.add(
+      pointer,
+      `\`${text}\`: a file has no \`${String(path[1])}\`; it has ${fileMembers.join(', ')}`,
+      nearest(String(path[1]), fileMembers)
+    )
     return false
   }
   if (source === 'steps' && steps !== undefined && !steps.has(first)) {
@@ -205,7 +235,11 @@ function checkMember ({ source, path }: Reference, text: string, pointer: string
     return false
   }
   if (source === 'steps' && path[1] !== undefined && path[1] !== 'result' && path[1] !== 'error') {
-    faults.add(pointer, `\`${text}\`: a step has \`steps.${first}.result\` and, where it failed, \`steps.${first}.error\``, nearest(String(path[1]), ['result', 'error']))
+    faults.add(
+      pointer,
+      `\`${text}\`: a step has \`steps.${first}.result\` and, where it failed, \`steps.${first}.error\``,
+      nearest(String(path[1]), ['result', 'error'])
+    )
     return false
   }
   if (source === 'tenant' && first !== 'id' && first !== 'config') {

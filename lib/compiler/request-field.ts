@@ -35,7 +35,13 @@ const applicable = {
 } as const satisfies Partial<Record<keyof Field, readonly FieldType[]>>
 
 /** The schema of a map of fields; `open` admits others. */
-export function objectSchema (fields: Readonly<Record<string, Field>>, open: boolean, pointer: string, context: FieldContext, depth: number): JsonSchema {
+export function objectSchema (
+  fields: Readonly<Record<string, Field>>,
+  open: boolean,
+  pointer: string,
+  context: FieldContext,
+  depth: number
+): JsonSchema {
   const properties: Record<string, JsonSchema> = {}
   for (const [name, field] of Object.entries(fields)) {
     if (name === '__proto__') context.faults.add(pointerTo(pointer, name), 'no field can be named "__proto__"')
@@ -68,12 +74,21 @@ export function fieldSchema (field: Field, pointer: string, context: FieldContex
     ...(field.enum !== undefined && { enum: nullable && !field.enum.includes(null) ? [...field.enum, null] : field.enum }),
     ...(field.minimum !== undefined && { minimum: field.minimum }),
     ...(field.maximum !== undefined && { maximum: field.maximum }),
-    ...(isText && { ...(field.minLength !== undefined && { minLength: field.minLength }), ...(field.maxLength !== undefined && { maxLength: field.maxLength }) }),
-    ...((isArray || type === undefined) && { ...(field.minLength !== undefined && { minItems: field.minLength }), ...(field.maxLength !== undefined && { maxItems: field.maxLength }) }),
+    ...(isText &&
+      {
+        ...(field.minLength !== undefined && { minLength: field.minLength }),
+        ...(field.maxLength !== undefined && { maxLength: field.maxLength })
+      }),
+    ...((isArray || type === undefined) &&
+      {
+        ...(field.minLength !== undefined && { minItems: field.minLength }),
+        ...(field.maxLength !== undefined && { maxItems: field.maxLength })
+      }),
     ...(field.format !== undefined && { format: field.format }),
     ...(field.pattern !== undefined && patternSchema(field.pattern, field.maxLength, pointer, context)),
     ...(field.items !== undefined && { items: fieldSchema(field.items, `${pointer}/items`, context, depth + 1) }),
-    ...(field.properties !== undefined && withoutType(objectSchema(field.properties, field.additionalFields === true, `${pointer}/properties`, context, depth)))
+    ...(field.properties !== undefined &&
+      withoutType(objectSchema(field.properties, field.additionalFields === true, `${pointer}/properties`, context, depth)))
   }
 }
 
@@ -103,7 +118,12 @@ function linearSchema (pattern: string, longest: number | undefined, pointer: st
     return {}
   }
   context.patternWeight += check.weight + patternWeight
-  if (context.patternWeight > maxPatternWeight) context.faults.add(pointer, `the patterns of this route are too large together: at most ${maxPatternWeight} characters and classes, with repeats written out and ${patternWeight} for each pattern`)
+  if (context.patternWeight > maxPatternWeight) {
+    context.faults.add(
+      pointer,
+      `the patterns of this route are too large together: at most ${maxPatternWeight} characters and classes, with repeats written out and ${patternWeight} for each pattern`
+    )
+  }
   const { maxLength, compiled } = check
   context.patterns.set(pattern, compiled)
   // A longer text is refused before the pattern is tried on it.
@@ -115,11 +135,18 @@ function checkRules (field: Field, pointer: string, faults: FaultList): void {
   if (type !== undefined) {
     for (const [rule, types] of Object.entries(applicable)) {
       if (Object.hasOwn(field, rule) && !types.some((known) => known === type)) {
-        faults.add(`${pointer}/${rule}`, `\`${rule}\` is for ${types.join(' or ')}, and this field is ${type === 'integer' || type === 'array' || type === 'object' ? 'an' : 'a'} ${type}`)
+        faults.add(
+          `${pointer}/${rule}`,
+          `\`${rule}\` is for ${types.join(' or ')}, and this field is ${
+            type === 'integer' || type === 'array' || type === 'object' ? 'an' : 'a'
+          } ${type}`
+        )
       }
     }
     for (const [index, value] of (field.enum ?? []).entries()) {
-      if (!hasType(value, type) && !(value === null && field.nullable === true)) faults.add(pointerTo(pointer, 'enum', index), `the value is no ${type}, and would never be accepted`)
+      if (!hasType(value, type) && !(value === null && field.nullable === true)) {
+        faults.add(pointerTo(pointer, 'enum', index), `the value is no ${type}, and would never be accepted`)
+      }
     }
   } else if (field.additionalFields !== undefined && field.properties === undefined) {
     faults.add(`${pointer}/additionalFields`, '`additionalFields` goes with `properties`')
@@ -131,21 +158,31 @@ function checkRules (field: Field, pointer: string, faults: FaultList): void {
 /** To compare each item of a body with each of a thousand objects takes seconds; other values are looked up. */
 function checkPlainEnum ({ enum: values = [] }: Field, pointer: string, faults: FaultList): void {
   for (const [index, value] of values.entries()) {
-    if (typeof value === 'object' && value !== null) faults.add(pointerTo(pointer, 'enum', index), 'the values of an enum are texts, numbers, booleans and null: no objects and no arrays')
+    if (typeof value === 'object' && value !== null) {
+      faults.add(pointerTo(pointer, 'enum', index), 'the values of an enum are texts, numbers, booleans and null: no objects and no arrays')
+    }
   }
 }
 
 function checkRange (least: number | undefined, most: number | undefined, pointer: string, faults: FaultList): void {
-  if (least !== undefined && most !== undefined && least > most) faults.add(pointer, `${least} is over the maximum of ${most}: nothing would be accepted`)
+  if (least !== undefined && most !== undefined && least > most) {
+    faults.add(pointer, `${least} is over the maximum of ${most}: nothing would be accepted`)
+  }
 }
 
 function hasType (value: unknown, type: FieldType): boolean {
   switch (type) {
-    case 'integer': return Number.isInteger(value)
-    case 'array': return Array.isArray(value)
-    case 'object': return typeof value === 'object' && value !== null && !Array.isArray(value)
-    case 'string': return typeof value === 'string'
-    case 'number': return typeof value === 'number'
-    case 'boolean': return typeof value === 'boolean'
+    case 'integer':
+      return Number.isInteger(value)
+    case 'array':
+      return Array.isArray(value)
+    case 'object':
+      return typeof value === 'object' && value !== null && !Array.isArray(value)
+    case 'string':
+      return typeof value === 'string'
+    case 'number':
+      return typeof value === 'number'
+    case 'boolean':
+      return typeof value === 'boolean'
   }
 }

@@ -61,7 +61,11 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
   })
 }
 
-interface Parts { readonly params: unknown, readonly query: unknown, readonly body: unknown }
+interface Parts {
+  readonly params: unknown
+  readonly query: unknown
+  readonly body: unknown
+}
 
 /** Null where the part is right. */
 type Check = (request: Parts, budget: CheckBudget) => readonly ErrorDetail[] | null
@@ -78,24 +82,39 @@ function validateAll (checks: readonly Check[]): CompiledRequest['validate'] {
   }
 }
 
-function validateForm (check: ((body: unknown, budget: CheckBudget) => readonly ErrorDetail[] | null) | null): NonNullable<CompiledRequest['validateForm']> {
+function validateForm (
+  check: ((body: unknown, budget: CheckBudget) => readonly ErrorDetail[] | null) | null
+): NonNullable<CompiledRequest['validateForm']> {
   return (body) => {
     const details = check?.(body, new CheckBudget()) ?? null
     if (details !== null) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
   }
 }
 
-function paramsSchema (map: RequestRules['params'], pointer: string, context: FieldContext, names: readonly string[]): JsonSchema | undefined {
+function paramsSchema (
+  map: RequestRules['params'],
+  pointer: string,
+  context: FieldContext,
+  names: readonly string[]
+): JsonSchema | undefined {
   for (const name of Object.keys(map ?? {})) {
     if (!names.includes(name)) context.faults.add(pointerTo(pointer, name), 'the path has no parameter of this name', nearest(name, names))
   }
   if (names.length === 0) return undefined
   const text: Field = { type: 'string' }
-  const fields = Object.fromEntries(names.map((name) => [name, { ...map !== undefined && Object.hasOwn(map, name) ? map[name] : text, required: true }]))
+  const fields = Object.fromEntries(
+    names.map((name) => [name, { ...map !== undefined && Object.hasOwn(map, name) ? map[name] : text, required: true }])
+  )
   return objectSchema(fields, true, pointer, context, 0)
 }
 
-function querySchema (map: RequestRules['query'], pointer: string, context: FieldContext, open: boolean, route: RequestRoute): JsonSchema | undefined {
+function querySchema (
+  map: RequestRules['query'],
+  pointer: string,
+  context: FieldContext,
+  open: boolean,
+  route: RequestRoute
+): JsonSchema | undefined {
   const known: Record<string, Field> = {}
   if (route.paginated) {
     known['limit'] = { type: 'integer', minimum: 0, maximum: maxInteger, description: 'Records a page.' }
@@ -103,7 +122,9 @@ function querySchema (map: RequestRules['query'], pointer: string, context: Fiel
   }
   if (route.hardDelete) known['hard'] = { type: 'boolean', description: 'Remove the record instead of marking it.' }
   const fields = { ...known, ...map }
-  for (const [name, field] of Object.entries(route.parameters ?? {})) fields[name] = { ...field, ...map !== undefined && Object.hasOwn(map, name) ? map[name] : undefined }
+  for (const [name, field] of Object.entries(route.parameters ?? {})) {
+    fields[name] = { ...field, ...map !== undefined && Object.hasOwn(map, name) ? map[name] : undefined }
+  }
   if (map === undefined && Object.keys(fields).length === 0) return undefined
   return objectSchema(fields, open || map === undefined, pointer, context, 0)
 }
@@ -142,7 +163,8 @@ function splitLists (query: unknown, names: readonly string[]): void {
 
 /** Path parameters without rules are strings, which they always are. */
 function admitsAllText ({ properties, additionalProperties }: JsonSchema): boolean {
-  return additionalProperties !== false && Object.values(Object(properties)).every((property) => JSON.stringify(property) === '{"type":"string"}')
+  return additionalProperties !== false &&
+    Object.values(Object(properties)).every((property) => JSON.stringify(property) === '{"type":"string"}')
 }
 
 function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, patterns }: FieldContext): Check | null {
@@ -166,7 +188,10 @@ function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, p
 }
 
 /** The fields of a form are texts as those of a query string are, and its repeated fields are arrays. */
-function formCheck (schema: JsonSchema | undefined, { ofTenant, patterns }: FieldContext): ((body: unknown, budget: CheckBudget) => readonly ErrorDetail[] | null) | null {
+function formCheck (
+  schema: JsonSchema | undefined,
+  { ofTenant, patterns }: FieldContext
+): ((body: unknown, budget: CheckBudget) => readonly ErrorDetail[] | null) | null {
   if (schema === undefined) return null
   if (ofTenant) {
     const check = urlChecker(schema, patterns)

@@ -15,9 +15,37 @@ const maxDepth = 32
 
 /** What a response schema may say; what only validates is for the documentation. */
 const keywords: ReadonlySet<string> = new Set([
-  'type', 'properties', 'items', 'additionalProperties', 'required', 'nullable', 'enum', 'const', 'format', 'pattern', 'title', 'description',
-  'default', 'example', 'examples', 'deprecated', 'readOnly', 'minLength', 'maxLength', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum',
-  'multipleOf', 'minItems', 'maxItems', 'uniqueItems', 'minProperties', 'maxProperties', '$schema', '$comment'
+  'type',
+  'properties',
+  'items',
+  'additionalProperties',
+  'required',
+  'nullable',
+  'enum',
+  'const',
+  'format',
+  'pattern',
+  'title',
+  'description',
+  'default',
+  'example',
+  'examples',
+  'deprecated',
+  'readOnly',
+  'minLength',
+  'maxLength',
+  'minimum',
+  'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
+  'multipleOf',
+  'minItems',
+  'maxItems',
+  'uniqueItems',
+  'minProperties',
+  'maxProperties',
+  '$schema',
+  '$comment'
 ])
 
 /** Whether a `response` is a schema: `type` names a JSON type and `properties` or `items` stand beside it. */
@@ -40,7 +68,9 @@ export function compileWriter (schema: unknown, pointer: string, faults: FaultLi
     return writeAll
   }
   for (const keyword of Object.keys(schema)) {
-    if (!keywords.has(keyword)) faults.add(pointerTo(pointer, keyword), 'a response schema knows no such member', nearest(keyword, keywords))
+    if (!keywords.has(keyword)) {
+      faults.add(pointerTo(pointer, keyword), 'a response schema knows no such member', nearest(keyword, keywords))
+    }
   }
   checkType(schema, pointer, faults)
   const ofItem = schema['items'] === undefined ? null : compileWriter(schema['items'], `${pointer}/items`, faults, depth + 1)
@@ -101,7 +131,11 @@ function compileProperties (schema: JsonSchema, pointer: string, faults: FaultLi
 function checkType ({ type }: JsonSchema, pointer: string, faults: FaultList): void {
   for (const name of Array.isArray(type) ? type : [type]) {
     if (name !== undefined && !typeNames.includes(name)) {
-      faults.add(`${pointer}/type`, `no type of JSON: ${typeNames.join(', ')} are`, typeof name === 'string' ? nearest(name, typeNames.map(String)) : undefined)
+      faults.add(
+        `${pointer}/type`,
+        `no type of JSON: ${typeNames.join(', ')} are`,
+        typeof name === 'string' ? nearest(name, typeNames.map(String)) : undefined
+      )
     }
   }
 }

@@ -44,7 +44,9 @@ export function refuseSecrets (value: unknown, pointer: string, faults: FaultLis
 
 /** The type that `{type: 'objekt', properties: {...}}` was meant to have; a mapping may well have other types. */
 function nearSchema (response: unknown): string | undefined {
-  if (!isRecord(response) || typeof response['type'] !== 'string' || !(isRecord(response['properties']) || isRecord(response['items']))) return undefined
+  if (
+    !isRecord(response) || typeof response['type'] !== 'string' || !(isRecord(response['properties']) || isRecord(response['items']))
+  ) { return undefined }
   return nearest(response['type'], ['object', 'array'])
 }
 

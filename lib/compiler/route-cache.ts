@@ -26,7 +26,13 @@ export interface CacheContext {
  * Compiles a route's `cache`; null where nothing is kept: it has none, the route or the document turns it off, or
  * faults were added. Members that are turned off are checked too, so that turning them on finds no new faults.
  */
-export function compileCache (route: Route, references: readonly Reference[], pointer: string, { cache: document, pagination }: CacheContext, context: TemplateContext): CompiledCache | null {
+export function compileCache (
+  route: Route,
+  references: readonly Reference[],
+  pointer: string,
+  { cache: document, pagination }: CacheContext,
+  context: TemplateContext
+): CompiledCache | null {
   const { cache } = route
   if (cache === undefined) return null
   const method = methodOf(route)
@@ -42,7 +48,8 @@ export function compileCache (route: Route, references: readonly Reference[], po
 }
 
 function writes ({ queries = [], firebaseQueries = [] }: Route): boolean {
-  return queries.some(({ operation }) => operation !== 'select' && operation !== 'call') || firebaseQueries.some(({ operation }) => operation !== 'get' && operation !== 'query')
+  return queries.some(({ operation }) => operation !== 'select' && operation !== 'call') ||
+    firebaseQueries.some(({ operation }) => operation !== 'get' && operation !== 'query')
 }
 
 /**

@@ -3,7 +3,19 @@ import type { Route } from '../config/schema/route.js'
 import type { Method, TemplateSource } from './types.js'
 
 /** The template sources of a configured route in this version. */
-export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'now', 'uuid'])
+export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([
+  'env',
+  'body',
+  'params',
+  'query',
+  'headers',
+  'auth',
+  'tenant',
+  'secret',
+  'results',
+  'now',
+  'uuid'
+])
 
 const webhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([...routeSources, 'payload'])
 
@@ -30,21 +42,35 @@ export function pathParameters (path: string): string[] {
  * Of the path that is what its parameters are called, unless answers or deliveries are kept by it, or cursors name it.
  */
 export function compiledParts (route: Route): object {
-  if (route.cache !== undefined || route.webhook !== undefined || (route.queries ?? []).some(({ pagination }) => pagination === 'cursor')) return route
+  if (
+    route.cache !== undefined || route.webhook !== undefined || (route.queries ?? []).some(({ pagination }) => pagination === 'cursor')
+  ) { return route }
   return { ...route, path: pathParameters(route.path), description: undefined, tags: undefined, mcp: undefined }
 }
 
 /** The name of a query's result: its alias, or else its table, function or collection. */
-export function resultKey (query: { readonly alias?: string, readonly table?: string, readonly function?: string, readonly collection?: string }): string | undefined {
+export function resultKey (
+  query: { readonly alias?: string, readonly table?: string, readonly function?: string, readonly collection?: string }
+): string | undefined {
   return query.alias ?? query.table ?? query.function ?? query.collection
 }
 
 export function methodOf (route: Pick<Route, 'method'>): Method {
   switch (route.method) {
-    case 'get': case 'GET': return 'GET'
-    case 'post': case 'POST': return 'POST'
-    case 'put': case 'PUT': return 'PUT'
-    case 'patch': case 'PATCH': return 'PATCH'
-    case 'delete': case 'DELETE': return 'DELETE'
+    case 'get':
+    case 'GET':
+      return 'GET'
+    case 'post':
+    case 'POST':
+      return 'POST'
+    case 'put':
+    case 'PUT':
+      return 'PUT'
+    case 'patch':
+    case 'PATCH':
+      return 'PATCH'
+    case 'delete':
+    case 'DELETE':
+      return 'DELETE'
   }
 }

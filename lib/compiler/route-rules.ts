@@ -21,5 +21,7 @@ export function checkRouteRules (route: Route, pointer: string, faults: FaultLis
 function checkTransform (route: Route, transform: NonNullable<Route['transform']>, pointer: string, faults: FaultList): void {
   const names = [transform, ...transform.operations ?? []].flatMap(({ fields }) => Object.keys(fields ?? {}))
   if (names.length === 0) faults.add(pointer, 'the transform computes nothing: expected `fields`')
-  else if (route.queries === undefined && route.firebaseQueries === undefined && route.integrations === undefined && route.workflow === undefined) faults.add(pointer, 'there is no answer to compute from: templates in `response` say the rest')
+  else if (
+    route.queries === undefined && route.firebaseQueries === undefined && route.integrations === undefined && route.workflow === undefined
+  ) faults.add(pointer, 'there is no answer to compute from: templates in `response` say the rest')
 }

@@ -34,7 +34,14 @@ import { checkCursorMembers, checkPromises } from './answer-schema.js'
 import { checkRouteRules } from './route-rules.js'
 import { checkStores, firestoreUse, type FirestoreUse } from './stores.js'
 import { compileTransform } from './transform.js'
-import { answerValues, compileRouteWorkflow, type CompiledRouteWorkflow, readableBy, type RouteWorkflowContext, workflowReferences } from './workflow.js'
+import {
+  answerValues,
+  compileRouteWorkflow,
+  type CompiledRouteWorkflow,
+  readableBy,
+  type RouteWorkflowContext,
+  workflowReferences
+} from './workflow.js'
 import { compileRouteMessage, type CompiledRouteMessage } from './realtime.js'
 import { compileWebhook, type CompiledWebhook } from './webhook.js'
 
@@ -147,10 +154,15 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     form: files !== null
   })
   const answers = answerValues(values, route, started)
-  const transform = route.transform === undefined ? null : compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.length > 1, names: namesOf(queries) })
+  const transform = route.transform === undefined
+    ? null
+    : compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.length > 1, names: namesOf(queries) })
   const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, answers)
   if (faults.faults.length === before) checkCursorMembers(queries, response, `${pointer}/response`, faults)
-  const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, queryKeys, context.connectors, { ...values, overridableEnv: context.overridableEnv ?? none })
+  const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, queryKeys, context.connectors, {
+    ...values,
+    overridableEnv: context.overridableEnv ?? none
+  })
   const realtime = compileRouteMessage(route, pointer, values, context.messages)
   if (started === null && faults.faults.length === before) checkPromises({ queries, transform, response }, `${pointer}/response`, faults)
   const references = [
@@ -162,7 +174,8 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   ]
   const workflow = readableBy(references, started)
   references.push(...workflowReferences(workflow))
-  const namesRead = (source: 'query' | 'headers') => Object.freeze([...new Set(references.flatMap((reference) => reference.source === source ? String(reference.path[0]) : []))])
+  const namesRead = (source: 'query' | 'headers') =>
+    Object.freeze([...new Set(references.flatMap((reference) => reference.source === source ? String(reference.path[0]) : []))])
   checkCached(route, integrations, pointer, faults)
   const cache = compileCache(route, references, pointer, context, values)
   const resourceLimit = compileResourceLimit(route, pointer, values)
@@ -252,7 +265,9 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
   })
   const take = (key: string | undefined, query: RouteQuery | null, at: string) => {
     // A query with faults has a result too: those that read it are not wrong.
-    if (key !== undefined && keys.has(key)) context.faults.add(at, `two queries answer under the name "${key}": give one of them an \`alias\``)
+    if (key !== undefined && keys.has(key)) {
+      context.faults.add(at, `two queries answer under the name "${key}": give one of them an \`alias\``)
+    }
     if (key !== undefined) keys.add(key)
     if (query !== null) compiled.push(query)
   }
@@ -267,10 +282,16 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
   return compiled
 }
 
-function copiesOf ({ queries = [], firebaseQueries = [], response: configured }: Route, response: CompiledResponse | null, context: TemplateContext): CompiledRoute['copies'] {
+function copiesOf (
+  { queries = [], firebaseQueries = [], response: configured }: Route,
+  response: CompiledResponse | null,
+  context: TemplateContext
+): CompiledRoute['copies'] {
   const ofQueries = [...queries, ...firebaseQueries].map((query) => compileCopies(query, context))
   const ofResponse = response?.kind === 'mapping' ? compileCopies(configured, context) : null
-  return ofResponse === null && ofQueries.every((check) => check === null) ? null : Object.freeze({ queries: Object.freeze(ofQueries), response: ofResponse })
+  return ofResponse === null && ofQueries.every((check) => check === null)
+    ? null
+    : Object.freeze({ queries: Object.freeze(ofQueries), response: ofResponse })
 }
 
 const none: ReadonlySet<string> = new Set()
@@ -287,7 +308,9 @@ function optionalIn (references: readonly Reference[]): ReadonlySet<string> {
 function checkCached ({ cache }: Route, integrations: readonly CompiledIntegration[], pointer: string, faults: FaultList): void {
   if (cache === undefined) return
   for (const [index, { call }] of integrations.entries()) {
-    if (call.method !== 'GET') faults.add(pointerTo(pointer, 'integrations', index), 'a route that is cached makes calls of the method GET only')
+    if (call.method !== 'GET') {
+      faults.add(pointerTo(pointer, 'integrations', index), 'a route that is cached makes calls of the method GET only')
+    }
   }
 }
 
@@ -296,7 +319,8 @@ const creating: ReadonlySet<string> = new Set(['insert', 'upsert', 'create', 'ad
 /** An array is a body where a query creates a record of each of its items: one that writes the body as a whole, and not as one record. */
 function takesArrays ({ queries = [], firebaseQueries = [] }: Route): boolean {
   return [...queries.filter(({ single }) => single !== true), ...firebaseQueries].some(({ operation, data }) =>
-    creating.has(operation) && (data === undefined || (typeof data === 'string' && /^\{\{\s*body\s*\}\}$/.test(data))))
+    creating.has(operation) && (data === undefined || (typeof data === 'string' && /^\{\{\s*body\s*\}\}$/.test(data)))
+  )
 }
 
 /** A misspelt field would be answered to everybody. */
@@ -304,6 +328,8 @@ function checkExcluded ({ excludeFields = [] }: Route, queries: readonly RouteQu
   if (queries.some(({ fields }) => fields === null)) return
   const known = new Set(queries.flatMap(({ fields }) => [...fields ?? []]))
   for (const [index, name] of excludeFields.entries()) {
-    if (!known.has(name)) faults.add(pointerTo(pointer, 'excludeFields', index), `no query of this route has a field "${name}"`, nearest(name, known))
+    if (!known.has(name)) {
+      faults.add(pointerTo(pointer, 'excludeFields', index), `no query of this route has a field "${name}"`, nearest(name, known))
+    }
   }
 }

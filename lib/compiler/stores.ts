@@ -21,6 +21,11 @@ export function checkStores (queries: readonly RouteQuery[], pointer: string, fa
   for (const { store, table, write, key, answer } of queries) {
     if (store !== 'firestore') continue
     if (write) written.add(table)
-    else if (answer === 'page' && written.has(table)) faults.add(pointer, `the \`query\` "${key}" cannot see what the route writes to "${table}" before it, since Firestore writes at the end of a transaction: put it first`)
+    else if (answer === 'page' && written.has(table)) {
+      faults.add(
+        pointer,
+        `the \`query\` "${key}" cannot see what the route writes to "${table}" before it, since Firestore writes at the end of a transaction: put it first`
+      )
+    }
   }
 }

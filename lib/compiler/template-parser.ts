@@ -70,7 +70,10 @@ export function parseTemplate (text: string): Segment[] {
         continue
       }
       flush(position)
-      segments.push({ text: `\${${name[0]}`, alternatives: [{ kind: 'path', source: 'env', path: [name[1]!], call: false, text: `env.${name[1]!}` }] })
+      segments.push({
+        text: `\${${name[0]}`,
+        alternatives: [{ kind: 'path', source: 'env', path: [name[1]!], call: false, text: `env.${name[1]!}` }]
+      })
       start = position = position + 2 + name[0].length
     } else {
       position++
@@ -121,7 +124,9 @@ class Scanner {
     this.space()
     if (this.takes('}}')) throw new TemplateSyntaxError('the template is empty', opening)
     for (;;) {
-      if (alternatives.length === maxAlternatives) throw new TemplateSyntaxError(`a template has at most ${maxAlternatives} alternatives`, this.position)
+      if (alternatives.length === maxAlternatives) {
+        throw new TemplateSyntaxError(`a template has at most ${maxAlternatives} alternatives`, this.position)
+      }
       alternatives.push(this.alternative(opening))
       this.space()
       if (this.takes('}}')) return { text: this.text.slice(opening, this.position), alternatives }
@@ -139,10 +144,14 @@ class Scanner {
     const path = this.path()
     if (path.path.length > 0 || path.call) return path
     switch (path.source) {
-      case 'true': return { kind: 'literal', value: true }
-      case 'false': return { kind: 'literal', value: false }
-      case 'null': return { kind: 'literal', value: null }
-      default: return path
+      case 'true':
+        return { kind: 'literal', value: true }
+      case 'false':
+        return { kind: 'literal', value: false }
+      case 'null':
+        return { kind: 'literal', value: null }
+      default:
+        return path
     }
   }
 
@@ -150,7 +159,13 @@ class Scanner {
     const start = this.position
     const source = this.match(name)
     if (source === null) throw new TemplateSyntaxError('expected a path, a number, a quoted string, true, false or null', start)
-    const done = (path: (string | number)[], call = false): PathNode => ({ kind: 'path', source: source[0], path, call, text: this.text.slice(start, this.position) })
+    const done = (path: (string | number)[], call = false): PathNode => ({
+      kind: 'path',
+      source: source[0],
+      path,
+      call,
+      text: this.text.slice(start, this.position)
+    })
     if (source[0] === 'secret' && (this.takes(':') || this.takes('.'))) {
       const key = this.match(secretKey)
       if (key === null) throw new TemplateSyntaxError(`expected the key of a secret: ${secretKeyForm}`, this.position)

@@ -53,10 +53,20 @@ export function compilePieces (text: string, pointer: string, context: TemplateC
 /** Text of a value inside a longer string. */
 export function toText (value: unknown): string {
   switch (typeof value) {
-    case 'string': return value
-    case 'undefined': return ''
-    case 'object': return value === null ? '' : value instanceof ExactNumber ? String(value) : value instanceof Date ? value.toISOString() : stringifyJson(value)
-    default: return String(value)
+    case 'string':
+      return value
+    case 'undefined':
+      return ''
+    case 'object':
+      return value === null
+        ? ''
+        : value instanceof ExactNumber
+          ? String(value)
+          : value instanceof Date
+            ? value.toISOString()
+            : stringifyJson(value)
+    default:
+      return String(value)
   }
 }
 
@@ -69,7 +79,12 @@ const nothing: Part = { constant: true, value: undefined }
 function finish (part: Part, references: readonly Reference[], readers: readonly Reader[]): CompiledValue {
   if (!part.constant) {
     const isTemplate = readers[0] === part.read
-    return Object.freeze({ constant: false, references: Object.freeze(references), evaluate: part.read, ...!isTemplate && { within: Object.freeze(readers) } })
+    return Object.freeze({
+      constant: false,
+      references: Object.freeze(references),
+      evaluate: part.read,
+      ...!isTemplate && { within: Object.freeze(readers) }
+    })
   }
   const { value } = part
   return Object.freeze({ constant: true, references: Object.freeze(references), evaluate: () => value })
@@ -78,9 +93,15 @@ function finish (part: Part, references: readonly Reference[], readers: readonly
 function compilePart (value: unknown, pointer: string, compilation: Compilation, depth: number): Part {
   const { faults } = compilation.context
   switch (typeof value) {
-    case 'string': return compileText(value, pointer, compilation)
-    case 'number': case 'boolean': case 'bigint': case 'undefined': return { constant: true, value }
-    case 'object': break
+    case 'string':
+      return compileText(value, pointer, compilation)
+    case 'number':
+    case 'boolean':
+    case 'bigint':
+    case 'undefined':
+      return { constant: true, value }
+    case 'object':
+      break
     default:
       faults.add(pointer, `a ${typeof value} is no JSON value`)
       return nothing
@@ -163,7 +184,9 @@ function compileSegments (text: string, pointer: string, compilation: Compilatio
   compilation.templates += segments.filter((segment) => typeof segment !== 'string').length
   // Past the bound nothing more is compiled; compileValue reports it once.
   if (compilation.templates > maxTemplates) return []
-  return segments.map((segment) => typeof segment === 'string' ? { constant: true, value: segment } : compileTemplateNode(segment, pointer, compilation))
+  return segments.map((segment) =>
+    typeof segment === 'string' ? { constant: true, value: segment } : compileTemplateNode(segment, pointer, compilation)
+  )
 }
 
 function textOf (parts: readonly Part[]): Part {
@@ -209,7 +232,13 @@ function compileTemplateNode ({ text, alternatives }: TemplateNode, pointer: str
   return { constant: false, read }
 }
 
-function compileAlternative (node: PathNode | LiteralNode, template: string, pointer: string, compilation: Compilation, last: boolean): Part {
+function compileAlternative (
+  node: PathNode | LiteralNode,
+  template: string,
+  pointer: string,
+  compilation: Compilation,
+  last: boolean
+): Part {
   if (node.kind === 'literal') return { constant: true, value: node.value }
   const { context } = compilation
   const reference = resolvePath(node, pointer, context)
@@ -238,7 +267,9 @@ function environmentPart (name: string, pointer: string, compilation: Compilatio
 
 function environmentValue (name: string, pointer: string, { env, faults }: TemplateContext, required: boolean): string | undefined {
   const value = Object.hasOwn(env, name) ? env[name] : undefined
-  if (value === undefined && required) faults.add(pointer, `the environment setting ${name} is not set; set it, or give a default: \`{{env.${name} || 'default'}}\``)
+  if (value === undefined && required) {
+    faults.add(pointer, `the environment setting ${name} is not set; set it, or give a default: \`{{env.${name} || 'default'}}\``)
+  }
   return value
 }
 

@@ -28,10 +28,16 @@ const memberName = /^[A-Za-z0-9_.-]{1,64}$/
 export function toolShape (params: readonly string[], { params: paramsSchema, querystring, body, response }: ToolDocumentation): ToolShape {
   const ofPath = propertiesOf(paramsSchema)
   // A name that the path has too stands for the parameter of the path.
-  const query = Object.entries(propertiesOf(querystring)).filter(([name]) => memberName.test(name) && name !== bodyMember && !params.includes(name))
+  const query = Object.entries(propertiesOf(querystring)).filter(([name]) =>
+    memberName.test(name) && name !== bodyMember && !params.includes(name)
+  )
   const names = new Set(query.map(([name]) => name))
   const takesBody = isRecord(body)
-  const required = [...params, ...requiredOf(querystring).filter((name) => names.has(name)), ...takesBody && needsBody(body) ? [bodyMember] : []]
+  const required = [
+    ...params,
+    ...requiredOf(querystring).filter((name) => names.has(name)),
+    ...takesBody && needsBody(body) ? [bodyMember] : []
+  ]
   const success = successOf(response)
   return Object.freeze({
     inputSchema: plain({

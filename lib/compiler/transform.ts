@@ -41,11 +41,17 @@ const evaluationsPerResponse = 4
 /**
  * Compiles a transform. `item` is each record of a list, or the record itself; `result` is the whole answer. A field that
  * reads only `result` becomes a member of the answer, any other one of each record. A list that is the whole answer has no
- * members: each field is one of its records then. The answer of several queries is no record: its fields read `result`. Fields are computed in order and see
+ * members: each field is one of its records then. The answer of several queries is no record: its fields read `result`. Fields
+ * are computed in order and see
  * those before them. An expression that cannot be computed gives null. `apply` throws `expressionLimit` where one expression,
  * or all of them together, exceed their budget. Null after faults, or without fields.
  */
-export function compileTransform (transform: Transform, pointer: string, context: TemplateContext, { several, names }: TransformedAnswer = { several: false, names: null }): CompiledTransform | null {
+export function compileTransform (
+  transform: Transform,
+  pointer: string,
+  context: TemplateContext,
+  { several, names }: TransformedAnswer = { several: false, names: null }
+): CompiledTransform | null {
   const within: TemplateContext = { ...context, secretsRefusedIn: 'a transform' }
   const fields: ComputedField[] = []
   const take = (expressions: Readonly<Record<string, string>> | undefined, at: string) => {
@@ -60,12 +66,17 @@ export function compileTransform (transform: Transform, pointer: string, context
   const computed = [transform, ...transform.operations ?? []].flatMap((operation) => Object.keys(operation.fields ?? {}))
   const checkItem = ({ locals, members }: CompiledExpression, at: string) => {
     if (several && locals.has('item')) {
-      context.faults.add(at, 'the route answers several queries, so that there is no `item`: read `result`, which has the result of each query under its name')
+      context.faults.add(
+        at,
+        'the route answers several queries, so that there is no `item`: read `result`, which has the result of each query under its name'
+      )
     }
     if (names === null) return
     const known = [...names, ...computed]
     for (const { local, name } of members) {
-      if (local === 'item' && !known.includes(name)) context.faults.add(at, `\`item.${name}\`: no record of this route has a field "${name}"`, nearest(name, known))
+      if (local === 'item' && !known.includes(name)) {
+        context.faults.add(at, `\`item.${name}\`: no record of this route has a field "${name}"`, nearest(name, known))
+      }
     }
   }
   const before = context.faults.faults.length

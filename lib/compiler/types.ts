@@ -32,7 +32,10 @@ export interface Scope {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly auth: Claims | null
   readonly tenant: ScopeTenant | null
-  /** The tenant's secrets by key, as far as the route names any (`CompiledRoute.secrets`): null has expired, and what is not in it does not exist. */
+  /**
+   * The tenant's secrets by key, as far as the route names any (`CompiledRoute.secrets`): null has expired, and what is not in
+   * it does not exist.
+   */
   readonly secrets: ReadonlyMap<string, string | null>
   /** Results of the route's earlier queries by alias (or table). */
   readonly results: Record<string, unknown>
@@ -55,19 +58,52 @@ export interface Scope {
 }
 
 /** Where a template's value comes from. */
-export const templateSources = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'files', 'steps', 'input', 'payload', 'credentials', 'now', 'uuid'] as const
+export const templateSources = [
+  'env',
+  'body',
+  'params',
+  'query',
+  'headers',
+  'auth',
+  'tenant',
+  'secret',
+  'results',
+  'files',
+  'steps',
+  'input',
+  'payload',
+  'credentials',
+  'now',
+  'uuid'
+] as const
 export type TemplateSource = typeof templateSources[number]
 
 /** What templates read of a file: `{{files.avatar.id}}`. */
 export const fileMembers: readonly string[] = [
-  'id', 'bucket', 'key', 'name', 'contentType', 'size', 'sha256', 'public', 'entityType', 'entityId', 'metadata', 'createdBy', 'createdAt', 'url'
+  'id',
+  'bucket',
+  'key',
+  'name',
+  'contentType',
+  'size',
+  'sha256',
+  'public',
+  'entityType',
+  'entityId',
+  'metadata',
+  'createdBy',
+  'createdAt',
+  'url'
 ]
 
 /** One path that a template or expression reads: `{{auth.tenant_id}}` is `{ source: 'auth', path: ['tenant_id'] }`. */
 export interface Reference {
   readonly source: TemplateSource
   readonly path: readonly (string | number)[]
-  /** Of a secret: what stands in its place where the tenant has none, which is the template as it was written, or the platform's setting of that name. */
+  /**
+   * Of a secret: what stands in its place where the tenant has none, which is the template as it was written, or the platform's
+   * setting of that name.
+   */
   readonly fallback?: string
   /** Of a secret: it stands in the place of a setting, and need not be there. */
   readonly setting?: true

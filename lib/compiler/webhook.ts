@@ -24,7 +24,11 @@ export interface CompiledWebhook {
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'secret'])
 
 /** null for a route that is no webhook, and after faults. */
-export function compileWebhook ({ path, webhook }: Pick<Route, 'path' | 'webhook'>, pointer: string, context: TemplateContext): CompiledWebhook | null {
+export function compileWebhook (
+  { path, webhook }: Pick<Route, 'path' | 'webhook'>,
+  pointer: string,
+  context: TemplateContext
+): CompiledWebhook | null {
   if (webhook === undefined) return null
   const at = `${pointer}/webhook`
   const scheme = schemeOf(webhook, at, context.faults)

@@ -34,7 +34,12 @@ export interface RouteWorkflowContext extends WorkflowContext {
 }
 
 /** Compiles the workflow of a route; null where it has none, or after faults. */
-export function compileRouteWorkflow ({ workflow: declared }: Route, pointer: string, context: RouteWorkflowContext, values: TemplateContext): CompiledRouteWorkflow | null {
+export function compileRouteWorkflow (
+  { workflow: declared }: Route,
+  pointer: string,
+  context: RouteWorkflowContext,
+  values: TemplateContext
+): CompiledRouteWorkflow | null {
   if (declared === undefined) return null
   const { faults } = context
   const before = faults.faults.length
@@ -54,7 +59,13 @@ export function compileRouteWorkflow ({ workflow: declared }: Route, pointer: st
 }
 
 /** The same without tables; `ids` are those of the document's workflows, undefined where they are not known. */
-export function checkRouteWorkflow ({ workflow: declared }: Route, pointer: string, context: WorkflowContext, values: TemplateContext, ids: readonly string[] | undefined): void {
+export function checkRouteWorkflow (
+  { workflow: declared }: Route,
+  pointer: string,
+  context: WorkflowContext,
+  values: TemplateContext,
+  ids: readonly string[] | undefined
+): void {
   if (declared === undefined) return
   const at = `${pointer}/workflow`
   compileInput(declared, at, values)
@@ -91,15 +102,21 @@ export function checkWorkflowRules (route: Route, pointer: string, faults: Fault
     if (route[member] !== undefined) faults.add(`${pointer}/${member}`, `the route runs a workflow: make its \`${member}\` steps of it`)
   }
   for (const member of ['excludeFields', 'softDelete'] as const) {
-    if (route[member] !== undefined) faults.add(`${pointer}/${member}`, 'the route runs a workflow, whose steps have none of it from their route')
+    if (route[member] !== undefined) {
+      faults.add(`${pointer}/${member}`, 'the route runs a workflow, whose steps have none of it from their route')
+    }
   }
   if (route.cache?.enabled === true) faults.add(`${pointer}/cache`, 'the answer of a workflow is not kept: its steps would not run')
   if (workflow.steps === undefined && workflow.ref === undefined) faults.add(at, 'the workflow does nothing: expected `steps` or `ref`')
   if (workflow.ref !== undefined) {
-    for (const member of ['steps', 'id'] as const) if (workflow[member] !== undefined) faults.add(`${at}/${member}`, '`ref` names a workflow, which has its own')
+    for (const member of ['steps', 'id'] as const) {
+      if (workflow[member] !== undefined) faults.add(`${at}/${member}`, '`ref` names a workflow, which has its own')
+    }
   }
   if (workflow.async === true) {
-    for (const member of ['response', 'transform'] as const) if (route[member] !== undefined) faults.add(`${pointer}/${member}`, 'the answer of an asynchronous workflow comes before its result')
+    for (const member of ['response', 'transform'] as const) {
+      if (route[member] !== undefined) faults.add(`${pointer}/${member}`, 'the answer of an asynchronous workflow comes before its result')
+    }
   } else if (workflow.webhookOnComplete !== undefined) {
     faults.add(`${at}/webhookOnComplete`, 'needs `async: true`: without it the answer of the route is the end of the workflow')
   }
@@ -111,8 +128,16 @@ export function workflowAnswerSchema ({ async }: CompiledRouteWorkflow, response
   if (response !== null && describesAnswer(response.schema)) return response.schema
   const id = { type: 'string', description: 'The run.' }
   return async
-    ? { type: 'object', properties: { workflowId: id, status: { const: 'queued' }, statusUrl: { type: 'string', description: 'The URL of its status.' } }, required: ['workflowId', 'status', 'statusUrl'] }
-    : { type: 'object', properties: { workflowId: id, status: { const: 'completed' }, result: response?.schema ?? { description: 'That of its last step.' } }, required: ['workflowId', 'status', 'result'] }
+    ? {
+        type: 'object',
+        properties: { workflowId: id, status: { const: 'queued' }, statusUrl: { type: 'string', description: 'The URL of its status.' } },
+        required: ['workflowId', 'status', 'statusUrl']
+      }
+    : {
+        type: 'object',
+        properties: { workflowId: id, status: { const: 'completed' }, result: response?.schema ?? { description: 'That of its last step.' } },
+        required: ['workflowId', 'status', 'result']
+      }
 }
 
 /** A schema of the whole answer of a workflow names one of its members; any other is that of the result. */
@@ -131,10 +156,18 @@ export function workflowReferences (compiled: CompiledRouteWorkflow | null): rea
 
 function compileInput ({ input }: RouteWorkflow, pointer: string, values: TemplateContext): CompiledValue | null {
   if (input === undefined) return null
-  return compileValue(input, `${pointer}/input`, { ...values, secretsRefusedIn: 'the input of a workflow, which is stored with its run: let the step name it' })
+  return compileValue(input, `${pointer}/input`, {
+    ...values,
+    secretsRefusedIn: 'the input of a workflow, which is stored with its run: let the step name it'
+  })
 }
 
-function compileInline (declared: RouteWorkflow, pointer: string, context: WorkflowContext, values: TemplateContext): CompiledWorkflow | null {
+function compileInline (
+  declared: RouteWorkflow,
+  pointer: string,
+  context: WorkflowContext,
+  values: TemplateContext
+): CompiledWorkflow | null {
   return declared.steps === undefined ? null : compileWorkflow(definitionOf(declared), pointer, context, surroundingsOf(values))
 }
 
@@ -168,6 +201,8 @@ const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-
 /** They are secrets of the caller, and a run is stored. */
 function refuseCredentials ({ sources: { headers } }: CompiledWorkflow, pointer: string, faults: FaultList): void {
   for (const name of headers) {
-    if (credentialHeaders.includes(name)) faults.add(pointer, `an asynchronous workflow cannot read the header ${name}: what it reads is stored`)
+    if (credentialHeaders.includes(name)) {
+      faults.add(pointer, `an asynchronous workflow cannot read the header ${name}: what it reads is stored`)
+    }
   }
 }

@@ -71,7 +71,11 @@ import { Webhooks } from './schema/webhook.js'
 const defaultLimit = 20 // rows a page
 
 /** Looks at a configuration that may have faults; its routes are those that read well, as `routes` with their pointers. */
-export type FurtherCheck = (config: Config, routes: readonly Entry<Route>[], context: { readonly faults: FaultList, readonly env: Env }) => void
+export type FurtherCheck = (
+  config: Config,
+  routes: readonly Entry<Route>[],
+  context: { readonly faults: FaultList, readonly env: Env }
+) => void
 
 /** What sections are put together for. */
 export interface Assembly {
@@ -88,7 +92,11 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const database = databaseOf(sections, provider, faults)
   const firebase = firebaseOf(sections, faults)
   // What an app of its own has, and a section with faults, is not known here.
-  const firestoreRules = firebase !== undefined ? { isDefault: firebase.isDefault, sharedCollections: new Set(firebase.sharedCollections) } : embedded || sections.has('firebase') ? undefined : null
+  const firestoreRules = firebase !== undefined
+    ? { isDefault: firebase.isDefault, sharedCollections: new Set(firebase.sharedCollections) }
+    : embedded || sections.has('firebase')
+      ? undefined
+      : null
   const jwt = jwtOf(sections, faults)
   const plugins = sections.get('plugins', Plugins)
   const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
@@ -103,11 +111,23 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const webhooks = sections.get('webhooks', Webhooks)
   const routes = [...declared, ...webhookRoutes(webhooks ?? [])]
   checkLimits(routes, off, faults)
-  checkRoutes(routes, embedded ? { faults, jwt: true, off: builtInGroups } : { faults, jwt: sections.has('jwt'), providers: sections.names('authProviders'), off })
+  checkRoutes(
+    routes,
+    embedded
+      ? { faults, jwt: true, off: builtInGroups }
+      : { faults, jwt: sections.has('jwt'), providers: sections.names('authProviders'), off }
+  )
   const agent = sections.get('agent', Agent)
   const agentSettings = agent && agentOf(agent, { env, off }, faults)
   // A route that does not read well may be the tool that a name means.
-  if (declared.length === sections.size('routes')) checkChatTools(agent?.chat?.tools ?? [], declared, agent?.mcpServers?.map(({ name }) => name) ?? [], faults)
+  if (declared.length === sections.size('routes')) {
+    checkChatTools(
+      agent?.chat?.tools ?? [],
+      declared,
+      agent?.mcpServers?.map(({ name }) => name) ?? [],
+      faults
+    )
+  }
   const workflows = sections.entries('workflows', Workflow)
   checkWorkflows(workflows, faults)
   const connectors = connectorsOf(sections, env, faults)
@@ -129,7 +149,18 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
       }
   for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, connectors, ...stepKinds })
   const ids = sections.size('workflows') === workflows.length ? { workflows: workflows.map(({ value }) => value.id) } : {}
-  for (const { pointer, value } of routes) checkRouteTexts(value, pointer, { faults, env, connectors, fileRules, firestore: firestoreRules, ...!embedded && { messages: realtimeOn }, ...ids, ...stepKinds })
+  for (const { pointer, value } of routes) {
+    checkRouteTexts(value, pointer, {
+      faults,
+      env,
+      connectors,
+      fileRules,
+      firestore: firestoreRules,
+      ...!embedded && { messages: realtimeOn },
+      ...ids,
+      ...stepKinds
+    })
+  }
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
   if (cache !== undefined) checkCache(cache, faults)
@@ -137,7 +168,9 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   checkRedisUrl(cache?.redis, '/cache/redis', faults)
   checkRedisUrl(rateLimit?.redis, '/rateLimit/redis', faults)
   // A route that does not read well may be the one that a limit names.
-  if (rateLimit !== undefined && webhooks !== undefined && declared.length === sections.size('routes')) checkEndpoints(rateLimit, routes, off, faults)
+  if (rateLimit !== undefined && webhooks !== undefined && declared.length === sections.size('routes')) {
+    checkEndpoints(rateLimit, routes, off, faults)
+  }
   const server = sections.get('server', Server)
   const cors = corsOf(sections, faults)
   const tenancy = tenancyOf(sections)
@@ -155,7 +188,9 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (files !== undefined) checkFiles(files, faults)
   const mcp = sections.get('mcp', Mcp)
   if (mcp !== undefined) checkMcp(mcp, faults)
-  if (mcp?.documents === true && agentSettings?.embedding === undefined) faults.add('/mcp/documents', 'documents are kept with `agent.embedding`, which is missing')
+  if (mcp?.documents === true && agentSettings?.embedding === undefined) {
+    faults.add('/mcp/documents', 'documents are kept with `agent.embedding`, which is missing')
+  }
   if (realtime !== undefined) checkRealtime(realtime, faults)
   const storageProvider = sections.get('storageProvider', StorageProvider)
   const s3 = sections.get('s3', S3)
@@ -163,10 +198,15 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const queue = sections.get('queue', Queue)
   const credentials = sections.get('credentials', Credentials)
   const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
-  if (webhooks !== undefined) checkWebhooks(webhooks, { faults, env, sources: platformWebhookSources }, { origin: 'platform', sent: !off.has('webhooks') })
+  if (webhooks !== undefined) {
+    checkWebhooks(webhooks, { faults, env, sources: platformWebhookSources }, { origin: 'platform', sent: !off.has('webhooks') })
+  }
   const migrate = sections.get('migrate', Root.properties.migrate)
   const name = sections.get('name', Root.properties.name)
-  if (!database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans || !analytics || !mfa || !rbac || !egress || !files || !realtime || !storageProvider || !queue || !webhooks) return undefined
+  if (
+    !database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans ||
+    !analytics || !mfa || !rbac || !egress || !files || !realtime || !storageProvider || !queue || !webhooks
+  ) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const vectorTable = agentSettings && vectorTableOf(agentSettings)
   const config = {
@@ -227,8 +267,14 @@ function authOf (sections: Sections, jwt: Jwt | undefined, off: ReadonlySet<stri
 function paginationOf (sections: Sections, faults: FaultList): Pagination | undefined {
   const section = sections.get('pagination', Pagination)
   if (section === undefined) return undefined
-  const pagination = filled({ ...section, defaultLimit: section.defaultLimit ?? Math.min(defaultLimit, section.maxLimit ?? defaultLimit) }, 'maxLimit', 'defaultOffset')
-  if (pagination.defaultLimit > pagination.maxLimit) faults.add('/pagination/defaultLimit', `expected at most \`maxLimit\`, which is ${pagination.maxLimit}`)
+  const pagination = filled(
+    { ...section, defaultLimit: section.defaultLimit ?? Math.min(defaultLimit, section.maxLimit ?? defaultLimit) },
+    'maxLimit',
+    'defaultOffset'
+  )
+  if (pagination.defaultLimit > pagination.maxLimit) {
+    faults.add('/pagination/defaultLimit', `expected at most \`maxLimit\`, which is ${pagination.maxLimit}`)
+  }
   return pagination
 }
 

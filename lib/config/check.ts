@@ -78,7 +78,10 @@ function withSettings (document: Readonly<Record<string, unknown>>, provider: Pr
   if (provider !== 'embedded' && isRecord(section) && section.connectionString === undefined && isSet(env, 'DATABASE_URL')) {
     result[provider] = { ...section, connectionString: '{{env.DATABASE_URL}}' }
   }
-  if (isRecord(jwt) && jwt.secret === undefined && jwt.publicKey === undefined && (jwt.algorithm ?? 'HS256') === 'HS256' && isSet(env, 'JWT_SECRET')) {
+  if (
+    isRecord(jwt) && jwt.secret === undefined && jwt.publicKey === undefined && (jwt.algorithm ?? 'HS256') === 'HS256' &&
+    isSet(env, 'JWT_SECRET')
+  ) {
     result.jwt = { ...jwt, secret: '{{env.JWT_SECRET}}' }
   }
   return result

@@ -26,8 +26,12 @@ export function providerOf (document: Readonly<Record<string, unknown>>, env: En
 export function databaseOf (sections: Sections, provider: Provider, faults: FaultList): DatabaseConfig | undefined {
   const named = sections.get('databaseProvider', DatabaseProvider)
   if (sections.has('postgres') && sections.has('supabase')) {
-    if (!sections.has('databaseProvider')) faults.add('/databaseProvider', 'missing: the document has the sections `postgres` and `supabase`; name one of them')
-    if (named === 'firebase') faults.add('/supabase', 'the document has the section `postgres` too: with `databaseProvider: "firebase"` one of them has the tables')
+    if (!sections.has('databaseProvider')) {
+      faults.add('/databaseProvider', 'missing: the document has the sections `postgres` and `supabase`; name one of them')
+    }
+    if (named === 'firebase') {
+      faults.add('/supabase', 'the document has the section `postgres` too: with `databaseProvider: "firebase"` one of them has the tables')
+    }
   }
   if (provider === 'embedded') return { provider, embedded: sections.get('embedded', Embedded) ?? {} }
   const section = sections.get(provider, PostgresSection)
@@ -57,7 +61,9 @@ export function migrateOf (named: 'auto' | 'manual' | undefined, provider: Provi
 export function firebaseOf (sections: Sections, faults: FaultList): FirebaseConfig | undefined {
   const isDefault = sections.get('databaseProvider', DatabaseProvider) === 'firebase'
   if (!sections.has('firebase')) {
-    if (isDefault) faults.add('/firebase/projectId', 'missing: expected the id of the Google Cloud project whose Firestore has the documents')
+    if (isDefault) {
+      faults.add('/firebase/projectId', 'missing: expected the id of the Google Cloud project whose Firestore has the documents')
+    }
     return undefined
   }
   const section = sections.get('firebase', Firebase)
@@ -68,5 +74,9 @@ export function firebaseOf (sections: Sections, faults: FaultList): FirebaseConf
     if (!isPathSegment(name)) faults.add(at, `the name of a collection ${pathSegmentRule}`)
     else if (name === tenantsCollection) faults.add(at, `"${tenantsCollection}" has the collections of all tenants: choose another name`)
   }
-  return { ...rest, isDefault, ...credentials !== undefined && { credentials: { ...credentials, privateKey: credentials.privateKey.replaceAll('\\n', '\n') } } }
+  return {
+    ...rest,
+    isDefault,
+    ...credentials !== undefined && { credentials: { ...credentials, privateKey: credentials.privateKey.replaceAll('\\n', '\n') } }
+  }
 }

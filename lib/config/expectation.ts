@@ -11,13 +11,20 @@ export function describeSchema (node: SchemaNode): string {
     return built.length === 1 ? JSON.stringify(built[0]) : `one of ${built.map((value) => JSON.stringify(value)).join(', ')}`
   }
   switch (node.type) {
-    case 'string': return node.expected ?? 'a string'
-    case 'integer': return 'an integer'
-    case 'number': return 'a number'
-    case 'boolean': return 'true or false'
-    case 'array': return 'an array'
-    case 'object': return 'an object'
-    default: return 'a value'
+    case 'string':
+      return node.expected ?? 'a string'
+    case 'integer':
+      return 'an integer'
+    case 'number':
+      return 'a number'
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return 'an array'
+    case 'object':
+      return 'an object'
+    default:
+      return 'a value'
   }
 }
 

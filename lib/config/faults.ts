@@ -19,7 +19,11 @@ export class ConfigError extends Error {
 
   /** `more`: these are only the first. */
   constructor (faults: readonly Fault[], more = false) {
-    super(`the configuration has ${more ? 'at least ' : ''}${faults.length} fault${faults.length === 1 ? '' : 's'}\n${faults.map(formatFault).join('\n')}`)
+    super(
+      `the configuration has ${more ? 'at least ' : ''}${faults.length} fault${faults.length === 1 ? '' : 's'}\n${
+        faults.map(formatFault).join('\n')
+      }`
+    )
     this.name = 'ConfigError'
     this.faults = faults
   }

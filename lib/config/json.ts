@@ -35,9 +35,14 @@ export function parseJson (text: string, source: string): unknown {
     const name = jsonc.printParseErrorCode(error)
     return { pointer: '', location: at(offset), message: expectations[name] ?? name }
   })
-  if (root === undefined && faults.length === 0) faults.push({ pointer: '', location: at(0), message: 'expected a document: the file is empty' })
+  if (root === undefined && faults.length === 0) {
+    faults.push({ pointer: '', location: at(0), message: 'expected a document: the file is empty' })
+  }
   if (root === undefined || faults.length > 0) throw new ConfigError(faults)
-  const value = valueOf(root, (node, name) => faults.push({ pointer: '', location: at(node.offset), message: `the member "${name}" is given twice` }))
+  const value = valueOf(
+    root,
+    (node, name) => faults.push({ pointer: '', location: at(node.offset), message: `the member "${name}" is given twice` })
+  )
   if (faults.length > 0) throw new ConfigError(faults)
   return value
 }

@@ -24,7 +24,8 @@ export function defineConfig (document: ConfigInput): ConfigInput {
 
 /**
  * Loads and checks a document: JSON (`.json`, `.jsonc`; comments and trailing commas are allowed) or a module (`.js`,
- * `.mjs`, `.cjs`, `.ts`, `.mts`; Node.js before 22.18 needs the package tsx for the last two) whose default export is the document. Settings of a `.env`
+ * `.mjs`, `.cjs`, `.ts`, `.mts`; Node.js before 22.18 needs the package tsx for the last two) whose default export is the
+ * document. Settings of a `.env`
  * beside it count where the environment does not have them. Throws a ConfigError as checkConfig does.
  */
 export async function loadConfig (source: string, { env }: LoadOptions = {}): Promise<Config> {
@@ -66,13 +67,16 @@ export async function readDocument (source: string): Promise<unknown> {
   const file = resolve(source)
   switch (extname(file).toLowerCase()) {
     case '.json':
-    case '.jsonc': return parseJson(await readText(file, source), source)
+    case '.jsonc':
+      return parseJson(await readText(file, source), source)
     case '.js':
     case '.mjs':
     case '.cjs':
     case '.ts':
-    case '.mts': return await importDefault(file, source)
-    default: throw unreadable(source, 'expected a file that ends in .json, .jsonc, .js, .mjs, .cjs, .ts or .mts')
+    case '.mts':
+      return await importDefault(file, source)
+    default:
+      throw unreadable(source, 'expected a file that ends in .json, .jsonc, .js, .mjs, .cjs, .ts or .mts')
   }
 }
 
@@ -93,7 +97,9 @@ async function importDefault (file: string, source: string): Promise<unknown> {
   } catch (error) {
     throw unreadable(source, `the module cannot be loaded: ${error instanceof Error ? error.message : String(error)}`)
   }
-  if (module.default === undefined) throw unreadable(source, 'the module has no default export: expected `export default defineConfig({ ... })`')
+  if (module.default === undefined) {
+    throw unreadable(source, 'the module has no default export: expected `export default defineConfig({ ... })`')
+  }
   // A module in a folder without "type": "module" is compiled to CommonJS.
   const { default: document } = module
   return isRecord(document) && document['__esModule'] === true ? document['default'] : document

@@ -16,12 +16,16 @@ const forbiddenNames: ReadonlySet<string> = new Set(['__proto__'])
 export function toPlain (value: unknown, faults: FaultList, pointer = '', around: readonly object[] = []): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') return Number.isFinite(value) ? value : refuse(pointer, `${value} is no number that JSON has`, faults)
-  if (typeof value !== 'object') return refuse(pointer, `expected what JSON can say, got ${value === undefined ? 'undefined' : `a ${typeof value}`}`, faults)
+  if (typeof value !== 'object') {
+    return refuse(pointer, `expected what JSON can say, got ${value === undefined ? 'undefined' : `a ${typeof value}`}`, faults)
+  }
   if (around.includes(value)) return refuse(pointer, 'the value holds itself', faults)
   if (around.length === maxDepth) return refuse(pointer, `nested more than ${maxDepth} levels deep`, faults)
   const inside = [...around, value]
   if (Array.isArray(value)) return Array.from(value, (item: unknown, index) => toPlain(item, faults, pointerTo(pointer, index), inside))
-  if (!isPlain(value)) return refuse(pointer, `expected an object, array, string, number, boolean or null, got ${describeInstance(value)}`, faults)
+  if (!isPlain(value)) {
+    return refuse(pointer, `expected an object, array, string, number, boolean or null, got ${describeInstance(value)}`, faults)
+  }
   const copy: Record<string, unknown> = {}
   for (const [name, member] of Object.entries(value)) {
     if (member === undefined) continue

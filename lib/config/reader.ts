@@ -27,7 +27,12 @@ export function read (schema: SchemaNode, value: unknown, pointer: string, readi
 }
 
 /** The same, of the schema's type; undefined where faults were added. */
-export function readAs<Schema extends TSchema & SchemaNode> (schema: Schema, value: unknown, pointer: string, reading: Reading): Static<Schema> | undefined {
+export function readAs<Schema extends TSchema & SchemaNode> (
+  schema: Schema,
+  value: unknown,
+  pointer: string,
+  reading: Reading
+): Static<Schema> | undefined {
   const before = reading.faults.faults.length
   const result = read(schema, value, pointer, reading)
   return isRead(result, schema, reading.faults.faults.length === before) ? result : undefined
@@ -75,13 +80,21 @@ function readValue (node: SchemaNode, value: unknown, pointer: string, walk: Wal
   if (node.anyOf !== undefined) return readUnion(node, node.anyOf, value, pointer, walk)
   if (node.const !== undefined || node.enum !== undefined) return readChoice(node, value, pointer, walk)
   switch (node.type) {
-    case 'object': return isRecord(value) ? readObject(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
-    case 'array': return Array.isArray(value) ? readArray(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
-    case 'string': return typeof value === 'string' ? readString(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
+    case 'object':
+      return isRecord(value) ? readObject(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
+    case 'array':
+      return Array.isArray(value) ? readArray(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
+    case 'string':
+      return typeof value === 'string' ? readString(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
     case 'integer':
-    case 'number': return typeof value === 'number' && (node.type === 'number' ? !Number.isNaN(value) : Number.isInteger(value)) ? readNumber(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
-    case 'boolean': return typeof value === 'boolean' ? value : mismatch(node, value, pointer, walk)
-    default: return readAnything(node, value, pointer, walk)
+    case 'number':
+      return typeof value === 'number' && (node.type === 'number' ? !Number.isNaN(value) : Number.isInteger(value))
+        ? readNumber(node, value, pointer, walk)
+        : mismatch(node, value, pointer, walk)
+    case 'boolean':
+      return typeof value === 'boolean' ? value : mismatch(node, value, pointer, walk)
+    default:
+      return readAnything(node, value, pointer, walk)
   }
 }
 
@@ -119,7 +132,9 @@ function readUnion (node: SchemaNode, branches: readonly SchemaNode[], value: un
     const result = readNode(branch, value, pointer, { ...walk, faults })
     if (faults.faults.length === 0) return result
     const score = knownMembers(target, value)
-    if (best === undefined || score > best.score || (score === best.score && faults.faults.length < best.faults.length)) best = { faults: faults.faults, score }
+    if (best === undefined || score > best.score || (score === best.score && faults.faults.length < best.faults.length)) {
+      best = { faults: faults.faults, score }
+    }
   }
   if (best === undefined) return mismatch(node, value, pointer, walk)
   walk.faults.take(best.faults)
@@ -138,7 +153,9 @@ function readChoice (node: SchemaNode, value: unknown, pointer: string, { faults
     faults.add(pointer, `expected ${describeSchema(node)}`, typeof value === 'string' ? nearest(value, names.map(String)) : undefined)
     return undefined
   }
-  const reason = typeof value === 'string' && node.plannedValues !== undefined && Object.hasOwn(node.plannedValues, value) ? node.plannedValues[value] : undefined
+  const reason = typeof value === 'string' && node.plannedValues !== undefined && Object.hasOwn(node.plannedValues, value)
+    ? node.plannedValues[value]
+    : undefined
   if (reason === undefined) return value
   faults.add(pointer, `"${String(value)}" is not in this version yet: ${reason}`)
   return undefined
@@ -148,17 +165,20 @@ function readString (node: SchemaNode, value: string, pointer: string, { faults 
   const { minLength = 0, maxLength = Infinity, pattern } = node
   // Characters as JSON Schema counts them: code points.
   const length = [...value].length
-  if (length < minLength) faults.add(pointer, minLength === 1 ? 'expected a string that is not empty' : `expected at least ${minLength} characters`)
-  else if (length > maxLength) faults.add(pointer, `expected at most ${maxLength} characters`)
-  else if (pattern !== undefined && !compiled(pattern).test(value)) faults.add(pointer, `expected ${node.expected ?? `a string that matches ${pattern}`}`)
-  else return value
+  if (length < minLength) {
+    faults.add(pointer, minLength === 1 ? 'expected a string that is not empty' : `expected at least ${minLength} characters`)
+  } else if (length > maxLength) faults.add(pointer, `expected at most ${maxLength} characters`)
+  else if (pattern !== undefined && !compiled(pattern).test(value)) {
+    faults.add(pointer, `expected ${node.expected ?? `a string that matches ${pattern}`}`)
+  } else return value
   return undefined
 }
 
 function readNumber (node: SchemaNode, value: number, pointer: string, { faults }: Walk): unknown {
   const { minimum = -Infinity, maximum = Infinity, exclusiveMinimum = -Infinity } = node
-  if (node.expected !== undefined && (value < minimum || value <= exclusiveMinimum || value > maximum)) faults.add(pointer, `expected ${node.expected}`)
-  else if (value < minimum) faults.add(pointer, `expected at least ${minimum}`)
+  if (node.expected !== undefined && (value < minimum || value <= exclusiveMinimum || value > maximum)) {
+    faults.add(pointer, `expected ${node.expected}`)
+  } else if (value < minimum) faults.add(pointer, `expected at least ${minimum}`)
   else if (value <= exclusiveMinimum) faults.add(pointer, `expected more than ${exclusiveMinimum}`)
   else if (value > maximum) faults.add(pointer, `expected at most ${maximum}`)
   else return value
@@ -167,7 +187,9 @@ function readNumber (node: SchemaNode, value: number, pointer: string, { faults 
 
 function readArray (node: SchemaNode, value: readonly unknown[], pointer: string, walk: Walk): unknown {
   const { minItems = 0, maxItems = Infinity, items = {} } = node
-  if (value.length < minItems) walk.faults.add(pointer, minItems === 1 ? 'expected an array that is not empty' : `expected at least ${minItems} items`)
+  if (value.length < minItems) {
+    walk.faults.add(pointer, minItems === 1 ? 'expected an array that is not empty' : `expected at least ${minItems} items`)
+  }
   if (value.length > maxItems) walk.faults.add(pointer, `expected at most ${maxItems} items`)
   if (node.uniqueItems === true) refuseRepeated(value, pointer, walk)
   return value.map((item, index) => readNode(items, item, pointerTo(pointer, index), walk))
@@ -182,11 +204,19 @@ function refuseRepeated (value: readonly unknown[], pointer: string, { faults }:
 }
 
 function readObject (node: SchemaNode, value: Readonly<Record<string, unknown>>, pointer: string, walk: Walk): unknown {
-  const { properties = {}, required = [], patternProperties = {}, additionalProperties = Object.keys(patternProperties).length === 0, minProperties = 0 } = node
+  const {
+    properties = {},
+    required = [],
+    patternProperties = {},
+    additionalProperties = Object.keys(patternProperties).length === 0,
+    minProperties = 0
+  } = node
   const result: Record<string, unknown> = {}
   const misspelt = new Set<string>()
   const patterns = Object.entries(patternProperties).map(([pattern, member]) => [compiled(pattern), member] as const)
-  if (Object.keys(value).length < minProperties) walk.faults.add(pointer, `expected at least ${minProperties === 1 ? 'one member' : `${minProperties} members`}`)
+  if (Object.keys(value).length < minProperties) {
+    walk.faults.add(pointer, `expected at least ${minProperties === 1 ? 'one member' : `${minProperties} members`}`)
+  }
 
   for (const [name, member] of Object.entries(value)) {
     const at = pointerTo(pointer, name)
@@ -206,7 +236,9 @@ function readObject (node: SchemaNode, value: Readonly<Record<string, unknown>>,
   for (const [name, schema] of Object.entries(properties)) {
     if (Object.hasOwn(value, name)) continue
     if (schema.default !== undefined) result[name] = readNode(schema, structuredClone(schema.default), pointerTo(pointer, name), walk)
-    else if (required.includes(name) && !misspelt.has(name)) walk.faults.add(pointerTo(pointer, name), `missing: expected ${describeSchema(dereference(schema, walk)[0])}`)
+    else if (required.includes(name) && !misspelt.has(name)) {
+      walk.faults.add(pointerTo(pointer, name), `missing: expected ${describeSchema(dereference(schema, walk)[0])}`)
+    }
   }
   return result
 }

@@ -11,9 +11,13 @@ export function unreadable (file: string, reason: unknown): ConfigError {
 function reasonOf (error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   switch (code) {
-    case 'ENOENT': return 'there is no such file'
-    case 'EISDIR': return 'it is a folder'
-    case 'EACCES': return 'this process may not read it'
-    default: return error instanceof Error ? error.message : String(error)
+    case 'ENOENT':
+      return 'there is no such file'
+    case 'EISDIR':
+      return 'it is a folder'
+    case 'EACCES':
+      return 'this process may not read it'
+    default:
+      return error instanceof Error ? error.message : String(error)
   }
 }

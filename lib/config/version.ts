@@ -18,7 +18,9 @@ export function versionOfDocument (document: unknown): string {
 
 /** As JSON, with the members of each object in one order. */
 function textOf (name: string, value: unknown): string {
-  if (isRecord(value) && !isOfSecrets(name)) return `{${Object.keys(value).sort().map((member) => `${JSON.stringify(member)}:${textOf(member, value[member])}`).join(',')}}`
+  if (isRecord(value) && !isOfSecrets(name)) {
+    return `{${Object.keys(value).sort().map((member) => `${JSON.stringify(member)}:${textOf(member, value[member])}`).join(',')}}`
+  }
   if (Array.isArray(value)) return `[${value.map((item: unknown) => textOf(name, item)).join(',')}]`
   const text = stringifyJson(value)
   return tellsSecret(kindOfName(name), text) ? '"[Redacted]"' : text

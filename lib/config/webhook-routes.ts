@@ -7,7 +7,9 @@ import { FaultList, pointerTo, type Fault } from './faults.js'
 
 /** The routes of those that receive, in their order, with the places that they have in the document. */
 export function webhookRoutes (webhooks: readonly Webhook[]): Entry<Route>[] {
-  return webhooks.flatMap((webhook, index) => 'url' in webhook ? [] : [{ name: webhook.name, pointer: pointerTo('/webhooks', index), value: routeOf(webhook) }])
+  return webhooks.flatMap((webhook, index) =>
+    'url' in webhook ? [] : [{ name: webhook.name, pointer: pointerTo('/webhooks', index), value: routeOf(webhook) }]
+  )
 }
 
 /** The list for the faults of a route. A webhook has its members in other places than a route. */

@@ -50,7 +50,12 @@ export interface CompiledAction {
 const methods: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'])
 
 /** Compiles an action; null after faults. `shared` are the headers of all actions of the connector. */
-export function compileAction (definition: ActionDefinition, shared: Readonly<Record<string, string>>, pointer: string, context: TemplateContext): CompiledAction | null {
+export function compileAction (
+  definition: ActionDefinition,
+  shared: Readonly<Record<string, string>>,
+  pointer: string,
+  context: TemplateContext
+): CompiledAction | null {
   const { faults } = context
   const before = faults.faults.length
   const path = compileAddress(definition.path, `${pointer}/path`, context, 'path')
@@ -63,7 +68,9 @@ export function compileAction (definition: ActionDefinition, shared: Readonly<Re
   const result = compileResult(definition.result, `${pointer}/result`, faults)
   const computed = compileComputed(definition.compute ?? {}, pointer, context)
   const fixedMethod = method.constant ? String(method.evaluate(noScope)).toUpperCase() : null
-  if (definition.body !== undefined && (fixedMethod === 'GET' || fixedMethod === 'HEAD')) faults.add(`${pointer}/body`, `a ${fixedMethod} has no body`)
+  if (definition.body !== undefined && (fixedMethod === 'GET' || fixedMethod === 'HEAD')) {
+    faults.add(`${pointer}/body`, `a ${fixedMethod} has no body`)
+  }
   if (faults.faults.length > before || path === null || result === null) return null
 
   const values = [path, method, bodyType, headers, query, body, ...secret === null ? [] : [secret]]
@@ -76,7 +83,9 @@ export function compileAction (definition: ActionDefinition, shared: Readonly<Re
     readsSettings: settingsIn(JSON.stringify([definition.path, definition.headers, definition.query, definition.body])).length > 0,
     check: definition.params === undefined ? readCheck(references, path.references) : schemaCheck(definition.params),
     complete: (params: Readonly<Record<string, unknown>>, scope: Scope) => {
-      if (!new CopyBudget().take(params, copies, 'request')) throw failure('answerTooLarge', { message: 'The call would be larger than this server makes' })
+      if (!new CopyBudget().take(params, copies, 'request')) {
+        throw failure('answerTooLarge', { message: 'The call would be larger than this server makes' })
+      }
       return computed.length === 0 ? params : withComputed(params, computed, scope)
     },
     parts: (scope: Scope) => {
@@ -103,9 +112,17 @@ function methodOf (method: CompiledValue, scope: Scope): string {
   return text
 }
 
-interface CompiledHeaders { readonly references: readonly Reference[], readonly evaluate: (scope: Scope) => Record<string, string> }
+interface CompiledHeaders {
+  readonly references: readonly Reference[]
+  readonly evaluate: (scope: Scope) => Record<string, string>
+}
 
-function compileHeaders (declared: NonNullable<ActionDefinition['headers']>, shared: Readonly<Record<string, string>>, pointer: string, context: TemplateContext): CompiledHeaders {
+function compileHeaders (
+  declared: NonNullable<ActionDefinition['headers']>,
+  shared: Readonly<Record<string, string>>,
+  pointer: string,
+  context: TemplateContext
+): CompiledHeaders {
   const { faults } = context
   const all = typeof declared === 'string' ? [] : Object.entries({ ...shared, ...declared })
   for (const [name, text] of all) {
@@ -119,7 +136,9 @@ function compileHeaders (declared: NonNullable<ActionDefinition['headers']>, sha
       const headers: Record<string, string> = {}
       for (const [name, given] of Object.entries(membersOf(value.evaluate(scope), '/params/headers'))) {
         if (given === null || given === '') continue
-        if (typeof given === 'object' && !(given instanceof ExactNumber)) throw invalidInput('/params/headers', `the header "${name.slice(0, 64)}" must be a text`, 'type')
+        if (typeof given === 'object' && !(given instanceof ExactNumber)) {
+          throw invalidInput('/params/headers', `the header "${name.slice(0, 64)}" must be a text`, 'type')
+        }
         setHeader(headers, name, String(given))
       }
       return headers

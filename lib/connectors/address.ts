@@ -84,7 +84,9 @@ export function faultOfAddress (address: string): string | null {
 
 function faultOfParts (parts: readonly Part[], kind: AddressKind): string | null {
   const [first] = parts
-  if (kind === 'path' && first !== undefined && !(typeof first === 'string' && /^[/?]/.test(first))) return 'expected a path that begins with "/"'
+  if (
+    kind === 'path' && first !== undefined && !(typeof first === 'string' && /^[/?]/.test(first))
+  ) { return 'expected a path that begins with "/"' }
   if (endsHost(parts)) return 'a template directly after the host would make another host of it: begin the path with "/" before it'
   return faultOf(parts.filter((part) => typeof part === 'string').join('x'))
 }
@@ -132,7 +134,9 @@ function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string
   const given = value.evaluate(scope)
   if (query && (given === undefined || given === null)) return ''
   // Some servers read `%2F` as a slash.
-  if (!query && typeof given === 'string' && given.split(/[/\\]/).some(isDots)) throw missing(value, 'must not hold "." or ".." as a segment of a path')
+  if (!query && typeof given === 'string' && given.split(/[/\\]/).some(isDots)) {
+    throw missing(value, 'must not hold "." or ".." as a segment of a path')
+  }
   if (isNumber(given) || typeof given === 'boolean' || (typeof given === 'string' && (query || given !== ''))) {
     try {
       return encodeURIComponent(String(given))

@@ -34,13 +34,17 @@ export function compileAuth (connector: string, auth: ConnectorAuth, pointer: st
     compiled.push({ text, value })
     return value
   }
-  const finish = (apply: CompiledAuth['apply'], oauth2: CompiledOAuth2 | null = null): CompiledAuth => Object.freeze({
-    references: [...compiled.map(({ value }) => value), ...oauth2 === null ? [] : [oauth2.tokenUrl, ...oauth2.scope === null ? [] : [oauth2.scope]]].flatMap(({ references }) => references),
-    apply,
-    oauth2,
-    // A setting is the platform's, whatever stands beside it.
-    ownedBy: (scope: Scope) => compiled.every(({ text, value }) => settingsIn(text).length === 0 && isOwned(value, scope))
-  })
+  const finish = (apply: CompiledAuth['apply'], oauth2: CompiledOAuth2 | null = null): CompiledAuth =>
+    Object.freeze({
+      references: [
+        ...compiled.map(({ value }) => value),
+        ...oauth2 === null ? [] : [oauth2.tokenUrl, ...oauth2.scope === null ? [] : [oauth2.scope]]
+      ].flatMap(({ references }) => references),
+      apply,
+      oauth2,
+      // A setting is the platform's, whatever stands beside it.
+      ownedBy: (scope: Scope) => compiled.every(({ text, value }) => settingsIn(text).length === 0 && isOwned(value, scope))
+    })
   const textOf = (value: CompiledValue, name: string, scope: Scope): string => {
     const text = value.evaluate(scope)
     if (typeof text === 'string' && text !== '') return text
@@ -80,7 +84,13 @@ export function compileAuth (connector: string, auth: ConnectorAuth, pointer: st
 
 type OAuth2 = Extract<ConnectorAuth, { readonly type: 'oauth2' }>
 
-function compileOAuth2 (connector: string, auth: OAuth2, pointer: string, context: AuthContext, valueOf: (name: string, text: string) => CompiledValue): CompiledOAuth2 {
+function compileOAuth2 (
+  connector: string,
+  auth: OAuth2,
+  pointer: string,
+  context: AuthContext,
+  valueOf: (name: string, text: string) => CompiledValue
+): CompiledOAuth2 {
   const { accessToken, refreshToken, scope } = auth
   const tokenUrl = compileTemplate(auth.tokenUrl, `${pointer}/tokenUrl`, context.addresses)
   const text = tokenUrl.constant ? tokenUrl.evaluate(noScope) : undefined

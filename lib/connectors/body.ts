@@ -18,7 +18,8 @@ const spread = '...'
 
 /**
  * Compiles a value as compileValue does, but that an object or a list whose templates all come to nothing is nothing
- * itself, and left out of what it stands in, as the whole value never is; and that the members of a member `...` are those of the object around it.
+ * itself, and left out of what it stands in, as the whole value never is; and that the members of a member `...` are those of
+ * the object around it.
  */
 export function compilePruned (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
   const references: Reference[] = []
@@ -102,9 +103,12 @@ export interface BodyText {
 /** Writes a body; throws `validationFailed` where the value cannot be written so. */
 export function writeBody (value: unknown, type: string): BodyText {
   switch (type) {
-    case 'form': return { text: formText(value), contentType: 'application/x-www-form-urlencoded' }
-    case 'raw': return { text: toText(value), contentType: 'text/plain; charset=utf-8' }
-    default: return { text: jsonText(value), contentType: 'application/json' }
+    case 'form':
+      return { text: formText(value), contentType: 'application/x-www-form-urlencoded' }
+    case 'raw':
+      return { text: toText(value), contentType: 'text/plain; charset=utf-8' }
+    default:
+      return { text: jsonText(value), contentType: 'application/json' }
   }
 }
 
@@ -120,7 +124,11 @@ function jsonText (value: unknown): string {
 function formText (value: unknown): string {
   if (typeof value === 'string') return value
   if (!isRecord(value)) throw invalidInput('/params', 'a form is made of an object', 'type')
-  const form: Parameters = { list: new URLSearchParams(), left: maxAnswerBytes, tooLong: () => failure('answerTooLarge', { message: 'The call would be larger than this server makes' }) }
+  const form: Parameters = {
+    list: new URLSearchParams(),
+    left: maxAnswerBytes,
+    tooLong: () => failure('answerTooLarge', { message: 'The call would be larger than this server makes' })
+  }
   for (const [name, member] of Object.entries(value)) appendTo(form, name, member, 0)
   return form.list.toString()
 }

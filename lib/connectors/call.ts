@@ -16,7 +16,13 @@ const idempotentMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT', 'D
 const userAgent = `tenantry/${version}`
 
 /** Compiles a call; null after faults. */
-export function compileCall (connector: CompiledConnector, action: CompiledAction, declared: DeclaredCall, pointer: string, context: TemplateContext): CompiledCall | null {
+export function compileCall (
+  connector: CompiledConnector,
+  action: CompiledAction,
+  declared: DeclaredCall,
+  pointer: string,
+  context: TemplateContext
+): CompiledCall | null {
   const before = context.faults.faults.length
   const params = compileParams(declared.params, action, `${pointer}/params`, context)
   if (context.faults.faults.length > before || params === null) return null

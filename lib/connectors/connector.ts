@@ -37,7 +37,12 @@ export interface ConnectorContext extends Omit<TemplateContext, 'sources'> {
 const actionSources: readonly TemplateSource[] = ['params', 'secret', 'env', 'now', 'uuid']
 
 /** What the texts of built-in connectors are compiled against: nothing of a document but what its `credentials` give. */
-const ownTexts: TemplateContext = Object.freeze({ faults: new FaultList(), env: {}, sources: new Set<TemplateSource>([...actionSources, 'credentials']), bounded: false })
+const ownTexts: TemplateContext = Object.freeze({
+  faults: new FaultList(),
+  env: {},
+  sources: new Set<TemplateSource>([...actionSources, 'credentials']),
+  bounded: false
+})
 
 interface Address {
   readonly references: readonly Reference[]
@@ -63,11 +68,20 @@ const secretSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['sec
 const settingSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env'])
 
 /** A built-in connector. `declared` is what the document's `credentials` have for it, at `pointer`. */
-export function builtInConnector (definition: ConnectorDefinition, declared: Readonly<Record<string, string | undefined>>, pointer: string, context: ConnectorContext): CompiledConnector {
+export function builtInConnector (
+  definition: ConnectorDefinition,
+  declared: Readonly<Record<string, string | undefined>>,
+  pointer: string,
+  context: ConnectorContext
+): CompiledConnector {
   const { name, origin } = { name: definition.name, origin: context.origin }
   // A setting that is not set may be a secret that the tenant stores later.
-  const env = origin === 'tenant' ? { ...Object.fromEntries([...context.envNames ?? []].map((setting) => [setting, ''])), ...context.env } : context.env
-  const credentials = definition.secrets === undefined ? null : compileCredentials(name, declared, definition.secrets, pointer, { ...context, env, sources: secretSources })
+  const env = origin === 'tenant'
+    ? { ...Object.fromEntries([...context.envNames ?? []].map((setting) => [setting, ''])), ...context.env }
+    : context.env
+  const credentials = definition.secrets === undefined
+    ? null
+    : compileCredentials(name, declared, definition.secrets, pointer, { ...context, env, sources: secretSources })
   const auth = definition.auth === undefined ? null : compileAuth(name, definition.auth, '', { ...ownTexts, addresses: ownTexts, origin })
   const address = addressIn(definition, ownTexts)
   const ofParams = address.references.some(({ source }) => source === 'params')
@@ -87,7 +101,9 @@ export function builtInConnector (definition: ConnectorDefinition, declared: Rea
       const url = baseOf(name, address.evaluate(scope))
       if (ofParams) return { url, trusted: origin === 'platform' && hostFixed }
       // What one tenant's secret says of the address is no place for a key that is not the tenant's.
-      if (origin === 'platform' && url !== fixed && !ownedBy(scope)) throw failure('addressRefused', { message: `The address of the integration ${name} is the tenant's, and its credentials are not` })
+      if (origin === 'platform' && url !== fixed && !ownedBy(scope)) {
+        throw failure('addressRefused', { message: `The address of the integration ${name} is the tenant's, and its credentials are not` })
+      }
       return { url, trusted: origin === 'platform' && url === fixed }
     }
   }
@@ -98,12 +114,20 @@ export function customConnector (definition: ConnectorDefinition, pointer: strin
   const { faults, origin } = context
   const inside: TemplateContext = { ...context, sources: new Set(actionSources) }
   // The platform's calls go where its document says, whatever a tenant stores.
-  const addresses: TemplateContext = { ...context, overridableEnv: new Set(), sources: origin === 'platform' ? settingSources : secretSources }
+  const addresses: TemplateContext = {
+    ...context,
+    overridableEnv: new Set(),
+    sources: origin === 'platform' ? settingSources : secretSources
+  }
   const address = compileTemplate(definition.baseUrl, `${pointer}/baseUrl`, addresses)
   const fixed = address.constant ? address.evaluate(noScope) : undefined
-  const wrong = typeof fixed !== 'string' ? null : faultOfAddress(fixed) ?? (fixed.includes('?') ? 'expected an address without a query string' : null)
+  const wrong = typeof fixed !== 'string'
+    ? null
+    : faultOfAddress(fixed) ?? (fixed.includes('?') ? 'expected an address without a query string' : null)
   if (wrong !== null) faults.add(`${pointer}/baseUrl`, wrong)
-  const auth = definition.auth === undefined ? null : compileAuth(definition.name, definition.auth, `${pointer}/auth`, { ...inside, sources: secretSources, addresses, origin })
+  const auth = definition.auth === undefined
+    ? null
+    : compileAuth(definition.name, definition.auth, `${pointer}/auth`, { ...inside, sources: secretSources, addresses, origin })
   return {
     name: definition.name,
     origin,
@@ -132,7 +156,11 @@ function baseOf (name: string, value: unknown): string {
   throw failure('credentialsRequired', { message: `The integration ${name} has no address` })
 }
 
-function actionsOf ({ actions, headers = {} }: ConnectorDefinition, pointer: string, context: TemplateContext): CompiledConnector['action'] {
+function actionsOf (
+  { actions, headers = {} }: ConnectorDefinition,
+  pointer: string,
+  context: TemplateContext
+): CompiledConnector['action'] {
   const compiled = new Map<string, CompiledAction | null>()
   for (const name of Object.keys(headers)) if (faultOfName(name) !== null) throw new Error(`the connector has a header "${name}"`)
   return (name) => {

@@ -24,8 +24,16 @@ const address = 'baseUrl'
  * @param secrets the members that are secret
  * @param context with the sources that credentials have; its settings are replaced by secrets of the same name
  */
-export function compileCredentials (connector: string, declared: Readonly<Record<string, string | undefined>>, secrets: readonly string[], pointer: string, context: TemplateContext): CompiledCredentials {
-  const members = Object.entries(declared).flatMap(([name, text]) => text === undefined ? [] : [{ name, text, value: compileMember(name, text, pointerTo(pointer, name), context) }])
+export function compileCredentials (
+  connector: string,
+  declared: Readonly<Record<string, string | undefined>>,
+  secrets: readonly string[],
+  pointer: string,
+  context: TemplateContext
+): CompiledCredentials {
+  const members = Object.entries(declared).flatMap(([name, text]) =>
+    text === undefined ? [] : [{ name, text, value: compileMember(name, text, pointerTo(pointer, name), context) }]
+  )
   const own = members.filter(({ name }) => secrets.includes(name))
   const fixed = Object.fromEntries(members.flatMap(({ name, text }) => {
     const value = compileValue(text, '', { ...context, overridableEnv: none, faults: new FaultList() })
@@ -39,7 +47,11 @@ export function compileCredentials (connector: string, declared: Readonly<Record
       for (const { name, value } of members) {
         const given = value.evaluate(scope)
         if (isText(given)) record[name] = given
-        else if (name !== address) throw failure('credentialsRequired', { message: `The integration ${connector} has no credentials: \`credentials.${connector}.${name}\` comes to nothing` })
+        else if (name !== address) {
+          throw failure('credentialsRequired', {
+            message: `The integration ${connector} has no credentials: \`credentials.${connector}.${name}\` comes to nothing`
+          })
+        }
       }
       return record
     },
@@ -49,7 +61,8 @@ export function compileCredentials (connector: string, declared: Readonly<Record
 
 /** All that the value reads are secrets that the tenant in the scope has. */
 export function isOwned ({ references }: CompiledValue, scope: Scope): boolean {
-  return scope.tenant !== null && references.length > 0 && references.every(({ source, path }) => source === 'secret' && isText(scope.secrets.get(String(path[0]))))
+  return scope.tenant !== null && references.length > 0 &&
+    references.every(({ source, path }) => source === 'secret' && isText(scope.secrets.get(String(path[0]))))
 }
 
 function isText (value: unknown): value is string {

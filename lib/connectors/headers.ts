@@ -6,7 +6,17 @@ const maxValue = 8192 // characters
 
 /** Those of the connection, which is the server's. */
 const own: ReadonlySet<string> = new Set([
-  'connection', 'content-length', 'expect', 'host', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade'
 ])
 
 /** Why a text is not the name of a header that a call may have; null where it is. */
@@ -18,7 +28,9 @@ export function faultOfName (name: string): string | null {
 /** Why a text is not the value of a header; null where it is. */
 export function faultOfHeader (value: string): string | null {
   if (value.length > maxValue) return `a header has at most ${maxValue} characters`
-  return /^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(value) ? null : 'a header holds no line breaks, other control characters, or characters past U+00FF'
+  return /^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(value)
+    ? null
+    : 'a header holds no line breaks, other control characters, or characters past U+00FF'
 }
 
 /** Sets a header from the params; throws `validationFailed`. */
@@ -30,6 +42,8 @@ export function setHeader (headers: Record<string, string>, name: string, value:
 
 /** Sets a header with a credential, which no message shows. */
 export function setSecretHeader (headers: Record<string, string>, name: string, value: string): void {
-  if (faultOfHeader(value) !== null) throw failure('credentialsRequired', { message: 'A credential of the integration holds characters that no header can have' })
+  if (faultOfHeader(value) !== null) {
+    throw failure('credentialsRequired', { message: 'A credential of the integration holds characters that no header can have' })
+  }
   headers[name.toLowerCase()] = value
 }

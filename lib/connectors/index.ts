@@ -25,7 +25,10 @@ export interface ConnectorsContext {
   readonly env: Env
   /** The settings that `{{env.NAME}}` may name: of a tenant's document those in `tenancy.env`. Default: any. */
   readonly envNames?: ReadonlySet<string> | undefined
-  /** The settings that a tenant's secret of the same name replaces (`tenancy.overridableEnv`), but in addresses. In credentials each one is. Default: none. */
+  /**
+   * The settings that a tenant's secret of the same name replaces (`tenancy.overridableEnv`), but in addresses. In credentials
+   * each one is. Default: none.
+   */
   readonly overridableEnv?: ReadonlySet<string> | undefined
   readonly faults: FaultList
   /** The document was checked when it was saved: its connectors are compiled when they are called. Default: false. */
@@ -53,7 +56,10 @@ interface Entry {
   readonly missing: string | null
 }
 
-/** The connectors of a document. Faults of its credentials and custom integrations go to the context's list, unless they were checked before. */
+/**
+ * The connectors of a document. Faults of its credentials and custom integrations go to the context's list, unless they were
+ * checked before.
+ */
 export function compileConnectors (document: ConnectorsDocument, context: ConnectorsContext): ConnectorSet {
   const entries = new Map<string, Entry>()
   const inside: ConnectorContext = { ...context, overridableEnv: context.overridableEnv ?? new Set(), bounded: context.origin === 'tenant' }
@@ -62,19 +68,30 @@ export function compileConnectors (document: ConnectorsDocument, context: Connec
     const names = [definition.name, ...definition.aliases ?? []]
     for (const name of names) entries.set(name, entry)
     const [first, second] = Object.keys(document.credentials ?? {}).filter((name) => names.includes(name))
-    if (second !== undefined && context.checked !== true) context.faults.add(pointerTo('/credentials', second), `it is another name of "${first}", which is there too: keep one of them`)
+    if (second !== undefined && context.checked !== true) {
+      context.faults.add(pointerTo('/credentials', second), `it is another name of "${first}", which is there too: keep one of them`)
+    }
     if (context.checked !== true && entry.missing === null && definition.secrets !== undefined) entry.compiled()
   }
   for (const [index, definition] of (document.customIntegrations ?? []).entries()) {
     const pointer = pointerTo('/customIntegrations', index)
     const known = entries.get(definition.name)
     if (known !== undefined) {
-      context.faults.add(`${pointer}/name`, builtIn.includes(known.definition) ? `"${definition.name}" is a built-in connector: choose another name` : `two connectors have the name "${definition.name}"`)
+      context.faults.add(
+        `${pointer}/name`,
+        builtIn.includes(known.definition)
+          ? `"${definition.name}" is a built-in connector: choose another name`
+          : `two connectors have the name "${definition.name}"`
+      )
       continue
     }
-    const entry = { definition, compiled: once(() => customConnector(definition, pointer, { ...inside, uses: context.secretUses?.of(pointer) })), missing: null }
+    const entry = {
+      definition,
+      compiled: once(() => customConnector(definition, pointer, { ...inside, uses: context.secretUses?.of(pointer) })),
+      missing: null
+    }
     entries.set(definition.name, entry)
-    if (context.checked !== true) for (const name of Object.keys(definition.actions)) entry.compiled().action(name)
+    if (context.checked !== true) { for (const name of Object.keys(definition.actions)) entry.compiled().action(name) }
   }
   return {
     names: [...entries.keys()],
@@ -84,17 +101,31 @@ export function compileConnectors (document: ConnectorsDocument, context: Connec
   }
 }
 
-function callOf (entries: ReadonlyMap<string, Entry>, declared: DeclaredCall, pointer: string, context: TemplateContext, typeMember: string): CompiledCall | null {
+function callOf (
+  entries: ReadonlyMap<string, Entry>,
+  declared: DeclaredCall,
+  pointer: string,
+  context: TemplateContext,
+  typeMember: string
+): CompiledCall | null {
   const { faults } = context
   const entry = entries.get(declared.type)
   if (entry === undefined) {
-    faults.add(`${pointer}/${typeMember}`, `there is no connector "${declared.type.slice(0, 64)}": known are ${namesIn(entries)}`, nearest(declared.type, entries.keys()))
+    faults.add(
+      `${pointer}/${typeMember}`,
+      `there is no connector "${declared.type.slice(0, 64)}": known are ${namesIn(entries)}`,
+      nearest(declared.type, entries.keys())
+    )
     return null
   }
   const { definition, missing } = entry
   if (!Object.hasOwn(definition.actions, declared.action)) {
     const known = Object.keys(definition.actions)
-    faults.add(`${pointer}/action`, `the connector ${definition.name} has no action "${declared.action.slice(0, 64)}": known are ${listed(known)}`, nearest(declared.action, known))
+    faults.add(
+      `${pointer}/action`,
+      `the connector ${definition.name} has no action "${declared.action.slice(0, 64)}": known are ${listed(known)}`,
+      nearest(declared.action, known)
+    )
     return null
   }
   if (missing !== null) {
@@ -107,7 +138,12 @@ function callOf (entries: ReadonlyMap<string, Entry>, declared: DeclaredCall, po
   return action === null ? null : compileCall(connector, action, declared, pointer, context)
 }
 
-function builtInEntry (definition: ConnectorDefinition, credentials: Credentials | undefined, context: ConnectorContext, secretUses: SecretUses | undefined): Entry {
+function builtInEntry (
+  definition: ConnectorDefinition,
+  credentials: Credentials | undefined,
+  context: ConnectorContext,
+  secretUses: SecretUses | undefined
+): Entry {
   const names = [definition.name, ...definition.aliases ?? []]
   const [name, declared] = Object.entries(credentials ?? {}).find(([member]) => names.includes(member)) ?? [definition.name, undefined]
   const pointer = pointerTo('/credentials', name)

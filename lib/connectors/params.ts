@@ -43,7 +43,10 @@ export function readCheck (references: readonly Reference[], required: readonly 
   // `{{params}}` reads whatever there is.
   const any = references.some(({ source, path }) => source === 'params' && path.length === 0)
   const needed = new Set(namesIn(required))
-  const check = (params: Readonly<Record<string, unknown>>, wrong: (name: string, message: string, keyword: string, suggestion?: string) => void) => {
+  const check = (
+    params: Readonly<Record<string, unknown>>,
+    wrong: (name: string, message: string, keyword: string, suggestion?: string) => void
+  ) => {
     for (const name of needed) if (!Object.hasOwn(params, name)) wrong(name, 'is required: it stands in the address', 'required')
     if (any) return
     for (const name of Object.keys(params)) {
@@ -51,8 +54,12 @@ export function readCheck (references: readonly Reference[], required: readonly 
     }
   }
   return {
-    declared: (params, pointer, { faults }) => check(params, (name, message, _keyword, suggestion) => faults.add(pointerTo(pointer, name), message, suggestion)),
-    evaluated: (params) => check(params, (name, message, keyword) => { throw invalidInput(pointerTo('/params', name.slice(0, 100)), message, keyword) })
+    declared: (params, pointer, { faults }) =>
+      check(params, (name, message, _keyword, suggestion) => faults.add(pointerTo(pointer, name), message, suggestion)),
+    evaluated: (params) =>
+      check(params, (name, message, keyword) => {
+        throw invalidInput(pointerTo('/params', name.slice(0, 100)), message, keyword)
+      })
   }
 }
 

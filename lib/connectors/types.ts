@@ -13,7 +13,10 @@ export interface PreparedRequest {
   /** By name in lower case. */
   readonly headers: Record<string, string>
   readonly body: string | null
-  /** The address, but for encoded values in its path and query, is one that is fixed in the platform's document: the egress rule does not apply to it. */
+  /**
+   * The address, but for encoded values in its path and query, is one that is fixed in the platform's document: the egress rule
+   * does not apply to it.
+   */
   readonly trusted: boolean
 }
 
@@ -34,7 +37,8 @@ export interface CompiledOAuth2 {
   readonly refreshToken: CompiledValue | null
   readonly scope: CompiledValue | null
   /**
-   * Keys of the secrets under which renewed tokens are stored: the one that `accessToken` or `refreshToken` is, where it is one `{{secret:KEY}}`,
+   * Keys of the secrets under which renewed tokens are stored: the one that `accessToken` or `refreshToken` is, where it is one
+   * `{{secret:KEY}}`,
    * else `<connector>_access_token`, `<connector>_refresh_token`.
    */
   readonly accessTokenKey: string
@@ -59,11 +63,15 @@ export interface CompiledCall {
   /** All that it reads of a scope, secrets of credentials and auth included. */
   readonly references: readonly Reference[]
   /**
-   * Evaluates params, credentials, address, headers, body and every auth but oauth2. Throws `validationFailed` where the params do not fit the
+   * Evaluates params, credentials, address, headers, body and every auth but oauth2. Throws `validationFailed` where the params
+   * do not fit the
    * action, `credentialsRequired` where a credential comes to nothing, `addressRefused` where the address is none, `answerTooLarge`.
    */
   readonly prepare: (scope: Scope) => PreparedRequest
-  /** The answer parsed by its content type, and of it what the action picks; text where it is no JSON, null where there is none. Throws `providerFailed` for broken JSON. */
+  /**
+   * The answer parsed by its content type, and of it what the action picks; text where it is no JSON, null where there is none.
+   * Throws `providerFailed` for broken JSON.
+   */
   readonly result: (answer: OutboundAnswerLike) => unknown
   /** Every secret that the connector sends is one of the tenant in the scope, and the action sends no setting: none is the platform's. */
   readonly ownedBy: (scope: Scope) => boolean
@@ -81,14 +89,14 @@ export interface ConnectorSet {
   /** Every name, aliases included. */
   readonly names: readonly string[]
   /** Of the name or alias there is a connector. */
-  has (type: string): boolean
+  has(type: string): boolean
   /** The names of a connector's actions; empty where there is no such connector. */
-  actions (type: string): readonly string[]
+  actions(type: string): readonly string[]
   /**
    * Compiles one call; null after faults: an unknown connector or action, params that do not fit the action, credentials that are missing.
    *
    * @param context what templates of `params` may read where the call stands
    * @param typeMember the member that names the connector, for faults. Default: `type`
    */
-  call (declared: DeclaredCall, pointer: string, context: TemplateContext, typeMember?: string): CompiledCall | null
+  call(declared: DeclaredCall, pointer: string, context: TemplateContext, typeMember?: string): CompiledCall | null
 }

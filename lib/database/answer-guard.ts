@@ -5,7 +5,7 @@
 import type { EventEmitter } from 'node:events'
 
 /** A stream as far as the guard is concerned: a socket, TLS, or the embedded database's own. */
-export type GuardedStream = Pick<EventEmitter, 'listeners' | 'removeListener' | 'on'> & { destroy (error: Error): unknown }
+export type GuardedStream = Pick<EventEmitter, 'listeners' | 'removeListener' | 'on'> & { destroy(error: Error): unknown }
 
 type Listener = (this: unknown, chunk: unknown) => void
 

@@ -117,9 +117,12 @@ export async function readCatalogue (session: Pick<Session, 'rows'>, schema: str
   const rows = await session.rows<Row>({ text }, [schema, tenantColumn])
   const functions = await readFunctions(session, schema)
   const configurations = await session.rows<{ name: string, schema: string }>({ text: searchText }, [schema])
-  const constraints = new Map(rows.map((row) => [row.name, new Map(
-    [...row.keys, ...row.indexes, ...row.foreign_keys, ...row.checks].map(({ name, columns }) => [name, columns])
-  )]))
+  const constraints = new Map(rows.map((row) => [
+    row.name,
+    new Map(
+      [...row.keys, ...row.indexes, ...row.foreign_keys, ...row.checks].map(({ name, columns }) => [name, columns])
+    )
+  ]))
   return {
     catalogue: Object.freeze({
       schema,
@@ -138,7 +141,10 @@ function tableOf (row: Row): Table {
     name: row.name,
     columns,
     primaryKey,
-    uniqueKeys: [...row.keys.filter(({ type }) => type === 'u').map(({ columns }) => columns), ...row.indexes.filter(({ plain }) => plain).map(({ columns }) => columns)],
+    uniqueKeys: [
+      ...row.keys.filter(({ type }) => type === 'u').map(({ columns }) => columns),
+      ...row.indexes.filter(({ plain }) => plain).map(({ columns }) => columns)
+    ],
     foreignKeys: row.foreign_keys,
     tenantScoped: columns.has(tenantColumn),
     softDelete: columns.get('deleted')?.type === 'boolean' && /^timestamp/.test(columns.get('deleted_at')?.type ?? ''),
@@ -160,9 +166,13 @@ function boundsOf (type: string, modifier: number): Pick<Column, 'maxLength' | '
   if (modifier < header) return {}
   const bound = modifier - header
   switch (type.replace(/\[\]$/, '')) {
-    case 'character varying': case 'character': return { maxLength: bound }
+    case 'character varying':
+    case 'character':
+      return { maxLength: bound }
     // The scale is a signed number of 11 bits.
-    case 'numeric': return { precision: bound >> 16, scale: ((bound & 0x7ff) ^ 0x400) - 0x400 }
-    default: return {}
+    case 'numeric':
+      return { precision: bound >> 16, scale: ((bound & 0x7ff) ^ 0x400) - 0x400 }
+    default:
+      return {}
   }
 }

@@ -16,7 +16,7 @@ export interface Connections {
   /** How sessions for migrations are made, apart from the pool; absent where the database has one session only. */
   readonly migrations?: ClientConfig
   /** Closes what is below the pool; called once, when the pool has ended. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 export interface SessionSettings {

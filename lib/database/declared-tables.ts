@@ -38,7 +38,14 @@ export function wantedTables (declared: DeclaredTables): ReadonlyMap<string, Wan
       wanted.set(referencedTable, { ...target, uniqueKeys: [...target.uniqueKeys, referencedColumns] })
     }
   }
-  for (const [name, table] of wanted) wanted.set(name, { ...table, indexes: table.indexes.filter((index, place) => !hasKeyIndex(table.uniqueKeys, index) && !table.indexes.slice(0, place).some((other) => begins(other, index))) })
+  for (const [name, table] of wanted) {
+    wanted.set(name, {
+      ...table,
+      indexes: table.indexes.filter((index, place) =>
+        !hasKeyIndex(table.uniqueKeys, index) && !table.indexes.slice(0, place).some((other) => begins(other, index))
+      )
+    })
+  }
   return wanted
 }
 
@@ -68,7 +75,10 @@ function wantedTable (name: string, definition: TableDefinition, declared: Decla
   const within = (key: readonly string[]) => tenantScoped && !key.includes(tenantColumn) ? [tenantColumn, ...key] : [...key]
   const ownKey = Object.keys(definitions).filter((column) => definitions[column]?.primaryKey)
   const primaryKey = ownKey.length === 0 ? ownKey : within(ownKey)
-  const uniqueKeys = [...Object.keys(definitions).filter((column) => definitions[column]?.unique).map((column) => [column]), ...definition.unique ?? []]
+  const uniqueKeys = [
+    ...Object.keys(definitions).filter((column) => definitions[column]?.unique).map((column) => [column]),
+    ...definition.unique ?? []
+  ]
     .map(within).filter((key, place, keys) => keys.findIndex((other) => sameColumns(other, key)) === place)
   // The order of a tenant's list is that of the primary key.
   const tenantIndex = [tenantColumn, ...primaryKey.filter((column) => column !== tenantColumn)]
@@ -77,7 +87,9 @@ function wantedTable (name: string, definition: TableDefinition, declared: Decla
     columns,
     primaryKey,
     uniqueKeys,
-    foreignKeys: Object.entries(definitions).flatMap(([column, { references }]) => references === undefined ? [] : [foreignKey(name, column, references, tenantScoped, declared)]),
+    foreignKeys: Object.entries(definitions).flatMap(([column, { references }]) =>
+      references === undefined ? [] : [foreignKey(name, column, references, tenantScoped, declared)]
+    ),
     indexes: [...tenantScoped ? [tenantIndex] : [], ...definition.indexes ?? []],
     tenantScoped,
     softDelete: columns.get('deleted')?.type === 'boolean' && (columns.get('deleted_at')?.type ?? '').startsWith('timestamp'),
@@ -113,7 +125,8 @@ function wantedColumn (name: string, definition: ColumnDefinition): WantedColumn
 function foreignKey (table: string, column: string, references: string, tenantScoped: boolean, declared: DeclaredTables): ForeignKey {
   const [referencedTable = '', referencedColumn = ''] = references.split('.')
   const target = Object.hasOwn(declared, referencedTable) ? declared[referencedTable] : undefined
-  const shared = tenantScoped && target !== undefined && isTenantScoped(target) && column !== tenantColumn && referencedColumn !== tenantColumn
+  const shared = tenantScoped && target !== undefined && isTenantScoped(target) && column !== tenantColumn &&
+    referencedColumn !== tenantColumn
   return {
     // What a `select` may name; PostgreSQL keeps 63 bytes of a name.
     name: `${`${table}_${column}`.slice(0, 58)}_fkey`,
@@ -135,7 +148,10 @@ function completed (existing: Table, wanted: WantedTable): Table {
   return Object.freeze({
     ...existing,
     columns,
-    foreignKeys: [...existing.foreignKeys, ...wanted.foreignKeys.filter((key) => key.columns.some((column) => !existing.columns.has(column)))],
+    foreignKeys: [
+      ...existing.foreignKeys,
+      ...wanted.foreignKeys.filter((key) => key.columns.some((column) => !existing.columns.has(column)))
+    ],
     tenantScoped: existing.tenantScoped || wanted.tenantScoped,
     softDelete: existing.softDelete || wanted.softDelete
   })

@@ -21,7 +21,9 @@ export async function takeLock (folder: string): Promise<() => Promise<void>> {
   await underGuard(join(folder, 'lock.guard'), async () => {
     const holder = await readHolder(path)
     if (holder !== null && isAlive(holder)) {
-      throw new Error(`the embedded database in ${folder} is in use by process ${holder.pid}: stop that process, or give this one another embedded.dbPath`)
+      throw new Error(
+        `the embedded database in ${folder} is in use by process ${holder.pid}: stop that process, or give this one another embedded.dbPath`
+      )
     }
     await writeFile(path, JSON.stringify(own))
   })

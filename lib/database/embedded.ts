@@ -16,13 +16,15 @@ const statementTimeoutMs = 30_000 // PGlite knows the setting and does not act o
 
 /** What this module needs of the embedded engine. Only a server that uses it loads its packages. */
 interface Pglite {
-  create (folder: string, options?: { loadDataDir: Blob }): Promise<PGlite>
-  configOf (database: PGlite): object
+  create(folder: string, options?: { loadDataDir: Blob }): Promise<PGlite>
+  configOf(database: PGlite): object
 }
 
 async function loadPglite (): Promise<Pglite> {
   const [{ PGlite }, { createPgConfig }, { vector }] = await Promise.all([
-    import('@electric-sql/pglite'), import('@electric-sql/pglite/node-postgres'), import('@electric-sql/pglite-pgvector')
+    import('@electric-sql/pglite'),
+    import('@electric-sql/pglite/node-postgres'),
+    import('@electric-sql/pglite-pgvector')
   ])
   return {
     create: (folder, options) => PGlite.create(folder, { ...options, extensions: { vector } }),
@@ -88,7 +90,9 @@ function onDatabase ({ configOf }: Pglite, database: PGlite, closed: () => Promi
       max: 1,
       connectionTimeoutMillis: acquireTimeoutMs,
       idleTimeoutMillis: 0,
-      onConnect: async (client) => { await client.query(setSession(settings)) }
+      onConnect: async (client) => {
+        await client.query(setSession(settings))
+      }
     }),
     settings: { statementTimeoutMs, silenceMs: undefined, prepared: true, rowLevelSecurity: false, transaction: {} },
     async close () {

@@ -28,7 +28,8 @@ const patienceFactor = 2 // times the longest statement of a request: what holds
 const refreshPauseMs = 1000 // between refreshes that failing statements ask for
 
 const poolerWarningPauseMs = 10_000 // each request would write the same line
-const lostSetting = `a session has lost its setting ${tenantSetting}: a pooler between this server and the database gives statements to other sessions; the connection is made again. ` +
+const lostSetting =
+  `a session has lost its setting ${tenantSetting}: a pooler between this server and the database gives statements to other sessions; the connection is made again. ` +
   `The settings postgres.preparedStatements and postgres.rowLevelSecurity tell how sessions are used: ${poolerAdvice}`
 
 /** What the engine needs besides its connections. */
@@ -47,7 +48,10 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const { pool, settings } = connections
   const preludes = createPreludes(settings)
   const listeners = new Set<(catalogue: Catalogue) => void>()
-  let reading: Reading = { catalogue: withDeclared({ schema: options.schema, tables: new Map() }, options.wanted), constraints: { columnsOf: () => undefined } }
+  let reading: Reading = {
+    catalogue: withDeclared({ schema: options.schema, tables: new Map() }, options.wanted),
+    constraints: { columnsOf: () => undefined }
+  }
   let fingerprint = ''
   let refreshAsked: NodeJS.Timeout | null = null
   let lastAsked = 0
@@ -94,20 +98,28 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       const prelude = preludes(tenantId)
       const steps = prelude.length === 0 ? [step] : [...prelude, step]
       let attempts = 0
-      const attempt = (): void => acquire(tenantId, (fault, client) => {
-        if (client === null) return reject(fault)
-        client.query(new TextExchange(steps, settings.silenceMs, (error, value) => {
-          release(client, isLostSetting(error))
-          if (error === null) return resolve(value)
-          if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
-          reject(fail(error))
-        }))
-      })
+      const attempt = (): void =>
+        acquire(tenantId, (fault, client) => {
+          if (client === null) return reject(fault)
+          client.query(
+            new TextExchange(steps, settings.silenceMs, (error, value) => {
+              release(client, isLostSetting(error))
+              if (error === null) return resolve(value)
+              if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
+              reject(fail(error))
+            })
+          )
+        })
       attempt()
     })
   }
 
-  async function transaction<T> (tenantId: string | null | undefined, work: (session: Session) => Promise<T>, within = settings, isolation?: Isolation): Promise<T> {
+  async function transaction<T> (
+    tenantId: string | null | undefined,
+    work: (session: Session) => Promise<T>,
+    within = settings,
+    isolation?: Isolation
+  ): Promise<T> {
     for (let attempts = 0; ; attempts++) {
       const client = await connected(tenantId)
       if (within.silenceMs === undefined) access.keep(client)
@@ -151,12 +163,17 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   async function read (): Promise<Catalogue> {
     const found = await readCatalogue(own, options.schema)
     const { tables, functions, searchConfigurations } = found.catalogue
-    const print = JSON.stringify([[...tables.values()].map((table) => ({ ...table, columns: [...table.columns.values()] })), [...functions?.values() ?? []], [...searchConfigurations ?? []]])
+    const print = JSON.stringify([[...tables.values()].map((table) => ({ ...table, columns: [...table.columns.values()] })), [
+      ...functions?.values() ?? []
+    ], [...searchConfigurations ?? []]])
     if (print === fingerprint) return reading.catalogue
     const first = fingerprint === ''
     fingerprint = print
-    reading = { catalogue: withDeclared({ ...found.catalogue, rowLevelSecurity: settings.rowLevelSecurity }, options.wanted), constraints: found.constraints }
-    if (!first) for (const listener of listeners) notify(listener)
+    reading = {
+      catalogue: withDeclared({ ...found.catalogue, rowLevelSecurity: settings.rowLevelSecurity }, options.wanted),
+      constraints: found.constraints
+    }
+    if (!first) { for (const listener of listeners) notify(listener) }
     return reading.catalogue
   }
 
@@ -169,10 +186,20 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   }
 
   const patienceMs = patienceFactor * settings.statementTimeoutMs
-  const planOptions: ApplyOptions = { patienceMs, concurrent: connections.migrations !== undefined, schema: options.schema, wanted: options.wanted, roleTables: options.roleTables, vectorTable: options.vectorTable, watched: options.watched, rowLevelSecurity: settings.rowLevelSecurity }
+  const planOptions: ApplyOptions = {
+    patienceMs,
+    concurrent: connections.migrations !== undefined,
+    schema: options.schema,
+    wanted: options.wanted,
+    roleTables: options.roleTables,
+    vectorTable: options.vectorTable,
+    watched: options.watched,
+    rowLevelSecurity: settings.rowLevelSecurity
+  }
   // A plan asks whether large tables have rows, which may take longer than a request may.
   const ownTransaction = <T>(work: (session: Session) => Promise<T>) => transaction(undefined, work, { ...settings, silenceMs: undefined })
-  const plan = ({ policies = true }: { policies?: boolean } = {}) => ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
+  const plan = ({ policies = true }: { policies?: boolean } = {}) =>
+    ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
 
   async function applyLacking (applyOptions: ApplyOptions): Promise<string[]> {
     // Most starts find nothing lacking, and need no lock.
@@ -182,14 +209,20 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     if (config !== undefined) return withMigrationSession({ config, settings, patienceMs, translate: fail, closed: closed.signal }, work)
     return work({
       transaction: ownTransaction,
-      batch: (_settings, statements) => ownTransaction(async (session) => {
-        for (const { text, values } of statements) await session.rows({ text }, values)
-      }),
-      alone: async (text) => { await own.rows({ text }) }
+      batch: (_settings, statements) =>
+        ownTransaction(async (session) => {
+          for (const { text, values } of statements) await session.rows({ text }, values)
+        }),
+      alone: async (text) => {
+        await own.rows({ text })
+      }
     })
   }
 
-  const kyselyFor = (tenantId?: string) => new Kysely<SystemTables>({ dialect: createDialect({ acquire: () => connected(tenantId), release, settings, preludes, translate: fail }) })
+  const kyselyFor = (tenantId?: string) =>
+    new Kysely<SystemTables>({
+      dialect: createDialect({ acquire: () => connected(tenantId), release, settings, preludes, translate: fail })
+    })
   const kysely = kyselyFor()
 
   const events = createEvents({
@@ -210,11 +243,15 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     kyselyFor,
     events,
     listen: () => events.listen(),
-    get catalogue () { return reading.catalogue },
+    get catalogue () {
+      return reading.catalogue
+    },
     refresh,
     onCatalogue (listener) {
       listeners.add(listener)
-      return () => { listeners.delete(listener) }
+      return () => {
+        listeners.delete(listener)
+      }
     },
     text,
     transaction: ({ tenantId, isolation }, work) => transaction(tenantId, work, settings, isolation),
@@ -233,7 +270,9 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     },
     async ping (timeoutMs) {
       let timer: NodeJS.Timeout | undefined
-      const late = new Promise<never>((_resolve, reject) => { timer = setTimeout(() => reject(databaseUnavailable()), timeoutMs) })
+      const late = new Promise<never>((_resolve, reject) => {
+        timer = setTimeout(() => reject(databaseUnavailable()), timeoutMs)
+      })
       try {
         await Promise.race([own.rows({ text: 'select 1' }), late])
       } catch (error) {

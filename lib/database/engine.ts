@@ -27,9 +27,9 @@ export interface Session {
    * Runs a statement that answers at most one row of one text column, and returns that text (compiled queries let
    * PostgreSQL build the JSON), or null where there was no row.
    */
-  text (statement: Statement, values: readonly unknown[]): Promise<string | null>
+  text(statement: Statement, values: readonly unknown[]): Promise<string | null>
   /** Runs a statement and returns its rows as objects. */
-  rows<Row extends Record<string, unknown>> (statement: Statement, values?: readonly unknown[]): Promise<Row[]>
+  rows<Row extends Record<string, unknown>>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>
 }
 
 /** Whose statements these are: with `rowLevelSecurity` the tenant becomes the transaction's `app.tenant_id`. */
@@ -47,8 +47,8 @@ export interface TransactionOptions extends SessionOptions {
 
 /** What of a logger the engine uses. */
 export interface EngineLog {
-  info (object: object, message: string): void
-  warn (object: object, message: string): void
+  info(object: object, message: string): void
+  warn(object: object, message: string): void
 }
 
 /** What the engine tells about its connections, for `/metrics` and `/system/info`. */
@@ -61,7 +61,7 @@ export interface EngineStatus {
 /** What the database lacks, and how it gets it. */
 export interface Migration {
   /** `policies: false` plans without row-level security and takes it out of force: for development. Default: true. */
-  plan (options?: { policies?: boolean }): Promise<MigrationPlan>
+  plan(options?: { policies?: boolean }): Promise<MigrationPlan>
   /**
    * Applies what is lacking, under a lock that all servers of the database share, and reads the catalogue again. Returns
    * the names of the applied migrations, in order; none where nothing was lacking. Rejects with `conflict` where the
@@ -69,7 +69,7 @@ export interface Migration {
    * the migration and the table. Finished steps stay, and the next call continues behind them. The platform's audit log
    * has a record of each migration that an actor asks for.
    */
-  apply (actor?: Actor, onProgress?: (progress: MigrationProgress) => void): Promise<string[]>
+  apply(actor?: Actor, onProgress?: (progress: MigrationProgress) => void): Promise<string[]>
 }
 
 /**
@@ -94,34 +94,37 @@ export interface Engine {
    * who wait in a turn of theirs: anybody may be one, with an account of an identity provider. For look-ups that requests of
    * any tenant wait for, `kysely` is.
    */
-  kyselyFor (tenantId: string): Kysely<SystemTables>
+  kyselyFor(tenantId: string): Kysely<SystemTables>
   /** Changes of what tenants own; what `app.events` is. */
   readonly events: Events
   /**
    * Begins to hear what other servers of the database change; without it `events` tells of this server's own changes only.
    * Resolves when notices arrive, or when that was tried once: it goes on trying, and warns, until the engine is closed.
    */
-  listen (): Promise<void>
+  listen(): Promise<void>
   /** The application's tables as they were at the last refresh. */
   readonly catalogue: Catalogue
-  /** Reads the catalogue again, from now on, and tells `onCatalogue` listeners; calls that come while it is read share the read after that. */
-  refresh (): Promise<Catalogue>
+  /**
+   * Reads the catalogue again, from now on, and tells `onCatalogue` listeners; calls that come while it is read share the read
+   * after that.
+   */
+  refresh(): Promise<Catalogue>
   /** Calls back after each refresh that changed something; returns the function that ends it. */
-  onCatalogue (listener: (catalogue: Catalogue) => void): () => void
+  onCatalogue(listener: (catalogue: Catalogue) => void): () => void
   /** One statement in a transaction of its own; tried again as a transaction is. */
-  text (statement: Statement, values: readonly unknown[], options: SessionOptions): Promise<string | null>
+  text(statement: Statement, values: readonly unknown[], options: SessionOptions): Promise<string | null>
   /**
    * Runs the work in one transaction: committed when it resolves, rolled back when it rejects. After a serialization
    * failure or a deadlock the work runs again, up to three times more: it must do nothing that cannot be done twice. It
    * must use its session only: another statement of the engine may wait for the connection that the work has.
    */
-  transaction<T> (options: TransactionOptions, work: (session: Session) => Promise<T>): Promise<T>
+  transaction<T>(options: TransactionOptions, work: (session: Session) => Promise<T>): Promise<T>
   readonly migration: Migration
   /** The names of migrations, system and declared tables alike, that routes wait for; policies count with `rowLevelSecurity`. */
-  pendingMigrations (): Promise<string[]>
+  pendingMigrations(): Promise<string[]>
   /** Resolves when the database answers within the time, in milliseconds; rejects with `databaseUnavailable` otherwise. */
-  ping (timeoutMs: number): Promise<void>
-  status (): EngineStatus
+  ping(timeoutMs: number): Promise<void>
+  status(): EngineStatus
   /** Waits for running statements and closes every connection; may be called twice. */
-  close (): Promise<void>
+  close(): Promise<void>
 }

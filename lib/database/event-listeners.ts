@@ -3,9 +3,9 @@ import { topics, type Events, type Notice, type Topic } from './events.js'
 
 export interface EventListeners extends Pick<Events, 'on' | 'onGap'> {
   /** Something changed. */
-  tell (notice: Notice): void
+  tell(notice: Notice): void
   /** Notices may have been missed. */
-  tellGap (): void
+  tellGap(): void
 }
 
 export function createEventListeners (warn: (error: unknown, message: string) => void): EventListeners {
@@ -44,5 +44,7 @@ interface Listener<Value> {
 function add<Value> (entries: Set<Listener<Value>>, listener: (value: Value) => void): () => void {
   const entry = { listener }
   entries.add(entry)
-  return () => { entries.delete(entry) }
+  return () => {
+    entries.delete(entry)
+  }
 }

@@ -20,8 +20,8 @@ export interface EventsOptions {
 }
 
 export interface DatabaseEvents extends Events {
-  listen (): Promise<void>
-  close (): Promise<void>
+  listen(): Promise<void>
+  close(): Promise<void>
 }
 
 const channel = 'tenantry' // of the database: no other has the schema of that name
@@ -62,7 +62,9 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions): 
     try {
       const result = await writer({ topic, tenant }).transaction().execute(async (transaction) => {
         const result = await work(transaction)
-        if (notices !== undefined) await sql`select pg_notify(${channel}, ${encodeNotice({ topic, tenant, from: server, number })})`.execute(transaction)
+        if (notices !== undefined) {
+          await sql`select pg_notify(${channel}, ${encodeNotice({ topic, tenant, from: server, number })})`.execute(transaction)
+        }
         done = true
         return result
       })

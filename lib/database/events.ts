@@ -2,8 +2,26 @@
 import type { Transaction } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 
-/** What of a tenant changed; `users`: some of their tokens and API keys ended; `cache`: its answers are cleared, and those of all where the tenant is empty. */
-export const topics = ['tenant', 'config', 'secrets', 'roles', 'api-keys', 'limits', 'sessions', 'users', 'rbac', 'queue', 'webhooks', 'workflows', 'cache', 'realtime'] as const
+/**
+ * What of a tenant changed; `users`: some of their tokens and API keys ended; `cache`: its answers are cleared, and those of all
+ * where the tenant is empty.
+ */
+export const topics = [
+  'tenant',
+  'config',
+  'secrets',
+  'roles',
+  'api-keys',
+  'limits',
+  'sessions',
+  'users',
+  'rbac',
+  'queue',
+  'webhooks',
+  'workflows',
+  'cache',
+  'realtime'
+] as const
 export type Topic = typeof topics[number]
 
 export interface Notice {
@@ -18,12 +36,12 @@ export interface Events {
    * transaction is rolled back and no notice is sent. The work runs once and must use its transaction only. The transaction
    * waits for a connection in the turn of the tenant; with the topic `tenant`, in the turn of the server itself.
    */
-  change<T> (notice: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T>
+  change<T>(notice: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T>
   /** Calls back for each change of the topic with its tenant; returns the function that ends it. */
-  on (topic: Topic, listener: (tenant: string) => void): () => void
+  on(topic: Topic, listener: (tenant: string) => void): () => void
   /**
    * Calls back when notices may have been missed, since the connection that brings them was lost and is there again:
    * whatever was remembered of the database may be old, and is to be forgotten. Returns the function that ends it.
    */
-  onGap (listener: () => void): () => void
+  onGap(listener: () => void): () => void
 }

@@ -11,7 +11,7 @@ const retryAfter = { 'retry-after': '1' }
 
 /** Constraints of the application's tables: errors name the constraint, answers name its columns. */
 export interface ConstraintReader {
-  columnsOf (table: string, constraint: string): readonly string[] | undefined
+  columnsOf(table: string, constraint: string): readonly string[] | undefined
 }
 
 /** A column of a write that breaks a rule of its table. */
@@ -21,14 +21,23 @@ export interface BrokenColumn {
   readonly keyword: string
 }
 
-/** A conflict, or a broken rule of the table, that names the columns where they are known: not those of a partition, or of another schema. */
+/**
+ * A conflict, or a broken rule of the table, that names the columns where they are known: not those of a partition, or of
+ * another schema.
+ */
 export class ColumnsError extends TenantryError {
   readonly table: string
   readonly #entry: CatalogueEntry
   readonly #columns: readonly BrokenColumn[]
 
   /** `places`: where the caller gave the columns, as JSON Pointers; the others have their names. */
-  constructor (entry: CatalogueEntry, table: string, columns: readonly BrokenColumn[], cause: unknown, places?: ReadonlyMap<string, string>) {
+  constructor (
+    entry: CatalogueEntry,
+    table: string,
+    columns: readonly BrokenColumn[],
+    cause: unknown,
+    places?: ReadonlyMap<string, string>
+  ) {
     const details = columns.map(({ column, message, keyword }) => ({ path: places?.get(column) ?? `/${column}`, message, keyword }))
     super(entry, { cause, ...details.length > 0 && { extras: { details } } })
     this.table = table
@@ -124,7 +133,10 @@ function withoutValue (error: unknown, state: string): Error {
 /** Classes of errors that are about a value: data exceptions, broken rules, limits, and what triggers raise. */
 const aboutValues = /^(?:22|23|44|54|P0|TN)/
 
-/** Some types are written in a language of their own, such as `tsvector` and `jsonpath`. Of a mistake in a statement PostgreSQL tells the position. */
+/**
+ * Some types are written in a language of their own, such as `tsvector` and `jsonpath`. Of a mistake in a statement PostgreSQL
+ * tells the position.
+ */
 function isValueSyntax (state: string, error: unknown): boolean {
   return (state === '42601' || state === '42602') && fieldOf(error, 'position') === undefined
 }
@@ -135,34 +147,82 @@ function translateState (state: string, error: unknown, constraints: ConstraintR
   if (isValueSyntax(state, error)) return failure('invalidValue', { cause: withoutValue(error, state) })
   const cause = aboutValues.test(state) ? withoutValue(error, state) : error
   switch (state) {
-    case '23505': return broken(catalogue.conflict, error, cause, constraints, 'unique', (columns) => `another record has the same ${columns}`)
+    case '23505':
+      return broken(catalogue.conflict, error, cause, constraints, 'unique', (columns) => `another record has the same ${columns}`)
     // The second is PostgreSQL's of `on delete restrict`, from version 18.
-    case '23503': case '23001': return broken(catalogue.constraintViolated, error, cause, constraints, 'foreignKey', (columns, table) => `the reference by ${columns} of ${table} would lead nowhere`)
-    case '23514': return broken(catalogue.constraintViolated, error, cause, constraints, 'check', (columns) => `${columns} breaks a rule of the table`)
-    case '23P01': return broken(catalogue.constraintViolated, error, cause, constraints, 'exclusion', (columns) => `${columns} collides with another record`)
-    case '23502': return required(error, cause)
+    case '23503':
+    case '23001':
+      return broken(
+        catalogue.constraintViolated,
+        error,
+        cause,
+        constraints,
+        'foreignKey',
+        (columns, table) => `the reference by ${columns} of ${table} would lead nowhere`
+      )
+    case '23514':
+      return broken(catalogue.constraintViolated, error, cause, constraints, 'check', (columns) => `${columns} breaks a rule of the table`)
+    case '23P01':
+      return broken(
+        catalogue.constraintViolated,
+        error,
+        cause,
+        constraints,
+        'exclusion',
+        (columns) => `${columns} collides with another record`
+      )
+    case '23502':
+      return required(error, cause)
     // A table, column, type, constraint or schema that is gone, or a column of another type than the statement was written for.
-    case '42P01': case '42703': case '42704': case '42804': case '42883': case '42P10': case '3F000': return failure('schemaChanged', { headers: retryAfter, cause })
-    case '57014': case '40001': case '40P01': case '55P03': return databaseBusy(cause)
+    case '42P01':
+    case '42703':
+    case '42704':
+    case '42804':
+    case '42883':
+    case '42P10':
+    case '3F000':
+      return failure('schemaChanged', { headers: retryAfter, cause })
+    case '57014':
+    case '40001':
+    case '40P01':
+    case '55P03':
+      return databaseBusy(cause)
     // Raised by compiled writes that refer to another tenant's row, and by an upsert that names one row twice.
-    case '21000': return failure('constraintViolated', { cause })
+    case '21000':
+      return failure('constraintViolated', { cause })
     // Raised by a trigger of the application.
-    case 'P0001': return failure('constraintViolated', { cause })
+    case 'P0001':
+      return failure('constraintViolated', { cause })
     // Raised by compiled statements, of which nothing else fails so.
-    case '2201G': return failure('answerTooLarge', { cause })
-    case '25P03': case '25006': case '3D000': return databaseUnavailable(cause)
+    case '2201G':
+      return failure('answerTooLarge', { cause })
+    case '25P03':
+    case '25006':
+    case '3D000':
+      return databaseUnavailable(cause)
   }
   switch (state.slice(0, 2)) {
     // Raised by a function of the application for its caller.
-    case 'TN': return failure('functionRefused', { cause, ...error instanceof Error && { message: shown(error.message) } })
-    case '22': return failure('invalidValue', { cause })
+    case 'TN':
+      return failure('functionRefused', { cause, ...error instanceof Error && { message: shown(error.message) } })
+    case '22':
+      return failure('invalidValue', { cause })
     // A value too large for PostgreSQL, such as a text of 10 kB in a column with an index.
-    case '54': return failure('invalidValue', { cause })
+    case '54':
+      return failure('invalidValue', { cause })
     // Rules without a case above, and a view's `with check option`.
-    case '23': case '44': return failure('constraintViolated', { cause })
-    case '53': return databaseBusy(cause)
-    case '08': case '28': case '57': case '58': return databaseUnavailable(cause)
-    default: return cause
+    case '23':
+    case '44':
+      return failure('constraintViolated', { cause })
+    case '53':
+      return databaseBusy(cause)
+    case '08':
+    case '28':
+    case '57':
+    case '58':
+      return databaseUnavailable(cause)
+    default:
+      return cause
   }
 }
 
@@ -177,12 +237,21 @@ function isLost (error: Error): boolean {
   if ('code' in error && typeof error.code === 'string' && /^E[A-Z_]+$/.test(error.code) && 'syscall' in error) return true
   // Node reports a host with several addresses, none of which answers, as one error that holds the others.
   if (error instanceof AggregateError) return error.errors.some((one) => one instanceof Error && isLost(one))
-  return /^Connection terminated|^Client (has encountered a connection error|was closed)|^timeout expired$|^Cannot use a pool after/.test(error.message)
+  return /^Connection terminated|^Client (has encountered a connection error|was closed)|^timeout expired$|^Cannot use a pool after/.test(
+    error.message
+  )
 }
 
 type Message = (columns: string, table: string) => string
 
-function broken (entry: CatalogueEntry, error: unknown, cause: unknown, constraints: ConstraintReader, keyword: string, message: Message): TenantryError {
+function broken (
+  entry: CatalogueEntry,
+  error: unknown,
+  cause: unknown,
+  constraints: ConstraintReader,
+  keyword: string,
+  message: Message
+): TenantryError {
   const table = fieldOf(error, 'table')
   const constraint = fieldOf(error, 'constraint')
   const columns = table === undefined || constraint === undefined ? undefined : constraints.columnsOf(table, constraint)
@@ -197,7 +266,12 @@ function required (error: unknown, cause: unknown): TenantryError {
   const column = fieldOf(error, 'column')
   const table = fieldOf(error, 'table')
   if (table === undefined || column === undefined) return failure('constraintViolated', { cause })
-  return new ColumnsError(catalogue.constraintViolated, table, [{ column, message: `${column} must have a value`, keyword: 'required' }], cause)
+  return new ColumnsError(
+    catalogue.constraintViolated,
+    table,
+    [{ column, message: `${column} must have a value`, keyword: 'required' }],
+    cause
+  )
 }
 
 /** One of the fields that PostgreSQL puts into an error; names are in fields of their own since its texts are translated. */

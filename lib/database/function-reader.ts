@@ -36,7 +36,10 @@ where p.pronamespace = (select oid from pg_namespace where nspname = $1) and p.p
 order by p.proname, p.oid`
 
 /** The functions of a schema by name. */
-export async function readFunctions (session: Pick<Session, 'rows'>, schema: string): Promise<ReadonlyMap<string, readonly DatabaseFunction[]>> {
+export async function readFunctions (
+  session: Pick<Session, 'rows'>,
+  schema: string
+): Promise<ReadonlyMap<string, readonly DatabaseFunction[]>> {
   const byName = new Map<string, DatabaseFunction[]>()
   for (const row of await session.rows<Row>({ text }, [schema, tenantSetting])) {
     byName.set(row.name, [...byName.get(row.name) ?? [], functionOf(row)])

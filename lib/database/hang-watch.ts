@@ -28,7 +28,7 @@ export interface HangWatchParts {
 export interface HangWatch {
   /** The database is known to answer nothing. */
   readonly hangs: boolean
-  close (): void
+  close(): void
 }
 
 export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onAnswer }: HangWatchParts): HangWatch {
@@ -46,7 +46,9 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
     last = count
     if (moves) return drop()
     probing = true
-    probe(config).finally(() => { probing = false }).catch(() => {})
+    probe(config).finally(() => {
+      probing = false
+    }).catch(() => {})
   }
 
   /** Ends with the first answer. */
@@ -76,7 +78,9 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
     let settled = false
     const answer = ask(own).catch(() => {
       if (client === own) drop()
-    }).finally(() => { settled = true })
+    }).finally(() => {
+      settled = true
+    })
     if (await endsWithin(answer, withinMs)) return true
     // After a busy event loop the timer comes before an answer that has arrived.
     await new Promise(setImmediate)
@@ -100,7 +104,9 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
   }
 
   return {
-    get hangs () { return hangs },
+    get hangs () {
+      return hangs
+    },
     close () {
       closed.abort()
       clearInterval(timer)

@@ -27,7 +27,10 @@ export interface EngineOptions {
   readonly vectorTable?: VectorTable | undefined
   /** The tables whose changes are recorded, for the plugin realtime. Default: none. */
   readonly watched?: WatchedTables | undefined
-  /** `auto` applies what is lacking at start; `manual` leaves it to `tenantry migrate` and `POST /migration/apply`. Default: `auto` for the embedded engine, else `manual`. */
+  /**
+   * `auto` applies what is lacking at start; `manual` leaves it to `tenantry migrate` and `POST /migration/apply`. Default:
+   * `auto` for the embedded engine, else `manual`.
+   */
   readonly migrate?: 'auto' | 'manual' | undefined
   readonly log?: EngineLog | undefined
 }
@@ -35,7 +38,8 @@ export interface EngineOptions {
 /**
  * Connects, reads the catalogue and (with `migrate: 'auto'`) applies what the database lacks. Rejects with
  * `databaseUnavailable` where there is no database, and with an error that says so where the database is newer than
- * this version, where a pooler would lose the settings of its sessions, where its role bypasses the policies that `rowLevelSecurity` counts on, and where another process has
+ * this version, where a pooler would lose the settings of its sessions, where its role bypasses the policies that
+ * `rowLevelSecurity` counts on, and where another process has
  * the embedded folder.
  */
 export async function createEngine (options: EngineOptions): Promise<Engine> {
@@ -43,7 +47,9 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
   const provider = providerOf(options)
   const migrate = options.migrate ?? (provider === 'embedded' ? 'auto' : 'manual')
   const schema = provider === 'postgres' ? options.postgres?.schema ?? 'public' : 'public'
-  if (/^(tenantry|information_schema|pg_.*)$/.test(schema)) throw new Error(`the schema "${schema}" cannot hold the application's tables: choose another postgres.schema`)
+  if (/^(tenantry|information_schema|pg_.*)$/.test(schema)) {
+    throw new Error(`the schema "${schema}" cannot hold the application's tables: choose another postgres.schema`)
+  }
   const connections = provider === 'postgres' ? connectPostgres(requirePostgres(options)) : await connectEmbedded(options.embedded)
   const engine = createPoolEngine(connections, {
     schema,
@@ -68,11 +74,19 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
 
 function providerOf ({ provider, postgres, embedded }: EngineOptions): 'postgres' | 'embedded' {
   if (provider === undefined) {
-    if (postgres !== undefined && embedded !== undefined) throw new Error('the database has the sections "postgres" and "embedded": name one of them as `provider`')
+    if (postgres !== undefined && embedded !== undefined) {
+      throw new Error('the database has the sections "postgres" and "embedded": name one of them as `provider`')
+    }
     return postgres === undefined ? 'embedded' : 'postgres'
   }
-  if (provider !== 'postgres' && provider !== 'embedded') throw new Error(`the database provider is "${String(provider)}": expected "postgres" or "embedded"`)
-  if (provider === 'embedded' && postgres !== undefined) throw new Error('the database provider is "embedded", and the section "postgres" is given too: remove the section, or name the provider "postgres"')
+  if (provider !== 'postgres' && provider !== 'embedded') {
+    throw new Error(`the database provider is "${String(provider)}": expected "postgres" or "embedded"`)
+  }
+  if (provider === 'embedded' && postgres !== undefined) {
+    throw new Error(
+      'the database provider is "embedded", and the section "postgres" is given too: remove the section, or name the provider "postgres"'
+    )
+  }
   return provider
 }
 
@@ -99,16 +113,23 @@ async function report (engine: Engine, log: EngineLog | undefined): Promise<void
 
 /** A role that bypasses policies would see the rows of all tenants, and no statement would fail. */
 async function refuseBypass (engine: Engine): Promise<void> {
-  const [role] = await engine.transaction({ tenantId: null }, (session) => session.rows<{ name: string, bypasses: boolean }>({
-    text: 'select rolname as name, rolsuper or rolbypassrls as bypasses from pg_roles where rolname = current_user'
-  }))
+  const [role] = await engine.transaction({ tenantId: null }, (session) =>
+    session.rows<{ name: string, bypasses: boolean }>({
+      text: 'select rolname as name, rolsuper or rolbypassrls as bypasses from pg_roles where rolname = current_user'
+    }))
   if (role?.bypasses !== false) {
-    throw new Error(`postgres.rowLevelSecurity is on and the database role "${role?.name}" bypasses row-level security: connect as a role without SUPERUSER and BYPASSRLS`)
+    throw new Error(
+      `postgres.rowLevelSecurity is on and the database role "${role?.name}" bypasses row-level security: connect as a role without SUPERUSER and BYPASSRLS`
+    )
   }
 }
 
 function requirePostgres ({ postgres }: EngineOptions): PostgresOptions {
   const { connectionString } = postgres ?? {}
-  if (!connectionString) throw new Error('the database provider "postgres" needs the section "postgres" with a connectionString: give it the address of the database, such as postgres://user@host/name')
+  if (!connectionString) {
+    throw new Error(
+      'the database provider "postgres" needs the section "postgres" with a connectionString: give it the address of the database, such as postgres://user@host/name'
+    )
+  }
   return { ...postgres, connectionString }
 }

@@ -1,7 +1,17 @@
 /** kysely on the engine's pool: the same sessions, the same errors, one pool. */
 import type { PoolClient } from 'pg'
 import type { SessionSettings } from './connections.js'
-import { PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type CompiledQuery, type DatabaseConnection, type Dialect, type Driver, type QueryResult, type TransactionSettings } from 'kysely'
+import {
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Dialect,
+  type Driver,
+  type QueryResult,
+  type TransactionSettings
+} from 'kysely'
 import { isLostSetting } from './failures.js'
 import { runRows, stepOf, type Preludes } from './session.js'
 

@@ -12,11 +12,11 @@ type Listener = (this: unknown, chunk: Buffer) => void
 /** The socket of a connection, or the stream of the embedded database. */
 export interface AnswerStream {
   readonly destroyed: boolean
-  listeners (event: 'data'): unknown[]
-  removeListener (event: 'data', listener: Listener): unknown
-  on (event: 'data', listener: Listener): unknown
-  pause (): unknown
-  resume (): unknown
+  listeners(event: 'data'): unknown[]
+  removeListener(event: 'data', listener: Listener): unknown
+  on(event: 'data', listener: Listener): unknown
+  pause(): unknown
+  resume(): unknown
 }
 
 /** The answers that one connection reads. */

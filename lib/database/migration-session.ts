@@ -32,21 +32,28 @@ export interface MigrationConnections {
  * behind a pooler too. A server that waits asks again and again, since an index that is built concurrently waits for every
  * statement that began before it, such as one that waits for a lock.
  */
-export async function withMigrationSession<T> (connections: MigrationConnections, work: (session: MigrationSession) => Promise<T>): Promise<T> {
+export async function withMigrationSession<T> (
+  connections: MigrationConnections,
+  work: (session: MigrationSession) => Promise<T>
+): Promise<T> {
   const { translate, closed } = connections
   const clients = [open(connections.config), open(connections.config)] as const
   const [holder, worker] = clients
   let lost: unknown = null
-  holder.on('error', (error) => { lost ??= error })
+  holder.on('error', (error) => {
+    lost ??= error
+  })
   worker.on('error', () => {})
   try {
     await Promise.all(clients.map((client) => client.connect()))
     for (const client of clients) guardAnswers(client.connection.stream)
     await holdLock(holder, closed)
-    return await work(await migrationSession(worker, connections, () => {
-      if (lost !== null) throw databaseUnavailable(lost)
-      closed.throwIfAborted()
-    }))
+    return await work(
+      await migrationSession(worker, connections, () => {
+        if (lost !== null) throw databaseUnavailable(lost)
+        closed.throwIfAborted()
+      })
+    )
   } catch (error) {
     throw translate(error)
   } finally {
@@ -72,7 +79,11 @@ async function holdLock (client: pg.Client, closed: AbortSignal): Promise<void> 
   }
 }
 
-async function migrationSession (client: pg.Client, { settings, patienceMs, translate }: MigrationConnections, assertHeld: () => void): Promise<MigrationSession> {
+async function migrationSession (
+  client: pg.Client,
+  { settings, patienceMs, translate }: MigrationConnections,
+  assertHeld: () => void
+): Promise<MigrationSession> {
   const lasting = { ...settingsOf(0), lock_timeout: `${patienceMs}ms` }
   const keepsSettings = Object.keys(settings.transaction).length === 0
   if (keepsSettings) await runRows(client, [{ text: setSession(lasting), values: [] }], undefined)
@@ -107,7 +118,9 @@ async function migrationSession (client: pg.Client, { settings, patienceMs, tran
     },
     async alone (text) {
       assertHeld()
-      await runRows(client, [{ text, values: [] }], undefined).catch((error: unknown) => { throw translate(error) })
+      await runRows(client, [{ text, values: [] }], undefined).catch((error: unknown) => {
+        throw translate(error)
+      })
     }
   }
 }

@@ -11,8 +11,8 @@ export interface NoticeConnectionOptions extends Omit<NoticeSessionOptions, 'onH
 
 export interface NoticeConnection {
   /** Resolves when notices arrive, or after one failed attempt: a start does not wait for the database to come back. */
-  open (): Promise<void>
-  close (): Promise<void>
+  open(): Promise<void>
+  close(): Promise<void>
 }
 
 const minPauseMs = 50 // before the first of several attempts to connect again
@@ -90,6 +90,7 @@ export function createNoticeConnection (options: NoticeConnectionOptions): Notic
   }
 }
 
-const pooler = 'notices of what other servers change do not arrive: postgres.connectionString seems to lead through a pooler of transactions, ' +
+const pooler =
+  'notices of what other servers change do not arrive: postgres.connectionString seems to lead through a pooler of transactions, ' +
   'which LISTEN does not survive, or postgres.notifyConnectionString to another database. Set postgres.notifyConnectionString to an address of ' +
   'the database itself or of a pooler of sessions. Until then this server reads what it remembers anew every few seconds, and is slower'

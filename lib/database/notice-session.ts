@@ -51,8 +51,15 @@ export class NoticeSession {
 
   constructor (options: NoticeSessionOptions) {
     this.options = options
-    this.lost = new Promise((resolve) => { this.lose = resolve })
-    this.client = new pg.Client({ ...options.client, keepAlive: true, fallback_application_name: 'tenantry notices', stream: () => this.socket })
+    this.lost = new Promise((resolve) => {
+      this.lose = resolve
+    })
+    this.client = new pg.Client({
+      ...options.client,
+      keepAlive: true,
+      fallback_application_name: 'tenantry notices',
+      stream: () => this.socket
+    })
     this.client.on('error', (error) => this.end(error))
     this.client.on('end', () => this.end(new Error('Connection terminated')))
     this.client.on('notification', ({ channel, payload = '' }) => {
@@ -65,9 +72,13 @@ export class NoticeSession {
   async listen (): Promise<void> {
     const { channel, ownChannel, times } = this.options
     const connecting = this.client.connect()
-    const reached = new Promise<void>((resolve) => { this.socket.once('connect', resolve) })
+    const reached = new Promise<void>((resolve) => {
+      this.socket.once('connect', resolve)
+    })
     // A first packet that was swallowed would be sent again after a second, then after two more, and so on.
-    this.socket.once('connectionAttempt', () => { within(reached, times.answerMs).catch((error: unknown) => this.end(error)) })
+    this.socket.once('connectionAttempt', () => {
+      within(reached, times.answerMs).catch((error: unknown) => this.end(error))
+    })
     await within(Promise.race([connecting, reached]), connectMs)
     await within(connecting, handshakeMs)
     await within(this.client.query(`listen ${channel}; listen ${ownChannel}`), times.answerMs)
@@ -82,7 +93,9 @@ export class NoticeSession {
   async confirm (): Promise<boolean> {
     const { notify, ownChannel, onHeard, times } = this.options
     const token = String(++this.probes)
-    const arrived = new Promise<void>((resolve) => { this.expected.set(token, resolve) })
+    const arrived = new Promise<void>((resolve) => {
+      this.expected.set(token, resolve)
+    })
     try {
       const sent = await notify(ownChannel, token).then(() => true, () => false)
       if (!sent) return false

@@ -25,7 +25,9 @@ export function encodeNotice ({ topic, tenant, from, number }: SentNotice): stri
 export function decodeNotice (text: string): SentNotice | null {
   if (text.length > maxLength) return null
   const value = parsed(text)
-  if (typeof value !== 'object' || value === null || !('topic' in value && 'tenant' in value && 'from' in value && 'number' in value)) return null
+  if (
+    typeof value !== 'object' || value === null || !('topic' in value && 'tenant' in value && 'from' in value && 'number' in value)
+  ) { return null }
   const { topic, tenant, from, number } = value
   if (!isTopic(topic) || !isNoticed(tenant) || typeof from !== 'string' || typeof number !== 'number') return null
   return { topic, tenant, from, number }

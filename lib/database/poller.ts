@@ -18,13 +18,13 @@ export interface PollerParts {
 }
 
 export interface Poller {
-  start (): void
+  start(): void
   /** There may be something to do. */
-  wake (): void
+  wake(): void
   /** Says so in the log, once until a look succeeds. */
-  failed (error: unknown): void
+  failed(error: unknown): void
   /** Resolves when it has ended. */
-  ended (): Promise<void>
+  ended(): Promise<void>
 }
 
 export function createPoller ({ look, signal, log, messages }: PollerParts): Poller {
@@ -73,5 +73,12 @@ export function createPoller ({ look, signal, log, messages }: PollerParts): Pol
   }
 
   signal.addEventListener('abort', wake)
-  return { start () { running = run() }, wake, failed, ended: () => running }
+  return {
+    start () {
+      running = run()
+    },
+    wake,
+    failed,
+    ended: () => running
+  }
 }

@@ -21,17 +21,20 @@ export interface PoolAccessOptions {
 
 export interface PoolAccess {
   /** A connection for a tenant, for a caller without one (null), or for the server itself (undefined). */
-  acquire (tenantId: string | null | undefined, done: Acquired): void
-  connected (tenantId?: string | null): Promise<PoolClient>
-  release (client: PoolClient, broken?: boolean): void
+  acquire(tenantId: string | null | undefined, done: Acquired): void
+  connected(tenantId?: string | null): Promise<PoolClient>
+  release(client: PoolClient, broken?: boolean): void
   /** Statements on it may take as long as they take, until its release. */
-  keep (client: PoolClient): void
+  keep(client: PoolClient): void
   readonly waiting: number
   /** Refuses new work, and gives what is under way `timeoutMs`; then ends it. */
-  close (timeoutMs: number): Promise<void>
+  close(timeoutMs: number): Promise<void>
 }
 
-export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Connections, { translate, log, warn }: PoolAccessOptions): PoolAccess {
+export function createPoolAccess (
+  { pool, notices, max, acquireTimeoutMs }: Connections,
+  { translate, log, warn }: PoolAccessOptions
+): PoolAccess {
   const gate = new FairGate(max, acquireTimeoutMs)
   const busy = new Map<PoolClient, Party>()
   const patient = new Set<PoolClient>()
@@ -55,7 +58,9 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
     onLongHang () {
       for (const client of [...busy.keys()]) if (!patient.has(client)) release(client, true)
     },
-    onAnswer () { log?.info({}, 'the database answers again') }
+    onAnswer () {
+      log?.info({}, 'the database answers again')
+    }
   })
 
   pool.on('connect', (client) => {
@@ -89,7 +94,11 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
     const timer = setTimeout(() => abandon(databaseBusy()), Math.max(1, withinMs))
     connecting.add(abandon)
     take((error, client) => {
-      if (abandoned) return acquired(party, error, client, (_error, late) => { if (late !== null) release(late) })
+      if (abandoned) {
+        return acquired(party, error, client, (_error, late) => {
+          if (late !== null) release(late)
+        })
+      }
       clearTimeout(timer)
       connecting.delete(abandon)
       acquired(party, error, client, done)
@@ -133,10 +142,15 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
 
   return {
     acquire,
-    connected: (tenantId) => new Promise((resolve, reject) => acquire(tenantId, (error, client) => client === null ? reject(error) : resolve(client))),
+    connected: (tenantId) =>
+      new Promise((resolve, reject) => acquire(tenantId, (error, client) => client === null ? reject(error) : resolve(client))),
     release,
-    keep (client) { patient.add(client) },
-    get waiting () { return gate.waiting },
+    keep (client) {
+      patient.add(client)
+    },
+    get waiting () {
+      return gate.waiting
+    },
 
     async close (timeoutMs) {
       closing = true

@@ -3,7 +3,8 @@ import type { ClientConfig, Pool, PoolClient } from 'pg'
 import pg from 'pg'
 
 /** What to do about a pooler that loses the settings of a session. */
-export const poolerAdvice = 'set "preparedStatements": false in the section "postgres", which sends the settings with each transaction, or connect to the database itself or through a pooler of sessions'
+export const poolerAdvice =
+  'set "preparedStatements": false in the section "postgres", which sends the settings with each transaction, or connect to the database itself or through a pooler of sessions'
 
 /**
  * Throws where the pool leads through a transaction pooler: the settings that a connection makes once, such as the tenant
@@ -16,7 +17,11 @@ export async function refuseTransactionPooler (pool: Pool, config: ClientConfig)
     const session = await sessionOf(client)
     const announced: unknown = Reflect.get(client, 'processID')
     if (announced === session) return
-    if (await isShared(client, session, config)) throw new Error(`postgres.connectionString leads through a transaction pooler, such as PgBouncer with pool_mode=transaction, which loses the settings of a session: ${poolerAdvice}`)
+    if (await isShared(client, session, config)) {
+      throw new Error(
+        `postgres.connectionString leads through a transaction pooler, such as PgBouncer with pool_mode=transaction, which loses the settings of a session: ${poolerAdvice}`
+      )
+    }
   } finally {
     client.release()
   }

@@ -14,7 +14,16 @@ const timeToTell = 1000 // ms that the database may take to say that a statement
 const keepAliveAfterMs = 10_000 // without traffic; a peer that vanished is noticed by the system's probes from then on
 const idleAfterMs = 60_000 // an unused connection is given back to the server
 
-export function connectPostgres ({ connectionString, notifyConnectionString = connectionString, pool: poolOptions = {}, preparedStatements = true, rowLevelSecurity = false, ssl }: PostgresOptions): Connections {
+export function connectPostgres (
+  {
+    connectionString,
+    notifyConnectionString = connectionString,
+    pool: poolOptions = {},
+    preparedStatements = true,
+    rowLevelSecurity = false,
+    ssl
+  }: PostgresOptions
+): Connections {
   const statementTimeoutMs = poolOptions.statementTimeoutMs ?? defaults.statementTimeoutMs
   const silenceMs = statementTimeoutMs + timeToTell
   const max = poolOptions.max ?? defaults.max
@@ -29,7 +38,11 @@ export function connectPostgres ({ connectionString, notifyConnectionString = co
     idleTimeoutMillis: idleAfterMs,
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
-    ...preparedStatements && { onConnect: async (client) => { await runRows(client, [{ text: setSession(settings), values: [] }], silenceMs) } }
+    ...preparedStatements && {
+      onConnect: async (client) => {
+        await runRows(client, [{ text: setSession(settings), values: [] }], silenceMs)
+      }
+    }
   })
   pool.on('connect', (client) => {
     if (client instanceof pg.Client) guardAnswers(client.connection.stream)
@@ -39,7 +52,13 @@ export function connectPostgres ({ connectionString, notifyConnectionString = co
     max,
     acquireTimeoutMs,
     pool,
-    settings: { statementTimeoutMs, silenceMs, prepared: preparedStatements, rowLevelSecurity, transaction: preparedStatements ? {} : settings },
+    settings: {
+      statementTimeoutMs,
+      silenceMs,
+      prepared: preparedStatements,
+      rowLevelSecurity,
+      transaction: preparedStatements ? {} : settings
+    },
     migrations: { connectionString, ...tls, connectionTimeoutMillis: acquireTimeoutMs },
     notices: { connectionString: notifyConnectionString, ...tls },
     async close () {}

@@ -2,8 +2,15 @@
 import type { SystemTables } from './system-tables.js'
 import type { Session } from './engine.js'
 import {
-  Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler,
-  type CompiledQuery, type DatabaseConnection, type Driver, type QueryResult, type Transaction
+  Kysely,
+  PostgresAdapter,
+  PostgresIntrospector,
+  PostgresQueryCompiler,
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Driver,
+  type QueryResult,
+  type Transaction
 } from 'kysely'
 
 /** Runs the work with the session's transaction, which the work neither commits nor rolls back. */

@@ -21,7 +21,9 @@ export function createPreludes ({ rowLevelSecurity, transaction }: SessionSettin
   const text = setTransaction(scopedNames)
   const name = names.length === 0 ? 'tenantry_tenant' : undefined
   const scope = (tenantId: string): readonly Step[] => [{
-    text, name, values: scopedNames.map((setting): Parameter => setting === tenantSetting ? tenantId : transaction[setting] ?? null)
+    text,
+    name,
+    values: scopedNames.map((setting): Parameter => setting === tenantSetting ? tenantId : transaction[setting] ?? null)
   }]
   const platform = scope(noTenant)
   return (tenantId) => {
@@ -56,7 +58,13 @@ export class TransactionSession implements Session {
   private prelude: readonly Step[]
   private ended = false
 
-  constructor (client: ClientBase, settings: SessionSettings, prelude: readonly Step[], translate: (error: unknown) => unknown, isolation?: Isolation) {
+  constructor (
+    client: ClientBase,
+    settings: SessionSettings,
+    prelude: readonly Step[],
+    translate: (error: unknown) => unknown,
+    isolation?: Isolation
+  ) {
     this.client = client
     this.settings = settings
     this.translate = translate
@@ -65,12 +73,16 @@ export class TransactionSession implements Session {
 
   async text (statement: Statement, values: readonly unknown[]): Promise<string | null> {
     const steps = this.steps(statement, values)
-    return runText(this.client, steps, this.settings.silenceMs).catch((error: unknown) => { throw this.translate(error) })
+    return runText(this.client, steps, this.settings.silenceMs).catch((error: unknown) => {
+      throw this.translate(error)
+    })
   }
 
   async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
     const steps = this.steps(statement, values)
-    const { rows } = await runRows(this.client, steps, this.settings.silenceMs).catch((error: unknown) => { throw this.translate(error) })
+    const { rows } = await runRows(this.client, steps, this.settings.silenceMs).catch((error: unknown) => {
+      throw this.translate(error)
+    })
     // Only the author of the statement knows the type of its rows.
     return rows as Row[]
   }

@@ -27,7 +27,8 @@ export async function sweep (db: Kysely<SystemTables>, name: string, parts: read
     for (let rows = maxSweptRows; rows >= maxSweptRows;) {
       // Between the statements others get their turn.
       rows = await db.transaction().execute(async (transaction) => {
-        const { rows: [row] } = await sql<{ locked: boolean }>`select pg_try_advisory_xact_lock(hashtextextended(${name}, 0)) as locked`.execute(transaction)
+        const { rows: [row] } = await sql<{ locked: boolean }>`select pg_try_advisory_xact_lock(hashtextextended(${name}, 0)) as locked`
+          .execute(transaction)
         return row?.locked === true ? await part(transaction) : -1
       })
       if (rows === -1) return false
@@ -43,7 +44,9 @@ export async function sweep (db: Kysely<SystemTables>, name: string, parts: read
  */
 export function everyHour (work: () => Promise<unknown>, onError: (error: unknown) => void): () => Promise<void> {
   let running: Promise<unknown> = Promise.resolve()
-  const run = () => { running = work().catch(onError) }
+  const run = () => {
+    running = work().catch(onError)
+  }
   let timer = setTimeout(() => {
     run()
     timer = setInterval(run, every).unref()

@@ -1,12 +1,32 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
 import type { BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable } from './billing-tables.js'
-import type { AgentBatchDocumentsTable, AgentBatchesTable, AgentChunksTable, AgentDocumentsTable, AgentStaleVectorsTable } from './document-tables.js'
+import type {
+  AgentBatchDocumentsTable,
+  AgentBatchesTable,
+  AgentChunksTable,
+  AgentDocumentsTable,
+  AgentStaleVectorsTable
+} from './document-tables.js'
 import type { ConversationMessagesTable, ConversationsTable } from './conversation-tables.js'
 import type { FilePartsTable, FilesTable, FileTransformsTable } from './files-table.js'
-import type { RealtimeChangesTable, RealtimeHeadsTable, RealtimeInstancesTable, RealtimeMembersTable, RealtimeMessagesTable } from './realtime-tables.js'
+import type {
+  RealtimeChangesTable,
+  RealtimeHeadsTable,
+  RealtimeInstancesTable,
+  RealtimeMembersTable,
+  RealtimeMessagesTable
+} from './realtime-tables.js'
 import type { IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable } from './receipt-tables.js'
-import type { RequestStatsTable, RequestStatsWritersTable, UsageCountersTable, UsageGaugesTable, UsageInstancesTable, UsageRequestsTable, UsageReservationsTable } from './usage-tables.js'
+import type {
+  RequestStatsTable,
+  RequestStatsWritersTable,
+  UsageCountersTable,
+  UsageGaugesTable,
+  UsageInstancesTable,
+  UsageRequestsTable,
+  UsageReservationsTable
+} from './usage-tables.js'
 import type { RefreshTokensTable, RevocationsTable, UserLinksTable, UserMfaTable, UsersTable } from './user-tables.js'
 import type { WebhookDeliveriesTable, WebhookEventsTable, WebhookSecretsTable } from './webhook-tables.js'
 import type { WorkflowRunsTable, WorkflowSchedulesTable, WorkflowStepsTable } from './workflow-tables.js'
@@ -182,11 +202,17 @@ export interface ResourceLimitsTable {
 }
 
 /** Of each period the one that was counted last, and how much was used in it. */
-type PeriodColumns = {
-  [Column in `${'minute' | 'hour' | 'day' | 'week' | 'month' | 'total'}_start`]: ColumnType<Date | null, Date | null | undefined, Date | null>
-} & {
-  [Column in `${'minute' | 'hour' | 'day' | 'week' | 'month' | 'total'}_amount`]: ColumnType<string, number | undefined, number>
-}
+type PeriodColumns =
+  & {
+    [Column in `${'minute' | 'hour' | 'day' | 'week' | 'month' | 'total'}_start`]: ColumnType<
+      Date | null,
+      Date | null | undefined,
+      Date | null
+    >
+  }
+  & {
+    [Column in `${'minute' | 'hour' | 'day' | 'week' | 'month' | 'total'}_amount`]: ColumnType<string, number | undefined, number>
+  }
 
 /** What a user has used of a resource. */
 export interface ResourceUsageTable extends PeriodColumns {

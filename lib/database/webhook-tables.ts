@@ -43,7 +43,10 @@ export interface WebhookDeliveriesTable {
   /** What the receiver answered last; null where it did not. */
   last_status: number | null
   last_error: string | null
-  /** When it is tried, or, while it is, when others take it over. null where another of its subject goes before it, and when it has ended. */
+  /**
+   * When it is tried, or, while it is, when others take it over. null where another of its subject goes before it, and when it
+   * has ended.
+   */
   next_attempt_at: OptionalTime
   /** The attempt under way. */
   holder: string | null

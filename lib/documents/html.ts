@@ -7,8 +7,39 @@ import { BlockList, type Block } from './blocks.js'
 
 const headings: ReadonlySet<string> = new Set(['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'title'])
 const paragraphs: ReadonlySet<string> = new Set([
-  'address', 'article', 'aside', 'blockquote', 'body', 'caption', 'dd', 'details', 'dialog', 'div', 'dl', 'dt', 'fieldset', 'figcaption', 'figure',
-  'footer', 'form', 'head', 'header', 'hr', 'html', 'legend', 'li', 'main', 'nav', 'ol', 'p', 'pre', 'section', 'summary', 'table', 'tr', 'ul'
+  'address',
+  'article',
+  'aside',
+  'blockquote',
+  'body',
+  'caption',
+  'dd',
+  'details',
+  'dialog',
+  'div',
+  'dl',
+  'dt',
+  'fieldset',
+  'figcaption',
+  'figure',
+  'footer',
+  'form',
+  'head',
+  'header',
+  'hr',
+  'html',
+  'legend',
+  'li',
+  'main',
+  'nav',
+  'ol',
+  'p',
+  'pre',
+  'section',
+  'summary',
+  'table',
+  'tr',
+  'ul'
 ])
 const cells: ReadonlySet<string> = new Set(['td', 'th', 'option'])
 /** The tokenizer finds the ends of these by itself. */
@@ -49,10 +80,18 @@ export function htmlBlocks (html: string): Block[] {
   }
   const none = (): void => {}
   const tokenizer = new Tokenizer({ decodeEntities: true }, {
-    ontext (start, end) { if (!isUnread) parts.push(html.slice(start, end)) },
-    ontextentity (codepoint) { if (!isUnread) parts.push(String.fromCodePoint(codepoint)) },
-    onopentagname (start, end) { opened(html.slice(start, end).toLowerCase()) },
-    onclosetag (start, end) { closed(html.slice(start, end).toLowerCase()) },
+    ontext (start, end) {
+      if (!isUnread) parts.push(html.slice(start, end))
+    },
+    ontextentity (codepoint) {
+      if (!isUnread) parts.push(String.fromCodePoint(codepoint))
+    },
+    onopentagname (start, end) {
+      opened(html.slice(start, end).toLowerCase())
+    },
+    onclosetag (start, end) {
+      closed(html.slice(start, end).toLowerCase())
+    },
     onselfclosingtag: none,
     onopentagend: none,
     onattribdata: none,

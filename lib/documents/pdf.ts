@@ -57,17 +57,27 @@ interface Outcome {
 }
 
 /** Throws an error that names the package if it is missing. */
-export function pdfModules (resolve = (name: string): string => import.meta.resolve(name)): { readonly module: string, readonly worker: string, readonly maps: string } {
+export function pdfModules (
+  resolve = (name: string): string => import.meta.resolve(name)
+): { readonly module: string, readonly worker: string, readonly maps: string } {
   try {
     const module = resolve('pdfjs-dist/legacy/build/pdf.mjs')
     return { module, worker: new URL('pdf.worker.mjs', module).href, maps: new URL('../../cmaps/', module).pathname }
   } catch (cause) {
-    throw failure('documentUnreadable', { message: 'PDF files are not read here: the operator must install the package "pdfjs-dist@~5.6.205"', cause })
+    throw failure('documentUnreadable', {
+      message: 'PDF files are not read here: the operator must install the package "pdfjs-dist@~5.6.205"',
+      cause
+    })
   }
 }
 
 /** Rejects with `documentUnreadable` for a file that is no PDF, or exceeds a bound. @param maxLength  characters of the text */
-export async function pdfText (bytes: Uint8Array<ArrayBuffer>, maxLength: number, signal: AbortSignal, timeout = timeoutMs): Promise<string> {
+export async function pdfText (
+  bytes: Uint8Array<ArrayBuffer>,
+  maxLength: number,
+  signal: AbortSignal,
+  timeout = timeoutMs
+): Promise<string> {
   const modules = pdfModules()
   signal.throwIfAborted()
   const worker = new Worker(program, {
@@ -94,9 +104,20 @@ export async function pdfText (bytes: Uint8Array<ArrayBuffer>, maxLength: number
       abort = () => reject(signal.reason)
       signal.addEventListener('abort', abort, { once: true })
     })
-    if (excess === 'text') throw failure('documentUnreadable', { message: `The PDF has more than ${maxLength.toLocaleString('en')} characters of text: split it` })
-    if (excess === 'pages') throw failure('documentUnreadable', { message: `The PDF has more than ${maxPages.toLocaleString('en')} pages: split it` })
-    if (text === undefined) throw failure('documentUnreadable', { message: 'The PDF cannot be read: it is damaged, encrypted, or needs too much time or memory', cause: new Error(error) })
+    if (excess === 'text') {
+      throw failure('documentUnreadable', {
+        message: `The PDF has more than ${maxLength.toLocaleString('en')} characters of text: split it`
+      })
+    }
+    if (excess === 'pages') {
+      throw failure('documentUnreadable', { message: `The PDF has more than ${maxPages.toLocaleString('en')} pages: split it` })
+    }
+    if (text === undefined) {
+      throw failure('documentUnreadable', {
+        message: 'The PDF cannot be read: it is damaged, encrypted, or needs too much time or memory',
+        cause: new Error(error)
+      })
+    }
     return text
   } finally {
     clearTimeout(timer)

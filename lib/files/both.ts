@@ -6,11 +6,15 @@ import type { ObjectStore, StoredObject } from './store.js'
 
 export interface MirroredStore extends ObjectStore {
   /** Copies an object to the store that lacks it. `lost`: neither has it. */
-  restore (key: string, contentType: string): Promise<'complete' | 'copied' | 'lost'>
+  restore(key: string, contentType: string): Promise<'complete' | 'copied' | 'lost'>
 }
 
 /** `onFailure` gets the errors of `second` that callers do not. */
-export function createMirroredStore (first: ObjectStore, second: ObjectStore, onFailure: (error: unknown, key: string) => void): MirroredStore {
+export function createMirroredStore (
+  first: ObjectStore,
+  second: ObjectStore,
+  onFailure: (error: unknown, key: string) => void
+): MirroredStore {
   async function copyBetween (from: ObjectStore, to: ObjectStore, key: string, contentType: string): Promise<boolean> {
     const bytes = await from.get(key)
     if (bytes === null) return false

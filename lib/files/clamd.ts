@@ -35,7 +35,13 @@ export async function ping (address: ScannerAddress, timeoutMs: number): Promise
   if (reply !== 'PONG') throw new ScannerUnavailable(`the scanner answered "${reply}" to PING`)
 }
 
-async function ask ({ host, port }: ScannerAddress, command: string, silenceMs: number, bytes?: Readable, signal?: AbortSignal): Promise<string> {
+async function ask (
+  { host, port }: ScannerAddress,
+  command: string,
+  silenceMs: number,
+  bytes?: Readable,
+  signal?: AbortSignal
+): Promise<string> {
   const socket = connect({ host, port, keepAlive: true, keepAliveInitialDelay: keepAlive })
   const reply = readReply(socket)
   // The scanner may answer and close before it has all bytes: the answer counts, and the error of the write does not.
@@ -51,7 +57,9 @@ async function ask ({ host, port }: ScannerAddress, command: string, silenceMs: 
     return await reply
   } catch (error) {
     if (bytes?.errored === error) throw error
-    return await reply.catch((cause: unknown) => { throw new ScannerUnavailable('the scanner cannot be reached', { cause }) })
+    return await reply.catch((cause: unknown) => {
+      throw new ScannerUnavailable('the scanner cannot be reached', { cause })
+    })
   } finally {
     signal?.removeEventListener('abort', end)
     socket.destroy()

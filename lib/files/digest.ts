@@ -36,12 +36,15 @@ interface Report {
 }
 
 export interface Digest {
-  /** Takes the chunk, which may be changed afterwards. Returns a promise where the sender has to wait; it rejects with `storageUnavailable`. */
-  update (chunk: Uint8Array): Promise<void> | undefined
+  /**
+   * Takes the chunk, which may be changed afterwards. Returns a promise where the sender has to wait; it rejects with
+   * `storageUnavailable`.
+   */
+  update(chunk: Uint8Array): Promise<void> | undefined
   /** Call it once, after the last chunk. Rejects with `storageUnavailable` if the thread has failed. */
-  hex (): Promise<string>
+  hex(): Promise<string>
   /** Ends it, with or without a result. */
-  close (): void
+  close(): void
 }
 
 /** @param expected  the number of bytes, where it is known */
@@ -86,7 +89,7 @@ class ThreadDigest implements Digest {
   #filled = 0
   #waiting = 0
   #failure: Error | undefined
-  #wake: { resolve (): void, reject (error: Error): void } | undefined
+  #wake: { resolve(): void, reject(error: Error): void } | undefined
   #hex = ''
 
   constructor () {
@@ -142,6 +145,8 @@ class ThreadDigest implements Digest {
   /** The next report of the thread. */
   async #report (): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure
-    await new Promise<void>((resolve, reject) => { this.#wake = { resolve, reject } })
+    await new Promise<void>((resolve, reject) => {
+      this.#wake = { resolve, reject }
+    })
   }
 }

@@ -14,11 +14,25 @@ export const imageTypes: ReadonlySet<string> = new Set(['image/jpeg', 'image/png
 
 /** The parameters of a transform, as members of a query string. */
 export const imageQuery = {
-  width: Type.Optional(Type.Integer({ minimum: 1, maximum: maxSide, description: 'Of the result, in pixels. Default: by the height, or that of the original.' })),
-  height: Type.Optional(Type.Integer({ minimum: 1, maximum: maxSide, description: 'Of the result, in pixels. Default: by the width, or that of the original.' })),
-  fit: Type.Optional(Type.Enum(['cover', 'contain', 'fill', 'inside', 'outside'], { description: 'How an image of other proportions fills `width` and `height`. Default: `cover`, which cuts.' })),
+  width: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: maxSide,
+      description: 'Of the result, in pixels. Default: by the height, or that of the original.'
+    })
+  ),
+  height: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: maxSide, description: 'Of the result, in pixels. Default: by the width, or that of the original.' })
+  ),
+  fit: Type.Optional(
+    Type.Enum(['cover', 'contain', 'fill', 'inside', 'outside'], {
+      description: 'How an image of other proportions fills `width` and `height`. Default: `cover`, which cuts.'
+    })
+  ),
   format: Type.Optional(Type.Enum(['jpeg', 'png', 'webp', 'avif'], { description: 'Default: that of the original, and png for a GIF.' })),
-  quality: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'Of a jpeg, webp or avif. Default: 80, and 50 for an avif.' }))
+  quality: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 100, description: 'Of a jpeg, webp or avif. Default: 80, and 50 for an avif.' })
+  )
 }
 export const ImageTransform = Type.Object(imageQuery)
 export type ImageTransform = Static<typeof ImageTransform>
@@ -38,7 +52,10 @@ export function transformName ({ width, height, fit, format, quality }: ImageTra
  * Throws `badRequest` for an image that cannot be read or has more than 50 megapixels, and an error that names the
  * package if sharp is missing.
  */
-export async function transformImage (original: Readable, { width, height, fit = 'cover', format, quality }: ImageTransform): Promise<TransformedImage> {
+export async function transformImage (
+  original: Readable,
+  { width, height, fit = 'cover', format, quality }: ImageTransform
+): Promise<TransformedImage> {
   const sharp = await loadSharp()
   const bytes = await bytesOf(original)
   try {
@@ -46,7 +63,9 @@ export async function transformImage (original: Readable, { width, height, fit =
     const image = sharp(bytes, { limitInputPixels: maxPixels, failOn: 'error', pages: 1 })
     const { format: found, width: sourceWidth, height: sourceHeight, pages = 1 } = await image.metadata()
     if (!imageTypes.has(`image/${found === 'heif' ? 'avif' : found}`)) throw new Error(`sharp reads it as ${found}`)
-    if (sourceWidth * sourceHeight * pages > maxPixels) throw failure('badRequest', { message: `The image has more than ${maxPixels / 1e6} megapixels: it cannot be transformed` })
+    if (sourceWidth * sourceHeight * pages > maxPixels) {
+      throw failure('badRequest', { message: `The image has more than ${maxPixels / 1e6} megapixels: it cannot be transformed` })
+    }
     const target = format ?? (found === 'gif' ? 'png' : found === 'heif' ? 'avif' : found)
     const result = image.autoOrient().resize({ width, height, fit, withoutEnlargement: width === undefined && height === undefined })
       .toFormat(target, { ...quality !== undefined && { quality } }).timeout({ seconds: maxSeconds })
@@ -63,7 +82,9 @@ async function bytesOf (original: Readable): Promise<Buffer> {
   for await (const chunk of original) {
     const bytes = Buffer.from(chunk)
     size += bytes.length
-    if (size > maxBytes) throw failure('badRequest', { message: `The image is larger than ${maxBytes / 1_048_576} MB: it cannot be transformed` })
+    if (size > maxBytes) {
+      throw failure('badRequest', { message: `The image is larger than ${maxBytes / 1_048_576} MB: it cannot be transformed` })
+    }
     chunks.push(bytes)
   }
   return Buffer.concat(chunks, size)

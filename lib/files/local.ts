@@ -53,7 +53,9 @@ export function createLocalStore (folder: string): ObjectStore {
     put (key, bytes) {
       let sourceError: unknown
       // The stream may fail before its bytes are read.
-      bytes.once('error', (error) => { sourceError = error })
+      bytes.once('error', (error) => {
+        sourceError = error
+      })
       return place(key, (path) => writeAll(path, bytes, () => sourceError))
     },
 
@@ -81,9 +83,15 @@ export function createLocalStore (folder: string): ObjectStore {
 
     async * list (prefix) {
       const [tenant = '', start = ''] = prefix.split('/')
-      const folders = prefix.includes('/') ? [tenant] : (await entriesOf(folder)).filter((entry) => entry.isDirectory() && entry.name !== incoming && entry.name.startsWith(tenant)).map(({ name }) => name)
+      const folders = prefix.includes('/')
+        ? [tenant]
+        : (await entriesOf(folder)).filter((entry) => entry.isDirectory() && entry.name !== incoming && entry.name.startsWith(tenant)).map((
+            { name }
+          ) => name)
       for (const name of folders.sort()) {
-        const files = (await entriesOf(join(folder, name))).filter((entry) => entry.isFile() && entry.name.startsWith(start)).map((entry) => `${name}/${entry.name}`).sort()
+        const files = (await entriesOf(join(folder, name))).filter((entry) => entry.isFile() && entry.name.startsWith(start)).map((entry) =>
+          `${name}/${entry.name}`
+        ).sort()
         for (let at = 0; at < files.length; at += pageSize) {
           const page = await Promise.all(files.slice(at, at + pageSize).map((key) => this.stat(key)))
           yield page.filter((object): object is StoredObject => object !== null)

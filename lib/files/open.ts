@@ -5,7 +5,7 @@ import { createLocalStore } from './local.js'
 import { createS3Store, type S3Options } from './s3.js'
 
 export interface StoreLog {
-  warn (details: object, text: string): void
+  warn(details: object, text: string): void
 }
 
 /** `supabase` and `r2` are services that speak S3. `both`: the local disk and S3. */

@@ -33,7 +33,10 @@ const readable = ['ready', 'quarantined'] as const
 
 export async function repairFiles (db: Kysely<SystemTables>, store: RepairableStore, now = Date.now): Promise<RepairReport> {
   const report: RepairReport = { complete: 0, copied: 0, deleted: 0, lost: [], failed: [] }
-  const attempt = (key: string, work: () => Promise<void>) => work().catch((error: unknown) => { report.failed.push({ key, error }) })
+  const attempt = (key: string, work: () => Promise<void>) =>
+    work().catch((error: unknown) => {
+      report.failed.push({ key, error })
+    })
 
   async function restore ({ tenant_id: tenant, id, content_type: contentType }: FileRow): Promise<void> {
     const key = `${tenant}/${id}`
@@ -53,11 +56,12 @@ export async function repairFiles (db: Kysely<SystemTables>, store: RepairableSt
   }
   for await (const objects of store.list('')) {
     const old = objects.filter(({ modifiedAt }) => now() - modifiedAt.getTime() > leastAgeMs)
-    await inParallel(old, ({ key }) => attempt(key, async () => {
-      if (await hasRow(db, key)) return
-      await store.delete(key)
-      report.deleted++
-    }))
+    await inParallel(old, ({ key }) =>
+      attempt(key, async () => {
+        if (await hasRow(db, key)) return
+        await store.delete(key)
+        report.deleted++
+      }))
   }
   return report
 }
@@ -82,7 +86,8 @@ async function hasRow (db: Kysely<SystemTables>, key: string): Promise<boolean> 
   const [, tenant, id, name] = objectKey.exec(key) ?? []
   if (tenant === undefined || id === undefined) return true
   if (name === undefined) {
-    return await db.selectFrom('tenantry.files').select('id').where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst() !== undefined
+    return await db.selectFrom('tenantry.files').select('id').where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst() !==
+      undefined
   }
   // Bytes that came past the server: of no use once the file is confirmed.
   if (name === 'upload') {

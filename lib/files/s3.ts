@@ -25,7 +25,9 @@ const socketTimeout = 30_000 // ms without a byte
 const maxSockets = 1_000 // downloads hold one each
 
 /** Rejects if the packages are missing. */
-export async function createS3Store ({ endpoint, region, bucket, accessKeyId, secretAccessKey, forcePathStyle = endpoint !== undefined }: S3Options): Promise<ObjectStore> {
+export async function createS3Store (
+  { endpoint, region, bucket, accessKeyId, secretAccessKey, forcePathStyle = endpoint !== undefined }: S3Options
+): Promise<ObjectStore> {
   const { s3, Upload, getSignedUrl } = await loadPackages()
   const client = new s3.S3Client({
     region,
@@ -77,7 +79,9 @@ export async function createS3Store ({ endpoint, region, bucket, accessKeyId, se
     },
 
     async get (key, range) {
-      const found = await orNull(client.send(new s3.GetObjectCommand({ ...at(key), ...range && { Range: `bytes=${range.start}-${range.end}` } })))
+      const found = await orNull(
+        client.send(new s3.GetObjectCommand({ ...at(key), ...range && { Range: `bytes=${range.start}-${range.end}` } }))
+      )
       return found === null ? null : readable(found.Body)
     },
 
@@ -107,16 +111,26 @@ export async function createS3Store ({ endpoint, region, bucket, accessKeyId, se
     async sign (key, signing) {
       const { method, seconds, contentType } = signing
       if (method === 'GET') {
-        const command = new s3.GetObjectCommand({ ...at(key), ResponseContentType: contentType, ResponseContentDisposition: signing.contentDisposition })
+        const command = new s3.GetObjectCommand({
+          ...at(key),
+          ResponseContentType: contentType,
+          ResponseContentDisposition: signing.contentDisposition
+        })
         return { method, url: await getSignedUrl(client, command, { expiresIn: seconds }), headers: {} }
       }
       const headers = { 'content-type': contentType, 'content-length': String(signing.size) }
       const command = new s3.PutObjectCommand({ ...at(key), ContentType: contentType, ContentLength: signing.size })
-      return { method, url: await getSignedUrl(client, command, { expiresIn: seconds, signableHeaders: new Set(['host', ...Object.keys(headers)]) }), headers }
+      return {
+        method,
+        url: await getSignedUrl(client, command, { expiresIn: seconds, signableHeaders: new Set(['host', ...Object.keys(headers)]) }),
+        headers
+      }
     },
 
     async check () {
-      await client.send(new s3.HeadBucketCommand({ Bucket: bucket })).catch((error: unknown) => { throw translate(error) })
+      await client.send(new s3.HeadBucketCommand({ Bucket: bucket })).catch((error: unknown) => {
+        throw translate(error)
+      })
     },
 
     async close () {
@@ -158,10 +172,14 @@ function translate (error: unknown): unknown {
 async function loadPackages () {
   try {
     const [s3, { Upload }, { getSignedUrl }] = await Promise.all([
-      import('@aws-sdk/client-s3'), import('@aws-sdk/lib-storage'), import('@aws-sdk/s3-request-presigner')
+      import('@aws-sdk/client-s3'),
+      import('@aws-sdk/lib-storage'),
+      import('@aws-sdk/s3-request-presigner')
     ])
     return { s3, Upload, getSignedUrl }
   } catch (error) {
-    throw new Error('S3 needs three packages: npm i @aws-sdk/client-s3 @aws-sdk/lib-storage @aws-sdk/s3-request-presigner', { cause: error })
+    throw new Error('S3 needs three packages: npm i @aws-sdk/client-s3 @aws-sdk/lib-storage @aws-sdk/s3-request-presigner', {
+      cause: error
+    })
   }
 }

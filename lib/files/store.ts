@@ -37,22 +37,22 @@ export type Signing =
  */
 export interface ObjectStore {
   /** Stores the bytes. The object appears when all of them are stored; a stream that fails leaves nothing. Resolves with their number. */
-  put (key: string, bytes: Readable, contentType: string): Promise<number>
+  put(key: string, bytes: Readable, contentType: string): Promise<number>
   /** The bytes, or those of the range; null if there is no such object. The caller reads the stream to its end, or destroys it. */
-  get (key: string, range?: ByteRange): Promise<Readable | null>
+  get(key: string, range?: ByteRange): Promise<Readable | null>
   /** null if there is no such object. */
-  stat (key: string): Promise<StoredObject | null>
+  stat(key: string): Promise<StoredObject | null>
   /** false if there is no object `from`. */
-  copy (from: string, to: string): Promise<boolean>
+  copy(from: string, to: string): Promise<boolean>
   /** Does nothing if there is no such object. */
-  delete (key: string): Promise<void>
+  delete(key: string): Promise<void>
   /** The objects whose keys begin with the prefix, in pages. */
-  list (prefix: string): AsyncIterable<readonly StoredObject[]>
+  list(prefix: string): AsyncIterable<readonly StoredObject[]>
   /** null if the store cannot: the server then signs a request to itself. */
-  sign (key: string, signing: Signing): Promise<SignedRequest | null>
+  sign(key: string, signing: Signing): Promise<SignedRequest | null>
   /** Rejects if the store cannot be used. */
-  check (): Promise<void>
-  close (): Promise<void>
+  check(): Promise<void>
+  close(): Promise<void>
 }
 
 const objectKey = /^[A-Za-z0-9_-]{1,64}\/[A-Za-z0-9_-]{1,128}$/

@@ -44,13 +44,31 @@ export function isNotFound (error: unknown): boolean {
 export function translate (error: unknown): unknown {
   if (error instanceof TenantryError || !(error instanceof Error)) return error
   switch (grpcCodeOf(error)) {
-    case alreadyExists: return failure('conflict', { message: 'A document with this id exists already', cause: error })
-    case aborted: return failure('documentContention', { headers: retryAfter, cause: error })
-    case invalidArgument: return failure('invalidValue', { message: 'Firestore does not take this query or these values: a document has at most 1 MiB, and a text that is filtered by at most 1,500 bytes', cause: error })
-    case failedPrecondition: return failure('indexMissing', { cause: new IndexMissing(error) })
-    case resourceExhausted: return failure('databaseBusy', { headers: retryAfter, cause: error })
-    case cancelled: case unknown: case deadlineExceeded: case notFound: case permissionDenied: case internal: case unavailable: case unauthenticated: return firestoreUnavailable(error)
-    default: return error
+    case alreadyExists:
+      return failure('conflict', { message: 'A document with this id exists already', cause: error })
+    case aborted:
+      return failure('documentContention', { headers: retryAfter, cause: error })
+    case invalidArgument:
+      return failure('invalidValue', {
+        message:
+          'Firestore does not take this query or these values: a document has at most 1 MiB, and a text that is filtered by at most 1,500 bytes',
+        cause: error
+      })
+    case failedPrecondition:
+      return failure('indexMissing', { cause: new IndexMissing(error) })
+    case resourceExhausted:
+      return failure('databaseBusy', { headers: retryAfter, cause: error })
+    case cancelled:
+    case unknown:
+    case deadlineExceeded:
+    case notFound:
+    case permissionDenied:
+    case internal:
+    case unavailable:
+    case unauthenticated:
+      return firestoreUnavailable(error)
+    default:
+      return error
   }
 }
 

@@ -14,7 +14,16 @@ export interface OpenOptions extends FirestoreOptions {
 
 /** Rejects where the package is missing; Firestore itself is reached with the first operation. */
 export async function openFirestore (options: OpenOptions): Promise<DocumentStore> {
-  const { projectId, credentials, databaseId, emulatorHost, sharedCollections = [], isDefault = false, timeoutMs = defaultTimeoutMs, maxAnswerBytes } = options
+  const {
+    projectId,
+    credentials,
+    databaseId,
+    emulatorHost,
+    sharedCollections = [],
+    isDefault = false,
+    timeoutMs = defaultTimeoutMs,
+    maxAnswerBytes
+  } = options
   const sdk = await import('@google-cloud/firestore').catch((cause: unknown) => {
     throw new Error('firebase needs the package "@google-cloud/firestore": run "npm i @google-cloud/firestore@^8.7.0"', { cause })
   })
@@ -30,5 +39,15 @@ export async function openFirestore (options: OpenOptions): Promise<DocumentStor
   const shared = new Set(sharedCollections)
   const values = createValues(sdk, client, shared)
   const { FieldPath } = sdk
-  return createFirestore({ FieldPath, client, values, reader: createReader(sdk, client, values), newId: randomUUID, isDefault, sharedCollections: shared, timeoutMs, maxAnswerBytes })
+  return createFirestore({
+    FieldPath,
+    client,
+    values,
+    reader: createReader(sdk, client, values),
+    newId: randomUUID,
+    isDefault,
+    sharedCollections: shared,
+    timeoutMs,
+    maxAnswerBytes
+  })
 }

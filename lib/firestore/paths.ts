@@ -15,7 +15,8 @@ const maxBytes = 1500 // of a segment, as Firestore has it
 const maxLength = 512 // characters, as the SQL database has it
 
 /** What a segment must be, for messages. */
-export const pathSegmentRule = `has 1 to ${maxLength} characters and at most 1,500 bytes, holds no \`/\`, and is neither \`.\` nor \`..\` nor of the form \`__name__\``
+export const pathSegmentRule =
+  `has 1 to ${maxLength} characters and at most 1,500 bytes, holds no \`/\`, and is neither \`.\` nor \`..\` nor of the form \`__name__\``
 
 /** Where a collection is. */
 export interface CollectionPlace {
@@ -27,7 +28,8 @@ export interface CollectionPlace {
 
 /** Whether Firestore takes the text as the name of a collection or the id of a document. */
 export function isPathSegment (text: string): boolean {
-  return text !== '' && text.length <= maxLength && text !== '.' && text !== '..' && !text.includes('/') && !isReserved(text) && isStorable(text) && Buffer.byteLength(text) <= maxBytes
+  return text !== '' && text.length <= maxLength && text !== '.' && text !== '..' && !text.includes('/') && !isReserved(text) &&
+    isStorable(text) && Buffer.byteLength(text) <= maxBytes
 }
 
 /** Names of this form are Firestore's own: of collections, documents and fields. */

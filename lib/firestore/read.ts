@@ -15,11 +15,11 @@ export interface Found {
 
 export interface Reader {
   /** The query of all pages. */
-  query (operation: PageOperation): Sdk.Query
+  query(operation: PageOperation): Sdk.Query
   /** The query of one page. */
-  page (operation: PageOperation): Sdk.Query
+  page(operation: PageOperation): Sdk.Query
   /** The answer; `count` gives the total where the page does not show it. */
-  answer (operation: PageOperation, texts: readonly string[], count: () => Promise<number>): Promise<string>
+  answer(operation: PageOperation, texts: readonly string[], count: () => Promise<number>): Promise<string>
 }
 
 export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestore, values: Values): Reader {

@@ -105,7 +105,9 @@ export class TransactionSession implements DocumentSession {
     const texts = new Texts(maxAnswerBytes)
     if (operation.limit > 0) {
       const { docs } = await this.#transaction.get(reader.page(operation))
-      for (const document of docs) texts.add(textOf({ id: document.id, fields: values.decode(document.data(), operation.place) }, operation.shape))
+      for (const document of docs) {
+        texts.add(textOf({ id: document.id, fields: values.decode(document.data(), operation.place) }, operation.shape))
+      }
     }
     return reader.answer(operation, texts.list, async () => (await this.#transaction.get(reader.query(operation).count())).data().count)
   }
@@ -121,7 +123,9 @@ export class TransactionSession implements DocumentSession {
   }
 
   #write (path: string, fields: Fields | null, write: Write): void {
-    if (this.#writes.length === maxWrites) throw failure('badRequest', { message: `One request writes at most ${maxWrites} documents of Firestore: send fewer at a time` })
+    if (this.#writes.length === maxWrites) {
+      throw failure('badRequest', { message: `One request writes at most ${maxWrites} documents of Firestore: send fewer at a time` })
+    }
     this.#known.set(path, fields)
     this.#writes.push(write)
   }

@@ -134,7 +134,10 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     sharedCollections: parts.sharedCollections,
     text: (operation) => timely(timeoutMs, () => run(operation)),
     transaction: (work) => timely(timeoutMs * transactionTimes, (isOver) => inTransaction(work, isOver)),
-    check: () => timely(timeoutMs, async () => { await client.doc('tenants/~').get() }),
+    check: () =>
+      timely(timeoutMs, async () => {
+        await client.doc('tenants/~').get()
+      }),
     close () {
       // A client that is ended while it tries again fails with a rejection that nothing handles: it ends when it has given up.
       if (closing === null && running.size > 0) {

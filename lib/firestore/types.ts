@@ -72,10 +72,13 @@ export type DocumentOperation =
 /** The operations of one request, by themselves or in a transaction. */
 export interface DocumentSession {
   /** The JSON text of the answer, or null where there is no such document: as `Session.text` of the SQL database. */
-  text (operation: DocumentOperation): Promise<string | null>
+  text(operation: DocumentOperation): Promise<string | null>
 }
 
-/** Errors are those of the catalogue: `databaseUnavailable`, `databaseBusy`, `conflict`, `documentContention`, `indexMissing`, `invalidValue`. */
+/**
+ * Errors are those of the catalogue: `databaseUnavailable`, `databaseBusy`, `conflict`, `documentContention`, `indexMissing`,
+ * `invalidValue`.
+ */
 export interface DocumentStore extends DocumentSession {
   readonly isDefault: boolean
   readonly sharedCollections: ReadonlySet<string>
@@ -83,8 +86,8 @@ export interface DocumentStore extends DocumentSession {
    * Runs the work in one transaction: its writes are made together when it resolves, and none when it rejects. Where another
    * request changed what it read, it runs again, up to four times more. Its reads see its own writes of documents by id.
    */
-  transaction<Result> (work: (session: DocumentSession) => Promise<Result>): Promise<Result>
+  transaction<Result>(work: (session: DocumentSession) => Promise<Result>): Promise<Result>
   /** Resolves if Firestore can be reached. */
-  check (): Promise<void>
-  close (): Promise<void>
+  check(): Promise<void>
+  close(): Promise<void>
 }

@@ -8,15 +8,19 @@ export type Fields = Readonly<Record<string, unknown>>
 
 export interface Values {
   /** The fields as Firestore stores them. They were checked: lib/compiler/query/document-firestore.ts. */
-  encode (fields: Fields, place: CollectionPlace): Record<string, unknown>
-  encodeValue (value: unknown, place: CollectionPlace): unknown
+  encode(fields: Fields, place: CollectionPlace): Record<string, unknown>
+  encodeValue(value: unknown, place: CollectionPlace): unknown
   /** The fields as JSON has them. */
-  decode (fields: Fields, place: CollectionPlace): Record<string, unknown>
+  decode(fields: Fields, place: CollectionPlace): Record<string, unknown>
 }
 
 type Parts = Pick<typeof Sdk, 'Timestamp' | 'GeoPoint' | 'DocumentReference' | 'FieldValue' | 'VectorValue'>
 
-export function createValues ({ Timestamp, GeoPoint, DocumentReference, FieldValue, VectorValue }: Parts, client: Sdk.Firestore, shared: ReadonlySet<string>): Values {
+export function createValues (
+  { Timestamp, GeoPoint, DocumentReference, FieldValue, VectorValue }: Parts,
+  client: Sdk.Firestore,
+  shared: ReadonlySet<string>
+): Values {
   function encodeValue (value: unknown, place: CollectionPlace): unknown {
     if (Array.isArray(value)) return value.map((item: unknown) => encodeValue(item, place))
     if (!isRecord(value)) return value
@@ -42,18 +46,25 @@ export function createValues ({ Timestamp, GeoPoint, DocumentReference, FieldVal
         const { latitude, longitude } = Object(value)
         return new GeoPoint(Number(latitude), Number(longitude))
       }
-      case '$bytes': return Buffer.from(String(value), 'base64')
-      case '$number': return Number(value)
-      case '$vector': return FieldValue.vector(Array.isArray(value) ? value.map(Number) : [])
+      case '$bytes':
+        return Buffer.from(String(value), 'base64')
+      case '$number':
+        return Number(value)
+      case '$vector':
+        return FieldValue.vector(Array.isArray(value) ? value.map(Number) : [])
     }
   }
 
   function decodeValue (value: unknown, place: CollectionPlace): unknown {
     switch (typeof value) {
-      case 'bigint': return value >= leastSafe && value <= mostSafe ? Number(value) : value
-      case 'number': return Number.isFinite(value) ? value : { $number: String(value) }
-      case 'object': return value === null ? null : decodeObject(value, place)
-      default: return value
+      case 'bigint':
+        return value >= leastSafe && value <= mostSafe ? Number(value) : value
+      case 'number':
+        return Number.isFinite(value) ? value : { $number: String(value) }
+      case 'object':
+        return value === null ? null : decodeObject(value, place)
+      default:
+        return value
     }
   }
 

@@ -14,7 +14,9 @@ const unhurried = new WeakSet<Socket>()
 /** Lets the body of the current request take its time: the caller watches how fast it comes. Returns the end of it. */
 export function allowSlowBody (socket: Socket): () => void {
   unhurried.add(socket)
-  return () => { unhurried.delete(socket) }
+  return () => {
+    unhurried.delete(socket)
+  }
 }
 
 /** Fastify's `clientErrorHandler`: malformed, too large or too slow requests get the body that every error has, and the connection ends. */
@@ -27,7 +29,13 @@ export function answerClientError (this: FastifyInstance, error: NodeJS.ErrnoExc
   this.log.debug({ err: error, reqId: requestId }, 'no HTTP request')
   if (socket.writable) {
     const body = JSON.stringify({ error: title, message, code: catalogue.badRequest.code, requestId })
-    const headers = { ...securityHeaders, [requestIdHeader]: requestId, connection: 'close', 'content-type': 'application/json; charset=utf-8', 'content-length': Buffer.byteLength(body) }
+    const headers = {
+      ...securityHeaders,
+      [requestIdHeader]: requestId,
+      connection: 'close',
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': Buffer.byteLength(body)
+    }
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
     socket.write(`HTTP/1.1 ${status} ${title}\r\n${lines.join('')}\r\n${body}`)
   }
@@ -36,8 +44,11 @@ export function answerClientError (this: FastifyInstance, error: NodeJS.ErrnoExc
 
 function refusalOf (code: string | undefined): [status: number, message: string] {
   switch (code) {
-    case 'HPE_HEADER_OVERFLOW': return [431, 'The URL and the headers are larger than this server accepts']
-    case 'ERR_HTTP_REQUEST_TIMEOUT': return [408, 'The request took too long to arrive']
-    default: return [400, 'This is no HTTP/1.1 request that can be read']
+    case 'HPE_HEADER_OVERFLOW':
+      return [431, 'The URL and the headers are larger than this server accepts']
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return [408, 'The request took too long to arrive']
+    default:
+      return [400, 'This is no HTTP/1.1 request that can be read']
   }
 }

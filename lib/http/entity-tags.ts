@@ -12,13 +12,22 @@ const member = /(?:W\/)?"[!#-~\u0080-\u00ff]*"/g
 /** Strong and weak tags as they were written; `*` is met by anything that exists. */
 export type Precondition = readonly string[] | '*'
 
-const ifMatchDescription = 'The `ETag` of the version that this request changes, a list of them, or `*`. The request fails with 412 if the list does not have the current version.'
+const ifMatchDescription =
+  'The `ETag` of the version that this request changes, a list of them, or `*`. The request fails with 412 if the list does not have the current version.'
 
 /** The schema of the header `If-Match`, for writes that honour it. */
-export const IfMatchHeaders = Type.Object({ 'if-match': Type.Optional(Type.String({ maxLength: maxHeader, description: ifMatchDescription })) })
+export const IfMatchHeaders = Type.Object({
+  'if-match': Type.Optional(Type.String({ maxLength: maxHeader, description: ifMatchDescription }))
+})
 
 /** The parameter as `/doc` shows it. */
-export const ifMatchParameter = { in: 'header', name: 'If-Match', required: false, description: ifMatchDescription, schema: { type: 'string', maxLength: maxHeader } }
+export const ifMatchParameter = {
+  in: 'header',
+  name: 'If-Match',
+  required: false,
+  description: ifMatchDescription,
+  schema: { type: 'string', maxLength: maxHeader }
+}
 
 /** The strong tag of a state that the text describes. */
 export function tagOf (text: string | Buffer): string {
@@ -34,12 +43,15 @@ export function tagOfBody (text: string): string | undefined {
 export function ifMatchOf ({ headers: { 'if-match': header } }: Pick<FastifyRequest, 'headers'>): Precondition | undefined {
   if (header === undefined) return undefined
   const tags = parse(header)
-  if (tags === null) throw failure('badRequest', { message: 'If-Match must be "*" or a list of entity tags as ETag gives them, such as "3"' })
+  if (tags === null) {
+    throw failure('badRequest', { message: 'If-Match must be "*" or a list of entity tags as ETag gives them, such as "3"' })
+  }
   return tags
 }
 
 /**
- * Throws `preconditionFailed` unless the current tag meets the precondition. `current` is null where there is nothing yet, and empty where it has no tag.
+ * Throws `preconditionFailed` unless the current tag meets the precondition. `current` is null where there is nothing yet, and
+ * empty where it has no tag.
  * A weak tag counts: a proxy that compresses a response weakens its tag, and the version is the same.
  */
 export function requireMatch (precondition: Precondition | undefined, current: string | null): void {

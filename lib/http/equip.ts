@@ -15,7 +15,10 @@ declare module 'fastify' {
 
 const equipped = new WeakSet<FastifyInstance>()
 
-/** Sets the error handler, the validator and the body parser of the context, and of nothing above it. A second call does nothing, and returns false. */
+/**
+ * Sets the error handler, the validator and the body parser of the context, and of nothing above it. A second call does nothing,
+ * and returns false.
+ */
 export function equip (app: FastifyInstance): boolean {
   if (equipped.has(app)) return false
   equipped.add(app)

@@ -12,8 +12,16 @@ import { requestIdHeader, securityHeaders } from './response-headers.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
 
-/** Errors that are not logged as failures: the server stops, lacks a setting, or refuses by a rate limit. Strangers must not fill the log. */
-const calm: ReadonlySet<string> = new Set([catalogue.stopping.code, catalogue.billingNotConfigured.code, catalogue.mailNotConfigured.code, catalogue.rateLimited.code])
+/**
+ * Errors that are not logged as failures: the server stops, lacks a setting, or refuses by a rate limit. Strangers must not fill
+ * the log.
+ */
+const calm: ReadonlySet<string> = new Set([
+  catalogue.stopping.code,
+  catalogue.billingNotConfigured.code,
+  catalogue.mailNotConfigured.code,
+  catalogue.rateLimited.code
+])
 
 /** By the HTTP server, which all contexts of an app share. */
 const failures = new WeakMap<Server, RepeatedFailures>()
@@ -51,8 +59,9 @@ export function answerError (thrown: unknown, request: FastifyRequest, reply: Fa
   const error = forCaller(refused ?? toTenantryError(thrown), request)
   const alarming = error.statusCode >= 500 && !calm.has(error.code)
   if (alarming) noteErrorCode(request, error.code)
-  if (alarming && failuresOf(request.server).isFirst(error, request.tenant?.id, `${request.method} ${request.routeOptions.url ?? ''}`)) request.log.error({ err: error }, error.message)
-  else request.log.debug({ err: error }, error.message)
+  if (
+    alarming && failuresOf(request.server).isFirst(error, request.tenant?.id, `${request.method} ${request.routeOptions.url ?? ''}`)
+  ) { request.log.error({ err: error }, error.message) } else request.log.debug({ err: error }, error.message)
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))
 }
 
@@ -60,7 +69,9 @@ export function answerError (thrown: unknown, request: FastifyRequest, reply: Fa
 function forCaller (error: TenantryError, { auth, server }: FastifyRequest): TenantryError {
   const isAsked = error.code === catalogue.tenantRequired.code && error.message === catalogue.tenantRequired.message
   if (!isAsked || (auth ?? null) === null || auth?.role === 'admin' || trustsTenantHeader(server)) return error
-  return failure('tenantRequired', { message: "This resource belongs to a tenant: the caller's token must name one in its claim tenant_id" })
+  return failure('tenantRequired', {
+    message: "This resource belongs to a tenant: the caller's token must name one in its claim tenant_id"
+  })
 }
 
 /**

@@ -35,7 +35,13 @@ export const errorSchema = {
 
 /** The schema of an error with further members, all of them always there. */
 function saysMore ($id: string, description: string, members: Readonly<Record<string, object>>) {
-  return { ...errorSchema, $id, description, properties: { ...errorSchema.properties, ...members }, required: [...errorSchema.required, ...Object.keys(members)] }
+  return {
+    ...errorSchema,
+    $id,
+    description,
+    properties: { ...errorSchema.properties, ...members },
+    required: [...errorSchema.required, ...Object.keys(members)]
+  }
 }
 
 const allowed = { type: 'boolean', enum: [false] }
@@ -45,7 +51,10 @@ const planLimitSchema = saysMore('TenantryPlanLimitError', 'The plan of the tena
   upgrade: {
     type: ['object', 'null'],
     description: 'The lowest plan that has room; null where none has.',
-    properties: { plan: { type: 'string', description: 'Its tier.' }, limit: { type: 'number', description: 'What it includes; -1 is unlimited.' } },
+    properties: {
+      plan: { type: 'string', description: 'Its tier.' },
+      limit: { type: 'number', description: 'What it includes; -1 is unlimited.' }
+    },
     required: ['plan', 'limit']
   }
 })

@@ -27,6 +27,7 @@ export const idempotencyParameter = {
   in: 'header',
   name: 'Idempotency-Key',
   required: false,
-  description: 'Names this request. Sent again within 24 hours with the same key and body, it is not done again: the answer is the first one, with `Idempotency-Replayed: true`.',
+  description:
+    'Names this request. Sent again within 24 hours with the same key and body, it is not done again: the answer is the first one, with `Idempotency-Replayed: true`.',
   schema: { type: 'string', pattern: keyPattern }
 }

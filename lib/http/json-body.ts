@@ -37,7 +37,13 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
     }
     parse(request, text, (error, body) => {
       if (error === null) finish(text, body, done)
-      else done(failure('badRequest', { message: isJson(text) ? 'The body holds a key that is not accepted: "__proto__" or "constructor"' : notJson(text) }))
+      else {
+        done(
+          failure('badRequest', {
+            message: isJson(text) ? 'The body holds a key that is not accepted: "__proto__" or "constructor"' : notJson(text)
+          })
+        )
+      }
     })
   }
 
@@ -50,7 +56,15 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
       pace.done(2 * bytes.length)
     }
     if (!pace.due()) return readNow()
-    if (pace.waiting >= maxWaiting) return done(failure('responsesBusy', { message: 'Too many large bodies of this tenant wait to be read: try again', extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }))
+    if (pace.waiting >= maxWaiting) {
+      return done(
+        failure('responsesBusy', {
+          message: 'Too many large bodies of this tenant wait to be read: try again',
+          extras: { retryAfter },
+          headers: { 'retry-after': String(retryAfter) }
+        })
+      )
+    }
     pace.rest().then(readNow, done)
   }
 }
@@ -66,7 +80,11 @@ function finish (text: string, body: unknown, done: (error: Error | null, body?:
     exact = parseSent(text)
   } catch (error) {
     if (!(error instanceof NumberTooLongError)) throw error
-    done(failure('badRequest', { message: `The body holds a number of more than ${maxNumberLength} characters, or with an exponent beyond 308` }))
+    done(
+      failure('badRequest', {
+        message: `The body holds a number of more than ${maxNumberLength} characters, or with an exponent beyond 308`
+      })
+    )
     return
   }
   done(null, exact)

@@ -28,13 +28,23 @@ const defaults: Pagination = { defaultLimit: 20, maxLimit: 100, defaultOffset: 0
 /** The members of a query string that asks for a page; `items` are the entries of the list. */
 export function pageQuery (items: string, maxOffset: number = Number.MAX_SAFE_INTEGER) {
   return {
-    limit: Type.Optional(Type.Integer({ minimum: 1, description: `${items} a page. Default: \`pagination.defaultLimit\` of the document, 20. A number above \`pagination.maxLimit\`, 100, is lowered to it.` })),
-    offset: Type.Optional(Type.Integer({ minimum: 0, maximum: maxOffset, description: `${items} to skip. Default: \`pagination.defaultOffset\`, 0.` }))
+    limit: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        description:
+          `${items} a page. Default: \`pagination.defaultLimit\` of the document, 20. A number above \`pagination.maxLimit\`, 100, is lowered to it.`
+      })
+    ),
+    offset: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: maxOffset, description: `${items} to skip. Default: \`pagination.defaultOffset\`, 0.` })
+    )
   }
 }
 
 /** The page that a request asks for, in the sizes of its app. */
-export function pageOf ({ query: { limit, offset }, server: { pagination = defaults } }: Pick<FastifyRequest<{ Querystring: Partial<Page> }>, 'query' | 'server'>): Page {
+export function pageOf (
+  { query: { limit, offset }, server: { pagination = defaults } }: Pick<FastifyRequest<{ Querystring: Partial<Page> }>, 'query' | 'server'>
+): Page {
   return { limit: Math.min(limit ?? pagination.defaultLimit, pagination.maxLimit), offset: offset ?? pagination.defaultOffset }
 }
 

@@ -15,7 +15,7 @@ declare module 'fastify' {
 
 export interface RoutePaths {
   /** The methods of a URL's path, in a fixed order; none where no route has the path. */
-  methodsOf (url: string): readonly string[]
+  methodsOf(url: string): readonly string[]
   /** Some route takes paths that no other route has. */
   readonly hasFallback: boolean
 }

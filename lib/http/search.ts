@@ -5,7 +5,16 @@ const maxLength = 200 // characters
 
 /** The member of a query string; `names` says what is searched. */
 export function searchQuery (names: string) {
-  return { search: Type.Optional(Type.String({ minLength: 1, maxLength, pattern: '^[^\\u0000]*$', description: `Only entries with this text in ${names}, in upper or lower case.` })) }
+  return {
+    search: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength,
+        pattern: '^[^\\u0000]*$',
+        description: `Only entries with this text in ${names}, in upper or lower case.`
+      })
+    )
+  }
 }
 
 /** Whether one of the names contains the text; true without a text. For lists that are at hand as a whole. */

@@ -18,7 +18,9 @@ class Found extends Error implements FaultPlace {
 export function faultPlaceOf (text: string): FaultPlace | null {
   try {
     jsonc.visit(text, {
-      onError (_error, _offset, _length, line, column) { throw new Found(line + 1, column + 1) }
+      onError (_error, _offset, _length, line, column) {
+        throw new Found(line + 1, column + 1)
+      }
     }, { disallowComments: true, allowTrailingComma: false, allowEmptyContent: false })
     return null
   } catch (error) {

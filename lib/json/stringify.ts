@@ -20,12 +20,18 @@ export function stringifyJson (value: unknown): string | undefined {
 /** The same as stringifyJson, and faster for values that are no objects: for texts on the way of each response. */
 export function toJsonText (value: unknown): string | undefined {
   switch (typeof value) {
-    case 'string': return value.length <= shortText && !escaped.test(value) ? `"${value}"` : JSON.stringify(value)
-    case 'number': return Number.isFinite(value) ? String(value) : 'null'
-    case 'boolean': return value ? 'true' : 'false'
-    case 'bigint': return String(value)
-    case 'undefined': return undefined
-    default: return value === null ? 'null' : stringifyJson(value)
+    case 'string':
+      return value.length <= shortText && !escaped.test(value) ? `"${value}"` : JSON.stringify(value)
+    case 'number':
+      return Number.isFinite(value) ? String(value) : 'null'
+    case 'boolean':
+      return value ? 'true' : 'false'
+    case 'bigint':
+      return String(value)
+    case 'undefined':
+      return undefined
+    default:
+      return value === null ? 'null' : stringifyJson(value)
   }
 }
 

@@ -22,7 +22,10 @@ const forms = {
   $reference: { normalise: reference, expected: 'the collection and the id of a document, such as "notes/n1"' },
   $geoPoint: { normalise: geoPoint, expected: 'an object with a `latitude` from -90 to 90 and a `longitude` from -180 to 180' },
   $bytes: { normalise: bytes, expected: 'a text in Base64' },
-  $number: { normalise: (value) => value === 'NaN' || value === 'Infinity' || value === '-Infinity' ? value : undefined, expected: '"NaN", "Infinity" or "-Infinity"' },
+  $number: {
+    normalise: (value) => value === 'NaN' || value === 'Infinity' || value === '-Infinity' ? value : undefined,
+    expected: '"NaN", "Infinity" or "-Infinity"'
+  },
   $vector: { normalise: vector, expected: 'an array of 1 to 2,048 numbers' }
 } as const satisfies Record<string, TypedForm>
 
@@ -58,7 +61,9 @@ export function withNormalTypes (value: unknown, faults: TypedFault[], path: rea
   if (Array.isArray(value)) return value.map((item: unknown, index) => withNormalTypes(item, faults, [...path, index]))
   if (!isRecord(value)) return value
   const name = typedNameOf(value)
-  if (name === undefined) return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, withNormalTypes(member, faults, [...path, key])]))
+  if (name === undefined) {
+    return Object.fromEntries(Object.entries(value).map(([key, member]) => [key, withNormalTypes(member, faults, [...path, key])]))
+  }
   const { normalise, expected } = forms[name]
   const normal = normalise(value[name])
   if (normal === undefined) faults.push({ path: [...path, name], expected })
@@ -74,7 +79,9 @@ function timestamp (value: unknown): string | undefined {
   const [, day = '', time = '', fraction = '', zone = ''] = match
   const seconds = Date.parse(`${day}T${time}${zone.toUpperCase()}`)
   // A day that does not exist becomes another one.
-  if (Number.isNaN(seconds) || Number.isNaN(Date.parse(`${day}T00:00:00Z`)) || new Date(`${day}T00:00:00Z`).toISOString().slice(0, 10) !== day) return undefined
+  if (
+    Number.isNaN(seconds) || Number.isNaN(Date.parse(`${day}T00:00:00Z`)) || new Date(`${day}T00:00:00Z`).toISOString().slice(0, 10) !== day
+  ) return undefined
   return seconds < firstMoment || seconds > lastMoment ? undefined : timestampText(seconds / 1000, Number(fraction.padEnd(9, '0')))
 }
 
@@ -89,7 +96,10 @@ export function timestampText (seconds: number, nanoseconds: number): string {
 function reference (value: unknown): string | undefined {
   if (typeof value !== 'string' || value.length > maxReference) return undefined
   const segments = value.split('/')
-  return segments.length % 2 === 0 && segments.every((segment) => segment !== '' && segment !== '.' && segment !== '..' && !/^__.*__$/su.test(segment)) ? value : undefined
+  return segments.length % 2 === 0 &&
+      segments.every((segment) => segment !== '' && segment !== '.' && segment !== '..' && !/^__.*__$/su.test(segment))
+    ? value
+    : undefined
 }
 
 function geoPoint (value: unknown): unknown {
@@ -109,5 +119,8 @@ function bytes (value: unknown): string | undefined {
 }
 
 function vector (value: unknown): unknown {
-  return Array.isArray(value) && value.length >= 1 && value.length <= maxVector && value.every((item) => isNumber(item) && Number.isFinite(Number(item))) ? value.map(Number) : undefined
+  return Array.isArray(value) && value.length >= 1 && value.length <= maxVector &&
+      value.every((item) => isNumber(item) && Number.isFinite(Number(item)))
+    ? value.map(Number)
+    : undefined
 }

@@ -61,10 +61,12 @@ function endOfCollection (line: string, start: number, escapes: number): number 
         if (own === escapes) at = endOfString(line, at + 1, escapes) - 1
         break
       }
-      case 0x7b: case 0x5b: // { [
+      case 0x7b:
+      case 0x5b: // { [
         depth++
         break
-      case 0x7d: case 0x5d: // } ]
+      case 0x7d:
+      case 0x5d: // } ]
         if (--depth === 0) return at + 1
     }
   }

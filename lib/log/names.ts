@@ -1,7 +1,8 @@
 /** Names of members, headers and parameters that hold secrets. */
 
 /** How such a name ends, in small letters and without what stands between its words: `X-Api-Key` is `xapikey`. */
-const secretEnd = /(?:password|passwd|passphrase|passcode|pwd|secret|token|jwt|cookie|authorization|credential|otp|(?:api|access|private|secret|signing|master|encryption)key|(?:backup|recovery|mfa|verification)code)(s?)$/
+const secretEnd =
+  /(?:password|passwd|passphrase|passcode|pwd|secret|token|jwt|cookie|authorization|credential|otp|(?:api|access|private|secret|signing|master|encryption)key|(?:backup|recovery|mfa|verification)code)(s?)$/
 
 /** The bytes of a whole request, as Node puts them beside the error of one that could not be read. */
 const rawPacket = 'rawpacket'
@@ -31,12 +32,17 @@ function judge (plain: string): NameKind {
   return end[1] === 's' ? 'secrets' : 'secret'
 }
 
-/** An error's: `ECONNREFUSED`, `TENANTRY_NOT_FOUND`, `card_declined`, PostgreSQL's `23505` and `42P01`, and a signal's or a process's number. */
+/**
+ * An error's: `ECONNREFUSED`, `TENANTRY_NOT_FOUND`, `card_declined`, PostgreSQL's `23505` and `42P01`, and a signal's or a
+ * process's number.
+ */
 const errorCode = /^(?:"E[A-Z]{2,15}"|"[a-z]+(?:_[a-z]+)+"|"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"|"[0-9A-Z]{5}"|-?\d{1,5})$/
 
 /** Whether the value of a member, as JSON, tells a secret: what is missing or only true does not. */
 export function tellsSecret (kind: NameKind, value: string): boolean {
-  if (kind === 'plain' || value === 'null' || value === 'true' || value === 'false' || value === '""' || value === '[]' || value === '{}') return false
+  if (
+    kind === 'plain' || value === 'null' || value === 'true' || value === 'false' || value === '""' || value === '[]' || value === '{}'
+  ) { return false }
   if (kind === 'code') return !errorCode.test(value)
   return kind === 'secret' || !/^-?\d/.test(value)
 }

@@ -13,7 +13,11 @@ const keptOfLong = 4096
  * Parts of the names and words that stand in every line with a secret, and in few others. In both cases, since the flag `i`
  * takes twice as long; and short, since each line of a request is searched for them.
  */
-const words = new RegExp(['auth', 'cook', 'pass', 'pwd', 'sec', 'token', 'key', 'cred', 'jwt', 'otp', 'code', 'rawp', 'sig', 'arer', 'asic '].map(inAnyCase).join('|'))
+const words = new RegExp(
+  ['auth', 'cook', 'pass', 'pwd', 'sec', 'token', 'key', 'cred', 'jwt', 'otp', 'code', 'rawp', 'sig', 'arer', 'asic '].map(inAnyCase).join(
+    '|'
+  )
+)
 const keys = /whsec_|tnt_|pat_|[rs]k_|gh[opsur]_/
 
 /** A line of JSON without the secrets in it. Takes time in proportion to the line's length; never throws. */
@@ -24,7 +28,8 @@ export function redactLine (line: string): string {
 
 /** Most lines are not: a search for one text takes a tenth of the time of a pattern with many. */
 function isSuspicious (line: string): boolean {
-  return words.test(line) || line.includes('eyJ') || line.includes('://') || line.includes('%') || line.includes('k-') || line.includes('xox') || (line.includes('_') && keys.test(line))
+  return words.test(line) || line.includes('eyJ') || line.includes('://') || line.includes('%') || line.includes('k-') ||
+    line.includes('xox') || (line.includes('_') && keys.test(line))
 }
 
 /** It is still one line of JSON, with its level and time. */
@@ -34,7 +39,9 @@ function shortened (line: string): string {
   // A word that is cut may be the beginning of a secret.
   const complete = start.slice(0, Math.max(start.lastIndexOf('"'), start.lastIndexOf(' ')) + 1)
   const beginning = redactTexts(redactMembers(complete))
-  return `${head}"beginning":${JSON.stringify(beginning)},"msg":"a line of ${line.length} characters, of which only the beginning is written"}\n`
+  return `${head}"beginning":${
+    JSON.stringify(beginning)
+  },"msg":"a line of ${line.length} characters, of which only the beginning is written"}\n`
 }
 
 function inAnyCase (word: string): string {

@@ -6,15 +6,19 @@ const periodMs = 60_000
 const maxKinds = 1000 // in a period; further ones are counted
 
 /** The whole server fails with these: they are of one kind whichever tenant is refused. */
-const ofServer: ReadonlySet<string> = new Set([catalogue.databaseUnavailable.code, catalogue.databaseBusy.code, catalogue.migrationPending.code])
+const ofServer: ReadonlySet<string> = new Set([
+  catalogue.databaseUnavailable.code,
+  catalogue.databaseBusy.code,
+  catalogue.migrationPending.code
+])
 
 export interface RepeatedFailures {
   /** Whether the error is the first of its kind, which the caller logs whole. Counts it otherwise. */
-  isFirst (error: TenantryError, tenant: string | undefined, route?: string): boolean
+  isFirst(error: TenantryError, tenant: string | undefined, route?: string): boolean
   /** Logs the counts of the period, and forgets the kinds that it did not repeat. */
-  endPeriod (): void
+  endPeriod(): void
   /** Logs the counts and stops the timer. */
-  close (): void
+  close(): void
 }
 
 export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailures {
@@ -55,12 +59,22 @@ export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailure
   }
 }
 
-/** Errors with one code and different causes are different. So are unexpected errors of different routes, and those that are thrown at different places. */
+/**
+ * Errors with one code and different causes are different. So are unexpected errors of different routes, and those that are
+ * thrown at different places.
+ */
 function kindOf ({ code, cause }: TenantryError, tenant: string | undefined, route: string | undefined): string {
   const thrown: { name?: unknown, code?: unknown, stack?: unknown } = typeof cause === 'object' && cause !== null ? cause : {}
   const isUnexpected = code === catalogue.internal.code
   const place = isUnexpected && typeof thrown.stack === 'string' ? /\n\s+at .*/.exec(thrown.stack)?.[0] : undefined
-  return JSON.stringify([code, ofServer.has(code) ? undefined : tenant, shortText(thrown.name), shortText(thrown.code), place, isUnexpected ? route : undefined])
+  return JSON.stringify([
+    code,
+    ofServer.has(code) ? undefined : tenant,
+    shortText(thrown.name),
+    shortText(thrown.code),
+    place,
+    isUnexpected ? route : undefined
+  ])
 }
 
 function shortText (value: unknown): string | undefined {

@@ -20,7 +20,10 @@ const patterns: readonly Pattern[] = [
   { form: /\b(bearer)(?:[ :]|\\t){1,4}(?!tokens?\b|error=|\[)[^\s"\\,;]+/gi, replace: `$1 ${redacted}` },
   { form: /\b([Bb]asic|BASIC) {1,4}(?=[a-z+/]{0,256}[A-Z0-9=])[\w+/=-]{6,}/g, replace: `$1 ${redacted}` },
   // Users and passwords of addresses: all of a word, so that none is looked at twice.
-  { form: /:\/\/(?:\\[^nrtu]|[^"\\\s])+/g, replace: (whole) => whole.includes('@') ? whole.split('://').map(withoutUser).join('://') : whole },
+  {
+    form: /:\/\/(?:\\[^nrtu]|[^"\\\s])+/g,
+    replace: (whole) => whole.includes('@') ? whole.split('://').map(withoutUser).join('://') : whole
+  },
   // Keys that say what they are: of webhooks, payment providers, this server, code hosts, chats.
   { form: /\b(whsec_|tnt_|github_pat_|gh[opsur]_|[sr]k[-_](?:live_|test_|proj-)?|xox[abeoprs]-)[\w+/=-]{8,}/g, replace: `$1${redacted}` },
   { form: /(-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:\\.|[^"\\-]|-(?!-))*/g, replace: `$1${redacted}` },
@@ -93,6 +96,8 @@ function kindOfParameter (name: string, inAddress: boolean): 'plain' | 'secret' 
 /** Of what is encoded several times, three times. Bytes that are no ASCII stay encoded. */
 function decoded (word: string): string {
   let plain = word
-  for (let times = 0; times < 3 && plain.includes('%'); times++) plain = plain.replace(/%([0-7][\da-f])/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)))
+  for (let times = 0; times < 3 && plain.includes('%'); times++) {
+    plain = plain.replace(/%([0-7][\da-f])/gi, (_, hex) => String.fromCharCode(parseInt(hex, 16)))
+  }
   return plain
 }

@@ -29,20 +29,26 @@ export interface Exchange {
   /** Why the request failed, whatever the SDK made of it; null if it did not. */
   readonly error: unknown
   /** Ends what is left of the exchange. Call it always. */
-  end (): void
+  end(): void
 }
 
 export interface Connections {
-  open (options: ExchangeOptions): Exchange
-  close (): Promise<void>
+  open(options: ExchangeOptions): Exchange
+  close(): Promise<void>
 }
 
 export function createConnections (): Connections {
   // Loaded with the first call.
   let agent: Promise<import('undici').Agent> | undefined
-  const agentOf = () => (agent ??= import('undici').then(({ Agent }) => new Agent({
-    connect: { timeout: connectMs }, keepAliveTimeout: keepMs, keepAliveMaxTimeout: keepMs, headersTimeout: 0, bodyTimeout: 0
-  })))
+  const agentOf = () => (agent ??= import('undici').then(({ Agent }) =>
+    new Agent({
+      connect: { timeout: connectMs },
+      keepAliveTimeout: keepMs,
+      keepAliveMaxTimeout: keepMs,
+      headersTimeout: 0,
+      bodyTimeout: 0
+    })
+  ))
 
   return {
     open: (options) => openExchange(agentOf, options),
@@ -52,7 +58,10 @@ export function createConnections (): Connections {
   }
 }
 
-function openExchange (agentOf: () => Promise<import('undici').Agent>, { owner, maxBytes, totalMs, idleMs, signal }: ExchangeOptions): Exchange {
+function openExchange (
+  agentOf: () => Promise<import('undici').Agent>,
+  { owner, maxBytes, totalMs, idleMs, signal }: ExchangeOptions
+): Exchange {
   const ending = new AbortController()
   let state: Exchange['state'] = 'new'
   let error: unknown = null
@@ -124,8 +133,12 @@ function openExchange (agentOf: () => Promise<import('undici').Agent>, { owner, 
 
   return {
     fetch: (input, init) => send(input, init).catch((cause: unknown) => refuse(cause === error ? error : connectionFailure(cause))),
-    get state () { return state },
-    get error () { return error },
+    get state () {
+      return state
+    },
+    get error () {
+      return error
+    },
     end () {
       clearTimeout(total)
       if (idle !== null) clearTimeout(idle)

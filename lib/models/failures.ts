@@ -23,19 +23,30 @@ export type KeyOwner = 'tenant' | 'platform'
 /** The error for a response of the provider with a status outside 200 to 299. */
 export function statusFailure (status: number, retryAfter: string | undefined, owner: KeyOwner, now = Date.now()): TenantryError {
   switch (status) {
-    case 401: case 402: case 403:
+    case 401:
+    case 402:
+    case 403:
       if (owner === 'tenant') return failure('providerKeyRefused')
       return failure('providerFailed', { message: "The provider refuses the server's key: its operator must renew the key" })
     case 404:
-      return failure('providerFailed', { message: 'The provider does not know the model: the operator of the server must change its document' })
-    case 400: case 413: case 422:
-      return failure('providerFailed', { message: 'The provider refuses the request: a message, an image, a parameter or `responseFormat` is not one that the model takes' })
-    case 429: case 529: {
+      return failure('providerFailed', {
+        message: 'The provider does not know the model: the operator of the server must change its document'
+      })
+    case 400:
+    case 413:
+    case 422:
+      return failure('providerFailed', {
+        message: 'The provider refuses the request: a message, an image, a parameter or `responseFormat` is not one that the model takes'
+      })
+    case 429:
+    case 529: {
       const seconds = secondsOf(retryAfter, now)
       return failure('providerBusy', { extras: { retryAfter: seconds }, headers: { 'retry-after': String(seconds) } })
     }
-    case 408: return failure('providerTimeout')
-    default: return failure('providerFailed')
+    case 408:
+      return failure('providerTimeout')
+    default:
+      return failure('providerFailed')
   }
 }
 
@@ -49,12 +60,17 @@ function secondsOf (text: string | undefined, now: number): number {
 /** The error for a connection that failed. Only the code of the error is kept: its members may hold bytes of the response. */
 export function connectionFailure (error: unknown): TenantryError {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown'
-  return failure(code === 'UND_ERR_CONNECT_TIMEOUT' ? 'providerTimeout' : 'providerFailed', { cause: new Error(`the connection to the provider failed: ${code}`) })
+  return failure(code === 'UND_ERR_CONNECT_TIMEOUT' ? 'providerTimeout' : 'providerFailed', {
+    cause: new Error(`the connection to the provider failed: ${code}`)
+  })
 }
 
 /** The error for an answer that the SDK cannot read. */
 export function unreadable (error: unknown): TenantryError {
   if (error instanceof TenantryError) return error
   const name = error instanceof Error ? error.name : typeof error
-  return failure('providerFailed', { message: 'The answer of the provider cannot be read', cause: new Error(`the answer of the provider cannot be read: ${name.slice(0, 100)}`) })
+  return failure('providerFailed', {
+    message: 'The answer of the provider cannot be read',
+    cause: new Error(`the answer of the provider cannot be read: ${name.slice(0, 100)}`)
+  })
 }

@@ -49,7 +49,10 @@ export function promptOf (messages: readonly ModelMessage[]): LanguageModelV3Pro
   return messages.map(({ role, content }): LanguageModelV3Prompt[number] => {
     if (role === 'system') return { role, content: textOf(content) }
     if (role === 'assistant') return { role, content: [{ type: 'text', text: textOf(content) }] }
-    return { role, content: partsOf(content).map((part) => part.type === 'text' ? part : { type: 'file', mediaType: part.mediaType, data: part.data }) }
+    return {
+      role,
+      content: partsOf(content).map((part) => part.type === 'text' ? part : { type: 'file', mediaType: part.mediaType, data: part.data })
+    }
   })
 }
 

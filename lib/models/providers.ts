@@ -13,11 +13,11 @@ export interface ModelAddress {
 }
 
 export interface ProviderModels {
-  chat (address: ModelAddress): LanguageModelV3
+  chat(address: ModelAddress): LanguageModelV3
   /** Throws for a provider without embeddings. */
-  embedding (address: ModelAddress): EmbeddingModelV3
+  embedding(address: ModelAddress): EmbeddingModelV3
   readonly chatOptions: SharedV3ProviderOptions
-  embeddingOptions (dimensions: number): SharedV3ProviderOptions
+  embeddingOptions(dimensions: number): SharedV3ProviderOptions
 }
 
 const packages = {
@@ -52,7 +52,9 @@ const loaders: Readonly<Record<Provider, (baseUrl: string | undefined) => Promis
     const { createAnthropic } = await import('@ai-sdk/anthropic')
     return {
       chat: ({ model, ...address }) => createAnthropic({ baseURL, ...address })(model),
-      embedding: () => { throw new Error('the provider "anthropic" has no models that embed texts') },
+      embedding: () => {
+        throw new Error('the provider "anthropic" has no models that embed texts')
+      },
       chatOptions: {},
       embeddingOptions: () => ({})
     }
@@ -69,9 +71,15 @@ const loaders: Readonly<Record<Provider, (baseUrl: string | undefined) => Promis
   async local (baseURL) {
     const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
     if (baseURL === undefined) throw new Error('the provider "local" needs a `baseUrl`')
-    const open = ({ apiKey, fetch }: ModelAddress) => createOpenAICompatible({
-      name: 'local', baseURL, fetch, includeUsage: true, supportsStructuredOutputs: true, ...apiKey !== '' && { apiKey }
-    })
+    const open = ({ apiKey, fetch }: ModelAddress) =>
+      createOpenAICompatible({
+        name: 'local',
+        baseURL,
+        fetch,
+        includeUsage: true,
+        supportsStructuredOutputs: true,
+        ...apiKey !== '' && { apiKey }
+      })
     return {
       chat: (address) => open(address).chatModel(address.model),
       embedding: (address) => open(address).embeddingModel(address.model),

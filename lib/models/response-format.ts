@@ -18,14 +18,32 @@ export interface ResponseFormat {
   /** Without references. */
   readonly schema: Readonly<Record<string, unknown>>
   /** The value of an answer. Throws `providerFailed` for an answer that is no JSON or does not match. */
-  parse (answer: string): unknown
+  parse(answer: string): unknown
 }
 
-const refusedKeywords: ReadonlySet<string> = new Set(['$id', 'id', '$async', '$anchor', '$dynamicRef', '$dynamicAnchor', '$recursiveRef', 'pattern', 'patternProperties', 'uniqueItems'])
+const refusedKeywords: ReadonlySet<string> = new Set([
+  '$id',
+  'id',
+  '$async',
+  '$anchor',
+  '$dynamicRef',
+  '$dynamicAnchor',
+  '$recursiveRef',
+  'pattern',
+  'patternProperties',
+  'uniqueItems'
+])
 /** Their values are data, not schemas. */
 const dataKeywords: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples'])
 /** Their members have names that the caller chooses. */
-const mapKeywords: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions', 'dependentSchemas', 'dependentRequired', 'dependencies'])
+const mapKeywords: ReadonlySet<string> = new Set([
+  'properties',
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+  'dependentRequired',
+  'dependencies'
+])
 
 const known = new LRUCache<string, ResponseFormat>({ max: maxKept })
 const meta = new Ajv({ strict: false })
@@ -47,7 +65,17 @@ function compile (schema: Record<string, unknown>): ValidateFunction {
   if (meta.validateSchema(schema) !== true) throw refused(meta.errorsText(meta.errors, { dataVar: 'schema' }))
   try {
     // An instance keeps parts of every schema that it compiled.
-    const ajv = new Ajv({ meta: false, validateSchema: false, strict: true, strictTypes: false, strictTuples: false, strictRequired: false, allowUnionTypes: true, ownProperties: true, inlineRefs: false })
+    const ajv = new Ajv({
+      meta: false,
+      validateSchema: false,
+      strict: true,
+      strictTypes: false,
+      strictTuples: false,
+      strictRequired: false,
+      allowUnionTypes: true,
+      ownProperties: true,
+      inlineRefs: false
+    })
     formats.default(ajv, { mode: 'fast', formats: ['email', 'uuid', 'date-time', 'date', 'time', 'uri', 'ipv4', 'ipv6', 'hostname'] })
     return ajv.compile(schema)
   } catch (error) {
@@ -65,7 +93,9 @@ function parser (validate: ValidateFunction): ResponseFormat['parse'] {
     }
     if (validate(value)) return value
     const path = validate.errors?.[0]?.instancePath ?? ''
-    throw failure('providerFailed', { message: `The answer of the model does not match \`responseFormat\`${path === '' ? '' : ` at ${path.slice(0, maxErrorLength)}`}` })
+    throw failure('providerFailed', {
+      message: `The answer of the model does not match \`responseFormat\`${path === '' ? '' : ` at ${path.slice(0, maxErrorLength)}`}`
+    })
   }
 }
 
@@ -92,7 +122,9 @@ class Expansion {
     if (!isRecord(value)) return value
     const { $ref: reference, ...rest } = value
     if (reference === undefined) return this.#members(value)
-    if (typeof reference !== 'string' || Object.keys(rest).some((name) => name !== 'description' && name !== 'title')) throw refused('a `$ref` stands alone')
+    if (typeof reference !== 'string' || Object.keys(rest).some((name) => name !== 'description' && name !== 'title')) {
+      throw refused('a `$ref` stands alone')
+    }
     if (this.#open.has(reference)) throw refused(`\`${reference.slice(0, 100)}\` refers to itself, which is not possible here`)
     this.#open.add(reference)
     const expanded = this.#schema(this.#find(reference))
@@ -102,11 +134,13 @@ class Expansion {
 
   #members (schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
     this.#count()
-    return Object.fromEntries(Object.entries(schema).map(([name, value]) => {
-      if (refusedKeywords.has(name)) throw refused(`the keyword \`${name}\` is not known here`)
-      if (dataKeywords.has(name) || (name === 'required' && Array.isArray(value))) return [name, value]
-      return [name, mapKeywords.has(name) ? this.#map(value) : this.#schema(value)]
-    }))
+    return Object.fromEntries(
+      Object.entries(schema).map(([name, value]) => {
+        if (refusedKeywords.has(name)) throw refused(`the keyword \`${name}\` is not known here`)
+        if (dataKeywords.has(name) || (name === 'required' && Array.isArray(value))) return [name, value]
+        return [name, mapKeywords.has(name) ? this.#map(value) : this.#schema(value)]
+      })
+    )
   }
 
   #map (value: unknown): unknown {
@@ -118,7 +152,9 @@ class Expansion {
   #find (reference: string): unknown {
     const [, map = '', name = ''] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(reference) ?? []
     const definitions = this.#root[map]
-    if (!isRecord(definitions) || !Object.hasOwn(definitions, name)) throw refused(`\`${reference.slice(0, 100)}\` is no definition of it: expected \`#/$defs/name\``)
+    if (!isRecord(definitions) || !Object.hasOwn(definitions, name)) {
+      throw refused(`\`${reference.slice(0, 100)}\` is no definition of it: expected \`#/$defs/name\``)
+    }
     return definitions[name]
   }
 

@@ -1,5 +1,12 @@
 /** One call of a chat model: the parts of its answer as they arrive. */
-import type { LanguageModelV3, LanguageModelV3CallOptions, LanguageModelV3Prompt, LanguageModelV3StreamPart, LanguageModelV3Usage, SharedV3ProviderMetadata } from '@ai-sdk/provider'
+import type {
+  LanguageModelV3,
+  LanguageModelV3CallOptions,
+  LanguageModelV3Prompt,
+  LanguageModelV3StreamPart,
+  LanguageModelV3Usage,
+  SharedV3ProviderMetadata
+} from '@ai-sdk/provider'
 import type { Tokens } from './prices.js'
 import { failure } from '../errors.js'
 import { countTokens } from './tokens.js'
@@ -52,14 +59,21 @@ export class Received {
         break
       case 'tool-call':
         this.calls.push({ id: part.toolCallId, name: part.toolName, input: part.input })
-        this.parts.push({ type: 'tool-call', toolCallId: part.toolCallId, toolName: part.toolName, input: parsedInput(part.input) ?? {}, ...options(part.providerMetadata) })
+        this.parts.push({
+          type: 'tool-call',
+          toolCallId: part.toolCallId,
+          toolName: part.toolName,
+          input: parsedInput(part.input) ?? {},
+          ...options(part.providerMetadata)
+        })
         break
       case 'finish':
         this.usage = tokensOf(part.usage)
         // A stream that was cut off ends without the provider's reason.
         this.finishReason = part.finishReason.unified === 'other' && part.finishReason.raw === undefined ? null : part.finishReason.unified
         break
-      case 'error': throw failure('providerFailed', { message: 'The provider ended its answer with an error' })
+      case 'error':
+        throw failure('providerFailed', { message: 'The provider ended its answer with an error' })
     }
   }
 
@@ -97,18 +111,26 @@ function isCount (value: unknown): value is number {
 }
 
 /** Resolves when the provider has begun to answer. */
-export async function startRound (model: LanguageModelV3, call: LanguageModelV3CallOptions): Promise<ReadableStreamDefaultReader<LanguageModelV3StreamPart>> {
+export async function startRound (
+  model: LanguageModelV3,
+  call: LanguageModelV3CallOptions
+): Promise<ReadableStreamDefaultReader<LanguageModelV3StreamPart>> {
   const { stream } = await model.doStream(call)
   return stream.getReader()
 }
 
 /** Yields the text as it arrives, and fills `received`. Throws `providerFailed` for an answer that has no end. */
-export async function * readRound (reader: ReadableStreamDefaultReader<LanguageModelV3StreamPart>, received: Received): AsyncGenerator<string, void, undefined> {
+export async function * readRound (
+  reader: ReadableStreamDefaultReader<LanguageModelV3StreamPart>,
+  received: Received
+): AsyncGenerator<string, void, undefined> {
   for (;;) {
     const { done, value } = await reader.read()
     if (done) break
     received.add(value)
     if (value.type === 'text-delta' && value.delta !== '') yield value.delta
   }
-  if (received.finishReason === null || received.finishReason === 'error') throw failure('providerFailed', { message: 'The answer of the provider was cut off' })
+  if (received.finishReason === null || received.finishReason === 'error') {
+    throw failure('providerFailed', { message: 'The answer of the provider was cut off' })
+  }
 }

@@ -16,7 +16,13 @@ const lettersPerToken = 4
 const perMessage = 8 // tokens for the role and the frame of a message
 const perImage = 2000 // tokens; providers count up to 1,600 for an image of any size
 
-const enum Kind { None, Small, Capital, Space, Other }
+const enum Kind {
+  None,
+  Small,
+  Capital,
+  Space,
+  Other
+}
 
 export function countTokens (text: string): number {
   let tokens = 0

@@ -15,7 +15,9 @@ export const ModelInfo = Type.Object({
   id: Type.String(),
   provider: Type.Enum(['openai', 'anthropic', 'google', 'local']),
   kind: Type.Enum(['chat', 'embedding']),
-  contextTokens: Type.Union([Type.Integer(), Type.Null()], { description: 'Tokens of prompt and answer together; null if the document does not say.' }),
+  contextTokens: Type.Union([Type.Integer(), Type.Null()], {
+    description: 'Tokens of prompt and answer together; null if the document does not say.'
+  }),
   price: Type.Union([
     Type.Object({ input: Type.Number(), output: Type.Number() }, { description: 'USD for a million tokens.' }),
     Type.Null()
@@ -40,14 +42,17 @@ export interface ModelTool {
   readonly description: string
   /** JSON Schema of the input. */
   readonly inputSchema: Readonly<Record<string, unknown>>
-  /** Resolves with a value that JSON can hold. A rejection is shown to the model as a failed call, with the message of a TenantryError or a general one. */
-  run (input: unknown, signal: AbortSignal): Promise<unknown>
+  /**
+   * Resolves with a value that JSON can hold. A rejection is shown to the model as a failed call, with the message of a
+   * TenantryError or a general one.
+   */
+  run(input: unknown, signal: AbortSignal): Promise<unknown>
 }
 
 /** Finds the tools that a request names. The request says whose rights the tools have. */
 export interface ToolSource {
   /** Returns the tools by the names of the request; names that are not its own are left out. */
-  resolve (names: readonly string[], request: FastifyRequest): Promise<ReadonlyMap<string, ModelTool>>
+  resolve(names: readonly string[], request: FastifyRequest): Promise<ReadonlyMap<string, ModelTool>>
 }
 
 /** The caller, for limits of resources. `limitedUser(request)` of the plugin resource-limits returns one. */
@@ -137,12 +142,12 @@ export interface Models {
   readonly chatModel: string | null
   /** null without `agent.embedding`. `dimensions` is null until the document or a first call says it. */
   readonly embeddingModel: { readonly model: string, readonly dimensions: number | null } | null
-  chat (call: ChatCall): Promise<ChatResult>
+  chat(call: ChatCall): Promise<ChatResult>
   /** Leaving the iteration (`return`, `break`) aborts the request to the provider. */
-  stream (call: ChatCall): AsyncIterable<ChatEvent>
-  embed (call: EmbedCall): Promise<Embedded>
+  stream(call: ChatCall): AsyncIterable<ChatEvent>
+  embed(call: EmbedCall): Promise<Embedded>
   /** Tokens of a text by our own count, for splitting and reservations. */
-  countTokens (text: string): number
+  countTokens(text: string): number
   /** The source finds tools that requests of `POST /llm/chat` and `POST /llm/stream` name. Add it before the app is ready. */
-  addTools (source: ToolSource): void
+  addTools(source: ToolSource): void
 }

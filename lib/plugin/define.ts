@@ -11,7 +11,10 @@ import { compileLazily } from '../http/lazy-schemas.js'
 import { Dependencies, fastifyNameOf, pathOf, refuseLater, requirePlugin } from './dependencies.js'
 import { checkOptions, type OptionChecks } from './options.js'
 
-/** Adds the endpoints to their context, which has the conventions of this package: errors, validation, JSON bodies, query strings without unknown parameters. */
+/**
+ * Adds the endpoints to their context, which has the conventions of this package: errors, validation, JSON bodies, query strings
+ * without unknown parameters.
+ */
 export type Endpoints = (group: FastifyInstance) => void | Promise<void>
 
 export interface Definition<Options extends object> {
@@ -33,7 +36,8 @@ export interface Definition<Options extends object> {
 }
 
 /** The place of a plugin in the order of registration. */
-export interface Order extends Required<Pick<Definition<never>, 'name' | 'dependencies' | 'routeDependencies' | 'optional' | 'after' | 'observesRoutes'>> {
+export interface Order
+  extends Required<Pick<Definition<never>, 'name' | 'dependencies' | 'routeDependencies' | 'optional' | 'after' | 'observesRoutes'>> {
   readonly hasEndpoints: boolean
 }
 
@@ -56,7 +60,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
   const plugin: FastifyPluginAsync<RegisteredWith<Options>> = async (app, options) => {
     checkOptions(pathOf(name), definition.options, options, hasEndpoints)
     const addsEndpoints = hasEndpoints && !('routes' in options && options.routes === false)
-    if (addsEndpoints) for (const other of routeDependencies) requirePlugin(app, other, name)
+    if (addsEndpoints) { for (const other of routeDependencies) requirePlugin(app, other, name) }
     for (const other of after) refuseLater(app, other, name)
     const endpoints = await setup(app, options)
     if (!addsEndpoints || endpoints === undefined) return

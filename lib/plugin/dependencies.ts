@@ -44,7 +44,9 @@ export function requirePlugin (app: FastifyInstance, name: string, wanting: stri
 export function refuseLater (app: FastifyInstance, name: string, wanting: string): void {
   if (app.hasPlugin(fastifyNameOf(name))) return
   app.addHook('onReady', async () => {
-    if (app.hasPlugin(fastifyNameOf(name))) throw new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", which does not use it otherwise`)
+    if (app.hasPlugin(fastifyNameOf(name))) {
+      throw new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", which does not use it otherwise`)
+    }
   })
 }
 

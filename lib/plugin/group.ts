@@ -4,8 +4,8 @@ import { orderOf, type Order } from './define.js'
 
 export interface Group<Assembly> {
   readonly order: Order
-  isEnabled (assembly: Assembly): boolean
-  register (app: FastifyInstance, assembly: Assembly): void
+  isEnabled(assembly: Assembly): boolean
+  register(app: FastifyInstance, assembly: Assembly): void
 }
 
 export interface GroupParts<Options, Assembly> {
@@ -21,6 +21,8 @@ export function group<Options extends object, Assembly> (
   return {
     order: orderOf(plugin),
     isEnabled: enabled,
-    register (app, assembly) { app.register(plugin, () => options(assembly)) }
+    register (app, assembly) {
+      app.register(plugin, () => options(assembly))
+    }
   }
 }

@@ -55,7 +55,11 @@ export function guardRoutes (app: FastifyInstance, name: Guard, guard: (route: R
 }
 
 /** Throws if routes of the context, or of one below it, ask for the plugin and were registered before it. */
-export function refuseEarlierRoutes (app: FastifyInstance, name: Guard, asks: (config: FastifyContextConfig, context: FastifyInstance) => boolean): void {
+export function refuseEarlierRoutes (
+  app: FastifyInstance,
+  name: Guard,
+  asks: (config: FastifyContextConfig, context: FastifyInstance) => boolean
+): void {
   for (const [{ method, url, config = {} }, { context }] of watchRoutes(app).routes) {
     if ((context === app || Object.prototype.isPrototypeOf.call(app, context)) && method !== 'HEAD' && asks(config, context)) {
       throw new Error(tooEarly(`${String(method)} ${url}`, name))
@@ -70,7 +74,9 @@ function isCreation (message: unknown): message is { readonly fastify: FastifyIn
 function watchFrom (root: FastifyInstance): Watch {
   const watch: Watch = { routes: new Map(), isUsed: false }
   watches.set(root.server, watch)
-  root.addHook('onRoute', function (route) { watched(watch, this, route) })
+  root.addHook('onRoute', function (route) {
+    watched(watch, this, route)
+  })
   root.addHook('onReady', async () => {
     const faults = watch.isUsed ? [...faultsOf(watch)] : []
     watch.routes.clear()
@@ -89,7 +95,10 @@ function watched ({ routes }: Watch, context: FastifyInstance, route: RouteOptio
   return added
 }
 
-/** The app is older than the import of this package: its earlier routes are unknown, and refuse their requests where they ask for a guard. */
+/**
+ * The app is older than the import of this package: its earlier routes are unknown, and refuse their requests where they ask for
+ * a guard.
+ */
 function watchLate (app: FastifyInstance): Watch {
   const contexts = new Set([rootOf(app), app])
   const watch = watchFrom(rootOf(app))
@@ -100,7 +109,9 @@ function watchLate (app: FastifyInstance): Watch {
     })
     context.addHook('onRequest', (request, _reply, done) => {
       const { config, method, url = '' } = request.routeOptions
-      if (!(seen in config) && (asksForCaller(config) || isRecord(config.rateLimitRule))) throw new Error(outside(`${String(method)} ${url}`, config))
+      if (!(seen in config) && (asksForCaller(config) || isRecord(config.rateLimitRule))) {
+        throw new Error(outside(`${String(method)} ${url}`, config))
+      }
       done()
     })
   }

@@ -12,5 +12,7 @@ export function listen (app: FastifyInstance, events: Pick<Events, 'on' | 'onGap
     const listener = listeners[topic]
     if (listener !== undefined) ends.push(events.on(topic, listener))
   }
-  app.addHook('onClose', async () => { for (const end of ends) end() })
+  app.addHook('onClose', async () => {
+    for (const end of ends) end()
+  })
 }

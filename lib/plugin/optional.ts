@@ -3,7 +3,10 @@ import type { FastifyInstance } from 'fastify'
 import { pathOf } from './dependencies.js'
 
 /** Returns a function for the decorator: null as long as no plugin has added it. */
-export function optional<Name extends keyof FastifyInstance & string> (app: FastifyInstance, name: Name): () => FastifyInstance[Name] | null {
+export function optional<Name extends keyof FastifyInstance & string> (
+  app: FastifyInstance,
+  name: Name
+): () => FastifyInstance[Name] | null {
   let found: FastifyInstance[Name] | null = null
   return () => {
     if (found === null && app.hasDecorator(name)) found = app[name]
@@ -17,5 +20,9 @@ export function optional<Name extends keyof FastifyInstance & string> (app: Fast
  */
 export function requireSameContext (app: FastifyInstance, reader: keyof FastifyInstance & string, plugin: string): void {
   if (!app.hasDecorator(reader) || Object.hasOwn(app, reader)) return
-  throw new Error(`register the plugin "${pathOf(plugin)}" in the context that has \`${reader}\`: plugins of a context do not see what is registered below it`)
+  throw new Error(
+    `register the plugin "${
+      pathOf(plugin)
+    }" in the context that has \`${reader}\`: plugins of a context do not see what is registered below it`
+  )
 }

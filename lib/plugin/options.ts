@@ -30,9 +30,10 @@ export function nullable (check: OptionCheck): OptionCheck {
 }
 
 export function whole (least: number, most: number): OptionCheck {
-  return (value) => Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most
-    ? undefined
-    : `expected a whole number from ${least} to ${most}`
+  return (value) =>
+    Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most
+      ? undefined
+      : `expected a whole number from ${least} to ${most}`
 }
 
 export function oneOf (...names: readonly string[]): OptionCheck {
@@ -48,12 +49,16 @@ export function section (schema: SchemaNode): OptionCheck {
   return Object.assign((value: unknown) => {
     const faults = new FaultList()
     read(schema, value, '', { faults, env: {}, planned: new Set(), settings: false })
-    return faults.faults.length === 0 ? undefined : faults.faults.map((fault) => fault.pointer === '' ? fault.message : formatFault(fault)).join('; ')
+    return faults.faults.length === 0
+      ? undefined
+      : faults.faults.map((fault) => fault.pointer === '' ? fault.message : formatFault(fault)).join('; ')
   }, { members: Object.keys(schema.properties ?? {}) })
 }
 
 /** One check for each member of a section whose members are the plugin's options. */
-export function membersOf<Name extends string> (schema: { readonly properties: { readonly [Key in Name]: SchemaNode } }): { readonly [Key in Name]: OptionCheck }
+export function membersOf<Name extends string> (
+  schema: { readonly properties: { readonly [Key in Name]: SchemaNode } }
+): { readonly [Key in Name]: OptionCheck }
 export function membersOf (schema: { readonly properties: Readonly<Record<string, SchemaNode>> }): Readonly<Record<string, OptionCheck>> {
   return Object.fromEntries(Object.entries(schema.properties).map(([name, member]) => [name, section(member)]))
 }

@@ -21,7 +21,10 @@ export function sortPlugins<Entry extends { readonly order: Order }> (entries: r
   return sorted
 }
 
-function earlier ({ name, dependencies, routeDependencies, after, hasEndpoints, observesRoutes }: Order, observers: readonly string[]): string[] {
+function earlier (
+  { name, dependencies, routeDependencies, after, hasEndpoints, observesRoutes }: Order,
+  observers: readonly string[]
+): string[] {
   const own = [...dependencies, ...routeDependencies, ...after]
   // Plugins that act on routes and have endpoints too do not wait for each other.
   return hasEndpoints && !observesRoutes ? [...own, ...observers].filter((other) => other !== name) : own

@@ -76,7 +76,9 @@ function closeWith (socket: Socket, response: ServerResponse): void {
   const waiting = waitingOf.get(socket) ?? new Set<ServerResponse>()
   if (!waitingOf.has(socket)) {
     waitingOf.set(socket, waiting)
-    socket.once('close', () => { for (const response of waiting) close(response) })
+    socket.once('close', () => {
+      for (const response of waiting) close(response)
+    })
   }
   waiting.add(response)
   response.once('close', () => waiting.delete(response))

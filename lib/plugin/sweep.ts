@@ -8,5 +8,8 @@ import { everyHour } from '../database/sweeping.js'
  * @param rows the rows that are removed, for the log: `old audit entries`
  */
 export function sweepHourly (app: FastifyInstance, rows: string, remove: () => Promise<unknown>): void {
-  app.addHook('onClose', everyHour(remove, (err) => app.log.warn({ err, rows }, 'old rows could not be removed; the next sweep tries again')))
+  app.addHook(
+    'onClose',
+    everyHour(remove, (err) => app.log.warn({ err, rows }, 'old rows could not be removed; the next sweep tries again'))
+  )
 }

@@ -11,12 +11,15 @@ declare module 'fastify' {
 export interface Stopping {
   /** Aborted when the app begins to stop. */
   readonly signal: AbortSignal
-  /** Aborted when the time to stop is over and the app has not closed. Waits that still hang, of a database for example, must be given up. */
+  /**
+   * Aborted when the time to stop is over and the app has not closed. Waits that still hang, of a database for example, must be
+   * given up.
+   */
   readonly overdue: AbortSignal
   /** Skips the delay of the stop, now or later. */
-  skipDelay (): void
+  skipDelay(): void
   /** Plugins close after this work too. Call it when the stop begins, see `whenStopping`. */
-  until (work: Promise<void>): void
+  until(work: Promise<void>): void
 }
 
 /** Runs the work once when the app begins to stop. The app closes after it. Works without the plugin stop. */
@@ -31,6 +34,8 @@ export function whenStopping (app: FastifyInstance, work: () => Promise<void>): 
     stopping.signal.addEventListener('abort', () => stopping.until(begin()))
   }
   // Without that plugin, and where the app was never ready.
-  app.addHook('preClose', async () => { begin() })
+  app.addHook('preClose', async () => {
+    begin()
+  })
   app.addHook('onClose', async () => await ended)
 }

@@ -1,15 +1,17 @@
 /** Carries what happens in rooms to the other processes. Two adapters: PostgreSQL and Redis. */
 
 /** What happened in a room. */
-export type RoomEvent = (
-  /** A message as its receivers get it, as JSON. */
-  | { readonly kind: 'message', readonly room: string, readonly text: string }
-  /** Somebody came, left, or has another state. */
-  | { readonly kind: 'presence', readonly room: string }
-) & {
-  /** The process that sent it and its count of events, where an event may arrive on two ways. */
-  readonly mark?: readonly [from: string, number: number]
-}
+export type RoomEvent =
+  & (
+    /** A message as its receivers get it, as JSON. */
+    | { readonly kind: 'message', readonly room: string, readonly text: string }
+    /** Somebody came, left, or has another state. */
+    | { readonly kind: 'presence', readonly room: string }
+  )
+  & {
+    /** The process that sent it and its count of events, where an event may arrive on two ways. */
+    readonly mark?: readonly [from: string, number: number]
+  }
 
 export type RoomListener = (tenant: string, event: RoomEvent) => void
 
@@ -19,14 +21,14 @@ export type RoomListener = (tenant: string, event: RoomEvent) => void
  */
 export interface RoomBus {
   /** Prepares it. Resolves when it is ready, or when that was tried. */
-  open (): Promise<void>
+  open(): Promise<void>
   /** Events of others arrive from now on. Without this the process looks for none. */
-  hear (): Promise<void>
+  hear(): Promise<void>
   /** Events of others are not needed any more. */
-  rest (): void
-  send (tenant: string, event: RoomEvent): void
+  rest(): void
+  send(tenant: string, event: RoomEvent): void
   /** Ends it, after what was sent has left, or could not. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 const maxWaitingBytes = 16_777_216 // of events that could not leave yet
@@ -45,7 +47,9 @@ export class Outgoing {
     return true
   }
 
-  get isEmpty (): boolean { return this.#events.length === 0 }
+  get isEmpty (): boolean {
+    return this.#events.length === 0
+  }
 
   /** All of them by tenant, in order. */
   take (): ReadonlyMap<string, readonly RoomEvent[]> {

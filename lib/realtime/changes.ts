@@ -56,7 +56,11 @@ export class Change {
     const { kind } = this.#stored
     const is = kind !== 'D' && this.#isVisible(this.#row) && meets(this.#row, conditions)
     const was = kind !== 'I' && this.#isVisible(this.#earlier) && meets(this.#earlier, conditions)
-    const action = is ? (kind === 'I' ? 'created' : 'updated') : was ? (kind === 'D' || !this.#isVisible(this.#row) ? 'deleted' : 'left') : null
+    const action = is
+      ? (kind === 'I' ? 'created' : 'updated')
+      : was
+        ? (kind === 'D' || !this.#isVisible(this.#row) ? 'deleted' : 'left')
+        : null
     const { actions } = this.#watched
     return action !== null && (actions === null || actions.has(action)) ? action : null
   }
@@ -73,7 +77,9 @@ export class Change {
     const hasRecord = action === 'created' || action === 'updated'
     const text = hasRecord ? this.#watched.excluded.size === 0 ? record : this.#withoutExcluded() : 'null'
     const truncated = hasRecord && cut ? '"truncated":true,' : ''
-    return `"table":${JSON.stringify(table)},"action":"${action}","id":${idOf(key, this.#watched.table)},"record":${text},${truncated}"position":${position}}`
+    return `"table":${JSON.stringify(table)},"action":"${action}","id":${
+      idOf(key, this.#watched.table)
+    },"record":${text},${truncated}"position":${position}}`
   }
 
   #withoutExcluded (): string {

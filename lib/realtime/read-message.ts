@@ -10,7 +10,9 @@ import { clientMessages, maxRefLength } from './messages.js'
 /** A message, or the error that its sender gets. */
 export type Read = { readonly message: ClientMessage } | { readonly error: TenantryError, readonly ref: Ref | undefined }
 
-const validators: ReadonlyMap<string, PartValidator> = new Map(Object.entries(clientMessages).map(([type, schema]) => [type, lazyValidator(schema, 'body')]))
+const validators: ReadonlyMap<string, PartValidator> = new Map(
+  Object.entries(clientMessages).map(([type, schema]) => [type, lazyValidator(schema, 'body')])
+)
 const types = [...validators.keys()]
 
 export function readMessage (text: string): Read {

@@ -33,11 +33,11 @@ export interface SecretPlace {
 }
 
 export interface SecretCipher {
-  encrypt (place: SecretPlace, value: string): Buffer
+  encrypt(place: SecretPlace, value: string): Buffer
   /** Throws a SecretUnreadable. */
-  decrypt (place: SecretPlace, ciphertext: Buffer): string
+  decrypt(place: SecretPlace, ciphertext: Buffer): string
   /** The same value under the current master key; throws a SecretUnreadable. */
-  renew (place: SecretPlace, ciphertext: Buffer): Buffer
+  renew(place: SecretPlace, ciphertext: Buffer): Buffer
   /** What every ciphertext under the current master key begins with. */
   readonly header: Buffer
 }
@@ -78,7 +78,9 @@ export function createSecretCipher ({ current, known }: MasterKeys): SecretCiphe
     if (ciphertext[0] !== format) throw new SecretUnreadable('its format is not known to this version')
     const id = keyIdOf(ciphertext)
     const master = known.get(id)
-    if (master === undefined) throw new SecretUnreadable(`it was encrypted under the master key ${id}, which is not among the keys of this server`)
+    if (master === undefined) {
+      throw new SecretUnreadable(`it was encrypted under the master key ${id}, which is not among the keys of this server`)
+    }
     const { inner, outer } = keysOf(master, place.tenant)
     const data = dataOf(place)
     try {

@@ -22,7 +22,10 @@ export interface OpenedKeys {
  * The keys of the settings. Without SECRETS_MASTER_KEY the embedded engine has a key of its own, made when there is none;
  * PostgreSQL throws an error that names the setting. Nothing of a key is in errors and notes.
  */
-export async function openKeys (engine: 'postgres' | 'embedded', { masterKey = '', previousKeys = '', folder }: KeyOptions): Promise<OpenedKeys> {
+export async function openKeys (
+  engine: 'postgres' | 'embedded',
+  { masterKey = '', previousKeys = '', folder }: KeyOptions
+): Promise<OpenedKeys> {
   const previous = parseMasterKeys(previousKeys, 'SECRETS_PREVIOUS_KEYS')
   const home = engine === 'embedded' ? folder : undefined
   const own = home === undefined ? undefined : await readKeyFile(home)
@@ -30,11 +33,22 @@ export async function openKeys (engine: 'postgres' | 'embedded', { masterKey = '
     // The values of a database that had its own key until now can still be read.
     return { keys: masterKeys(parseMasterKey(masterKey, 'SECRETS_MASTER_KEY'), own === undefined ? previous : [own, ...previous]) }
   }
-  if (engine === 'postgres') throw new Error(`SECRETS_MASTER_KEY is missing: secrets of tenants are encrypted under it. Set it (${howToMake}), or turn secrets off with "plugins": { "secrets": false } in the document`)
+  if (engine === 'postgres') {
+    throw new Error(
+      `SECRETS_MASTER_KEY is missing: secrets of tenants are encrypted under it. Set it (${howToMake}), or turn secrets off with "plugins": { "secrets": false } in the document`
+    )
+  }
   if (own !== undefined) return { keys: masterKeys(own, previous) }
-  if (home === undefined) return { keys: masterKeys(makeMasterKey().key, previous), note: 'SECRETS_MASTER_KEY is not set: secrets are encrypted under a key that ends with this process, as its database in memory does' }
+  if (home === undefined) {
+    return {
+      keys: masterKeys(makeMasterKey().key, previous),
+      note: 'SECRETS_MASTER_KEY is not set: secrets are encrypted under a key that ends with this process, as its database in memory does'
+    }
+  }
   return {
     keys: masterKeys(await createKeyFile(home), previous),
-    note: `SECRETS_MASTER_KEY is not set: a master key for secrets was made in ${keyFile(home)}. Keep it with the data: without it no secret can be read`
+    note: `SECRETS_MASTER_KEY is not set: a master key for secrets was made in ${
+      keyFile(home)
+    }. Keep it with the data: without it no secret can be read`
   }
 }

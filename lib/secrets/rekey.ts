@@ -13,7 +13,10 @@ const maxPasses = 10 // while servers still write under another key, each pass f
 export interface RekeyResult {
   /** Secrets that were moved, those of second factors and of outbound webhooks among them. */
   readonly moved: number
-  /** Secrets that could not be, and why; nothing of their values. Those of second factors have the key `mfa/<user>`, and of the platform's users the empty tenant; those of webhooks `webhooks/...`, kept answers `idempotency/...`. */
+  /**
+   * Secrets that could not be, and why; nothing of their values. Those of second factors have the key `mfa/<user>`, and of the
+   * platform's users the empty tenant; those of webhooks `webhooks/...`, kept answers `idempotency/...`.
+   */
   readonly unreadable: readonly { readonly tenant: string, readonly key: string, readonly reason: string }[]
   /** Values were still being written under another key when it gave up. */
   readonly unfinished: boolean
@@ -22,10 +25,21 @@ export interface RekeyResult {
 /** Can be repeated: what is under the current key is left alone. */
 export async function rekeySecrets (db: Kysely<SystemTables>, cipher: SecretCipher): Promise<RekeyResult> {
   let unreadable: RekeyResult['unreadable'][number][] = []
-  const sources = [secretRows(db, cipher), earlierRows(db, cipher), mfaRows(db, cipher), webhookSecretRows(db, cipher), callbackRows(db, cipher), idempotencyRows(db, cipher)]
+  const sources = [
+    secretRows(db, cipher),
+    earlierRows(db, cipher),
+    mfaRows(db, cipher),
+    webhookSecretRows(db, cipher),
+    callbackRows(db, cipher),
+    idempotencyRows(db, cipher)
+  ]
   let moved = 0
   // Values whose grace periods have ended are not used any more, and their master key may be lost.
-  await db.updateTable('tenantry.secrets').set({ previous_value: null, previous_version: null, previous_valid_until: null }).where('previous_valid_until', '<=', sql<Date>`now()`).execute()
+  await db.updateTable('tenantry.secrets').set({ previous_value: null, previous_version: null, previous_valid_until: null }).where(
+    'previous_valid_until',
+    '<=',
+    sql<Date>`now()`
+  ).execute()
   await db.deleteFrom('tenantry.secret_earlier_values').where('valid_until', '<=', sql<Date>`now()`).execute()
   for (let pass = 1; pass <= maxPasses; pass++) {
     unreadable = []

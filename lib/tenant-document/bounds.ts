@@ -28,18 +28,29 @@ const section: Bounds = { what: 'a section', bytes: 131_072, values: 3000, templ
 const settings: Bounds = { what: 'the section `settings`', bytes: 65_536, values: 10_000, templates: Infinity, depth: 16 }
 
 /** What is counted: bytes of JSON without white space; objects, arrays, texts, numbers and the rest; templates in texts. */
-interface Size { bytes: number, values: number, templates: number }
+interface Size {
+  bytes: number
+  values: number
+  templates: number
+}
 
 /**
- * The members of a document that holds no more than it may: 1 MB of JSON, 500 routes and 100 workflows of 64 KB each, 10,000 templates, 100,000
+ * The members of a document that holds no more than it may: 1 MB of JSON, 500 routes and 100 workflows of 64 KB each, 10,000
+ * templates, 100,000
  * values, 64 levels. Rejects with a ConfigError where it holds more, or is no object.
  */
 export async function membersOf (document: unknown, pace: Pace): Promise<Readonly<Record<string, unknown>>> {
   if (!isRecord(document)) throw new ConfigError([{ pointer: '', message: 'expected an object' }])
   const { routes, workflows } = document
-  if (Array.isArray(routes) && routes.length > maxRoutes) throw new ConfigError([{ pointer: '/routes', message: `expected at most ${maxRoutes} items` }])
-  if (Array.isArray(workflows) && workflows.length > maxWorkflows) throw new ConfigError([{ pointer: '/workflows', message: `expected at most ${maxWorkflows} items` }])
-  if (Object.keys(document).length > maxMembers) throw new ConfigError([{ pointer: '', message: `the document has at most ${maxMembers} members` }])
+  if (Array.isArray(routes) && routes.length > maxRoutes) {
+    throw new ConfigError([{ pointer: '/routes', message: `expected at most ${maxRoutes} items` }])
+  }
+  if (Array.isArray(workflows) && workflows.length > maxWorkflows) {
+    throw new ConfigError([{ pointer: '/workflows', message: `expected at most ${maxWorkflows} items` }])
+  }
+  if (Object.keys(document).length > maxMembers) {
+    throw new ConfigError([{ pointer: '', message: `the document has at most ${maxMembers} members` }])
+  }
   const total: Size = { bytes: 1, values: 1, templates: 0 } // each member brings a comma; the last one's is the closing brace
   const faults: Fault[] = []
   for (const { pointer, value, bounds, name } of piecesOf(document)) {
@@ -62,7 +73,9 @@ export async function requireBounds (value: unknown, pointer: string, pace: Pace
 }
 
 /** What is read as one: each route and each workflow, and each other member of the document; `name` are the bytes that it takes besides. */
-function * piecesOf (document: Readonly<Record<string, unknown>>): Generator<{ pointer: string, value: unknown, bounds: Bounds, name: number }> {
+function * piecesOf (
+  document: Readonly<Record<string, unknown>>
+): Generator<{ pointer: string, value: unknown, bounds: Bounds, name: number }> {
   for (const [name, value] of Object.entries(document)) {
     const pointer = pointerTo('', name)
     const bytes = jsonBytes(name) + 2 // with colon and comma
@@ -72,7 +85,9 @@ function * piecesOf (document: Readonly<Record<string, unknown>>): Generator<{ p
     }
     yield { pointer, value: [], bounds: section, name: bytes }
     const bounds = name === 'routes' ? route : workflow
-    for (let index = 0; index < value.length; index++) yield { pointer: pointerTo(pointer, index), value: value[index], bounds, name: index === 0 ? 0 : 1 }
+    for (let index = 0; index < value.length; index++) {
+      yield { pointer: pointerTo(pointer, index), value: value[index], bounds, name: index === 0 ? 0 : 1 }
+    }
   }
 }
 
@@ -85,10 +100,15 @@ async function overstep (piece: unknown, bounds: Bounds, total: Size, pace: Pace
   for (let steps = 1; waiting.length > 0; steps++) {
     const value = waiting.pop()
     const depth = depths.pop() ?? 1
-    if (typeof value === 'object' && value !== null && depth > bounds.depth) return `${bounds.what} has at most ${bounds.depth} levels of objects and arrays`
+    if (
+      typeof value === 'object' && value !== null && depth > bounds.depth
+    ) { return `${bounds.what} has at most ${bounds.depth} levels of objects and arrays` }
     const inside = count(value, size, bounds)
     result = exceeded(size, bounds)
-    if (result !== null || beyond({ bytes: total.bytes + size.bytes, values: total.values + size.values, templates: total.templates + size.templates }) !== null) break
+    if (
+      result !== null ||
+      beyond({ bytes: total.bytes + size.bytes, values: total.values + size.values, templates: total.templates + size.templates }) !== null
+    ) break
     for (const member of inside) {
       waiting.push(member)
       depths.push(depth + 1)

@@ -53,7 +53,11 @@ export interface CheckedTenantDocument {
  * 2 ms. Rejects with a ConfigError that holds every fault, 100 at most, or where there is none with `routeConflict`,
  * which names each route that would stand in the place of one of the server's own.
  */
-export async function checkTenantDocument (input: unknown, context: TenantDocumentContext, pace = createPace()): Promise<CheckedTenantDocument> {
+export async function checkTenantDocument (
+  input: unknown,
+  context: TenantDocumentContext,
+  pace = createPace()
+): Promise<CheckedTenantDocument> {
   if (pace.due()) await pace.rest()
   const written = await membersOf(input, pace)
   const faults = new FaultList(maxFaults)
@@ -61,11 +65,17 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
   const { routes: writtenRoutes, workflows: writtenWorkflows, ...others } = written
   const plain = toPlain(others, faults)
   if (pace.due()) await pace.rest()
-  const sections = readSections({ ...isRecord(plain) && plain, ...Object.hasOwn(written, 'routes') && { routes: writtenRoutes }, ...Object.hasOwn(written, 'workflows') && { workflows: writtenWorkflows } }, reading)
+  const sections = readSections({
+    ...isRecord(plain) && plain,
+    ...Object.hasOwn(written, 'routes') && { routes: writtenRoutes },
+    ...Object.hasOwn(written, 'workflows') && { workflows: writtenWorkflows }
+  }, reading)
   if (pace.due()) await pace.rest()
   const declared = await readEach(writtenRoutes, '/routes', TenantRoute, reading, pace)
   const workflows = await readEach(writtenWorkflows, '/workflows', Workflow, reading, pace)
-  const document = faults.faults.length > 0 ? undefined : compose(sections, declared.map(({ value }) => value), workflows.map(({ value }) => value))
+  const document = faults.faults.length > 0
+    ? undefined
+    : compose(sections, declared.map(({ value }) => value), workflows.map(({ value }) => value))
   const routes = [...declared, ...webhookRoutes(document?.webhooks ?? [])]
 
   checkRoutes(routes, { faults, jwt: true, providers: context.authProviders ?? [], off: builtInGroups })
@@ -82,7 +92,12 @@ export async function checkTenantDocument (input: unknown, context: TenantDocume
     compileRoute(value, pointer, routeContext)
     if (pace.due()) await pace.rest()
   }
-  if (document !== undefined) checkWebhooks(document.webhooks, { ...routeContext, sources: tenantWebhookSources }, { origin: 'tenant', sent: context.sendsWebhooks !== false })
+  if (document !== undefined) {
+    checkWebhooks(document.webhooks, { ...routeContext, sources: tenantWebhookSources }, {
+      origin: 'tenant',
+      sent: context.sendsWebhooks !== false
+    })
+  }
   if (document?.cors !== undefined) {
     checkOrigins(document.cors, faults)
     if (context.hasCors === false) faults.add('/cors', 'has no effect: the platform must have a section `cors`')
@@ -108,7 +123,13 @@ async function compileWorkflows (workflows: readonly Entry<Workflow>[], context:
 }
 
 /** The items that read well; a fault in one keeps none of the others back. */
-async function readEach<Schema extends TSchema & SchemaNode> (written: unknown, of: string, schema: Schema, reading: Reading, pace: Pace): Promise<Entry<Static<Schema>>[]> {
+async function readEach<Schema extends TSchema & SchemaNode> (
+  written: unknown,
+  of: string,
+  schema: Schema,
+  reading: Reading,
+  pace: Pace
+): Promise<Entry<Static<Schema>>[]> {
   if (!Array.isArray(written)) return []
   const items: Entry<Static<Schema>>[] = []
   // Not `entries`: of an array with holes those are items too.
@@ -127,7 +148,9 @@ function checkPath (path: string, pointer: string, faults: FaultList): void {
   const segments = path.split('/').slice(1)
   const parameters = segments.filter((segment) => segment.startsWith(':'))
   if (segments.length > maxSegments) faults.add(pointer, `a path has at most ${maxSegments} segments; this one has ${segments.length}`)
-  if (parameters.length > maxParameters) faults.add(pointer, `a path has at most ${maxParameters} parameters; this one has ${parameters.length}`)
+  if (parameters.length > maxParameters) {
+    faults.add(pointer, `a path has at most ${maxParameters} parameters; this one has ${parameters.length}`)
+  }
 }
 
 /** A tool of the platform would take the calls of a tenant's tool with its name. */
@@ -139,12 +162,21 @@ function checkNames (routes: readonly Entry<Route>[], taken: ReadonlySet<string>
 }
 
 /** Each rule of an endpoint names one of the document. */
-async function checkEndpoints ({ perEndpoint = {} }: TenantRateLimit, routes: readonly Route[], faults: FaultList, pace: Pace): Promise<void> {
+async function checkEndpoints (
+  { perEndpoint = {} }: TenantRateLimit,
+  routes: readonly Route[],
+  faults: FaultList,
+  pace: Pace
+): Promise<void> {
   const known = new Set(routes.flatMap((route) => [route.path, `${methodOf(route)} ${route.path}`]))
   let wrong = 0
   for (const key of Object.keys(perEndpoint)) {
     if (known.has(key)) continue
-    faults.add(pointerTo('/rateLimit/perEndpoint', key), 'names no route of this document', wrong++ < maxSuggestions ? nearest(key, known) : undefined)
+    faults.add(
+      pointerTo('/rateLimit/perEndpoint', key),
+      'names no route of this document',
+      wrong++ < maxSuggestions ? nearest(key, known) : undefined
+    )
     if (pace.due()) await pace.rest()
   }
 }
@@ -152,10 +184,14 @@ async function checkEndpoints ({ perEndpoint = {} }: TenantRateLimit, routes: re
 function refuseConflicts (routes: readonly Entry<Route>[], taken: readonly TakenRoute[]): void {
   const details = routes.flatMap(({ pointer, value: route }) => {
     const whose = conflictOf(route, taken)
-    return whose === null ? [] : [{ path: `${pointer}/path`, message: `${methodOf(route)} ${route.path}: the path is that of ${whose}`, keyword: 'conflict' }]
+    return whose === null
+      ? []
+      : [{ path: `${pointer}/path`, message: `${methodOf(route)} ${route.path}: the path is that of ${whose}`, keyword: 'conflict' }]
   })
   if (details.length === 0) return
   const [first] = details
-  const message = details.length === 1 ? first?.message : `${first?.message}; ${details.length - 1} more routes have paths of the server: see \`details\``
+  const message = details.length === 1
+    ? first?.message
+    : `${first?.message}; ${details.length - 1} more routes have paths of the server: see \`details\``
   throw failure('routeConflict', { ...message !== undefined && { message }, extras: { details: details.slice(0, maxFaults) } })
 }

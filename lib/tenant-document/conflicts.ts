@@ -23,7 +23,9 @@ const routers = new WeakMap<readonly TakenRoute[], { readonly router: Router, re
 export function conflictOf (route: Route, taken: readonly TakenRoute[]): string | null {
   const segments = parsePath(route.path)
   if (typeof segments === 'string') return null
-  const reserved = reservedBy(segments.map((segment) => segment.kind === 'text' ? { ...segment, text: segment.text.toLowerCase() } : segment))
+  const reserved = reservedBy(
+    segments.map((segment) => segment.kind === 'text' ? { ...segment, text: segment.text.toLowerCase() } : segment)
+  )
   if (reserved !== undefined) return `the built-in endpoint ${reserved.path}`
   const path = `/${segments.map(({ kind, text }) => kind === 'text' ? text : anything).join('/')}`
   const found = routerOf(taken).find(methodOf(route), path)

@@ -58,7 +58,11 @@ const platformCache = { enabled: true, ttl: 60 } // s
  *
  * @param checked the document was accepted when it was saved: its bounds are not counted again. Default: false.
  */
-export function routeContextOf (document: Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>, context: Omit<TenantDocumentContext, 'taken'>, checked = false): Omit<RouteContext, 'faults'> {
+export function routeContextOf (
+  document: Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>,
+  context: Omit<TenantDocumentContext, 'taken'>,
+  checked = false
+): Omit<RouteContext, 'faults'> {
   const { env, tenancy, pagination, catalogue, cache: platform = platformCache } = context
   const { cache = { enabled: true } } = document
   return {
@@ -79,8 +83,16 @@ export function routeContextOf (document: Pick<TenantDocument, 'cache' | 'creden
   }
 }
 
-/** What a tenant's document can call: with its own credentials, whatever the platform's are. Faults go to the list; without one the document was checked. */
-export function connectorsOf (document: Pick<TenantDocument, 'credentials' | 'customIntegrations'>, { env, tenancy }: Pick<TenantDocumentContext, 'env' | 'tenancy'>, faults?: FaultList, secretUses?: SecretUses): ConnectorSet {
+/**
+ * What a tenant's document can call: with its own credentials, whatever the platform's are. Faults go to the list; without one
+ * the document was checked.
+ */
+export function connectorsOf (
+  document: Pick<TenantDocument, 'credentials' | 'customIntegrations'>,
+  { env, tenancy }: Pick<TenantDocumentContext, 'env' | 'tenancy'>,
+  faults?: FaultList,
+  secretUses?: SecretUses
+): ConnectorSet {
   return compileConnectors(document, {
     origin: 'tenant',
     env: visibleEnv(env, tenancy),

@@ -21,7 +21,8 @@ function Bounded<Schema extends TSchema> (schema: Schema, bounds: Pick<SchemaNod
   return Type.Unsafe<Static<Schema>>({ ...schema, ...bounds })
 }
 
-const Names = (schema: TSchema, maxItems: number) => Type.Optional(Bounded(Type.Array(Type.String(), { ...schema }), { maxItems, items: Type.String({ maxLength: 128 }) }))
+const Names = (schema: TSchema, maxItems: number) =>
+  Type.Optional(Bounded(Type.Array(Type.String(), { ...schema }), { maxItems, items: Type.String({ maxLength: 128 }) }))
 
 /** A route of a tenant: the platform's, bounded; what its compilation costs is bounded by the compiler. */
 export const TenantRoute = Type.Object({
@@ -29,7 +30,12 @@ export const TenantRoute = Type.Object({
   path: Bounded(Route.properties.path, { maxLength: 500 }),
   description: Type.Optional(Bounded(Route.properties.description, { maxLength: 10_000 })),
   tags: Names(Route.properties.tags, 50),
-  authProvider: Type.Optional(Type.String({ maxLength: 32, description: "Whose tokens are accepted: `jwt`, the server's own, or the name of one of its identity providers. Default: `jwt`." })),
+  authProvider: Type.Optional(
+    Type.String({
+      maxLength: 32,
+      description: "Whose tokens are accepted: `jwt`, the server's own, or the name of one of its identity providers. Default: `jwt`."
+    })
+  ),
   requiredPermissions: Names(Route.properties.requiredPermissions, 100),
   queries: Type.Optional(Bounded(Route.properties.queries, { maxItems: 20 })),
   firebaseQueries: Type.Optional(Bounded(Route.properties.firebaseQueries, { maxItems: 20 })),
@@ -47,8 +53,19 @@ export type TenantRateLimit = WithDefaultRule<Static<typeof TenantRateLimit>>
 
 export const TenantCache = Section({
   enabled: Type.Boolean({ description: 'false: no route is cached, whatever it says.' }),
-  provider: Type.Optional(Type.Enum(['memory', 'redis', 'lmdb'], { description: 'Has no effect: the platform chooses where responses are kept. Documents of the platform need it.' })),
-  ttl: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 31_536_000, unit: 's', description: "How long an answer is kept where its route does not say. Default: the platform's." }))
+  provider: Type.Optional(
+    Type.Enum(['memory', 'redis', 'lmdb'], {
+      description: 'Has no effect: the platform chooses where responses are kept. Documents of the platform need it.'
+    })
+  ),
+  ttl: Type.Optional(
+    Type.Number({
+      exclusiveMinimum: 0,
+      maximum: 31_536_000,
+      unit: 's',
+      description: "How long an answer is kept where its route does not say. Default: the platform's."
+    })
+  )
 }, { description: "The cache of answers, for routes with `cache`. Default: the platform's." })
 
 export type TenantCache = Static<typeof TenantCache>

@@ -26,7 +26,9 @@ export interface OpenStoreOptions {
   readonly now?: (() => number) | undefined
 }
 
-export async function openVectorStore ({ engine, section, space, warn, exactUpTo, now = Date.now }: OpenStoreOptions): Promise<VectorStore> {
+export async function openVectorStore (
+  { engine, section, space, warn, exactUpTo, now = Date.now }: OpenStoreOptions
+): Promise<VectorStore> {
   const dbFor = (tenant: string) => engine.kyselyFor(tenant)
   const index = section.provider === 'qdrant'
     ? await openQdrantIndex({ ...section, url: requireUrl(section), space })
@@ -41,5 +43,7 @@ function requireUrl ({ url }: VectorStoreSection): string {
 
 function tableSpace ({ vectorTable }: Engine, space: VectorSpace): VectorSpace {
   if (vectorTable?.dimensions === space.dimensions) return space
-  throw new Error(`embeddings needs the table of its vectors: register the plugin "tenantry/plugins/database" with the option \`vectorTable: { dimensions: ${space.dimensions} }\``)
+  throw new Error(
+    `embeddings needs the table of its vectors: register the plugin "tenantry/plugins/database" with the option \`vectorTable: { dimensions: ${space.dimensions} }\``
+  )
 }

@@ -32,16 +32,23 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
   const type = sql.raw(`vector(${dimensions})`)
   const textOf = (embedding: readonly number[]) => JSON.stringify(embedding)
 
-  const rowsOf = (tenant: string, distance: RawBuilder<unknown>, { limit, filter }: VectorQuery) => sql<NearestRow>`
+  const rowsOf = (tenant: string, distance: RawBuilder<unknown>, { limit, filter }: VectorQuery) =>
+    sql<NearestRow>`
     select v.document_id as id, v.position as chunk, ${distance} as distance from ${table} v
-    where v.tenant_id = ${tenant} and v.model = ${model} ${Object.keys(filter).length === 0
-      ? sql``
-      : sql`and exists (select from tenantry.agent_documents d where d.tenant_id = v.tenant_id and d.id = v.document_id and d.metadata @> ${JSON.stringify(filter)}::jsonb)`}
+    where v.tenant_id = ${tenant} and v.model = ${model} ${
+      Object.keys(filter).length === 0
+        ? sql``
+        : sql`and exists (select from tenantry.agent_documents d where d.tenant_id = v.tenant_id and d.id = v.document_id and d.metadata @> ${
+          JSON.stringify(filter)
+        }::jsonb)`
+    }
     order by distance limit ${limit}`
 
   async function isLarge (tenant: string): Promise<boolean> {
     const { rows: [row] } = await sql<{ count: number }>`
-      select count(*)::integer as count from (select from ${table} v where v.tenant_id = ${tenant} limit ${most + 1}) counted`.execute(dbFor(tenant))
+      select count(*)::integer as count from (select from ${table} v where v.tenant_id = ${tenant} limit ${most + 1}) counted`.execute(
+      dbFor(tenant)
+    )
     return (row?.count ?? 0) > most
   }
 
@@ -67,7 +74,9 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
         const part = chunks.slice(start, start + perStatement)
         await sql`insert into ${table} (tenant_id, document_id, position, model, embedding)
           select ${tenant}::text, ${id}::text, position, ${model}::text, embedding::${type}
-          from unnest(${part.map(({ position }) => position)}::integer[], ${part.map(({ embedding }) => textOf(embedding))}::text[]) as given (position, embedding)`
+          from unnest(${part.map(({ position }) => position)}::integer[], ${
+          part.map(({ embedding }) => textOf(embedding))
+        }::text[]) as given (position, embedding)`
           .execute(transaction ?? dbFor(tenant))
       }
     },
@@ -80,7 +89,9 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
       // The index gives up after 20,000 rows, of which a filter may have left few.
       if (rows === null || rows.length < query.limit) rows = await exact(tenant, given, query)
       const { threshold = -Infinity } = query
-      return rows.map(({ id, chunk, distance }): Nearest => ({ id, chunk, score: Math.min(1, 1 - distance) })).filter(({ score }) => score >= threshold)
+      return rows.map(({ id, chunk, distance }): Nearest => ({ id, chunk, score: Math.min(1, 1 - distance) })).filter(({ score }) =>
+        score >= threshold
+      )
     },
 
     async removeAll () {},

@@ -48,7 +48,9 @@ export async function openQdrantIndex ({ url, apiKey, collection = 'tenantry', s
     },
 
     async discard (tenant, id, version) {
-      await reached(client.delete(collection, { wait: true, filter: { must: [is('tenant', tenant), is('document', id), is('version', version)] } }))
+      await reached(
+        client.delete(collection, { wait: true, filter: { must: [is('tenant', tenant), is('document', id), is('version', version)] } })
+      )
     },
 
     async nearest (tenant, embedding, { limit, threshold, filter }) {
@@ -117,7 +119,9 @@ async function prepare (client: QdrantClient, collection: string, dimensions: nu
   const { config: { params: { vectors } } } = await reached(client.getCollection(collection))
   const size = Object(vectors).size
   if (size !== dimensions) {
-    throw new Error(`the collection "${collection}" of Qdrant holds vectors of ${size} numbers, and agent.embedding.dimensions is ${dimensions}: name another agent.vectorStore.collection`)
+    throw new Error(
+      `the collection "${collection}" of Qdrant holds vectors of ${size} numbers, and agent.embedding.dimensions is ${dimensions}: name another agent.vectorStore.collection`
+    )
   }
 }
 
@@ -142,7 +146,9 @@ function pointId (tenant: string, id: string, version: string, position: number)
 
 function nearestOf (score: number, payload: Readonly<Record<string, unknown>> | null | undefined): Nearest {
   const { document, chunk, version } = payload ?? {}
-  if (typeof document !== 'string' || typeof chunk !== 'number' || typeof version !== 'string') throw failure('vectorStoreUnavailable', { cause: new Error('Qdrant answered a point without our payload') })
+  if (typeof document !== 'string' || typeof chunk !== 'number' || typeof version !== 'string') {
+    throw failure('vectorStoreUnavailable', { cause: new Error('Qdrant answered a point without our payload') })
+  }
   return { id: document, chunk, version, score: Math.min(1, score) }
 }
 

@@ -20,7 +20,12 @@ export interface Replaced {
   readonly version: string | null
 }
 
-export function createDocumentRecords (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>, { model, dimensions }: VectorSpace, store: string) {
+export function createDocumentRecords (
+  db: Kysely<SystemTables>,
+  dbFor: (tenant: string) => Kysely<SystemTables>,
+  { model, dimensions }: VectorSpace,
+  store: string
+) {
   const documents = 'tenantry.agent_documents'
   const space = { model, dimensions, store }
 
@@ -28,14 +33,21 @@ export function createDocumentRecords (db: Kysely<SystemTables>, dbFor: (tenant:
     dbFor,
 
     /** Writes the document and its text in place of those before; null if it does not have the version `only`. */
-    async write (writer: Writer, tenant: string, { id, version, contentType, metadata, chunks }: VectorDocument, at: Date, only?: string): Promise<Replaced | null> {
+    async write (
+      writer: Writer,
+      tenant: string,
+      { id, version, contentType, metadata, chunks }: VectorDocument,
+      at: Date,
+      only?: string
+    ): Promise<Replaced | null> {
       if (!await holdTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
       const row = { version, content_type: contentType, metadata: JSON.stringify(metadata), chunks: chunks.length, ...space }
       const added = only === undefined && await writer.insertInto(documents).values({ tenant_id: tenant, id, ...row, created_at: at })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'id']).doNothing()).returning('id').executeTakeFirst() !== undefined
       let before: string | null = null
       if (!added) {
-        const found = await writer.selectFrom(documents).select('version').where('tenant_id', '=', tenant).where('id', '=', id).forUpdate().executeTakeFirst()
+        const found = await writer.selectFrom(documents).select('version').where('tenant_id', '=', tenant).where('id', '=', id).forUpdate()
+          .executeTakeFirst()
         if (found === undefined || (only !== undefined && found.version !== only)) return null
         before = found.version
         await writer.updateTable(documents).set(row).where('tenant_id', '=', tenant).where('id', '=', id).execute()
@@ -45,28 +57,41 @@ export function createDocumentRecords (db: Kysely<SystemTables>, dbFor: (tenant:
         const part = chunks.slice(start, start + perStatement)
         await sql`insert into tenantry.agent_chunks (tenant_id, document_id, position, content)
           select ${tenant}::text, ${id}::text, position, content
-          from unnest(${part.map(({ position }) => position)}::integer[], ${part.map(({ content }) => content)}::text[]) as given (position, content)`.execute(writer)
+          from unnest(${part.map(({ position }) => position)}::integer[], ${
+          part.map(({ content }) => content)
+        }::text[]) as given (position, content)`.execute(writer)
       }
       return { version: before }
     },
 
     /** The version that was removed; null if there is no such document. */
     async remove (writer: Writer, tenant: string, id: string): Promise<string | null> {
-      const row = await writer.deleteFrom(documents).where('tenant_id', '=', tenant).where('id', '=', id).returning('version').executeTakeFirst()
+      const row = await writer.deleteFrom(documents).where('tenant_id', '=', tenant).where('id', '=', id).returning('version')
+        .executeTakeFirst()
       return row?.version ?? null
     },
 
-    async list (tenant: string, { limit, offset }: { readonly limit: number, readonly offset: number }): Promise<{ data: StoredDocument[], total: number }> {
+    async list (
+      tenant: string,
+      { limit, offset }: { readonly limit: number, readonly offset: number }
+    ): Promise<{ data: StoredDocument[], total: number }> {
       const all = dbFor(tenant).selectFrom(documents).where('tenant_id', '=', tenant)
       const { total } = await all.select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
       const rows = total <= offset
         ? []
-        : await all.select(['id', 'content_type', 'metadata', 'chunks', 'created_at']).orderBy('created_at', 'desc').orderBy('id').limit(limit).offset(offset).execute()
-      return { data: rows.map(({ content_type: contentType, created_at: createdAt, ...row }) => ({ ...row, contentType, createdAt })), total }
+        : await all.select(['id', 'content_type', 'metadata', 'chunks', 'created_at']).orderBy('created_at', 'desc').orderBy('id').limit(
+          limit
+        ).offset(offset).execute()
+      return {
+        data: rows.map(({ content_type: contentType, created_at: createdAt, ...row }) => ({ ...row, contentType, createdAt })),
+        total
+      }
     },
 
     async read (tenant: string, id: string): Promise<DocumentText | null> {
-      const { rows: [row] } = await sql<{ version: string, contentType: string, metadata: Record<string, unknown>, contents: string[] | null }>`
+      const { rows: [row] } = await sql<
+        { version: string, contentType: string, metadata: Record<string, unknown>, contents: string[] | null }
+      >`
         select d.version, d.content_type as "contentType", d.metadata, (select json_agg(c.content order by c.position) from tenantry.agent_chunks c
           where c.tenant_id = d.tenant_id and c.document_id = d.id) as contents
         from tenantry.agent_documents d where d.tenant_id = ${tenant} and d.id = ${id}`.execute(dbFor(tenant))
@@ -79,7 +104,9 @@ export function createDocumentRecords (db: Kysely<SystemTables>, dbFor: (tenant:
       const { rows } = await sql<Found>`
         select d.id, c.position as chunk, c.content, n.score, d.metadata
         from unnest(${nearest.map(({ id }) => id)}::text[], ${nearest.map(({ chunk }) => chunk)}::integer[],
-          ${nearest.map(({ score }) => score)}::float8[], ${nearest.map(({ version }) => version ?? null)}::uuid[]) with ordinality as n (id, chunk, score, version, place)
+          ${nearest.map(({ score }) => score)}::float8[], ${
+        nearest.map(({ version }) => version ?? null)
+      }::uuid[]) with ordinality as n (id, chunk, score, version, place)
         join tenantry.agent_documents d on d.tenant_id = ${tenant} and d.id = n.id and d.version = coalesce(n.version, d.version)
         join tenantry.agent_chunks c on c.tenant_id = ${tenant} and c.document_id = n.id and c.position = n.chunk
         order by n.place`.execute(dbFor(tenant))
@@ -94,7 +121,9 @@ export function createDocumentRecords (db: Kysely<SystemTables>, dbFor: (tenant:
         matching as materialized (
           select c.document_id, c.position, c.content, c.terms, d.metadata from asked, tenantry.agent_chunks c
           join tenantry.agent_documents d on d.tenant_id = c.tenant_id and d.id = c.document_id
-          where c.tenant_id = ${tenant} and numnode(asked.words) > 0 and c.terms @@ (${own}::tsquery && asked.words) and d.metadata @> ${JSON.stringify(filter)}::jsonb
+          where c.tenant_id = ${tenant} and numnode(asked.words) > 0 and c.terms @@ (${own}::tsquery && asked.words) and d.metadata @> ${
+        JSON.stringify(filter)
+      }::jsonb
           limit ${maxRanked}
         ), ranked as (select m.*, ts_rank_cd(m.terms, asked.words, 32)::float8 as score from matching m, asked)
         select document_id as id, position as chunk, content, score, metadata from ranked
@@ -108,17 +137,20 @@ export function createDocumentRecords (db: Kysely<SystemTables>, dbFor: (tenant:
       const { rows } = await sql<StaleDocument>`
         select tenant_id as tenant, id, model, dimensions, store from (
           (select * from tenantry.agent_documents where (model, dimensions, store) < ${here} limit ${limit}) union all
-          (select * from tenantry.agent_documents where (model, dimensions, store) > ${here} limit ${limit})) others limit ${limit}`.execute(db)
+          (select * from tenantry.agent_documents where (model, dimensions, store) > ${here} limit ${limit})) others limit ${limit}`
+        .execute(db)
       return rows
     },
 
     /** Notes that an external index may have vectors of the version. */
     async mark (writer: Kysely<SystemTables>, tenant: string, id: string, version: string, dueAt: Date): Promise<void> {
-      await writer.insertInto('tenantry.agent_stale_vectors').values({ tenant_id: tenant, document_id: id, version, due_at: dueAt }).execute()
+      await writer.insertInto('tenantry.agent_stale_vectors').values({ tenant_id: tenant, document_id: id, version, due_at: dueAt })
+        .execute()
     },
 
     async unmark (writer: Kysely<SystemTables>, tenant: string, version: string, id: string): Promise<boolean> {
-      const row = await writer.deleteFrom('tenantry.agent_stale_vectors').where('tenant_id', '=', tenant).where('document_id', '=', id).where('version', '=', version)
+      const row = await writer.deleteFrom('tenantry.agent_stale_vectors').where('tenant_id', '=', tenant).where('document_id', '=', id)
+        .where('version', '=', version)
         .returning('version').executeTakeFirst()
       return row !== undefined
     },

@@ -87,24 +87,24 @@ export interface VectorStore {
    * Replaces all chunks of the document at once: `new` or `replaced`; `changed` if it does not have the `version`. Rejects
    * with `tenantUnknown`.
    */
-  put (tenant: string, document: DocumentInput, options?: PutOptions): Promise<'new' | 'replaced' | 'changed'>
+  put(tenant: string, document: DocumentInput, options?: PutOptions): Promise<'new' | 'replaced' | 'changed'>
   /** false if the tenant has no such document. */
-  remove (tenant: string, id: string, also?: AlsoWrite): Promise<boolean>
+  remove(tenant: string, id: string, also?: AlsoWrite): Promise<boolean>
   /** The newest first. */
-  list (tenant: string, page: { readonly limit: number, readonly offset: number }): Promise<{ data: StoredDocument[], total: number }>
-  read (tenant: string, id: string): Promise<DocumentText | null>
-  byVector (tenant: string, embedding: readonly number[], query: VectorQuery): Promise<Found[]>
+  list(tenant: string, page: { readonly limit: number, readonly offset: number }): Promise<{ data: StoredDocument[], total: number }>
+  read(tenant: string, id: string): Promise<DocumentText | null>
+  byVector(tenant: string, embedding: readonly number[], query: VectorQuery): Promise<Found[]>
   /** The syntax of the text is that of `websearch_to_tsquery`. */
-  byText (tenant: string, text: string, query: VectorQuery): Promise<Found[]>
+  byText(tenant: string, text: string, query: VectorQuery): Promise<Found[]>
   /** Documents of all tenants that are not in this space and store. */
-  stale (limit: number): Promise<StaleDocument[]>
+  stale(limit: number): Promise<StaleDocument[]>
   /** Deletes the vectors of a tenant whose documents are gone. */
-  removeAll (tenant: string): Promise<void>
+  removeAll(tenant: string): Promise<void>
   /** Deletes vectors that no document has, which writes left that were cut off. */
-  sweep (): Promise<void>
+  sweep(): Promise<void>
   /** Resolves if the store can be reached. */
-  check (): Promise<void>
-  close (): Promise<void>
+  check(): Promise<void>
+  close(): Promise<void>
 }
 
 /** A document whose vectors are written. */
@@ -128,12 +128,12 @@ export interface VectorIndex {
   /** Its vectors are not in the SQL database: they are written before a version becomes current, and deleted after it was. */
   readonly external: boolean
   /** Of an external index: before the transaction. Otherwise: in it, after the text. */
-  write (tenant: string, document: VectorDocument, transaction: Transaction<SystemTables> | null): Promise<void>
+  write(tenant: string, document: VectorDocument, transaction: Transaction<SystemTables> | null): Promise<void>
   /** Of an external index: deletes the vectors of a version. */
-  discard (tenant: string, id: string, version: string): Promise<void>
+  discard(tenant: string, id: string, version: string): Promise<void>
   /** In the order of similarity. An external index may find versions that are not current. */
-  nearest (tenant: string, embedding: readonly number[], query: VectorQuery): Promise<Nearest[]>
-  removeAll (tenant: string): Promise<void>
-  check (): Promise<void>
-  close (): Promise<void>
+  nearest(tenant: string, embedding: readonly number[], query: VectorQuery): Promise<Nearest[]>
+  removeAll(tenant: string): Promise<void>
+  check(): Promise<void>
+  close(): Promise<void>
 }

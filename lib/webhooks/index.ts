@@ -14,4 +14,10 @@ export const webhookProviders = ['payprov', 'altprov', 'github', 'slack', 'twili
 export type WebhookProvider = typeof webhookProviders[number]
 
 /** Those that a document says no more of. */
-export const schemes: Readonly<Record<Exclude<WebhookProvider, 'custom'>, Scheme>> = { payprov: standard, altprov: stripe, github, slack, twilio }
+export const schemes: Readonly<Record<Exclude<WebhookProvider, 'custom'>, Scheme>> = {
+  payprov: standard,
+  altprov: stripe,
+  github,
+  slack,
+  twilio
+}

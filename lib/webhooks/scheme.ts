@@ -17,10 +17,13 @@ export interface Delivery {
 export interface Scheme {
   /** The headers that the signature is made of, in lower case. One that comes twice makes it invalid, see `isRepeated`. */
   readonly headers: readonly string[]
-  /** Throws `signatureInvalid` unless one of the secrets signed the delivery, within five minutes where the scheme has a time. Without secrets it always throws. */
-  verify (delivery: Delivery, secrets: readonly string[]): void
+  /**
+   * Throws `signatureInvalid` unless one of the secrets signed the delivery, within five minutes where the scheme has a time.
+   * Without secrets it always throws.
+   */
+  verify(delivery: Delivery, secrets: readonly string[]): void
   /** What tells the delivery from others and is the same when it comes again: 1 to 255 visible ASCII characters. */
-  idOf (delivery: Delivery, payload: unknown): string
+  idOf(delivery: Delivery, payload: unknown): string
   /** The same, made of signed parts only. Default: `idOf`. */
   signedIdOf?(delivery: Delivery): string
 }

@@ -10,7 +10,10 @@ export const slack: Scheme = {
   verify ({ body, headers: { [signature]: given, [timestamp]: at }, now }, secrets) {
     const time = requireTime(at, now)
     if (typeof given !== 'string') throw invalid('a signature')
-    requireSigned(secrets, (secret) => anyEqual([given], `v0=${createHmac('sha256', secret).update(`v0:${time}:`).update(body).digest('hex')}`))
+    requireSigned(
+      secrets,
+      (secret) => anyEqual([given], `v0=${createHmac('sha256', secret).update(`v0:${time}:`).update(body).digest('hex')}`)
+    )
   },
   // Commands and interactions have no id: one that comes again has the same time.
   idOf: ({ body, headers }, payload) => idOr(memberOf(payload, 'event_id'), String(headers[timestamp]), body)

@@ -16,7 +16,10 @@ export const twilio: Scheme = {
     if (typeof given !== 'string') throw invalid('a signature')
     const fields = signedFields(delivery)
     const addresses = addressesOf(delivery.url)
-    requireSigned(secrets, (secret) => anyEqual(addresses.map((address) => createHmac('sha1', secret).update(address).update(fields).digest('base64')), given))
+    requireSigned(
+      secrets,
+      (secret) => anyEqual(addresses.map((address) => createHmac('sha1', secret).update(address).update(fields).digest('base64')), given)
+    )
   },
   idOf: ({ body, url }) => idOr(undefined, url, body)
 }
@@ -25,7 +28,9 @@ export const twilio: Scheme = {
 function signedFields ({ body, headers, url }: Delivery): string {
   const [hash, second] = new URLSearchParams(/\?(.*)$/s.exec(url)?.[1] ?? '').getAll('bodySHA256')
   if (hash !== undefined) {
-    if (second !== undefined || !anyEqual([hash.toLowerCase()], createHash('sha256').update(body).digest('hex'))) throw invalid('a body of its own')
+    if (second !== undefined || !anyEqual([hash.toLowerCase()], createHash('sha256').update(body).digest('hex'))) {
+      throw invalid('a body of its own')
+    }
     return ''
   }
   if (body.length === 0) return ''

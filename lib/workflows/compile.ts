@@ -29,7 +29,12 @@ import { everyCompiled, everyStep } from './every-step.js'
  *
  * @param around the route that an inline workflow stands on; of one with a name nothing is around it
  */
-export function compileWorkflow (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings = nowhere): CompiledWorkflow | null {
+export function compileWorkflow (
+  definition: WorkflowDefinition,
+  pointer: string,
+  context: WorkflowContext,
+  around: Surroundings = nowhere
+): CompiledWorkflow | null {
   if (context.origin === 'platform') return compileParts(definition, pointer, context, around)
   if (context.checked !== true && !checkStepBounds(definition.steps, `${pointer}/steps`, context.faults)) return null
   return withBoundedFaults(context.faults, (faults) => compileParts(definition, pointer, { ...context, faults }, around))
@@ -39,7 +44,12 @@ const maxCallbackUrl = 8192 // characters
 
 const nowhere: Surroundings = Object.freeze({ sources: null })
 
-function compileParts (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings): CompiledWorkflow | null {
+function compileParts (
+  definition: WorkflowDefinition,
+  pointer: string,
+  context: WorkflowContext,
+  around: Surroundings
+): CompiledWorkflow | null {
   const { faults, origin } = context
   const before = faults.faults.length
   const uses = new PartUses(context.secretUses?.of(pointer))
@@ -75,19 +85,34 @@ function compileParts (definition: WorkflowDefinition, pointer: string, context:
 }
 
 /** Adds the faults that compileWorkflow would find whatever the tables are; without `stepKinds` any kind of step is taken to be run. */
-export function checkWorkflow (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings = nowhere): void {
+export function checkWorkflow (
+  definition: WorkflowDefinition,
+  pointer: string,
+  context: WorkflowContext,
+  around: Surroundings = nowhere
+): void {
   const checkQuery: CompileStepQuery = (query, at, queryContext) => {
     checkMembers(query, at, queryContext)
     checkQueryTexts(query, at, queryContext)
     return null
   }
-  const compilation = compilationOf(definition, pointer, context, around, { compileQuery: checkQuery, anyKind: context.stepKinds === undefined, uses: new PartUses() })
+  const compilation = compilationOf(definition, pointer, context, around, {
+    compileQuery: checkQuery,
+    anyKind: context.stepKinds === undefined,
+    uses: new PartUses()
+  })
   if (compilation === null) return
   compileInOrder(compilation.flow.order, new Set(), compilation)
   compileCallback(definition.webhookOnComplete, `${pointer}/webhookOnComplete`, compilation)
 }
 
-function compilationOf (definition: WorkflowDefinition, pointer: string, context: WorkflowContext, around: Surroundings, { compileQuery, anyKind, uses }: Pick<Compilation, 'compileQuery' | 'anyKind'> & { readonly uses: PartUses }): Compilation | null {
+function compilationOf (
+  definition: WorkflowDefinition,
+  pointer: string,
+  context: WorkflowContext,
+  around: Surroundings,
+  { compileQuery, anyKind, uses }: Pick<Compilation, 'compileQuery' | 'anyKind'> & { readonly uses: PartUses }
+): Compilation | null {
   const flow = flowOf(definition.steps, `${pointer}/steps`, context.faults)
   if (flow === null) return null
   const templates = templatesOf(context, around, uses)
@@ -96,7 +121,15 @@ function compilationOf (definition: WorkflowDefinition, pointer: string, context
     context,
     flow,
     templates,
-    query: { catalogue, pagination, sharedTables, origin, deletesFiles: fileRules?.deletedWithRows === true, excludeFields: [], withheld: withheldOf(definition, context, templates) },
+    query: {
+      catalogue,
+      pagination,
+      sharedTables,
+      origin,
+      deletesFiles: fileRules?.deletedWithRows === true,
+      excludeFields: [],
+      withheld: withheldOf(definition, context, templates)
+    },
     compileQuery,
     anyKind,
     references: [],
@@ -105,13 +138,21 @@ function compilationOf (definition: WorkflowDefinition, pointer: string, context
 }
 
 /** What the steps write from secrets, which none of their results holds. */
-function withheldOf ({ steps }: WorkflowDefinition, { catalogue }: WorkflowContext, templates: TemplateContext): NonNullable<QueryContext['withheld']> {
+function withheldOf (
+  { steps }: WorkflowDefinition,
+  { catalogue }: WorkflowContext,
+  templates: TemplateContext
+): NonNullable<QueryContext['withheld']> {
   const aside = new FaultList()
   const queries = [...everyStep(steps)].flatMap((step) => step.type === 'database' ? queryOf(step, '', aside) ?? [] : [])
   return withheldBy({ queries }, catalogue, { ...templates, sources: new Set([...templates.sources, 'steps']) })
 }
 
-function compileCallback (callback: Callback | undefined, pointer: string, { templates, context: { faults, origin }, references }: Compilation): CompiledCallback | null {
+function compileCallback (
+  callback: Callback | undefined,
+  pointer: string,
+  { templates, context: { faults, origin }, references }: Compilation
+): CompiledCallback | null {
   if (callback === undefined) return null
   const { url, secret } = typeof callback === 'string' ? { url: callback } : callback
   const at = typeof callback === 'string' ? pointer : `${pointer}/url`
@@ -120,7 +161,12 @@ function compileCallback (callback: Callback | undefined, pointer: string, { tem
   references.push(...address.references, ...signing?.references ?? [])
   const fault = hasTemplate(url) ? null : faultOfCallbackUrl(url)
   if (fault !== null) faults.add(at, fault)
-  return Object.freeze({ url: address, secret: signing, copies: compileCopies(callback, templates), trusted: origin === 'platform' && address.constant })
+  return Object.freeze({
+    url: address,
+    secret: signing,
+    copies: compileCopies(callback, templates),
+    trusted: origin === 'platform' && address.constant
+  })
 }
 
 /** Why the end of a run cannot be sent there; null if it can. */

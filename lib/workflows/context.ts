@@ -24,7 +24,10 @@ export interface WorkflowContext {
   readonly checked?: boolean
   /** The settings that `{{env.NAME}}` may name: of a tenant's document those in `tenancy.env`. Default: any. */
   readonly envNames?: ReadonlySet<string> | undefined
-  /** The settings that a tenant's secret of the same name replaces in its requests (`tenancy.overridableEnv`); of a tenant's own document none. Default: none. */
+  /**
+   * The settings that a tenant's secret of the same name replaces in its requests (`tenancy.overridableEnv`); of a tenant's own
+   * document none. Default: none.
+   */
   readonly overridableEnv?: ReadonlySet<string>
   /** What integrations, and steps of that type, can call. Default: they are refused. */
   readonly connectors?: ConnectorSet | undefined
@@ -75,7 +78,9 @@ export function templatesOf (context: WorkflowContext, around: Surroundings, use
 /** `pages`: a list is read whose page the query string may name. */
 export function readSourcesOf (references: readonly Reference[]): ReadSources {
   const has = (source: TemplateSource) => references.some((reference) => reference.source === source)
-  const headers = new Set(references.flatMap(({ source, path: [name] }) => source === 'headers' && name !== undefined ? [String(name)] : []))
+  const headers = new Set(
+    references.flatMap(({ source, path: [name] }) => source === 'headers' && name !== undefined ? [String(name)] : [])
+  )
   return Object.freeze({
     body: has('body'),
     params: has('params'),

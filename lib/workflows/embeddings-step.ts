@@ -7,8 +7,12 @@ export const embeddingOperations = ['embed', 'document', 'search'] as const
 export const embeddingsStep: StepKind = {
   check ({ operation, params }) {
     return [
-      ...embeddingOperations.some((one) => one === operation) ? [] : [{ pointer: '/operation', message: `expected one of ${embeddingOperations.join(', ')}` }],
-      ...isRecord(params) || typeof params === 'string' ? [] : [{ pointer: '/params', message: 'expected the members of the body of the endpoint' }]
+      ...embeddingOperations.some((one) => one === operation)
+        ? []
+        : [{ pointer: '/operation', message: `expected one of ${embeddingOperations.join(', ')}` }],
+      ...isRecord(params) || typeof params === 'string'
+        ? []
+        : [{ pointer: '/params', message: 'expected the members of the body of the endpoint' }]
     ]
   }
 }

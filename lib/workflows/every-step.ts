@@ -14,6 +14,8 @@ export function * everyCompiled (steps: Iterable<CompiledStep>): Generator<Compi
   for (const step of steps) {
     yield step
     if (step.kind === 'parallel') yield * everyCompiled(step.steps)
-    else if (step.kind === 'switch') yield * everyCompiled(new Set([...step.cases.values(), ...step.fallback === null ? [] : [step.fallback]]))
+    else if (step.kind === 'switch') {
+      yield * everyCompiled(new Set([...step.cases.values(), ...step.fallback === null ? [] : [step.fallback]]))
+    }
   }
 }

@@ -29,7 +29,9 @@ export function flowOf (steps: readonly Step[], pointer: string, faults: FaultLi
   const before = faults.faults.length
   const ids = new Map<string, string>()
   const places = placesOf(steps, pointer, 0, ids, faults)
-  if (ids.size > maxSteps) faults.add(pointer, `a workflow has at most ${maxSteps} steps, those within others included; this one has ${ids.size}`)
+  if (ids.size > maxSteps) {
+    faults.add(pointer, `a workflow has at most ${maxSteps} steps, those within others included; this one has ${ids.size}`)
+  }
   if (faults.faults.length > before) return null
   const picked = link(places, ids, faults)
   if (faults.faults.length > before) return null
@@ -64,8 +66,9 @@ function link (places: readonly Place[], ids: ReadonlyMap<string, string>, fault
     for (const { id, at } of namedBy(place)) {
       const target = top.get(id)
       const other = pickedBy.get(id)
-      if (target === undefined && ids.has(id)) faults.add(at, `the step "${id}" stands within \`parallel\`: a switch picks steps of the workflow's own list`)
-      else if (target === undefined) faults.add(at, `no step of the workflow's own list has the id "${id}"`, nearest(id, top.keys()))
+      if (target === undefined && ids.has(id)) {
+        faults.add(at, `the step "${id}" stands within \`parallel\`: a switch picks steps of the workflow's own list`)
+      } else if (target === undefined) faults.add(at, `no step of the workflow's own list has the id "${id}"`, nearest(id, top.keys()))
       else if (target === place) faults.add(at, 'a switch cannot pick itself')
       else if (other !== undefined && other !== place) faults.add(at, `the step "${id}" is picked by the switch "${other.step.id}" already`)
       else {
@@ -75,7 +78,9 @@ function link (places: readonly Place[], ids: ReadonlyMap<string, string>, fault
     }
   }
   // Of steps that are picked by what they pick none would ever run.
-  for (const place of pickedBy.values()) if (isWithin(place, place)) faults.add(place.pointer, 'the switch picks a step that leads back to it')
+  for (const place of pickedBy.values()) {
+    if (isWithin(place, place)) faults.add(place.pointer, 'the switch picks a step that leads back to it')
+  }
   return new Set(pickedBy.keys())
 }
 

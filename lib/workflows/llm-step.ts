@@ -7,7 +7,9 @@ export const llmParams = ['system', 'maxOutputTokens', 'temperature', 'tools'] a
 
 export const llmStep: StepKind = {
   check: ({ params, responseFormat }) => [
-    ...responseFormat === undefined || isRecord(responseFormat) || isTemplate(responseFormat) ? [] : [{ pointer: '/responseFormat', message: 'expected a JSON Schema' }],
+    ...responseFormat === undefined || isRecord(responseFormat) || isTemplate(responseFormat)
+      ? []
+      : [{ pointer: '/responseFormat', message: 'expected a JSON Schema' }],
     ...params === undefined || isTemplate(params) ? [] : paramFaults(params)
   ]
 }
@@ -18,5 +20,8 @@ function isTemplate (value: unknown): boolean {
 
 function paramFaults (params: unknown) {
   if (!isRecord(params)) return [{ pointer: '/params', message: `expected an object with ${llmParams.join(', ')}` }]
-  return Object.keys(params).filter((name) => !llmParams.some((known) => known === name)).map((name) => ({ pointer: '/params', message: `\`${name.slice(0, 64)}\` is no parameter of a step of the type \`llm\`: expected ${llmParams.join(', ')}` }))
+  return Object.keys(params).filter((name) => !llmParams.some((known) => known === name)).map((name) => ({
+    pointer: '/params',
+    message: `\`${name.slice(0, 64)}\` is no parameter of a step of the type \`llm\`: expected ${llmParams.join(', ')}`
+  }))
 }

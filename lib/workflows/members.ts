@@ -10,7 +10,20 @@ type Member = keyof Step
 
 const ofEvery: readonly Member[] = ['id', 'type', 'condition', 'retry', 'onError', 'timeoutMs']
 
-export const databaseMembers = ['operation', 'table', 'filters', 'data', 'select', 'embeds', 'single', 'order', 'limit', 'offset', 'onConflict', 'excludeFields'] as const satisfies readonly Member[]
+export const databaseMembers = [
+  'operation',
+  'table',
+  'filters',
+  'data',
+  'select',
+  'embeds',
+  'single',
+  'order',
+  'limit',
+  'offset',
+  'onConflict',
+  'excludeFields'
+] as const satisfies readonly Member[]
 
 interface KindMembers {
   readonly required: readonly Member[]
@@ -46,12 +59,18 @@ export function checkStepMembers (step: Step, kind: Kind, pointer: string, fault
   const { required, optional }: KindMembers = members[kind]
   const known = new Set<string>([...ofEvery, ...required, ...optional])
   for (const name of Object.keys(step)) {
-    if (!known.has(name)) faults.add(pointerTo(pointer, name), `a step of the kind \`${kind}\` has no \`${name}\`: it has ${[...known].join(', ')}`)
+    if (!known.has(name)) {
+      faults.add(pointerTo(pointer, name), `a step of the kind \`${kind}\` has no \`${name}\`: it has ${[...known].join(', ')}`)
+    }
   }
   for (const name of required) {
-    if (step[name] === undefined || step[name] === '') faults.add(pointerTo(pointer, name), `missing: a step of the kind \`${kind}\` needs it`)
+    if (step[name] === undefined || step[name] === '') {
+      faults.add(pointerTo(pointer, name), `missing: a step of the kind \`${kind}\` needs it`)
+    }
   }
-  if (kind === 'switch' && step.default === undefined && Object.keys(step.cases ?? {}).length === 0) faults.add(pointer, 'the switch picks nothing: expected `cases` or `default`')
+  if (kind === 'switch' && step.default === undefined && Object.keys(step.cases ?? {}).length === 0) {
+    faults.add(pointer, 'the switch picks nothing: expected `cases` or `default`')
+  }
   return faults.faults.length === before
 }
 
@@ -61,7 +80,11 @@ const operations = tableOperations
 export function queryOf (step: Step, pointer: string, faults: FaultList): Query | null {
   const operation = operations.find((known) => known === step.operation)
   if (operation === undefined) {
-    faults.add(`${pointer}/operation`, `expected ${operations.map((name) => `"${name}"`).join(', ')}`, nearest(step.operation ?? '', operations))
+    faults.add(
+      `${pointer}/operation`,
+      `expected ${operations.map((name) => `"${name}"`).join(', ')}`,
+      nearest(step.operation ?? '', operations)
+    )
     return null
   }
   const { table, filters, data, select, embeds, single, order, limit, offset, onConflict, excludeFields } = step

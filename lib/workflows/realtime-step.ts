@@ -8,7 +8,9 @@ export const realtimeStep: StepKind = {
     const unknown = Object.entries({ params, operation, prompt, model, responseFormat }).filter(([, value]) => value !== undefined)
     return [
       ...unknown.map(([name]) => ({ pointer: `/${name}`, message: 'a step of the kind `realtime` has `room`, `event` and `data`' })),
-      ...typeof room === 'string' && (hasTemplate(room) || isRoomName(room)) ? [] : [{ pointer: '/room', message: 'is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' }]
+      ...typeof room === 'string' && (hasTemplate(room) || isRoomName(room))
+        ? []
+        : [{ pointer: '/room', message: 'is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' }]
     ]
   }
 }

@@ -10,13 +10,24 @@ export async function saveSchedules (db: Kysely<SystemTables>, tenant: string, w
   const rows = workflows.flatMap(({ id, schedule }) => {
     const read = schedule === undefined ? undefined : parseSchedule(schedule)
     const next = read === undefined || 'reason' in read ? null : read.next(now)
-    return read === undefined || 'reason' in read || next === null ? [] : [{ tenant_id: tenant, workflow: id, schedule: read.text, next_at: next }]
+    return read === undefined || 'reason' in read || next === null
+      ? []
+      : [{ tenant_id: tenant, workflow: id, schedule: read.text, next_at: next }]
   })
   const kept = rows.map(({ workflow }) => workflow)
-  await db.deleteFrom('tenantry.workflow_schedules').where('tenant_id', '=', tenant).where('workflow', '<>', sql<string>`all(${kept}::text[])`).execute()
+  await db.deleteFrom('tenantry.workflow_schedules').where('tenant_id', '=', tenant).where(
+    'workflow',
+    '<>',
+    sql<string>`all(${kept}::text[])`
+  ).execute()
   if (rows.length === 0) return
   await db.insertInto('tenantry.workflow_schedules').values(rows)
-    .onConflict((conflict) => conflict.columns(['tenant_id', 'workflow']).doUpdateSet((row) => ({ schedule: row.ref('excluded.schedule'), next_at: row.ref('excluded.next_at') }))
-      .whereRef('tenantry.workflow_schedules.schedule', '<>', 'excluded.schedule'))
+    .onConflict((conflict) =>
+      conflict.columns(['tenant_id', 'workflow']).doUpdateSet((row) => ({
+        schedule: row.ref('excluded.schedule'),
+        next_at: row.ref('excluded.next_at')
+      }))
+        .whereRef('tenantry.workflow_schedules.schedule', '<>', 'excluded.schedule')
+    )
     .execute()
 }

@@ -6,8 +6,11 @@ import { compileWorkflow } from './compile.js'
 
 export interface WorkflowSet {
   readonly ids: readonly string[]
-  /** Compiled when it is first asked for; null where it has faults, which the context's list then holds, and undefined where there is none of the id. */
-  get (id: string): CompiledWorkflow | null | undefined
+  /**
+   * Compiled when it is first asked for; null where it has faults, which the context's list then holds, and undefined where
+   * there is none of the id.
+   */
+  get(id: string): CompiledWorkflow | null | undefined
 }
 
 /** A workflow and where it stands in its document. */

@@ -71,8 +71,13 @@ function compileStep (place: Place, ended: Set<string>, compilation: Compilation
         const call = compileIntegration(step, pointer, templates, compilation)
         return call === null ? null : { ...base, kind, call }
       }
-      case 'llm': case 'embeddings': case 'storage': case 'realtime': return compileRunner(step, kind, pointer, templates, compilation, base)
-      case 'switch': return compileSwitch(place, ended, templates, compilation, base)
+      case 'llm':
+      case 'embeddings':
+      case 'storage':
+      case 'realtime':
+        return compileRunner(step, kind, pointer, templates, compilation, base)
+      case 'switch':
+        return compileSwitch(place, ended, templates, compilation, base)
       case 'parallel': {
         // Each sees what ended before the group, and none of its siblings.
         const inside = place.parallel.map((one) => ({ one, ended: new Set(ended) }))
@@ -88,7 +93,12 @@ function compileStep (place: Place, ended: Set<string>, compilation: Compilation
 
 type Base = Pick<CompiledStep, 'id' | 'condition' | 'attempts' | 'backoffMs' | 'timeoutMs' | 'continues' | 'copies'>
 
-function compileDatabase (step: Step, pointer: string, templates: TemplateContext, { context, query: queryContext, compileQuery, queries, references }: Compilation): CompiledQuery | null {
+function compileDatabase (
+  step: Step,
+  pointer: string,
+  templates: TemplateContext,
+  { context, query: queryContext, compileQuery, queries, references }: Compilation
+): CompiledQuery | null {
   const query = queryOf(step, pointer, context.faults)
   if (query === null) return null
   if (query.data === undefined && !templates.sources.has('body') && writes.has(query.operation)) {
@@ -104,7 +114,12 @@ function compileDatabase (step: Step, pointer: string, templates: TemplateContex
 
 const writes: ReadonlySet<string> = new Set<Query['operation']>(['insert', 'update', 'upsert'])
 
-function compileIntegration (step: Step, pointer: string, templates: TemplateContext, { context: { connectors, faults }, anyKind, references }: Compilation) {
+function compileIntegration (
+  step: Step,
+  pointer: string,
+  templates: TemplateContext,
+  { context: { connectors, faults }, anyKind, references }: Compilation
+) {
   const { integration = '', action = '', params } = step
   if (connectors === undefined) {
     if (!anyKind) faults.add(pointer, 'this app calls no other services')
@@ -122,20 +137,40 @@ const reasons = {
   realtime: 'the document turns realtime off'
 } as const satisfies Record<RunnerKind, string>
 
-function compileRunner (step: Step, kind: RunnerKind, pointer: string, templates: TemplateContext, { context: { stepKinds = {}, faults }, anyKind, references }: Compilation, base: Base): CompiledStep | null {
+function compileRunner (
+  step: Step,
+  kind: RunnerKind,
+  pointer: string,
+  templates: TemplateContext,
+  { context: { stepKinds = {}, faults }, anyKind, references }: Compilation,
+  base: Base
+): CompiledStep | null {
   const runner = stepKinds[kind]
   if (runner === undefined && !anyKind) {
-    faults.add(`${pointer}/type`, `nothing runs steps of the kind \`${kind}\`: ${reasons[kind]}, and the workflows plugin was given no runner for them (its option \`steps\`)`)
+    faults.add(
+      `${pointer}/type`,
+      `nothing runs steps of the kind \`${kind}\`: ${
+        reasons[kind]
+      }, and the workflows plugin was given no runner for them (its option \`steps\`)`
+    )
   }
   const { prompt, model, responseFormat, operation, data, params, room, event } = step
-  const members = Object.fromEntries(Object.entries({ prompt, model, responseFormat, operation, data, params, room, event }).filter(([, value]) => value !== undefined))
+  const members = Object.fromEntries(
+    Object.entries({ prompt, model, responseFormat, operation, data, params, room, event }).filter(([, value]) => value !== undefined)
+  )
   for (const { pointer: at, message } of runner?.check?.(members) ?? []) faults.add(`${pointer}${at}`, message)
   const value = compileValue(members, pointer, templates)
   references.push(...value.references)
   return { ...base, kind, members: value }
 }
 
-function compileSwitch ({ step, pointer, targets }: Place, ended: Set<string>, templates: TemplateContext, compilation: Compilation, base: Base): CompiledStep | null {
+function compileSwitch (
+  { step, pointer, targets }: Place,
+  ended: Set<string>,
+  templates: TemplateContext,
+  compilation: Compilation,
+  base: Base
+): CompiledStep | null {
   const value = compileExpression(step.value ?? '', `${pointer}/value`, templates, [])
   if (value !== null) compilation.references.push(...value.references)
   const compiled = new Map<string, CompiledStep>()
@@ -147,10 +182,12 @@ function compileSwitch ({ step, pointer, targets }: Place, ended: Set<string>, t
   // Whichever was picked, the steps after the switch may ask for it; of the others there is nothing.
   for (const { ended: own } of inside) for (const id of own) ended.add(id)
   if (value === null) return null
-  const cases = new Map(Object.entries(step.cases ?? {}).flatMap(([name, id]) => {
-    const target = compiled.get(id)
-    return target === undefined ? [] : [[name, target] as const]
-  }))
+  const cases = new Map(
+    Object.entries(step.cases ?? {}).flatMap(([name, id]) => {
+      const target = compiled.get(id)
+      return target === undefined ? [] : [[name, target] as const]
+    })
+  )
   return { ...base, kind: 'switch', value: valueOf(value, `${pointer}/value`), cases, fallback: compiled.get(step.default ?? '') ?? null }
 }
 

@@ -131,7 +131,7 @@ export interface MemberFault {
 
 /** Who runs a kind of steps, as far as compilation needs it. */
 export interface StepKind {
-  check? (members: Readonly<Record<string, unknown>>): readonly MemberFault[]
+  check?(members: Readonly<Record<string, unknown>>): readonly MemberFault[]
 }
 
 /** The kinds that are run; a document with steps of another is refused. */

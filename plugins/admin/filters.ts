@@ -67,7 +67,11 @@ function partsOf (text: string, at: string): { operator: Operator, negated: bool
   const [, not, name = '', value = ''] = form.exec(text) ?? []
   const operator = operators.get(name)
   if (operator === undefined) {
-    throw invalidInput(at, `must be an operator, a dot and a value, such as "eq.5" or "not.like.a%"; operators are ${[...operators.keys()].join(', ')}`, 'pattern')
+    throw invalidInput(
+      at,
+      `must be an operator, a dot and a value, such as "eq.5" or "not.like.a%"; operators are ${[...operators.keys()].join(', ')}`,
+      'pattern'
+    )
   }
   return { operator, negated: not !== undefined, value }
 }
@@ -90,10 +94,13 @@ function valueOf (operator: Exclude<Operator, 'is'>, { name, type }: Column, tex
   if (operator === 'in') return listOf(text, '(', ')', at, `${operator}.(a,"b, with a comma")`)
   if (operator === 'like' || operator === 'ilike' || operator === 'fts') return text
   switch (kindOf(type)) {
-    case 'array': return listOf(text, '{', '}', at, `${operator}.{a,"b, with a comma"}`)
+    case 'array':
+      return listOf(text, '{', '}', at, `${operator}.{a,"b, with a comma"}`)
     case 'json':
-    case 'vector': return jsonOf(text, name, at)
-    default: return text
+    case 'vector':
+      return jsonOf(text, name, at)
+    default:
+      return text
   }
 }
 
@@ -104,7 +111,10 @@ function listOf (text: string, open: string, close: string, at: string, example:
   return items
 }
 
-/** The items between the brackets; undefined where it is no list. In double quotes anything may stand, a backslash before what it takes literally. */
+/**
+ * The items between the brackets; undefined where it is no list. In double quotes anything may stand, a backslash before what it
+ * takes literally.
+ */
 function itemsOf (text: string, open: string, close: string): string[] | undefined {
   if (text.length < 2 || !text.startsWith(open) || !text.endsWith(close)) return undefined
   const inside = text.slice(1, -1)

@@ -22,7 +22,15 @@ export default definePlugin<Record<never, never>>({
     const { engine, tenants } = app
     const [cache, files, webhooks] = [optional(app, 'cache'), optional(app, 'routeFiles'), optional(app, 'webhooks')]
     let entities: Entities
-    app.addHook('onReady', async () => { entities = createEntities({ engine, tenants, cache: cache(), webhooks: webhooks(), deletesFiles: () => files()?.rules.deletedWithRows === true }) })
+    app.addHook('onReady', async () => {
+      entities = createEntities({
+        engine,
+        tenants,
+        cache: cache(),
+        webhooks: webhooks(),
+        deletesFiles: () => files()?.rules.deletedWithRows === true
+      })
+    })
     return (group) => adminRoutes(group, () => entities)
   }
 })

@@ -11,9 +11,19 @@ export function readOrder (text: string): Order[] {
   key.lastIndex = 0
   for (;;) {
     const match = key.exec(text)
-    if (match === null) throw invalidInput('/query/order', 'must be columns with their directions, such as title.desc,id.asc; .nullsfirst or .nullslast may follow', 'pattern')
+    if (match === null) {
+      throw invalidInput(
+        '/query/order',
+        'must be columns with their directions, such as title.desc,id.asc; .nullsfirst or .nullslast may follow',
+        'pattern'
+      )
+    }
     const [, quoted, bare = '', direction = 'asc', nulls, end] = match
-    keys.push({ column: quoted?.replaceAll('""', '"') ?? bare, ascending: direction === 'asc', ...nulls !== undefined && { nullsFirst: nulls === 'nullsfirst' } })
+    keys.push({
+      column: quoted?.replaceAll('""', '"') ?? bare,
+      ascending: direction === 'asc',
+      ...nulls !== undefined && { nullsFirst: nulls === 'nullsfirst' }
+    })
     if (keys.length > maxKeys) throw invalidInput('/query/order', `must be at most ${maxKeys} columns`, 'maxItems')
     if (end === '') return keys
   }

@@ -22,14 +22,35 @@ const Tables = Type.Object({ table: Table })
 const Row = Type.Object({ table: Table, id: Type.String({ minLength: 1, maxLength: maxId, description: 'The primary key of a row.' }) })
 
 const reading = {
-  select: Type.Optional(Type.String({ minLength: 1, maxLength: maxText, description: 'Columns and embedded tables, as in `select` of a query. Default: `*`.', examples: ['id, title, reviews(*)'] })),
-  includeDeleted: Type.Optional(Type.Boolean({ description: 'Rows that are marked as deleted too, embedded ones among them. Default: false.' }))
+  select: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: maxText,
+      description: 'Columns and embedded tables, as in `select` of a query. Default: `*`.',
+      examples: ['id, title, reviews(*)']
+    })
+  ),
+  includeDeleted: Type.Optional(
+    Type.Boolean({ description: 'Rows that are marked as deleted too, embedded ones among them. Default: false.' })
+  )
 }
 const One = Type.Object(reading, { additionalProperties: false })
 const Many = Type.Object({
   ...reading,
-  filter: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Which rows, as `filter[column]=operator.value`, combined with AND: `filter[title]=eq.Bread`, `filter[id]=in.(1,2)`, `filter[note]=not.is.null`. Operators are those of queries.' })),
-  order: Type.Optional(Type.String({ minLength: 1, maxLength: maxText, description: 'Columns, each with `.asc` or `.desc`, and `.nullsfirst` or `.nullslast`. The primary key comes last.', examples: ['title.desc,id.asc'] })),
+  filter: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), {
+      description:
+        'Which rows, as `filter[column]=operator.value`, combined with AND: `filter[title]=eq.Bread`, `filter[id]=in.(1,2)`, `filter[note]=not.is.null`. Operators are those of queries.'
+    })
+  ),
+  order: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: maxText,
+      description: 'Columns, each with `.asc` or `.desc`, and `.nullsfirst` or `.nullslast`. The primary key comes last.',
+      examples: ['title.desc,id.asc']
+    })
+  ),
   ...pageQuery('Rows')
 }, { additionalProperties: false })
 const Removal = Type.Object({
@@ -38,7 +59,13 @@ const Removal = Type.Object({
 }, { additionalProperties: false })
 
 const Entity = named('AnyRow', Type.Record(Type.String(), Type.Unknown(), { description: 'A row: its columns, and what `select` embeds.' }))
-const Removed = named('RemovedRow', Type.Object({ success: Type.Boolean(), softDeleted: Type.Optional(Type.Boolean({ description: 'The row was marked as deleted; absent where it was removed.' })) }))
+const Removed = named(
+  'RemovedRow',
+  Type.Object({
+    success: Type.Boolean(),
+    softDeleted: Type.Optional(Type.Boolean({ description: 'The row was marked as deleted; absent where it was removed.' }))
+  })
+)
 const Restored = named('RestoredRow', Type.Object({ success: Type.Boolean(), data: Entity }))
 
 const { $id: _, ...error } = errorSchema
@@ -57,24 +84,48 @@ const tags = ['Admin']
 const toRead = { access: 'tenant-admin', permission: 'entities:read' } as const
 const toWrite = { access: 'tenant-admin', permission: 'entities:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const whose = 'A tenant reaches its own rows of tables that have a tenant. A platform administrator reaches every table: with `X-Tenant-ID` the rows of that tenant, else all rows.'
+const whose =
+  'A tenant reaches its own rows of tables that have a tenant. A platform administrator reaches every table: with `X-Tenant-ID` the rows of that tenant, else all rows.'
 
-interface Reading { Params: Static<typeof Row>, Querystring: Static<typeof One> }
-interface Listing { Params: Static<typeof Tables>, Querystring: Static<typeof Many> }
-interface Removing { Params: Static<typeof Row>, Querystring: Static<typeof Removal> }
+interface Reading {
+  Params: Static<typeof Row>
+  Querystring: Static<typeof One>
+}
+interface Listing {
+  Params: Static<typeof Tables>
+  Querystring: Static<typeof Many>
+}
+interface Removing {
+  Params: Static<typeof Row>
+  Querystring: Static<typeof Removal>
+}
 
 export function adminRoutes (app: FastifyInstance, entities: () => Entities): void {
   app.get<Listing>('/admin/entities/:table', {
     config: toRead,
     preValidation: gatherFilters,
-    schema: { tags, summary: 'Rows of a table', description: whose, params: Tables, querystring: Many, response: { 200: ListOf(Entity), ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Rows of a table',
+      description: whose,
+      params: Tables,
+      querystring: Many,
+      response: { 200: ListOf(Entity), ...errorResponses(...refusals) }
+    }
   }, async (request, reply) => {
     return json(reply, await entities().list(callerOf(request), request.params.table, { ...request.query, ...pageOf(request) }))
   })
 
   app.get<Reading>('/admin/entities/:table/:id', {
     config: toRead,
-    schema: { tags, summary: 'One row', description: whose, params: Row, querystring: One, response: { 200: Entity, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'One row',
+      description: whose,
+      params: Row,
+      querystring: One,
+      response: { 200: Entity, ...errorResponses(...refusals) }
+    }
   }, async (request, reply) => {
     const { params: { table, id }, query } = request
     return json(reply, await entities().one(callerOf(request), table, id, query))
@@ -85,14 +136,17 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
     schema: {
       tags,
       summary: 'Delete a row: it is marked as deleted, or removed',
-      description: `${whose} 409 where the table has no columns to mark rows with, or rows of another table refer to this one and are in the way.`,
+      description:
+        `${whose} 409 where the table has no columns to mark rows with, or rows of another table refer to this one and are in the way.`,
       params: Row,
       querystring: Removal,
       response: { 200: Removed, ...errorResponses(...refusals), 409: conflict }
     }
   }, async (request, reply) => {
     const { params: { table, id }, query: { hard, softDelete } } = request
-    if (hard !== undefined && hard === softDelete) throw invalidInput('/query/softDelete', '`hard` and `softDelete` say opposite things: send one of them', 'not')
+    if (hard !== undefined && hard === softDelete) {
+      throw invalidInput('/query/softDelete', '`hard` and `softDelete` say opposite things: send one of them', 'not')
+    }
     return json(reply, await entities().remove(callerOf(request), table, id, hard === true || softDelete === false))
   })
 
@@ -135,8 +189,15 @@ const gatherFilters: preValidationHookHandler = (request, _reply, done) => {
     if (column !== undefined) filters.push([column, value])
     else if (name === 'filter') return done(invalidInput('/query/filter', 'must name its column: `filter[column]=operator.value`', 'type'))
     // PostgREST has filters so.
-    else if (isFilter(value)) return done(invalidInput(pointerTo('/query', name.slice(0, maxShown)), 'is not a known field: a filter is written `filter[column]=operator.value`', 'additionalProperties'))
-    else others.push([name, value])
+    else if (isFilter(value)) {
+      return done(
+        invalidInput(
+          pointerTo('/query', name.slice(0, maxShown)),
+          'is not a known field: a filter is written `filter[column]=operator.value`',
+          'additionalProperties'
+        )
+      )
+    } else others.push([name, value])
   }
   if (filters.length > 0) others.unshift(['filter', Object.fromEntries(filters)])
   request.query = Object.fromEntries(others)

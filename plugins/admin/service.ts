@@ -43,13 +43,16 @@ export interface ListQuery {
 /** Every method throws `notFound` for a table that is not there or that the caller may not know, and answers JSON text. */
 export interface Entities {
   /** `{"data":[...],"pagination":{...}}` */
-  list (caller: Caller, table: string, query: ListQuery): Promise<string>
+  list(caller: Caller, table: string, query: ListQuery): Promise<string>
   /** The record; throws `notFound`. */
-  one (caller: Caller, table: string, id: string, query: Pick<ListQuery, 'select' | 'includeDeleted'>): Promise<string>
-  /** Marks the row as deleted, or with `hard` removes it, marked or not: `{"success":true}`, with `"softDeleted":true` where it was marked. */
-  remove (caller: Caller, table: string, id: string, hard: boolean): Promise<string>
+  one(caller: Caller, table: string, id: string, query: Pick<ListQuery, 'select' | 'includeDeleted'>): Promise<string>
+  /**
+   * Marks the row as deleted, or with `hard` removes it, marked or not: `{"success":true}`, with `"softDeleted":true` where it
+   * was marked.
+   */
+  remove(caller: Caller, table: string, id: string, hard: boolean): Promise<string>
   /** The record, which is no longer marked as deleted; throws `stateConflict` where it was not. */
-  restore (caller: Caller, table: string, id: string): Promise<string>
+  restore(caller: Caller, table: string, id: string): Promise<string>
 }
 
 export interface EntitiesDependencies {
@@ -73,7 +76,11 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     if (!platform) return 'tenant'
     if (tenant !== null) return 'platform'
     if (!engine.rowLevelSecurity) return 'every'
-    if (table.tenantScoped) throw failure('tenantRequired', { message: `With row-level security the rows of "${table.name}" are seen one tenant at a time: send the X-Tenant-ID header` })
+    if (table.tenantScoped) {
+      throw failure('tenantRequired', {
+        message: `With row-level security the rows of "${table.name}" are seen one tenant at a time: send the X-Tenant-ID header`
+      })
+    }
     return 'platform'
   }
 
@@ -83,11 +90,18 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
    */
   async function tenantOfRow (table: Table, id: string, includeDeleted: boolean): Promise<string | null> {
     const column = keyOf(table)
-    const query: Query = { table: table.name, operation: 'select', select: tenantColumn, filters: [{ column, operator: 'eq', value: byId }] }
+    const query: Query = {
+      table: table.name,
+      operation: 'select',
+      select: tenantColumn,
+      filters: [{ column, operator: 'eq', value: byId }]
+    }
     const { bound } = shapes.bind({ reach: 'every', includeDeleted, query }, scopeOf(null, { id }, { limit: 2, offset: 0 }), inRequest)
     const [first, second] = recordsOf(await engine.text(bound.statement, bound.values, { tenantId: null }))
     if (first === undefined) throw failure('notFound')
-    if (second !== undefined) throw failure('tenantRequired', { message: `Rows of several tenants in "${table.name}" have this id: send the X-Tenant-ID header` })
+    if (second !== undefined) {
+      throw failure('tenantRequired', { message: `Rows of several tenants in "${table.name}" have this id: send the X-Tenant-ID header` })
+    }
     const tenant = first[tenantColumn] ?? null
     return tenant === null ? null : String(tenant)
   }
@@ -98,7 +112,9 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     if (caller.tenant !== null) return caller.tenant
     reachOf(caller, table)
     const name = await tenantOfRow(table, id, includeDeleted)
-    if (name === null) throw failure('stateConflict', { message: `The row of "${table.name}" belongs to no tenant: give it a tenant_id first` })
+    if (name === null) {
+      throw failure('stateConflict', { message: `The row of "${table.name}" belongs to no tenant: give it a tenant_id first` })
+    }
     const owner = await tenants.get(name)
     if (owner === null) throw failure('tenantUnknown')
     requireActive(owner, true)
@@ -106,7 +122,13 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
   }
 
   /** Writes as the row's owner. */
-  function write (owner: ScopeTenant | null, { compiled, bound }: Asked, events: boolean, entry: AuditEntry, missing: AuditedWrite['missing']): Promise<string> {
+  function write (
+    owner: ScopeTenant | null,
+    { compiled, bound }: Asked,
+    events: boolean,
+    entry: AuditEntry,
+    missing: AuditedWrite['missing']
+  ): Promise<string> {
     return writeAudited({ engine, cache, webhooks }, { tenant: owner?.id ?? null, compiled, bound, events, entry: () => entry, missing })
   }
 
@@ -115,7 +137,11 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
   }
 
   /** Writes a read to the audit log of the owner, or of the platform for null, before it is answered. */
-  async function auditRead (caller: Caller, owner: ScopeTenant | null, entry: Pick<AuditEntry, 'action' | 'target' | 'details'>): Promise<void> {
+  async function auditRead (
+    caller: Caller,
+    owner: ScopeTenant | null,
+    entry: Pick<AuditEntry, 'action' | 'target' | 'details'>
+  ): Promise<void> {
     await writeAudit(owner === null ? engine.kysely : engine.kyselyFor(owner.id), entryOf(caller, owner, entry))
   }
 
@@ -137,9 +163,17 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
         ...order !== undefined && { order: readOrder(order) },
         ...select !== undefined && { select }
       }
-      const { bound } = shapes.bind({ reach, includeDeleted, query }, { ...scopeOf(caller.tenant, {}, { limit, offset }), body: values }, placesOf(places))
+      const { bound } = shapes.bind(
+        { reach, includeDeleted, query },
+        { ...scopeOf(caller.tenant, {}, { limit, offset }), body: values },
+        placesOf(places)
+      )
       const text = await engine.text(bound.statement, bound.values, sessionOf(caller.tenant))
-      await auditRead(caller, table.tenantScoped ? caller.tenant : null, { action: 'entity.list', target: name, details: { ...named.length > 0 && { filters: named }, ...includeDeleted && { includeDeleted } } })
+      await auditRead(caller, table.tenantScoped ? caller.tenant : null, {
+        action: 'entity.list',
+        target: name,
+        details: { ...named.length > 0 && { filters: named }, ...includeDeleted && { includeDeleted } }
+      })
       // A page is there whatever is on it.
       return text ?? ''
     },
@@ -150,11 +184,21 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       const reach = reachOf(caller, table)
       const owner = table.tenantScoped ? caller.tenant ?? await withLog(await tenantOfRow(table, id, includeDeleted)) : null
       // Of every tenant's rows the key has a column more, of which the id says nothing.
-      const query: Query = { table: name, operation: 'select', single: true, filters: [{ column, operator: 'eq', value: byId }], ...select !== undefined && { select } }
+      const query: Query = {
+        table: name,
+        operation: 'select',
+        single: true,
+        filters: [{ column, operator: 'eq', value: byId }],
+        ...select !== undefined && { select }
+      }
       const { bound } = shapes.bind({ reach, includeDeleted, query }, scopeOf(caller.tenant, { id }), inRequest)
       const text = await engine.text(bound.statement, bound.values, sessionOf(caller.tenant))
       if (text === null) throw failure('notFound')
-      await auditRead(caller, owner, { action: 'entity.read', target: `${name}:${id}`, ...includeDeleted && { details: { includeDeleted } } })
+      await auditRead(caller, owner, {
+        action: 'entity.read',
+        target: `${name}:${id}`,
+        ...includeDeleted && { details: { includeDeleted } }
+      })
       return text
     },
 
@@ -183,9 +227,19 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       const owner = await ownerOf(caller, table, id, true)
       const events = await hears(owner)
       const scope = scopeOf(owner, { id }, {}, events)
-      const query: Query = { table: name, operation: 'update', id: byId, filters: [{ column: 'deleted', operator: 'is', value: true }], data: { ...table.columns.get('deleted')?.generated !== true && { deleted: false }, deleted_at: null } }
+      const query: Query = {
+        table: name,
+        operation: 'update',
+        id: byId,
+        filters: [{ column: 'deleted', operator: 'is', value: true }],
+        data: { ...table.columns.get('deleted')?.generated !== true && { deleted: false }, deleted_at: null }
+      }
       const asked = shapes.bind({ reach: 'platform', includeDeleted: true, query }, scope, inRequest)
-      const { bound } = shapes.bind({ reach: 'platform', includeDeleted: true, query: { table: name, operation: 'select', id: byId } }, scope, inRequest)
+      const { bound } = shapes.bind(
+        { reach: 'platform', includeDeleted: true, query: { table: name, operation: 'select', id: byId } },
+        scope,
+        inRequest
+      )
       const entry = entryOf(caller, owner, { action: 'entity.restore', target: `${name}:${id}`, details: { table: name } })
       const record = await write(owner, asked, events, entry, async (session) => {
         const found = await session.text(bound.statement, bound.values)
@@ -205,7 +259,11 @@ function sessionOf (tenant: ScopeTenant | null): { tenantId: string | null } {
   return { tenantId: tenant?.id ?? null }
 }
 
-function entryOf ({ request }: Caller, owner: ScopeTenant | null, entry: { readonly action: AuditAction, readonly target?: AuditEntry['target'], readonly details?: AuditEntry['details'] }): AuditEntry {
+function entryOf (
+  { request }: Caller,
+  owner: ScopeTenant | null,
+  entry: { readonly action: AuditAction, readonly target?: AuditEntry['target'], readonly details?: AuditEntry['details'] }
+): AuditEntry {
   const { auth, ip } = request
   return { ...entry, tenant: owner?.id ?? '', actor: actorOf({ auth, ip, tenant: owner }), at: new Date() }
 }

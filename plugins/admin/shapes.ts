@@ -36,7 +36,7 @@ export type Places = (pointer: string) => string
 
 export interface Shapes {
   /** Throws `validationFailed` where the tables have nothing of this shape, or a value fits no column; and `tenantRequired`. */
-  bind (shape: Shape, scope: Scope, places: Places): Asked
+  bind(shape: Shape, scope: Scope, places: Places): Asked
 }
 
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['body', 'params', 'query'])
@@ -65,15 +65,17 @@ export function createShapes (engine: Pick<Engine, 'catalogue'>, deletesFiles: (
       deletesFiles: deletesFiles(),
       origin: originOf(query, view)
     })
-    if (compiled === null) throw failure('validationFailed', { extras: { details: faults.faults.slice(0, maxDetails).map((fault) => detailOf(fault, places)) } })
+    if (compiled === null) {
+      throw failure('validationFailed', { extras: { details: faults.faults.slice(0, maxDetails).map((fault) => detailOf(fault, places)) } })
+    }
     return compiled
   }
 
   return {
     bind (shape, scope, places) {
       if (engine.catalogue !== catalogue) {
-        known.clear();
-        ({ catalogue } = engine)
+        known.clear()
+        ;({ catalogue } = engine)
       }
       const key = JSON.stringify([shape.reach, shape.includeDeleted, shape.query])
       const kept = known.get(key)
@@ -98,12 +100,18 @@ function originOf ({ operation, table = '' }: Query, { tables }: QueryContext['c
 }
 
 function detailOf ({ pointer, message, suggestion }: Fault, places: Places) {
-  return { path: places(pointer), message: suggestion === undefined ? message : `${message}, did you mean "${suggestion}"?`, keyword: 'pattern' }
+  return {
+    path: places(pointer),
+    message: suggestion === undefined ? message : `${message}, did you mean "${suggestion}"?`,
+    keyword: 'pattern'
+  }
 }
 
 /** A value that fits no column, with its place in the request. */
 function placed (error: unknown, places: Places): unknown {
   if (!(error instanceof TenantryError) || !Array.isArray(error.extras['details'])) return error
-  const details = error.extras['details'].map((detail: unknown) => isRecord(detail) && typeof detail['path'] === 'string' ? { ...detail, path: places(detail['path']) } : detail)
+  const details = error.extras['details'].map((detail: unknown) =>
+    isRecord(detail) && typeof detail['path'] === 'string' ? { ...detail, path: places(detail['path']) } : detail
+  )
   return failure('validationFailed', { extras: { details } })
 }

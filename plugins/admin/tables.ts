@@ -21,8 +21,16 @@ export function tableOf ({ tables }: Catalogue, name: string, reach: Reach): Tab
 /** The one column that tells rows of a tenant apart; throws `validationFailed` for a table whose rows no single value names. */
 export function keyOf (table: Table): string {
   const [key, ...others] = keyColumns(table)
-  if (key === undefined) throw invalidInput('/params/id', `the rows of "${table.name}" have no primary key: list them with filters`, 'pattern')
-  if (others.length > 0) throw invalidInput('/params/id', `the primary key of "${table.name}" has ${others.length + 1} columns, ${[key, ...others].join(', ')}: list its rows with filters`, 'pattern')
+  if (key === undefined) {
+    throw invalidInput('/params/id', `the rows of "${table.name}" have no primary key: list them with filters`, 'pattern')
+  }
+  if (others.length > 0) {
+    throw invalidInput(
+      '/params/id',
+      `the primary key of "${table.name}" has ${others.length + 1} columns, ${[key, ...others].join(', ')}: list its rows with filters`,
+      'pattern'
+    )
+  }
   return key
 }
 
@@ -31,14 +39,23 @@ export function requireWritable ({ name, view }: Table): void {
   if (view) throw invalidInput('/params/table', `"${name}" is a view: its rows can only be read`, 'readOnly')
 }
 
-/** Throws `stateConflict`, with what would change it, for a table whose rows cannot be marked as deleted; `otherwise` is what can be done without. */
+/**
+ * Throws `stateConflict`, with what would change it, for a table whose rows cannot be marked as deleted; `otherwise` is what can
+ * be done without.
+ */
 export function requireSoftDelete (schema: string, table: Table, otherwise = ''): void {
   if (table.softDelete) return
   const missing = Object.entries(softDeleteColumns).filter(([name]) => !table.columns.has(name))
   const refusal = `Rows of "${table.name}" cannot be marked as deleted:`
-  if (missing.length === 0) throw failure('stateConflict', { message: `${refusal} its columns are not "deleted" (boolean) and "deleted_at" (timestamptz)${otherwise}` })
+  if (missing.length === 0) {
+    throw failure('stateConflict', {
+      message: `${refusal} its columns are not "deleted" (boolean) and "deleted_at" (timestamptz)${otherwise}`
+    })
+  }
   throw failure('stateConflict', {
-    message: `${refusal} it lacks ${missing.map(([name, { type }]) => `"${name}" (${type})`).join(' and ')}. Declare it with "softDelete": true and migrate (tenantry migrate, or POST /migration/apply), or run the SQL in \`sql\`${otherwise}`,
+    message: `${refusal} it lacks ${
+      missing.map(([name, { type }]) => `"${name}" (${type})`).join(' and ')
+    }. Declare it with "softDelete": true and migrate (tenantry migrate, or POST /migration/apply), or run the SQL in \`sql\`${otherwise}`,
     extras: { sql: columnsProposal(schema, table, softDeleteColumns) }
   })
 }
@@ -51,7 +68,9 @@ export function refused (error: unknown, { tables }: Catalogue, reach: Reach): u
   if (!(error instanceof ColumnsError)) return error
   const table = tables.get(error.table)
   // One that is not in the catalogue is a partition, or of another schema.
-  if (table === undefined ? reach === 'tenant' : !isSeen(table, reach)) return failure('stateConflict', { message: 'Rows of another table refer to it', cause: error })
+  if (table === undefined ? reach === 'tenant' : !isSeen(table, reach)) {
+    return failure('stateConflict', { message: 'Rows of another table refer to it', cause: error })
+  }
   const columns = columnsOf(error)
   return failure('stateConflict', {
     message: `Rows of "${error.table}" refer to it${columns.length > 0 ? ` by ${columns.join(', ')}` : ''}: delete or change those first`,

@@ -26,11 +26,14 @@ function makeView (catalogue: Catalogue, reach: Reach, includeDeleted: boolean):
   return Object.freeze({
     ...catalogue,
     // Administrators of the platform may read the rows of every tenant.
-    tables: new Map(seen.map(({ tenantHeirs: _heirs, ...table }) => [table.name, Object.freeze({
-      ...table,
-      ...includeDeleted && { softDelete: false },
-      ...reach === 'every' && { tenantScoped: false }
-    })]))
+    tables: new Map(seen.map(({ tenantHeirs: _heirs, ...table }) => [
+      table.name,
+      Object.freeze({
+        ...table,
+        ...includeDeleted && { softDelete: false },
+        ...reach === 'every' && { tenantScoped: false }
+      })
+    ]))
   })
 }
 

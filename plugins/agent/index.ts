@@ -43,7 +43,16 @@ export default definePlugin<AgentOptions>({
     const embeddings = optional(app, 'embeddings')
     const [tools, servers] = [optional(app, 'tools'), optional(app, 'mcpServers')]
     const store = createConversationStore(dbFor)
-    const service = createAgent({ settings: { timeoutMs: 300_000, ...chat, maxOutputTokens }, store, dbFor, models, embeddings, tools: () => ({ tools: tools(), servers: servers() }), log, now })
+    const service = createAgent({
+      settings: { timeoutMs: 300_000, ...chat, maxOutputTokens },
+      store,
+      dbFor,
+      models,
+      embeddings,
+      tools: () => ({ tools: tools(), servers: servers() }),
+      log,
+      now
+    })
     const reached = createLook(async () => {
       await embeddings()?.check()
       return true

@@ -40,7 +40,8 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
     schema: {
       tags,
       summary: 'Chat with a model that knows the documents and tools of the tenant',
-      description: 'With `stream: true` server-sent events, each `data: {...}`: `start` with `conversationId` and `citations`, `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` or `error`. ' +
+      description:
+        'With `stream: true` server-sent events, each `data: {...}`: `start` with `conversationId` and `citations`, `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` or `error`. ' +
         'A comment comes every 15 seconds. A failure before the provider answers has its status. A caller that leaves ends the call. A conversation is kept when its answer is complete.',
       body: ChatBody,
       response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
@@ -48,7 +49,17 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
   }, async (request, reply) => {
     const { message, conversationId, stream = false, documents = true, tools = false } = request.body
     const owner = ownerOf(request)
-    const events = service.chat({ owner, user: limitedUser(request), message, conversationId, documents, tools, request, claim: actorOf(request).claim, signal: leftOf(reply) })
+    const events = service.chat({
+      owner,
+      user: limitedUser(request),
+      message,
+      conversationId,
+      documents,
+      tools,
+      request,
+      claim: actorOf(request).claim,
+      signal: leftOf(reply)
+    })
     if (!stream) return await answerOf(events)
     const first = await events.next()
     return sendEvents(reply, startingWith(first, events), { heartbeatMs })
@@ -56,25 +67,48 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
 
   app.get<{ Querystring: Static<typeof ListQuery> }>('/agent/conversations', {
     config,
-    schema: { tags, summary: 'The conversations of the caller, the one that was used last first', querystring: ListQuery, response: { 200: ConversationList, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The conversations of the caller, the one that was used last first',
+      querystring: ListQuery,
+      response: { 200: ConversationList, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const { data, total } = await service.list(ownerOf(request), page)
-    return { data: data.map((conversation) => ({ ...shown(conversation), messages: conversation.messages })), pagination: { ...page, total } }
+    return {
+      data: data.map((conversation) => ({ ...shown(conversation), messages: conversation.messages })),
+      pagination: { ...page, total }
+    }
   })
 
   app.get<{ Params: Static<typeof ConversationParams> }>('/agent/conversations/:id', {
     config,
-    schema: { tags, summary: 'A conversation of the caller with its messages', params: ConversationParams, response: { 200: ConversationWithMessages, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'A conversation of the caller with its messages',
+      params: ConversationParams,
+      response: { 200: ConversationWithMessages, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const conversation = await service.read(ownerOf(request), request.params.id)
-    const messages = conversation.history.map(({ role, content, citations, createdAt }) => ({ role, content, ...citations.length > 0 && { citations }, createdAt: createdAt.toISOString() }))
+    const messages = conversation.history.map(({ role, content, citations, createdAt }) => ({
+      role,
+      content,
+      ...citations.length > 0 && { citations },
+      createdAt: createdAt.toISOString()
+    }))
     return { ...shown(conversation), messages }
   })
 
   app.delete<{ Params: Static<typeof ConversationParams> }>('/agent/conversations/:id', {
     config,
-    schema: { tags, summary: 'Delete a conversation of the caller', params: ConversationParams, response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Delete a conversation of the caller',
+      params: ConversationParams,
+      response: { 200: Success, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     await service.delete(ownerOf(request), request.params.id, actorOf(request))
     return { success: true }
@@ -92,7 +126,9 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
 function ownerOf (request: FastifyRequest): Owner {
   const tenant = tenantOf(request)
   const caller = callerOf(request)
-  if (!isUserId(caller.sub)) throw failure('badRequest', { message: 'Conversations cannot be kept for this user: the `sub` of the token is too long, or no text' })
+  if (!isUserId(caller.sub)) {
+    throw failure('badRequest', { message: 'Conversations cannot be kept for this user: the `sub` of the token is too long, or no text' })
+  }
   return { tenant, user: caller.sub, platform: isPlatformAdmin(caller) }
 }
 
@@ -116,7 +152,10 @@ async function answerOf (events: AsyncIterable<AgentEvent>): Promise<Static<type
 }
 
 /** The events, the first of which was read already. */
-async function * startingWith (first: IteratorResult<AgentEvent, void>, events: AsyncGenerator<AgentEvent, void, undefined>): AsyncGenerator<AgentEvent, void, undefined> {
+async function * startingWith (
+  first: IteratorResult<AgentEvent, void>,
+  events: AsyncGenerator<AgentEvent, void, undefined>
+): AsyncGenerator<AgentEvent, void, undefined> {
   try {
     if (first.done !== true) yield first.value
     yield * events

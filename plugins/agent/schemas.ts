@@ -8,11 +8,14 @@ const closed = { additionalProperties: false } as const
 export const maxMessage = 32_000 // characters
 
 const Id = Type.String({ format: 'uuid' })
-const Citation = named('Citation', Type.Object({
-  id: Type.String({ description: 'Of the document.' }),
-  chunk: Type.Integer({ description: 'The position of the chunk in the document, from 0.' }),
-  score: Type.Number()
-}))
+const Citation = named(
+  'Citation',
+  Type.Object({
+    id: Type.String({ description: 'Of the document.' }),
+    chunk: Type.Integer({ description: 'The position of the chunk in the document, from 0.' }),
+    score: Type.Number()
+  })
+)
 const Citations = Type.Array(Citation, { description: 'Chunks of documents that the model had at hand, the best first.' })
 
 export const ChatBody = Type.Object({
@@ -24,13 +27,16 @@ export const ChatBody = Type.Object({
 }, closed)
 export type ChatBody = Static<typeof ChatBody>
 
-export const ChatAnswer = named('AgentChat', Type.Object({
-  conversationId: Id,
-  message: Type.Object({ role: Type.Literal('assistant'), content: Type.String() }),
-  citations: Citations,
-  toolCalls: Type.Array(Type.Object({ name: Type.String(), ok: Type.Boolean() })),
-  usage: ModelUsage
-}))
+export const ChatAnswer = named(
+  'AgentChat',
+  Type.Object({
+    conversationId: Id,
+    message: Type.Object({ role: Type.Literal('assistant'), content: Type.String() }),
+    citations: Citations,
+    toolCalls: Type.Array(Type.Object({ name: Type.String(), ok: Type.Boolean() })),
+    usage: ModelUsage
+  })
+)
 
 const members = {
   id: Id,
@@ -39,25 +45,36 @@ const members = {
   updatedAt: Type.String({ format: 'date-time' })
 }
 
-export const ConversationList = ListOf(named('Conversation', Type.Object({ ...members, messages: Type.Integer({ description: 'Messages that are kept.' }) })))
+export const ConversationList = ListOf(
+  named('Conversation', Type.Object({ ...members, messages: Type.Integer({ description: 'Messages that are kept.' }) }))
+)
 
-export const ConversationWithMessages = named('ConversationMessages', Type.Object({
-  ...members,
-  messages: Type.Array(Type.Object({
-    role: Type.Enum(['user', 'assistant']),
-    content: Type.String(),
-    citations: Type.Optional(Citations),
-    createdAt: Type.String({ format: 'date-time' })
-  }), { description: 'The oldest first.' })
-}))
+export const ConversationWithMessages = named(
+  'ConversationMessages',
+  Type.Object({
+    ...members,
+    messages: Type.Array(
+      Type.Object({
+        role: Type.Enum(['user', 'assistant']),
+        content: Type.String(),
+        citations: Type.Optional(Citations),
+        createdAt: Type.String({ format: 'date-time' })
+      }),
+      { description: 'The oldest first.' }
+    )
+  })
+)
 
 export const ConversationParams = Type.Object({ id: Id })
 
 const Part = (description: string) => Type.Enum(['up', 'down', 'off'], { description })
-export const AgentHealth = named('AgentHealth', Type.Object({
-  status: Type.Enum(['ok', 'degraded']),
-  llm: Part('`off`: the document has no `agent.llm`. The provider is not called.'),
-  embedding: Part('`off`: the document has no `agent.embedding`. The provider is not called.'),
-  vectorStore: Part('Whether the store of vectors can be reached.'),
-  mcp: Type.Record(Type.String(), Type.Enum(['up', 'down', 'idle']), { description: 'MCP servers by name.' })
-}))
+export const AgentHealth = named(
+  'AgentHealth',
+  Type.Object({
+    status: Type.Enum(['ok', 'degraded']),
+    llm: Part('`off`: the document has no `agent.llm`. The provider is not called.'),
+    embedding: Part('`off`: the document has no `agent.embedding`. The provider is not called.'),
+    vectorStore: Part('Whether the store of vectors can be reached.'),
+    mcp: Type.Record(Type.String(), Type.Enum(['up', 'down', 'idle']), { description: 'MCP servers by name.' })
+  })
+)

@@ -52,13 +52,16 @@ export interface ChatInput {
 }
 
 export interface AgentService {
-  /** Throws `notFound` for a conversation of another user or tenant, and the errors of the model, before the first event; later errors reject the iteration. */
-  chat (input: ChatInput): AsyncGenerator<AgentEvent, void, undefined>
-  list (owner: Owner, page: Page): Promise<{ data: Conversation[], total: number }>
+  /**
+   * Throws `notFound` for a conversation of another user or tenant, and the errors of the model, before the first event; later
+   * errors reject the iteration.
+   */
+  chat(input: ChatInput): AsyncGenerator<AgentEvent, void, undefined>
+  list(owner: Owner, page: Page): Promise<{ data: Conversation[], total: number }>
   /** Throws `notFound`. */
-  read (owner: Owner, id: string): Promise<Conversation & { readonly history: readonly ConversationMessage[] }>
+  read(owner: Owner, id: string): Promise<Conversation & { readonly history: readonly ConversationMessage[] }>
   /** Throws `notFound`. */
-  delete (owner: Owner, id: string, actor: Actor): Promise<void>
+  delete(owner: Owner, id: string, actor: Actor): Promise<void>
 }
 
 export interface AgentParts {
@@ -76,8 +79,14 @@ export interface AgentParts {
 
 export function createAgent ({ settings, store, dbFor, models, embeddings, tools, log, now }: AgentParts): AgentService {
   /** Chunks of documents for the message, the best first. */
-  async function search ({ owner: { tenant }, user, message }: ChatInput, signal: AbortSignal): Promise<{ excerpts: readonly Excerpt[], usage: ModelUsage | null }> {
-    const found = await embeddings()?.search(tenant, { query: message.slice(0, maxQuery), limit: maxExcerpts, mode: 'hybrid' }, { user, signal })
+  async function search (
+    { owner: { tenant }, user, message }: ChatInput,
+    signal: AbortSignal
+  ): Promise<{ excerpts: readonly Excerpt[], usage: ModelUsage | null }> {
+    const found = await embeddings()?.search(tenant, { query: message.slice(0, maxQuery), limit: maxExcerpts, mode: 'hybrid' }, {
+      user,
+      signal
+    })
     if (found === undefined) return { excerpts: [], usage: null }
     return { excerpts: found.results.map(({ id, chunk, content, score }) => ({ id, chunk, content, score })), usage: found.usage }
   }
@@ -87,14 +96,26 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
     const known = models.list.find(({ id, kind }) => kind === 'chat' && id === models.chatModel)?.contextTokens
     const context = known ?? Math.max(defaultContext, settings.maxOutputTokens * 2)
     if (offered.length === 0) return context - settings.maxOutputTokens - margin
-    const schemas = models.countTokens(JSON.stringify(offered.map(({ name, description, inputSchema }) => ({ name, description, inputSchema }))))
+    const schemas = models.countTokens(
+      JSON.stringify(offered.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })))
+    )
     return Math.floor(context * (1 - toolsShare)) - schemas - settings.maxOutputTokens - margin
   }
 
-  async function keep ({ owner, message, conversationId, claim }: ChatInput, id: string, excerpts: readonly Excerpt[], { text }: ChatResult): Promise<void> {
+  async function keep (
+    { owner, message, conversationId, claim }: ChatInput,
+    id: string,
+    excerpts: readonly Excerpt[],
+    { text }: ChatResult
+  ): Promise<void> {
     const citations = excerpts.map(citationOf)
     const title = conversationId === undefined ? titleOf(message) : null
-    await store.add(owner, { id, title, at: new Date(now()), messages: [{ role: 'user', content: message, citations: [] }, { role: 'assistant', content: text, citations }] }, claim)
+    await store.add(owner, {
+      id,
+      title,
+      at: new Date(now()),
+      messages: [{ role: 'user', content: message, citations: [] }, { role: 'assistant', content: text, citations }]
+    }, claim)
   }
 
   async function * answer (input: ChatInput, signal: AbortSignal): AsyncGenerator<AgentEvent, void, undefined> {
@@ -106,9 +127,21 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
     const offered = input.tools ? await chatTools(tools(), settings.tools, input.request) : []
     const found = input.documents ? await search(input, signal) : { excerpts: [], usage: null }
     const { messages, excerpts } = promptOf({
-      system: settings.system, hasTools: offered.length > 0, history, excerpts: found.excerpts, message, budget: budgetFor(offered), countTokens: models.countTokens
+      system: settings.system,
+      hasTools: offered.length > 0,
+      history,
+      excerpts: found.excerpts,
+      message,
+      budget: budgetFor(offered),
+      countTokens: models.countTokens
     })
-    const call = { tenant, user, messages, signal, ...offered.length > 0 && { tools: offered, ...settings.maxRounds !== undefined && { maxRounds: settings.maxRounds } } }
+    const call = {
+      tenant,
+      user,
+      messages,
+      signal,
+      ...offered.length > 0 && { tools: offered, ...settings.maxRounds !== undefined && { maxRounds: settings.maxRounds } }
+    }
     for await (const event of models.stream(call)) {
       if (event.type === 'begun') yield { type: 'start', conversationId: id, citations: excerpts.map(citationOf) }
       else if (event.type === 'usage') yield { ...event, ...sum(event, found.usage) }
@@ -125,7 +158,10 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
     async * chat (input) {
       const over = new AbortController()
       const leave = () => over.abort(input.signal.reason)
-      const timer = setTimeout(() => over.abort(failure('providerTimeout', { message: `The answer took more than ${settings.timeoutMs} ms` })), settings.timeoutMs)
+      const timer = setTimeout(
+        () => over.abort(failure('providerTimeout', { message: `The answer took more than ${settings.timeoutMs} ms` })),
+        settings.timeoutMs
+      )
       if (input.signal.aborted) leave()
       input.signal.addEventListener('abort', leave, { once: true })
       try {

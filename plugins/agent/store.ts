@@ -30,8 +30,9 @@ export type ConversationStore = ReturnType<typeof createConversationStore>
 
 /** @param dbFor runs the statements of a tenant */
 export function createConversationStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
-  const ofOwner = ({ tenant, user, platform }: Owner) => dbFor(tenant).selectFrom(conversations)
-    .where('tenant_id', '=', tenant).where('user_id', '=', user).where('platform', '=', platform)
+  const ofOwner = ({ tenant, user, platform }: Owner) =>
+    dbFor(tenant).selectFrom(conversations)
+      .where('tenant_id', '=', tenant).where('user_id', '=', user).where('platform', '=', platform)
 
   return {
     /** A page of the user's conversations, the one that was used last first, and how many there are in all. */
@@ -51,7 +52,12 @@ export function createConversationStore (dbFor: (tenant: string) => Kysely<Syste
     async messages (tenant: string, id: string): Promise<ConversationMessage[]> {
       const rows = await dbFor(tenant).selectFrom(messages).select(['role', 'content', 'citations', 'created_at'])
         .where('tenant_id', '=', tenant).where('conversation_id', '=', id).orderBy('position', 'desc').limit(maxMessages).execute()
-      return rows.reverse().map(({ role, content, citations, created_at: createdAt }) => ({ role, content, citations: citations ?? [], createdAt }))
+      return rows.reverse().map(({ role, content, citations, created_at: createdAt }) => ({
+        role,
+        content,
+        citations: citations ?? [],
+        createdAt
+      }))
     },
 
     /** Adds the messages. false if the conversation or the tenant was deleted meanwhile. */
@@ -78,14 +84,31 @@ export function createConversationStore (dbFor: (tenant: string) => Kysely<Syste
 
 type Writer = Transaction<SystemTables>
 
-async function insert (writer: Writer, { tenant, user, platform }: Owner, { id, title, at }: Turn & { readonly title: string }): Promise<void> {
+async function insert (
+  writer: Writer,
+  { tenant, user, platform }: Owner,
+  { id, title, at }: Turn & { readonly title: string }
+): Promise<void> {
   await writer.insertInto(conversations).values({
-    tenant_id: tenant, id, user_id: user, platform, title: storable(title), last_position: 0, messages: 0, bytes: 0, created_at: at, updated_at: at
+    tenant_id: tenant,
+    id,
+    user_id: user,
+    platform,
+    title: storable(title),
+    last_position: 0,
+    messages: 0,
+    bytes: 0,
+    created_at: at,
+    updated_at: at
   }).execute()
 }
 
 async function removeOld (writer: Writer, { tenant, user, platform }: Owner): Promise<void> {
-  const old = writer.selectFrom(conversations).select('id').where('tenant_id', '=', tenant).where('user_id', '=', user).where('platform', '=', platform)
+  const old = writer.selectFrom(conversations).select('id').where('tenant_id', '=', tenant).where('user_id', '=', user).where(
+    'platform',
+    '=',
+    platform
+  )
     .orderBy('updated_at', 'desc').orderBy('id').offset(maxConversations)
   await writer.deleteFrom(conversations).where('tenant_id', '=', tenant).where('id', 'in', old).execute()
 }
@@ -109,7 +132,9 @@ async function append (writer: Writer, { tenant }: Owner, { id, messages: added,
   })
   await writer.insertInto(messages).values(rows).execute()
   const all = { messages: row.messages + rows.length, bytes: row.bytes + rows.reduce((sum, { bytes }) => sum + bytes, 0) }
-  const { messages: count, bytes } = all.messages > maxMessages || all.bytes > maxBytes ? await removeFirst(writer, tenant, id, rows.length) : all
+  const { messages: count, bytes } = all.messages > maxMessages || all.bytes > maxBytes
+    ? await removeFirst(writer, tenant, id, rows.length)
+    : all
   await writer.updateTable(conversations).set({ last_position: row.last_position + rows.length, messages: count, bytes, updated_at: at })
     .where('tenant_id', '=', tenant).where('id', '=', id).execute()
   return true
@@ -117,7 +142,11 @@ async function append (writer: Writer, { tenant }: Owner, { id, messages: added,
 
 /** Removes the oldest messages until the rest is within the bounds; the `newest` stay. */
 async function removeFirst (writer: Writer, tenant: string, id: string, newest: number): Promise<{ messages: number, bytes: number }> {
-  const rows = await writer.selectFrom(messages).select(['position', 'bytes']).where('tenant_id', '=', tenant).where('conversation_id', '=', id).orderBy('position', 'desc').execute()
+  const rows = await writer.selectFrom(messages).select(['position', 'bytes']).where('tenant_id', '=', tenant).where(
+    'conversation_id',
+    '=',
+    id
+  ).orderBy('position', 'desc').execute()
   let count = 0
   let bytes = 0
   for (const row of rows) {
@@ -126,10 +155,24 @@ async function removeFirst (writer: Writer, tenant: string, id: string, newest: 
     bytes += row.bytes
   }
   const last = rows[count]
-  if (last !== undefined) await writer.deleteFrom(messages).where('tenant_id', '=', tenant).where('conversation_id', '=', id).where('position', '<=', last.position).execute()
+  if (last !== undefined) {
+    await writer.deleteFrom(messages).where('tenant_id', '=', tenant).where('conversation_id', '=', id).where(
+      'position',
+      '<=',
+      last.position
+    ).execute()
+  }
   return { messages: count, bytes }
 }
 
-function conversationOf ({ id, title, messages, created_at: createdAt, updated_at: updatedAt }: { id: string, title: string, messages: number, created_at: Date, updated_at: Date }): Conversation {
+function conversationOf (
+  { id, title, messages, created_at: createdAt, updated_at: updatedAt }: {
+    id: string,
+    title: string,
+    messages: number,
+    created_at: Date,
+    updated_at: Date
+  }
+): Conversation {
   return { id, title, messages, createdAt, updatedAt }
 }

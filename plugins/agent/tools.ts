@@ -15,7 +15,11 @@ export interface ToolSources {
 }
 
 /** @param names those of the document; undefined for all tools of the caller */
-export async function chatTools ({ tools, servers }: ToolSources, names: readonly string[] | undefined, request: FastifyRequest): Promise<ModelTool[]> {
+export async function chatTools (
+  { tools, servers }: ToolSources,
+  names: readonly string[] | undefined,
+  request: FastifyRequest
+): Promise<ModelTool[]> {
   let calls = 0
   const listed = names ?? [...(await tools?.listed(request) ?? []).map(({ name }) => name), ...await servers?.names(request) ?? []]
   const offered = listed.slice(0, maxTools)

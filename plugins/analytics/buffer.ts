@@ -48,11 +48,11 @@ export interface BufferOptions {
 
 export interface RequestBuffer {
   /** The tenant is empty for a request of none; `ms` is how long it took. */
-  count (tenant: string, line: Line, ms: number): void
+  count(tenant: string, line: Line, ms: number): void
   /** Writes what was counted until now; resolves also where that failed, which is logged and tried again. */
-  flush (): Promise<void>
+  flush(): Promise<void>
   /** Writes what there is, and begins nothing anew. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 type Buckets = Map<number, number>
@@ -222,7 +222,9 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
       await flush()
       let lost = dropped + (pending === undefined ? 0 : requestsIn(pending.sums))
       for (let batch = take(); batch !== undefined; batch = take()) lost += requestsIn(batch.sums)
-      if (lost > 0) log.error({ requests: lost }, 'requests are missing in the figures: the server stopped while the database could not be reached')
+      if (lost > 0) {
+        log.error({ requests: lost }, 'requests are missing in the figures: the server stopped while the database could not be reached')
+      }
     }
   }
 }

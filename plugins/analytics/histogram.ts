@@ -12,7 +12,10 @@ const logFactor = Math.log(factor)
 /** The number of the last bucket. */
 export const lastBucket = Math.ceil(Math.log(longest / shortest) / logFactor)
 
-/** The bucket of a duration in milliseconds; 0 for what is none. Bucket n holds those above `shortest * factor ** (n - 1)`, up to `shortest * factor ** n`. */
+/**
+ * The bucket of a duration in milliseconds; 0 for what is none. Bucket n holds those above `shortest * factor ** (n - 1)`, up to
+ * `shortest * factor ** n`.
+ */
 export function bucketOf (ms: number): number {
   if (!(ms > shortest)) return 0
   return Math.min(Math.ceil(Math.log(ms / shortest) / logFactor), lastBucket)

@@ -51,9 +51,9 @@ export interface AnalyticsOptions {
   readonly retentionDays?: number | undefined
   readonly buffer?: {
     /** `false`: each request is written when it has been answered. Default: true. */
-    readonly enabled?: boolean | undefined
+    readonly enabled?: boolean | undefined,
     /** Milliseconds, 1 to 3,600,000, after which what was counted is written. Default: 10,000. */
-    readonly flushInterval?: number | undefined
+    readonly flushInterval?: number | undefined,
     /** Requests, 1 to 100,000, that are written before their time, once a second at most. Default: 1000. */
     readonly maxSize?: number | undefined
   } | undefined
@@ -68,9 +68,24 @@ export default definePlugin<AnalyticsOptions>({
   optional: ['tenancy', 'tenant-config'],
   observesRoutes: true,
   options: { ...membersOf(AnalyticsSection), now: callback },
-  setup (app, { excludePaths = [], serviceName = '', retentionDays = 30, buffer: { enabled = true, flushInterval = 10_000, maxSize = 1000 } = {}, now = Date.now }) {
+  setup (
+    app,
+    {
+      excludePaths = [],
+      serviceName = '',
+      retentionDays = 30,
+      buffer: { enabled = true, flushInterval = 10_000, maxSize = 1000 } = {},
+      now = Date.now
+    }
+  ) {
     const store = createStatsStore(app.db, serviceName)
-    const buffer = createBuffer({ write: (batch) => store.write(batch, new Date(now())), log: app.log, now, flushInterval, ...enabled ? { maxSize, pause: pauseMs } : { maxSize: 1, pause: 0 } })
+    const buffer = createBuffer({
+      write: (batch) => store.write(batch, new Date(now())),
+      log: app.log,
+      now,
+      flushInterval,
+      ...enabled ? { maxSize, pause: pauseMs } : { maxSize: 1, pause: 0 }
+    })
     app.decorate('analytics', createAnalytics({ store, buffer, retentionDays }))
     app.addHook('onClose', () => buffer.close())
     sweepHourly(app, 'old figures of requests', () => store.sweep(new Date(now() - retentionDays * dayMs), new Date(now())))

@@ -25,6 +25,8 @@ export function rangeOf ({ from, to }: RangeQuery, now: number, maxDays: number)
   const begin = from === undefined ? until - day : timeOf(from, '/query/from')
   if (begin > until) throw invalidInput('/query/from', 'must not be after `to`, which is now where it is left out', 'maximum')
   // A caller who counts back from its own clock is not refused for the duration of the request.
-  if (until - begin > maxDays * day + hour) throw invalidInput('/query/from', `must be at most ${maxDays} days before \`to\`: figures are kept for as long`, 'minimum')
+  if (until - begin > maxDays * day + hour) {
+    throw invalidInput('/query/from', `must be at most ${maxDays} days before \`to\`: figures are kept for as long`, 'minimum')
+  }
   return { from: new Date(begin), until: new Date(until) }
 }

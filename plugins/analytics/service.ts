@@ -11,9 +11,9 @@ export interface Analytics {
    * The figures of a tenant, or without one of all requests. They are kept by the hour: the result has every hour that the
    * period touches as a whole, and the figures that wait in this server.
    */
-  summary (range: Range, tenant?: string): Promise<Figures>
+  summary(range: Range, tenant?: string): Promise<Figures>
   /** Writes what was counted; resolves also where that failed, which is logged and tried again. */
-  flush (): Promise<void>
+  flush(): Promise<void>
 }
 
 export interface AnalyticsDependencies {

@@ -46,11 +46,11 @@ export interface Scope {
 
 export interface StatsStore {
   /** Adds a batch to the figures of its tenants and of the platform, unless that was done already. */
-  write (batch: Batch, at: Date): Promise<void>
+  write(batch: Batch, at: Date): Promise<void>
   /** Of the hours that begin in the time. */
-  read (scope: Scope): Promise<Figures>
+  read(scope: Scope): Promise<Figures>
   /** Removes the hours that begin before the date; false where another server does so now. */
-  sweep (before: Date, at: Date): Promise<boolean>
+  sweep(before: Date, at: Date): Promise<boolean>
 }
 
 interface ReadRow {
@@ -91,7 +91,13 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
   return {
     async write ({ number, hour, sums }, at) {
       const given = JSON.stringify(sums.map(({ tenant, line, buckets }) => ({
-        tenant_id: tenant, method: line.method, route: line.route, status: line.status, own: line.own, buckets: [...buckets.keys()], counts: [...buckets.values()]
+        tenant_id: tenant,
+        method: line.method,
+        route: line.route,
+        status: line.status,
+        own: line.own,
+        buckets: [...buckets.keys()],
+        counts: [...buckets.values()]
       })))
       const start = new Date(hour)
       // Servers that write the same rows at once take their locks in one order. A tenant that is being deleted gets no
@@ -111,10 +117,15 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
       ), tenants_placed as (
         ${placed(sql`tenants_ranked`, sql`stored`, maxRows.tenant, start)}
       ), platform_ranked as (
-        ${ranked(sql`
+        ${
+        ranked(
+          sql`
           select '' as tenant_id, method, case when own then kept else route end as route, status, own and kept <> ${otherRoutes} as own, buckets, counts from tenants_placed
           union all select '', method, case when own and tenant_id <> '' then ${otherRoutes} else route end, status, own and tenant_id = '', buckets, counts from given g
-          where not exists (select from live where live.id = g.tenant_id)`, start)}
+          where not exists (select from live where live.id = g.tenant_id)`,
+          start
+        )
+      }
       ), platform_placed as (
         ${placed(sql`platform_ranked`, sql`stored or not own`, maxRows.platform, start)}
       ), merged as (
@@ -147,14 +158,21 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
       )
       select method, route, r.count::float8, r.errors::float8, r.total::float8, r.failed::float8,
         min(bucket) filter (where upto >= r.count * 0.5) as p50, min(bucket) filter (where upto >= r.count * 0.95) as p95, min(bucket) filter (where upto >= r.count * 0.99) as p99
-      from routes r join reached using (method, route) group by method, route, r.count, r.errors, r.total, r.failed order by r.count desc, route, method`.execute(db)
+      from routes r join reached using (method, route) group by method, route, r.count, r.errors, r.total, r.failed order by r.count desc, route, method`
+        .execute(db)
       const { total = 0, failed = 0 } = rows[0] ?? {}
       return {
         total,
         errors: failed,
         errorRate: rate(failed, total),
         routes: rows.map(({ method, route, count, errors, p50, p95, p99 }) => ({
-          method, route, count, errorRate: rate(errors, count), p50: durationOf(p50), p95: durationOf(p95), p99: durationOf(p99)
+          method,
+          route,
+          count,
+          errorRate: rate(errors, count),
+          p50: durationOf(p50),
+          p95: durationOf(p95),
+          p99: durationOf(p99)
         }))
       }
     },

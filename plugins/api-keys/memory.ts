@@ -36,8 +36,8 @@ export interface KeyMemory {
   /** The claims of the key's owner, at once where it is remembered; null where the key does not hold. */
   find: ApiKeyOwners['find']
   /** The keys of the tenant have changed. */
-  forget (tenant: string): void
-  clear (): void
+  forget(tenant: string): void
+  clear(): void
 }
 
 export interface KeyMemoryParts {
@@ -61,7 +61,10 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
     weight: { max: maxWeight, of: ({ weight }) => weight },
     async load (tenant) {
       const rows = await store.read(tenant)
-      return { keys: new Map(rows.map((row) => [row.id, liveKey(tenant, row)])), weight: rows.reduce((sum, row) => sum + weightOf(row), 500) }
+      return {
+        keys: new Map(rows.map((row) => [row.id, liveKey(tenant, row)])),
+        weight: rows.reduce((sum, row) => sum + weightOf(row), 500)
+      }
     }
   })
 
@@ -106,7 +109,10 @@ function opens ({ hash, previous }: LiveKey, digest: Buffer, time: number): bool
   return timingSafeEqual(hash, digest) || (previous !== null && time < previous.until && timingSafeEqual(previous.hash, digest))
 }
 
-function liveKey (tenant: string, { id, hash, previous_hash: previousHash, previous_valid_until: until, expires_at: expires, scopes }: KeyRow): LiveKey {
+function liveKey (
+  tenant: string,
+  { id, hash, previous_hash: previousHash, previous_valid_until: until, expires_at: expires, scopes }: KeyRow
+): LiveKey {
   return {
     hash,
     previous: previousHash === null || until === null ? null : { hash: previousHash, until: until.getTime() },

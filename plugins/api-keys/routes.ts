@@ -34,14 +34,23 @@ const Made = named('NewApiKey', Type.Object({ key: KeyText, ...shown }))
 
 const NewKey = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\u0000]*$', description: 'What the key is for.' }),
-  scopes: Type.Optional(Type.Array(Permission, { maxItems: 100, uniqueItems: true, default: [], description: 'The permissions of requests with the key. Default: none.' })),
+  scopes: Type.Optional(
+    Type.Array(Permission, {
+      maxItems: 100,
+      uniqueItems: true,
+      default: [],
+      description: 'The permissions of requests with the key. Default: none.'
+    })
+  ),
   expiresAt: Type.Optional(TimeOrNull('When the key ends; in the future. Default: never.'))
 }, closed)
 
 const Params = Type.Object({ id: Id })
 
 const Rotation = Type.Object({
-  gracePeriodDays: Type.Optional(Type.Integer({ minimum: 0, maximum: maxGraceDays, default: 0, description: 'How many days the key of before holds too.' }))
+  gracePeriodDays: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: maxGraceDays, default: 0, description: 'How many days the key of before holds too.' })
+  )
 }, closed)
 const Rotated = named('RotatedApiKey', Type.Object({ id: Id, key: KeyText, oldKeyValidUntil: Time('Until then the key of before holds.') }))
 
@@ -52,7 +61,12 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () => number): void {
   app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/api-keys', {
     config,
-    schema: { tags, summary: 'The API keys of the tenant, the oldest first, without the keys themselves', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The API keys of the tenant, the oldest first, without the keys themselves',
+      querystring: ListQuery,
+      response: { 200: List, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const { search } = request.query
@@ -62,10 +76,21 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
 
   app.post<{ Body: Static<typeof NewKey> }>('/tenant/api-keys', {
     config: { ...config, idempotency: 'encrypted' },
-    schema: { tags, summary: 'Make an API key', description: `A caller who is no administrator gives a key only permissions that it holds itself. A tenant has at most ${maxKeys} keys.`, body: NewKey, response: { 201: Made, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Make an API key',
+      description:
+        `A caller who is no administrator gives a key only permissions that it holds itself. A tenant has at most ${maxKeys} keys.`,
+      body: NewKey,
+      response: { 201: Made, ...errorResponses(...refusals, 409) }
+    }
   }, async (request, reply) => {
     const { name, scopes = [], expiresAt } = request.body
-    const { key, ...made } = await service.create(tenantOf(request), { name, scopes, expiresAt: futureTime(expiresAt, now()) }, await grantorOf(request))
+    const { key, ...made } = await service.create(
+      tenantOf(request),
+      { name, scopes, expiresAt: futureTime(expiresAt, now()) },
+      await grantorOf(request)
+    )
     return reply.code(201).send({ key, ...bodyOf(made) })
   })
 
@@ -79,16 +104,35 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
 
   app.post<{ Params: Static<typeof Params>, Body: Static<typeof Rotation> }>('/tenant/api-keys/:id/rotate', {
     config: { ...config, idempotency: 'encrypted' },
-    schema: { tags, summary: 'Replace an API key by another one of the same id and scopes', description: 'A caller who is no administrator must hold all of its scopes.', params: Params, body: Rotation, bodyOptional: true, response: { 200: Rotated, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Replace an API key by another one of the same id and scopes',
+      description: 'A caller who is no administrator must hold all of its scopes.',
+      params: Params,
+      body: Rotation,
+      bodyOptional: true,
+      response: { 200: Rotated, ...errorResponses(...refusals, 409) }
+    }
   }, async (request) => {
     const { id } = request.params
-    const { key, oldKeyValidUntil } = await service.rotate(tenantOf(request), id, request.body.gracePeriodDays ?? 0, await grantorOf(request))
+    const { key, oldKeyValidUntil } = await service.rotate(
+      tenantOf(request),
+      id,
+      request.body.gracePeriodDays ?? 0,
+      await grantorOf(request)
+    )
     return { id, key, oldKeyValidUntil: oldKeyValidUntil.toISOString() }
   })
 }
 
 function bodyOf ({ createdAt, expiresAt, lastUsedAt, scopes, ...key }: ApiKey) {
-  return { ...key, scopes: [...scopes], createdAt: createdAt.toISOString(), expiresAt: expiresAt?.toISOString() ?? null, lastUsedAt: lastUsedAt?.toISOString() ?? null }
+  return {
+    ...key,
+    scopes: [...scopes],
+    createdAt: createdAt.toISOString(),
+    expiresAt: expiresAt?.toISOString() ?? null,
+    lastUsedAt: lastUsedAt?.toISOString() ?? null
+  }
 }
 
 async function grantorOf (request: FastifyRequest): Promise<Grantor> {

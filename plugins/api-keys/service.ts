@@ -42,17 +42,17 @@ export interface Grantor {
 }
 
 export interface ApiKeys {
-  list (tenant: string): Promise<ApiKey[]>
+  list(tenant: string): Promise<ApiKey[]>
   /** The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` past 100 keys. */
-  create (tenant: string, key: NewApiKey, by: Grantor): Promise<ApiKey & { readonly key: string }>
+  create(tenant: string, key: NewApiKey, by: Grantor): Promise<ApiKey & { readonly key: string }>
   /**
    * Makes a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older
    * ones end at once. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, and `conflict` for a
    * key that has expired.
    */
-  rotate (tenant: string, id: string, gracePeriodDays: number, by: Grantor): Promise<{ key: string, oldKeyValidUntil: Date }>
+  rotate(tenant: string, id: string, gracePeriodDays: number, by: Grantor): Promise<{ key: string, oldKeyValidUntil: Date }>
   /** The key ends at once. `notFound`. */
-  delete (tenant: string, id: string, actor: Actor): Promise<void>
+  delete(tenant: string, id: string, actor: Actor): Promise<void>
 }
 
 export interface ApiKeysParts {
@@ -65,7 +65,9 @@ export interface ApiKeysParts {
 }
 
 export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts): ApiKeys {
-  function shown ({ id, name, scopes, created_at: createdAt, created_by: createdBy, expires_at: expiresAt, last_used_at: written }: KeyRow): ApiKey {
+  function shown (
+    { id, name, scopes, created_at: createdAt, created_by: createdBy, expires_at: expiresAt, last_used_at: written }: KeyRow
+  ): ApiKey {
     const waiting = uses.waiting(id)
     const lastUsedAt = waiting !== undefined && waiting > (written?.getTime() ?? 0) ? new Date(waiting) : written
     return { id, name, scopes, createdAt, createdBy, expiresAt, lastUsedAt }
@@ -84,9 +86,26 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
       await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         const count = await store.lockedCount(transaction, tenant)
         if (count === null) throw failure('tenantUnknown')
-        if (count >= maxKeys) throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: delete one that is no longer used` })
-        await store.insert(transaction, tenant, { id, name, hash: hashOf(key), scopes: [...scopes], created_by: sub, created_at: createdAt, expires_at: expiresAt })
-        await writeAudit(transaction, { tenant, action: 'api_key.create', actor, target: id, details: { name, scopes: scopes.join(' '), expiresAt }, at: createdAt })
+        if (count >= maxKeys) {
+          throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: delete one that is no longer used` })
+        }
+        await store.insert(transaction, tenant, {
+          id,
+          name,
+          hash: hashOf(key),
+          scopes: [...scopes],
+          created_by: sub,
+          created_at: createdAt,
+          expires_at: expiresAt
+        })
+        await writeAudit(transaction, {
+          tenant,
+          action: 'api_key.create',
+          actor,
+          target: id,
+          details: { name, scopes: scopes.join(' '), expiresAt },
+          at: createdAt
+        })
       })
       return { id, key, name, scopes, createdAt, createdBy: sub, expiresAt, lastUsedAt: null }
     },
@@ -101,10 +120,22 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
         const expires = row.expires_at?.getTime() ?? Infinity
         if (expires <= time) throw failure('conflict', { message: 'The API key has expired: make another one' })
         const until = new Date(Math.min(time + gracePeriodDays * dayMs, expires))
-        await store.replaceHash(transaction, tenant, id, gracePeriodDays === 0
-          ? { hash: hashOf(key), previous_hash: null, previous_valid_until: null }
-          : { hash: hashOf(key), previous_hash: row.hash, previous_valid_until: until })
-        await writeAudit(transaction, { tenant, action: 'api_key.rotate', actor, target: id, details: { gracePeriodDays }, at: new Date(time) })
+        await store.replaceHash(
+          transaction,
+          tenant,
+          id,
+          gracePeriodDays === 0
+            ? { hash: hashOf(key), previous_hash: null, previous_valid_until: null }
+            : { hash: hashOf(key), previous_hash: row.hash, previous_valid_until: until }
+        )
+        await writeAudit(transaction, {
+          tenant,
+          action: 'api_key.rotate',
+          actor,
+          target: id,
+          details: { gracePeriodDays },
+          at: new Date(time)
+        })
         return until
       })
       return { key, oldKeyValidUntil }

@@ -26,32 +26,49 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
 
     /** All keys of the tenant, the oldest first. */
     async read (tenant: string, reader: Kysely<SystemTables> = db): Promise<KeyRow[]> {
-      return await reader.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).orderBy('created_at').orderBy('id').execute()
+      return await reader.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).orderBy('created_at').orderBy(
+        'id'
+      ).execute()
     },
 
     /** The number of the tenant's keys, locked until the transaction ends; null if there is no such tenant. */
     async lockedCount (writer: Writer, tenant: string): Promise<number | null> {
       if (!await holdTenant(writer, tenant, 'alone')) return null
-      const { count } = await writer.selectFrom('tenantry.api_keys').select(sql<number>`count(*)::integer`.as('count')).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
+      const { count } = await writer.selectFrom('tenantry.api_keys').select(sql<number>`count(*)::integer`.as('count')).where(
+        'tenant_id',
+        '=',
+        tenant
+      ).executeTakeFirstOrThrow()
       return count
     },
 
-    async insert (writer: Writer, tenant: string, key: Pick<KeyRow, 'id' | 'name' | 'hash' | 'scopes' | 'created_by' | 'created_at' | 'expires_at'>): Promise<void> {
+    async insert (
+      writer: Writer,
+      tenant: string,
+      key: Pick<KeyRow, 'id' | 'name' | 'hash' | 'scopes' | 'created_by' | 'created_at' | 'expires_at'>
+    ): Promise<void> {
       await writer.insertInto('tenantry.api_keys').values({ ...key, tenant_id: tenant }).execute()
     },
 
     /** The key, locked until the transaction ends. */
     async locked (writer: Writer, tenant: string, id: string): Promise<KeyRow | undefined> {
-      return await writer.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).forUpdate().executeTakeFirst()
+      return await writer.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).forUpdate()
+        .executeTakeFirst()
     },
 
-    async replaceHash (writer: Writer, tenant: string, id: string, hashes: Pick<KeyRow, 'hash' | 'previous_hash' | 'previous_valid_until'>): Promise<void> {
+    async replaceHash (
+      writer: Writer,
+      tenant: string,
+      id: string,
+      hashes: Pick<KeyRow, 'hash' | 'previous_hash' | 'previous_valid_until'>
+    ): Promise<void> {
       await writer.updateTable('tenantry.api_keys').set(hashes).where('tenant_id', '=', tenant).where('id', '=', id).execute()
     },
 
     /** Whether there was one. */
     async delete (writer: Writer, tenant: string, id: string): Promise<boolean> {
-      const { numDeletedRows } = await writer.deleteFrom('tenantry.api_keys').where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst()
+      const { numDeletedRows } = await writer.deleteFrom('tenantry.api_keys').where('tenant_id', '=', tenant).where('id', '=', id)
+        .executeTakeFirst()
       return numDeletedRows > 0n
     },
 
@@ -70,5 +87,14 @@ where k.id = u.id and k.tenant_id = u.tenant_id and (k.last_used_at is null or k
 }
 
 const columns = [
-  'id', 'name', 'hash', 'previous_hash', 'previous_valid_until', 'scopes', 'created_by', 'created_at', 'expires_at', 'last_used_at'
+  'id',
+  'name',
+  'hash',
+  'previous_hash',
+  'previous_valid_until',
+  'scopes',
+  'created_by',
+  'created_at',
+  'expires_at',
+  'last_used_at'
 ] as const

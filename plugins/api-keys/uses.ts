@@ -6,11 +6,11 @@ const interval = 60_000 // ms between writes; a key is in each at most once
 const maxWaiting = 10_000 // keys whose use waits; uses of others are not noted until the next write
 
 export interface KeyUses {
-  note (tenant: string, id: string, at: number): void
+  note(tenant: string, id: string, at: number): void
   /** The use that is not written yet, in milliseconds since 1970. */
-  waiting (id: string): number | undefined
+  waiting(id: string): number | undefined
   /** Writes what waits, and nothing afterwards. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 export function createKeyUses (write: (uses: readonly Use[]) => Promise<void>, log: FastifyBaseLogger): KeyUses {
@@ -36,7 +36,9 @@ export function createKeyUses (write: (uses: readonly Use[]) => Promise<void>, l
       }
       if (closed || noted.size >= maxWaiting) return
       noted.set(id, { tenant, at })
-      timer ??= setTimeout(() => { writing = flush() }, interval).unref()
+      timer ??= setTimeout(() => {
+        writing = flush()
+      }, interval).unref()
     },
     waiting: (id) => noted.get(id)?.at,
     async close () {

@@ -33,8 +33,13 @@ export interface AuditedWrite {
  * Runs the statement and writes the entry in one transaction; resolves with the text that the statement answered. Throws
  * `tenantUnknown`, and undoes it, where the tenant is being deleted: it has no entries, and what came late would outlive it.
  */
-export async function writeAudited ({ engine, cache, webhooks }: AuditedWriteDependencies, { tenant, compiled, bound, events, entry, missing }: AuditedWrite): Promise<string> {
-  const written = async (): Promise<void> => { await cache?.invalidate(tenant ?? '', compiled.writes) }
+export async function writeAudited (
+  { engine, cache, webhooks }: AuditedWriteDependencies,
+  { tenant, compiled, bound, events, entry, missing }: AuditedWrite
+): Promise<string> {
+  const written = async (): Promise<void> => {
+    await cache?.invalidate(tenant ?? '', compiled.writes)
+  }
   try {
     const text = await engine.transaction({ tenantId: tenant }, async (session) => {
       const text = await session.text(bound.statement, bound.values)

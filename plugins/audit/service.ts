@@ -8,9 +8,9 @@ import { readAudit, type AuditFilter, type AuditPage } from './store.js'
 
 export interface Audit {
   /** Adds an entry of this moment; nothing for a tenant that is not there, or is being deleted. Throws for an action that is none. */
-  record (entry: Omit<AuditEntry, 'at'>): Promise<void>
+  record(entry: Omit<AuditEntry, 'at'>): Promise<void>
   /** The newest first: a tenant's as far back as its plan keeps them, the platform's own as long as they are kept. */
-  page (filter: AuditFilter, page: { readonly limit: number, readonly offset: number }): Promise<AuditPage>
+  page(filter: AuditFilter, page: { readonly limit: number, readonly offset: number }): Promise<AuditPage>
 }
 
 export interface TenantAuditParts {
@@ -31,7 +31,9 @@ export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): 
   const readTenant = createTenantAudit({ ...parts, now })
   return {
     async record (entry) {
-      if (!auditActions.includes(entry.action)) throw new Error(`"${entry.action}" is no audited action; there are ${auditActions.join(', ')}`)
+      if (!auditActions.includes(entry.action)) {
+        throw new Error(`"${entry.action}" is no audited action; there are ${auditActions.join(', ')}`)
+      }
       await writeAudit(db, { ...entry, at: new Date(now()) })
     },
     async page (filter, page) {
@@ -46,7 +48,11 @@ export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): 
 
 /** Reads a tenant's entries, as far back as its plan keeps them; also for those who show some of them without the plugin. */
 export function createTenantAudit ({ dbFor, plans, now }: TenantAuditParts) {
-  return async (tenant: string, filter: Omit<AuditFilter, 'tenant'>, page: { readonly limit: number, readonly offset: number }): Promise<AuditPage> => {
+  return async (
+    tenant: string,
+    filter: Omit<AuditFilter, 'tenant'>,
+    page: { readonly limit: number, readonly offset: number }
+  ): Promise<AuditPage> => {
     const db = dbFor(tenant)
     const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).executeTakeFirst()
     return await readAudit(db, { ...since(filter, plans.of(row?.plan).limits.tenantConfig.auditRetentionDays, now()), tenant }, page)

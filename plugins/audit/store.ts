@@ -49,11 +49,28 @@ export interface AuditPage {
 }
 
 const order = sql`order by entry.created_at desc, entry.id desc`
-/** The same, since neither is null, and only indexes have it that begin with a tenant, a user or target, and an action: of none in common no entry is looked at. */
+/**
+ * The same, since neither is null, and only indexes have it that begin with a tenant, a user or target, and an action: of none
+ * in common no entry is looked at.
+ */
 const orderOfBoth = sql`order by entry.created_at desc nulls last, entry.id desc nulls last`
 
 /** The newest first. */
-export async function readAudit (db: Kysely<SystemTables>, { deletedTenant, tenant = deletedTenant === undefined ? undefined : archivedTenant(deletedTenant), keptAt, actions, userId, target, outcome, from, until }: AuditFilter, { limit, offset }: { limit: number, offset: number }): Promise<AuditPage> {
+export async function readAudit (
+  db: Kysely<SystemTables>,
+  {
+    deletedTenant,
+    tenant = deletedTenant === undefined ? undefined : archivedTenant(deletedTenant),
+    keptAt,
+    actions,
+    userId,
+    target,
+    outcome,
+    from,
+    until
+  }: AuditFilter,
+  { limit, offset }: { limit: number, offset: number }
+): Promise<AuditPage> {
   const conditions = sql.join([
     sql`true`,
     ...tenant === undefined ? [] : [sql`tenant_id = ${tenant}`],
@@ -68,8 +85,11 @@ export async function readAudit (db: Kysely<SystemTables>, { deletedTenant, tena
   const pageOrder = tenant !== undefined && target !== undefined ? orderOfBoth : order
   const isBoth = tenant !== undefined && (userId !== undefined || target !== undefined)
   // Of several actions each gives its own, out of an index: of one that is rare not the whole log is looked through.
-  const ofActions = (columns: ReturnType<typeof sql>, limit: number) => sql`select own.* from unnest(${actions}::text[]) as asked (name) cross join lateral (
-        select ${columns} from tenantry.audit_log entry where action = asked.name and ${conditions} ${isBoth ? orderOfBoth : order} limit ${limit}) own`
+  const ofActions = (columns: ReturnType<typeof sql>, limit: number) =>
+    sql`select own.* from unnest(${actions}::text[]) as asked (name) cross join lateral (
+        select ${columns} from tenantry.audit_log entry where action = asked.name and ${conditions} ${
+      isBoth ? orderOfBoth : order
+    } limit ${limit}) own`
   const entries = actions === undefined
     ? sql`select * from tenantry.audit_log where ${conditions}`
     : ofActions(sql`*`, offset + limit)
@@ -78,7 +98,9 @@ export async function readAudit (db: Kysely<SystemTables>, { deletedTenant, tena
     : ofActions(sql``, maxCounted)
 
   const [{ rows }, { rows: [count] }] = await Promise.all([
-    sql<AuditRow>`select uuid as id, created_at as timestamp, action, user_id as "userId", tenant_id as tenant, target, address, outcome, count::float8 as count, details
+    sql<
+      AuditRow
+    >`select uuid as id, created_at as timestamp, action, user_id as "userId", tenant_id as tenant, target, address, outcome, count::float8 as count, details
       from (${entries}) entry ${pageOrder} limit ${limit} offset ${offset}`.execute(db),
     sql<{ total: number }>`select count(*)::int as total from (${counted} limit ${maxCounted}) counted`.execute(db)
   ])

@@ -39,7 +39,10 @@ export function callerOf ({ auth }: { readonly auth: Claims | null }): Claims {
 }
 
 /** Throws `tokenInvalid` for the owner of a token that is not of this provider; owners of API keys pass. */
-export function requireProvider ({ auth, headers }: { readonly auth: Claims | null, readonly headers: IncomingHttpHeaders }, provider = ownProvider): void {
+export function requireProvider (
+  { auth, headers }: { readonly auth: Claims | null, readonly headers: IncomingHttpHeaders },
+  provider = ownProvider
+): void {
   if (auth !== null && providerOf(auth) !== provider && headers['x-api-key'] === undefined) throw tokenInvalid()
 }
 
@@ -129,7 +132,10 @@ function ownSet (permissions: readonly string[]): PermissionSet {
 }
 
 function withOwn (permissions: readonly string[], given: PermissionSet): PermissionSet {
-  return { has: (permission) => permissions.includes(permission) || given.has(permission), values: () => [...permissions, ...given.values()] }
+  return {
+    has: (permission) => permissions.includes(permission) || given.has(permission),
+    values: () => [...permissions, ...given.values()]
+  }
 }
 
 function requireAll (held: PermissionSet, permissions: readonly string[], caller: Claims): void {
@@ -137,7 +143,9 @@ function requireAll (held: PermissionSet, permissions: readonly string[], caller
   if (missing.length === 0) return
   // Callers of no tenant learn nothing of the permissions of one.
   if (caller.tenant_id === undefined) throw insufficientPermissions()
-  throw failure('forbidden', { extras: { details: missing.map((permission) => ({ path: '', message: `needs the permission "${permission}"`, keyword: 'permission' })) } })
+  throw failure('forbidden', {
+    extras: { details: missing.map((permission) => ({ path: '', message: `needs the permission "${permission}"`, keyword: 'permission' })) }
+  })
 }
 
 function coversAll (held: PermissionSet, permissions: readonly string[]): boolean {

@@ -11,7 +11,9 @@ export function bearerToken ({ headers: { authorization } }: Pick<FastifyRequest
   if (authorization === undefined) return null
   if (authorization.startsWith('Bearer ') && !authorization.includes(' ', 7)) return authorization.slice(7)
   const [scheme = '', token, ...rest] = authorization.trim().split(/ +/)
-  if (scheme !== '' && scheme.toLowerCase() !== 'bearer') throw tokenMissing('The Authorization header has another scheme: expected the scheme Bearer')
+  if (scheme !== '' && scheme.toLowerCase() !== 'bearer') {
+    throw tokenMissing('The Authorization header has another scheme: expected the scheme Bearer')
+  }
   if (token === undefined) throw tokenMissing()
   if (rest.length > 0) throw tokenInvalid()
   return token

@@ -24,9 +24,9 @@ export function keyOf (claims: Claims): string | undefined {
 
 export interface Callers {
   /** Forgets what roles give. To be called after a change of a role, or of a user's roles. */
-  forgetPermissions (): void
+  forgetPermissions(): void
   /** The claims of a key's owner, at once where they are known; throws `tokenInvalid`, or rejects with it. */
-  identify (key: string, admit?: Admit): Claims | Promise<Claims>
+  identify(key: string, admit?: Admit): Claims | Promise<Claims>
   /** The permissions of the caller's roles, besides the caller's own `permissions`; at once if they are in memory. */
   readonly permissionsOf: RoleSource['permissionsOf']
 }
@@ -43,7 +43,9 @@ interface Given {
  */
 export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = noSources): Callers {
   if (apiKey !== undefined && !platformKey.test(apiKey)) {
-    throw new Error(`the platform's API key (the setting API_KEY) has ${apiKey.length} characters: expected 16 to 256 visible ASCII characters`)
+    throw new Error(
+      `the platform's API key (the setting API_KEY) has ${apiKey.length} characters: expected 16 to 256 visible ASCII characters`
+    )
   }
   const platform = apiKey === undefined ? null : digest(apiKey)
   let remembered = new WeakMap<Claims, Given>()
@@ -54,7 +56,9 @@ export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = no
   }
 
   return {
-    forgetPermissions () { remembered = new WeakMap() },
+    forgetPermissions () {
+      remembered = new WeakMap()
+    },
     identify (key, admit = () => {}) {
       if (key === '' || key.length > maxKeyLength) throw apiKeyUnknown()
       // Digests are of one length, and comparing them tells nothing about the key.

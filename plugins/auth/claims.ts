@@ -14,9 +14,15 @@ export function requireForm (payload: object): void {
 /** Throws for times of a token that no server of ours would take. `maxLifetime`: seconds. */
 export function requireLifetime ({ iat, exp }: Readonly<Record<string, unknown>>, maxLifetime: number): void {
   if (maxLifetime === Infinity) return
-  if (typeof iat !== 'number' || typeof exp !== 'number') throw new Error('the claims `iat` and `exp` of a token are numbers of seconds since 1970')
-  if (iat === -Infinity && maxLifetime !== Infinity) throw tokenInvalid('The token does not say when it was issued: get one with the claim "iat"')
-  if (exp - iat > maxLifetime) throw new Error(`the token lives ${exp - iat} seconds: expected at most ${maxLifetime}, the setting \`jwt.maxLifetime\``)
+  if (typeof iat !== 'number' || typeof exp !== 'number') {
+    throw new Error('the claims `iat` and `exp` of a token are numbers of seconds since 1970')
+  }
+  if (iat === -Infinity && maxLifetime !== Infinity) {
+    throw tokenInvalid('The token does not say when it was issued: get one with the claim "iat"')
+  }
+  if (exp - iat > maxLifetime) {
+    throw new Error(`the token lives ${exp - iat} seconds: expected at most ${maxLifetime}, the setting \`jwt.maxLifetime\``)
+  }
 }
 
 function isClaims (payload: unknown): payload is Claims {
@@ -53,8 +59,14 @@ export function heldAt (time: number, payload: unknown, maxLifetime: number): He
   const until = exp * 1000 + clockTolerance
   if (time >= until) throw tokenExpired()
   if (time < Math.max(nbf, iat) * 1000 - clockTolerance) throw tokenInvalid()
-  if (iat === -Infinity && maxLifetime !== Infinity) throw tokenInvalid('The token does not say when it was issued: get one with the claim "iat"')
-  if (exp - iat > maxLifetime) throw tokenInvalid(`The token is valid for ${Math.ceil(exp - iat)} seconds, and the server accepts at most ${maxLifetime}: get one with an earlier "exp"`)
+  if (iat === -Infinity && maxLifetime !== Infinity) {
+    throw tokenInvalid('The token does not say when it was issued: get one with the claim "iat"')
+  }
+  if (exp - iat > maxLifetime) {
+    throw tokenInvalid(
+      `The token is valid for ${Math.ceil(exp - iat)} seconds, and the server accepts at most ${maxLifetime}: get one with an earlier "exp"`
+    )
+  }
   const claims = deepFreeze(payload)
   return { claims, payload: claims, until }
 }

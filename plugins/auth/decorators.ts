@@ -20,8 +20,10 @@ export function applyRules (app: FastifyInstance, registration: Registration, to
   const verifyRequest = createRequestVerification(registration, tokens, decoratorOf(app, 'Request', 'jwtVerify'))
 
   const rules = {
-    sign: (payload: unknown, options?: Argument, callback?: Argument) => settle(() => tokens.issue(payload, optionsIn(options)), options, callback),
-    verify: (token: string, options?: Argument, callback?: Argument) => settle(() => verifyToken(token, optionsIn(options)), options, callback)
+    sign: (payload: unknown, options?: Argument, callback?: Argument) =>
+      settle(() => tokens.issue(payload, optionsIn(options)), options, callback),
+    verify: (token: string, options?: Argument, callback?: Argument) =>
+      settle(() => verifyToken(token, optionsIn(options)), options, callback)
   }
   if (Object.hasOwn(app, 'jwt')) Object.assign(app.jwt, rules)
   else app.decorate('jwt', Object.assign({ ...jwt }, rules))
@@ -29,14 +31,20 @@ export function applyRules (app: FastifyInstance, registration: Registration, to
   replaceDecorator(app, 'Request', 'jwtVerify', function (this: FastifyRequest, options?: Argument, callback?: Argument): unknown {
     return settle(() => verifyRequest(this, optionsIn(options)), options, callback)
   })
-  replaceDecorator(app, 'Reply', 'jwtSign', function (this: FastifyReply, payload: unknown, options?: Argument, callback?: Argument): unknown {
-    return settle(async () => tokens.issue(payload, nested(optionsIn(options), 'sign')), options, callback)
-  })
+  replaceDecorator(
+    app,
+    'Reply',
+    'jwtSign',
+    function (this: FastifyReply, payload: unknown, options?: Argument, callback?: Argument): unknown {
+      return settle(async () => tokens.issue(payload, nested(optionsIn(options), 'sign')), options, callback)
+    }
+  )
 
   /** Returns a promise if revocations are known to another plugin: it may have to ask the database. */
   function verifyToken (token: string, options: object | undefined): unknown {
     const found = tokens.look(token)
-    const settled = (known: Verified): unknown => options === undefined ? known.payload : own(() => jwt.verify(token, { ...options, ...keyOf(known) }))
+    const settled = (known: Verified): unknown =>
+      options === undefined ? known.payload : own(() => jwt.verify(token, { ...options, ...keyOf(known) }))
     if (found instanceof Promise) return found.then(settled)
     const payload = settled(found)
     return tokens.hasRevocations ? Promise.resolve(payload) : payload

@@ -45,7 +45,10 @@ declare module 'fastify' {
     permission?: string
     /** What every caller must hold, all of them. */
     permissions?: readonly string[]
-    /** Whose tokens the route takes: `jwt`, those of the own key, or the name of a provider. Default: all of them. API keys are taken whatever it says. */
+    /**
+     * Whose tokens the route takes: `jwt`, those of the own key, or the name of a provider. Default: all of them. API keys are
+     * taken whatever it says.
+     */
     authProvider?: string
   }
 }
@@ -100,12 +103,20 @@ export default definePlugin<AuthOptions>({
       const { access, permissions = [], authProvider } = route.config ?? {}
       refuseUnreadMembers(route)
       if (access === undefined) return
-      if (!accessLevels.includes(access)) throw new Error(`${route.url}: "${access}" is no access level; there are ${accessLevels.join(', ')}`)
+      if (!accessLevels.includes(access)) {
+        throw new Error(`${route.url}: "${access}" is no access level; there are ${accessLevels.join(', ')}`)
+      }
       if (authProvider !== undefined && authProvider !== ownProvider && !own.providers.includes(authProvider)) {
         throw new Error(`${route.url}: "${authProvider}" is no identity provider; there are ${[ownProvider, ...own.providers].join(', ')}`)
       }
       if (access === 'public') return
-      addStep(route, 'identity', access === 'partial' ? identifyPartial : createIdentification(own, store, registration.decoratorName, access !== 'open', authProvider))
+      addStep(
+        route,
+        'identity',
+        access === 'partial'
+          ? identifyPartial
+          : createIdentification(own, store, registration.decoratorName, access !== 'open', authProvider)
+      )
       if (asksMore(access) || permissions.length > 0) addPermissionStep(route, access, permissions)
     })
     return undefined
@@ -113,7 +124,12 @@ export default definePlugin<AuthOptions>({
 })
 
 /** The keys of the option `jwt`, those of the app's own registration of @fastify/jwt, or neither. */
-function ownKeysOf ({ jwt, isOfApp }: Registration, options: JwtOptions | undefined, keys: Keys | undefined, now: () => number): OwnKeys | undefined {
+function ownKeysOf (
+  { jwt, isOfApp }: Registration,
+  options: JwtOptions | undefined,
+  keys: Keys | undefined,
+  now: () => number
+): OwnKeys | undefined {
   const registered = isOfApp ? readRegistered(jwt, keys) : undefined
   if (options !== undefined && keys !== undefined) return ownKeys(options, keys, jwt, now, registered)
   return registered && registeredKey(jwt, registered)
@@ -131,13 +147,25 @@ function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record
 function refuseUnreadMembers ({ method, url, config: { access, permissions = [], permission, authProvider } = {} }: RouteOptions): void {
   const route = `${String(method)} ${url}`
   const asksForNothing = access === undefined || access === 'public'
-  const unread = permissions.length > 0 ? 'permissions' : permission !== undefined ? 'permission' : authProvider !== undefined ? 'authProvider' : null
+  const unread = permissions.length > 0
+    ? 'permissions'
+    : permission !== undefined
+      ? 'permission'
+      : authProvider !== undefined
+        ? 'authProvider'
+        : null
   if (asksForNothing && unread !== null) {
     const now = access === undefined ? 'no `access`' : 'the access "public"'
-    throw new Error(`the route ${route} has \`${unread}\` and ${now}, so that it looks at no token: add \`access: "user"\` to its config, or remove \`${unread}\``)
+    throw new Error(
+      `the route ${route} has \`${unread}\` and ${now}, so that it looks at no token: add \`access: "user"\` to its config, or remove \`${unread}\``
+    )
   }
   if (permission !== undefined && access !== 'tenant-admin') {
-    throw new Error(`the route ${route} has \`permission\` and the access "${String(access)}", which does not look at it: write \`permissions: ["${permission}"]\`, or \`access: "tenant-admin"\``)
+    throw new Error(
+      `the route ${route} has \`permission\` and the access "${
+        String(access)
+      }", which does not look at it: write \`permissions: ["${permission}"]\`, or \`access: "tenant-admin"\``
+    )
   }
 }
 
@@ -162,7 +190,13 @@ function addPermissionStep (route: RouteOptions, access: Access, permissions: re
 /** The headers that say who calls, and for which tenant: other responses to the same URL may differ. */
 const identityHeaders = 'authorization, x-api-key, x-tenant-id'
 
-function createIdentification (auth: Auth, { look }: TokenStore, decoratorName: string, required: boolean, provider: string | undefined): onRequestHookHandler {
+function createIdentification (
+  auth: Auth,
+  { look }: TokenStore,
+  decoratorName: string,
+  required: boolean,
+  provider: string | undefined
+): onRequestHookHandler {
   const take = (request: FastifyRequest, { claims, payload }: Verified) => {
     request.auth = claims
     Reflect.set(request, decoratorName, payload)
@@ -194,7 +228,11 @@ function createPartialIdentification (auth: Auth): onRequestHookHandler {
     const inBody = isRecord(body) && Object.hasOwn(body, 'partialToken') ? body['partialToken'] : undefined
     const given = token ?? inBody
     if (typeof given !== 'string') throw tokenMissing()
-    if (inBody !== undefined && inBody !== given) throw failure('credentialsAmbiguous', { message: 'The partial token of the body is another one than that of the Authorization header: send one' })
+    if (inBody !== undefined && inBody !== given) {
+      throw failure('credentialsAmbiguous', {
+        message: 'The partial token of the body is another one than that of the Authorization header: send one'
+      })
+    }
     identified(auth.verifyPartial(given), request, done)
   }
 }
@@ -202,7 +240,9 @@ function createPartialIdentification (auth: Auth): onRequestHookHandler {
 /** Goes on at once where the caller is known. */
 function identified (claims: Claims | Promise<Claims>, request: FastifyRequest, done: (error?: Error) => void): void {
   if (claims instanceof Promise) {
-    claims.then((found) => { request.auth = found }).then(() => done(), done)
+    claims.then((found) => {
+      request.auth = found
+    }).then(() => done(), done)
     return
   }
   request.auth = claims

@@ -24,8 +24,8 @@ export interface PartialClaims {
 }
 
 export interface PartialTokens {
-  sign (claims: PartialClaims): string
-  verify (token: string): Claims
+  sign(claims: PartialClaims): string
+  verify(token: string): Claims
 }
 
 /** Returns undefined without a key to sign with. Tokens of a previous secret are valid until they expire. */
@@ -37,7 +37,14 @@ export function createPartialTokens ({ algorithm: own, verifying, signing }: Key
   return {
     sign ({ sub, tenant_id: tenantId, session_seq: sequence }) {
       const iat = Math.floor(now() / 1000)
-      const payload = { sub, ...tenantId !== undefined && { tenant_id: tenantId }, ...sequence !== undefined && { session_seq: sequence }, jti: randomUUID(), iat, exp: iat + partialLifetime }
+      const payload = {
+        sub,
+        ...tenantId !== undefined && { tenant_id: tenantId },
+        ...sequence !== undefined && { session_seq: sequence },
+        jti: randomUUID(),
+        iat,
+        exp: iat + partialLifetime
+      }
       requireForm(payload)
       return jwt.sign(payload, options)
     },

@@ -11,9 +11,9 @@ export const Permission = Type.String({
 
 /** Permissions as they are held. A Set of texts is one. */
 export interface PermissionSet {
-  has (permission: string): boolean
+  has(permission: string): boolean
   /** All of them; some may come twice. */
-  values (): Iterable<string>
+  values(): Iterable<string>
 }
 
 /** No permissions. */

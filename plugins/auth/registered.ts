@@ -16,10 +16,18 @@ const otherKey: ReadonlySet<unknown> = new Set(['FAST_JWT_INVALID_SIGNATURE', 'F
 export function readRegistered (jwt: JWT, keys: Keys | undefined): Registered {
   const signed = signProbe(jwt)
   if (keys !== undefined) {
-    if (hasOtherKey(jwt, keys, signed)) throw new Error('@fastify/jwt is registered with another secret or algorithm than the option `jwt` of the plugin "tenantry/plugins/auth": give both the same, or leave out the option `jwt`')
+    if (hasOtherKey(jwt, keys, signed)) {
+      throw new Error(
+        '@fastify/jwt is registered with another secret or algorithm than the option `jwt` of the plugin "tenantry/plugins/auth": give both the same, or leave out the option `jwt`'
+      )
+    }
     return { algorithm: keys.algorithm, lifetime: lifetimeOf(jwt, signed), canSign: signed !== null }
   }
-  return { algorithm: signed === null ? onlyAlgorithm(jwt) : algorithmOf(jwt, signed), lifetime: lifetimeOf(jwt, signed), canSign: signed !== null }
+  return {
+    algorithm: signed === null ? onlyAlgorithm(jwt) : algorithmOf(jwt, signed),
+    lifetime: lifetimeOf(jwt, signed),
+    canSign: signed !== null
+  }
 }
 
 /** Returns null if the registration has no key to sign with. */
@@ -33,7 +41,9 @@ function signProbe (jwt: JWT): string | null {
   }
   if (typeof signed === 'string') return signed
   if (signed instanceof Promise) signed.catch(() => {})
-  throw new Error('the secret of @fastify/jwt is a function, which the plugin "tenantry/plugins/auth" cannot call: register @fastify/jwt with a text, and previous secrets in the option `jwt.previousSecrets` of the plugin')
+  throw new Error(
+    'the secret of @fastify/jwt is a function, which the plugin "tenantry/plugins/auth" cannot call: register @fastify/jwt with a text, and previous secrets in the option `jwt.previousSecrets` of the plugin'
+  )
 }
 
 function hasOtherKey (jwt: JWT, { algorithm, verifying: [current], signing }: Keys, signed: string | null): boolean {
@@ -56,14 +66,18 @@ function verified (result: unknown): void {
 function algorithmOf (jwt: JWT, signed: string): Algorithm {
   const decoded: { readonly header?: { readonly alg?: Algorithm } } | null = jwt.decode(signed, { complete: true })
   const algorithm = decoded?.header?.alg
-  if (algorithm === undefined || algorithm === 'none') throw new Error('@fastify/jwt is registered with the algorithm "none": expected one that signs')
+  if (algorithm === undefined || algorithm === 'none') {
+    throw new Error('@fastify/jwt is registered with the algorithm "none": expected one that signs')
+  }
   return algorithm
 }
 
 function onlyAlgorithm ({ options: { verify } }: JWT): Algorithm {
   const [algorithm, ...others] = verify.algorithms ?? []
   if (algorithm !== undefined && algorithm !== 'none' && others.length === 0) return algorithm
-  throw new Error('@fastify/jwt is registered without one fixed algorithm: give it `verify: { algorithms: ["RS256"] }`, or that of your key')
+  throw new Error(
+    '@fastify/jwt is registered without one fixed algorithm: give it `verify: { algorithms: ["RS256"] }`, or that of your key'
+  )
 }
 
 /** Seconds. */

@@ -37,7 +37,12 @@ export function packageOptions (keys: Keys | undefined): FastifyJWTOptions {
 }
 
 /** `app.jwt` exists already, and holds namespaces of the app. */
-async function registerBeside (app: FastifyInstance, fastifyJwt: FastifyPluginCallback<FastifyJWTOptions>, options: FastifyJWTOptions, decoratorName: string): Promise<void> {
+async function registerBeside (
+  app: FastifyInstance,
+  fastifyJwt: FastifyPluginCallback<FastifyJWTOptions>,
+  options: FastifyJWTOptions,
+  decoratorName: string
+): Promise<void> {
   if (!Object.hasOwn(app, 'jwt')) app.decorate('jwt', { ...app.jwt })
   if (!app.hasRequestDecorator(decoratorName)) app.decorateRequest(decoratorName, null)
   await app.register(fastifyJwt, { ...options, namespace, jwtVerify: 'jwtVerify', jwtSign: 'jwtSign', jwtDecode: 'jwtDecode' })

@@ -10,7 +10,7 @@ export interface RevocationList {
    *
    * @param id makes the token's id, see `tokenId`
    */
-  refuses (claims: Claims, id: () => string): boolean | Promise<boolean>
+  refuses(claims: Claims, id: () => string): boolean | Promise<boolean>
 }
 
 /** No token was revoked. */

@@ -26,19 +26,19 @@ export interface ApiKeyOwners {
    * The claims of a key's owner, frozen; null for a key that is unknown or no longer valid. Awaits `admit` before it looks
    * for a key that is not in memory, so that guesses are limited.
    */
-  find (key: string, admit: Admit): Claims | null | Promise<Claims | null>
+  find(key: string, admit: Admit): Claims | null | Promise<Claims | null>
 }
 
 export interface RoleSource {
   /** The permissions of the caller's role in the tenant of the request. */
-  permissionsOf (auth: Claims, tenant?: string): PermissionSet | Promise<PermissionSet>
+  permissionsOf(auth: Claims, tenant?: string): PermissionSet | Promise<PermissionSet>
 }
 
 /** Each function returns null, or leaves out a source, as long as no plugin has added it. */
 export interface Sources {
-  revocations (): RevocationList | null
-  apiKeys (): ApiKeyOwners | null
-  roles (): RoleSource[]
+  revocations(): RevocationList | null
+  apiKeys(): ApiKeyOwners | null
+  roles(): RoleSource[]
 }
 
 export function sourcesOf (app: FastifyInstance): Sources {

@@ -30,20 +30,23 @@ export interface Tokens {
    * A token with these claims, `jti` where they have none, `iat`, `exp`, and the configured `iss` and `aud`. Throws where
    * there is no key to sign with, or a claim has a wrong form.
    */
-  sign (claims: Claims, options?: SignOptions): string
+  sign(claims: Claims, options?: SignOptions): string
   /**
    * The claims of a valid token, frozen, at once where nothing has to be asked for; throws, or rejects with, `tokenInvalid`,
    * `tokenExpired` or `identityProviderUnavailable`.
    *
    * @param provider `jwt`: only a token of the own key; a name: only one of that provider. Default: any of them, which `iss` names
    */
-  verify (token: string, provider?: string): Claims | Promise<Claims>
+  verify(token: string, provider?: string): Claims | Promise<Claims>
   /** A token that is good for the second factor alone, and lives 5 minutes. Throws where there is no key to sign with. */
-  signPartial (claims: PartialClaims): string
-  /** The claims of a partial token, frozen: those that it was signed with. Whether it was revoked is not looked at. Throws `tokenInvalid` or `tokenExpired`. */
-  verifyPartial (token: string): Claims
+  signPartial(claims: PartialClaims): string
+  /**
+   * The claims of a partial token, frozen: those that it was signed with. Whether it was revoked is not looked at. Throws
+   * `tokenInvalid` or `tokenExpired`.
+   */
+  verifyPartial(token: string): Claims
   /** The id by which a token is revoked. */
-  tokenId (token: string): string
+  tokenId(token: string): string
   /** Seconds that a token lives which `sign` makes: `jwt.expiresIn`. */
   readonly lifetime: number
   /** The longest life of a token of any issuer, in seconds: `jwt.maxLifetime`, Infinity without it. */
@@ -59,14 +62,14 @@ export interface Tokens {
 /** The part of the service that stays inside the plugin. */
 export interface TokenStore extends Tokens {
   /** Tokens of the provider are verified again at their next use. */
-  forget (provider: string): void
+  forget(provider: string): void
   /** As `verify`, with what is known of the token besides its claims. */
-  look (token: string, provider?: string): Verified | Promise<Verified>
+  look(token: string, provider?: string): Verified | Promise<Verified>
   /**
    * Signs as `app.jwt.sign` of @fastify/jwt, and completes the claims: `jti`, `iat`, `exp`, and the configured `iss` and
    * `aud`. Throws if `access` would refuse the token.
    */
-  issue (payload: unknown, options?: Partial<PackageOptions>): string
+  issue(payload: unknown, options?: Partial<PackageOptions>): string
   /** A plugin has added a list of revoked tokens. */
   readonly hasRevocations: boolean
 }
@@ -86,7 +89,13 @@ export interface Verified extends Held {
  *
  * @param now the clock, in milliseconds since 1970
  */
-export function createTokens (own: OwnKeys | undefined, now: () => number = Date.now, providers?: Providers, maxLifetime = Infinity, listOf: Sources['revocations'] = noSources.revocations): TokenStore {
+export function createTokens (
+  own: OwnKeys | undefined,
+  now: () => number = Date.now,
+  providers?: Providers,
+  maxLifetime = Infinity,
+  listOf: Sources['revocations'] = noSources.revocations
+): TokenStore {
   const { decode = refuse, encode, partial, claims: fixed, lifetime = defaultExpiresIn, isAged = false } = own ?? {}
   const verified = new LRUCache<string, Verified>({
     maxSize: maxCachedCharacters,
@@ -163,7 +172,11 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
       return found instanceof Promise ? found.then(({ claims }) => claims) : found.claims
     },
     signPartial (claims) {
-      if (partial === undefined) throw encode === undefined ? cannotSign() : new Error('partial tokens are signed with the key of the option `jwt`, which the plugin "tenantry/plugins/auth" does not have')
+      if (partial === undefined) {
+        throw encode === undefined
+          ? cannotSign()
+          : new Error('partial tokens are signed with the key of the option `jwt`, which the plugin "tenantry/plugins/auth" does not have')
+      }
       return partial.sign(claims)
     },
     verifyPartial (token) {
@@ -173,7 +186,9 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
     tokenId,
     lifetime,
     maxLifetime,
-    get hasRevocations () { return listOf() !== null },
+    get hasRevocations () {
+      return listOf() !== null
+    },
     canSign: encode !== undefined,
     canSignPartial: partial !== undefined,
     providers: providers?.names ?? [],
@@ -183,15 +198,21 @@ export function createTokens (own: OwnKeys | undefined, now: () => number = Date
   }
 
   function cannotSign (): Error {
-    return new Error(own === undefined ? 'no token can be signed without a `jwt` section' : 'no token can be signed without `jwt.privateKey`')
+    return new Error(
+      own === undefined ? 'no token can be signed without a `jwt` section' : 'no token can be signed without `jwt.privateKey`'
+    )
   }
 }
 
 /** Throws for options that ask for another key or algorithm. */
 function requireOwnKey ({ algorithm }: OwnKeys, options: Partial<PackageOptions>): void {
-  if (options.key !== undefined) throw new Error('app.jwt.sign takes no `key`: register @fastify/jwt with a `namespace` for tokens of another key')
+  if (options.key !== undefined) {
+    throw new Error('app.jwt.sign takes no `key`: register @fastify/jwt with a `namespace` for tokens of another key')
+  }
   if (options.algorithm !== undefined && options.algorithm !== algorithm) {
-    throw new Error(`app.jwt.sign takes no other \`algorithm\` than ${algorithm}: register @fastify/jwt with a \`namespace\` for tokens of another kind`)
+    throw new Error(
+      `app.jwt.sign takes no other \`algorithm\` than ${algorithm}: register @fastify/jwt with a \`namespace\` for tokens of another kind`
+    )
   }
 }
 

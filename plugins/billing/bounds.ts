@@ -7,7 +7,11 @@ const ahead = 300_000 // ms
 /** @param now when it was heard, in ms since 1970 */
 export function heardSnapshot (snapshot: Snapshot, now: number): Snapshot {
   const { asOf, pastDueSince } = snapshot
-  return { ...snapshot, asOf: notAfter(asOf, now + ahead), pastDueSince: pastDueSince === null ? null : notAfter(pastDueSince, now + ahead) }
+  return {
+    ...snapshot,
+    asOf: notAfter(asOf, now + ahead),
+    pastDueSince: pastDueSince === null ? null : notAfter(pastDueSince, now + ahead)
+  }
 }
 
 /** @param now when it was heard, in ms since 1970 */

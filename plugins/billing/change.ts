@@ -29,7 +29,7 @@ export interface ChangeParts {
   readonly canAsk: (provider: ProviderName) => boolean
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
-  readonly log: { warn (object: object, message: string): void }
+  readonly log: { warn(object: object, message: string): void }
   /** Sends the events of subscriptions; null for no events. */
   readonly emitter: () => Emitter | null
 }
@@ -45,13 +45,13 @@ export interface Draft {
   readonly view: View
   readonly held: ReadonlyMap<string, Held>
   /** Takes over what an event tells; see `Outcome`. */
-  receive (provider: ProviderName, event: ProviderEvent): Promise<'applied' | 'stale' | 'duplicate' | 'unclaimed'>
+  receive(provider: ProviderName, event: ProviderEvent): Promise<'applied' | 'stale' | 'duplicate' | 'unclaimed'>
   /** Takes over what the provider answered. */
-  confirm (provider: ProviderName, snapshot: Snapshot): void
+  confirm(provider: ProviderName, snapshot: Snapshot): void
   /** Another tenant has had the subscription since then. */
-  leave (provider: ProviderName, id: string, since: Date): void
+  leave(provider: ProviderName, id: string, since: Date): void
   /** The provider was asked at this time; where it answered, what was to be asked of the subscriptions `seen` before is answered. */
-  asked (at: number, answered: boolean, seen: readonly Held[]): void
+  asked(at: number, answered: boolean, seen: readonly Held[]): void
 }
 
 /** Runs the work and judges the tenant; null where there is no such tenant, or it is being deleted. */
@@ -60,7 +60,9 @@ export type Change = <T>(tenant: string, work: (draft: Draft) => Promise<T>) => 
 /** Rolls back a transaction that would change the plan without a notice. It is repeated with a notice. */
 const untold = new Error('the plan changes')
 
-export function createChange ({ db, events, plans, productPlans, canAsk, now, log, emitter }: ChangeParts): { change: Change, judged: (view: View) => Judgement } {
+export function createChange (
+  { db, events, plans, productPlans, canAsk, now, log, emitter }: ChangeParts
+): { change: Change, judged: (view: View) => Judgement } {
   /** As the product map is now. Of products that it has no more, what they stood for when they were written. */
   function mapped (held: Held): Held {
     return { ...held, ...held.snapshot === null ? null : productPlans(held.snapshot.productIds) }
@@ -93,13 +95,30 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
       const next = known === undefined ? reported : how(known, reported)
       if (known !== undefined && same(stateOf(known), stateOf(next))) return false
       const isSameProduct = same(known?.snapshot?.productIds, next.snapshot?.productIds)
-      const found: Held = mapped({ provider, id, plan: isSameProduct ? known?.plan ?? null : null, cycle: isSameProduct ? known?.cycle ?? null : null, ...stateOf(next) })
+      const found: Held = mapped({
+        provider,
+        id,
+        plan: isSameProduct ? known?.plan ?? null : null,
+        cycle: isSameProduct ? known?.cycle ?? null : null,
+        ...stateOf(next)
+      })
       held.set(key, found)
       touched.add(key)
       if (found.snapshot === null || same(shownOf(known), shownOf(found))) return true
       entry('billing.subscription', id, { provider, ...shownOf(found) })
-      outgoing.push({ tenant, type: kindOf(known, found), subject: `subscription:${provider}:${id}`, data: { provider, id, ...shownOf(found) }, at: new Date(at) })
-      if (found.plan === null) warnings.push([{ tenant, provider, subscription: id, products: found.snapshot.productIds }, 'a subscription is for products that the product map does not name: it gives no plan'])
+      outgoing.push({
+        tenant,
+        type: kindOf(known, found),
+        subject: `subscription:${provider}:${id}`,
+        data: { provider, id, ...shownOf(found) },
+        at: new Date(at)
+      })
+      if (found.plan === null) {
+        warnings.push([
+          { tenant, provider, subscription: id, products: found.snapshot.productIds },
+          'a subscription is for products that the product map does not name: it gives no plan'
+        ])
+      }
       return true
     }
 
@@ -109,12 +128,19 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
       if (isOfDeleted(deletedAt, timeOf(event))) {
         const reported = unclaimedOf(provider, event)
         entry('billing.event_unclaimed', tenant, reported, '')
-        warnings.push([{ tenant, ...reported }, 'a payment provider tells of a tenant that was deleted: what it pays for may have to be cancelled there'])
+        warnings.push([
+          { tenant, ...reported },
+          'a payment provider tells of a tenant that was deleted: what it pays for may have to be cancelled there'
+        ])
         return 'unclaimed'
       }
-      if (payment !== null) entry('billing.payment', payment.id, { provider, ...payment, ...subscriptionId !== null && { subscription: subscriptionId } })
+      if (payment !== null) {
+        entry('billing.payment', payment.id, { provider, ...payment, ...subscriptionId !== null && { subscription: subscriptionId } })
+      }
       if (snapshot !== null) return take(provider, snapshot.id, knownOf(snapshot), merged) ? 'applied' : 'stale'
-      if (payment === null) entry('billing.event', event.id, { provider, type: event.type, ...subscriptionId !== null && { subscription: subscriptionId } })
+      if (payment === null) {
+        entry('billing.event', event.id, { provider, type: event.type, ...subscriptionId !== null && { subscription: subscriptionId } })
+      }
       if (subscriptionId !== null) take(provider, subscriptionId, knownSince(event.at), merged)
       return 'applied'
     }
@@ -126,7 +152,10 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
       confirm (provider, snapshot) {
         const { tenant: named } = snapshot
         if (named !== null && named !== tenant) {
-          warnings.push([{ tenant, provider, subscription: snapshot.id, named }, 'a payment provider answered with the subscription of another tenant; it is left out'])
+          warnings.push([
+            { tenant, provider, subscription: snapshot.id, named },
+            'a payment provider answered with the subscription of another tenant; it is left out'
+          ])
         } else if (!isOfDeleted(deletedAt, snapshot.startedAt)) {
           take(provider, snapshot.id, knownOf(heardSnapshot(snapshot, at)), confirmed)
         }
@@ -134,11 +163,28 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
       leave (provider, id, since) {
         const known = held.get(keyOf({ provider, id }))?.snapshot ?? null
         if (known === null) return
-        take(provider, id, knownOf({ ...known, status: 'canceled', endedAt: since, pastDueSince: null, cancelAtPeriodEnd: false, paymentMethod: null, asOf: since }), merged)
-        warnings.push([{ tenant, provider, subscription: id }, 'a subscription is another tenant\'s now; this one has it no more'])
+        take(
+          provider,
+          id,
+          knownOf({
+            ...known,
+            status: 'canceled',
+            endedAt: since,
+            pastDueSince: null,
+            cancelAtPeriodEnd: false,
+            paymentMethod: null,
+            asOf: since
+          }),
+          merged
+        )
+        warnings.push([{ tenant, provider, subscription: id }, "a subscription is another tenant's now; this one has it no more"])
       },
       asked (time, answered, seen) {
-        memory = { ...memory, triedAt: Math.max(time, memory.triedAt ?? 0), ...answered && { pulledAt: Math.max(time, memory.pulledAt ?? 0) } }
+        memory = {
+          ...memory,
+          triedAt: Math.max(time, memory.triedAt ?? 0),
+          ...answered && { pulledAt: Math.max(time, memory.pulledAt ?? 0) }
+        }
         if (!answered) return
         for (const { askedAt, ...one } of seen) {
           const known = held.get(keyOf(one))
@@ -150,7 +196,11 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
       }
     })
     // What came before its tenant, or its subscription, was known.
-    for (let taken = await takeUnclaimed(transaction, tenant, [...held.values()]); taken.length > 0; taken = await takeUnclaimed(transaction, tenant, [...held.values()])) {
+    for (
+      let taken = await takeUnclaimed(transaction, tenant, [...held.values()]);
+      taken.length > 0;
+      taken = await takeUnclaimed(transaction, tenant, [...held.values()])
+    ) {
       for (const { provider, event } of taken) {
         // That of a tenant which was deleted has been reported.
         if (!isOfDeleted(deletedAt, timeOf(event))) await receive(provider, event)
@@ -164,7 +214,11 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
     if (plan !== before.plan) {
       if (!tells) throw untold
       await writePlan(transaction, tenant, plan)
-      entry('billing.plan', plan, { from: before.plan, to: plan, ...current !== null && { provider: current.provider, subscription: current.id } })
+      entry('billing.plan', plan, {
+        from: before.plan,
+        to: plan,
+        ...current !== null && { provider: current.provider, subscription: current.id }
+      })
     }
     memory = { ...memory, given }
     for (const key of touched) {
@@ -182,7 +236,7 @@ export function createChange ({ db, events, plans, productPlans, canAsk, now, lo
     if (dueAt !== before.dueAt || !same(memory, before.memory)) await writeMemory(transaction, tenant, memory, dueAt)
     if (entries.length > 0) await writeAudit(transaction, ...entries)
     const webhooks = emitter()
-    if (webhooks !== null) for (const event of outgoing) await webhooks.emit(transaction, event)
+    if (webhooks !== null) { for (const event of outgoing) await webhooks.emit(transaction, event) }
     return { result, warnings, tells: outgoing.length > 0, judgement, view: { ...before, plan, memory, dueAt, held: [...held.values()] } }
   }
 
@@ -237,7 +291,15 @@ function stateOf ({ snapshot, methodAsOf, unsure, askedAt }: Known): Known {
 function shownOf (held: Held | undefined) {
   if (held === undefined || held.snapshot === null) return undefined
   const { status, cancelAtPeriodEnd, periodEnd, endedAt, productIds } = held.snapshot
-  return { status, plan: held.plan, cycle: held.cycle, products: productIds, periodEnd, cancelAtPeriodEnd, ...endedAt !== null && { endedAt } }
+  return {
+    status,
+    plan: held.plan,
+    cycle: held.cycle,
+    products: productIds,
+    periodEnd,
+    cancelAtPeriodEnd,
+    ...endedAt !== null && { endedAt }
+  }
 }
 
 /** Which event tells of it. */

@@ -29,11 +29,20 @@ export function cancelForDeleted ({ db, queue, tenants, providers, now }: Depart
       for (const snapshot of await provider.subscriptions(tenant)) {
         if (isOver(snapshot) || snapshot.startedAt.getTime() > deletedAt) continue
         const { periodEnd } = await provider.cancel(snapshot.id, `${id}:${snapshot.id}`)
-        await writeAudit(db, { tenant: '', action: 'billing.subscription', actor: noActor, target: snapshot.id, details: { provider: provider.name, deletedTenant: tenant, cancelAtPeriodEnd: true, periodEnd: periodEnd.toISOString() }, at: new Date(now()) })
+        await writeAudit(db, {
+          tenant: '',
+          action: 'billing.subscription',
+          actor: noActor,
+          target: snapshot.id,
+          details: { provider: provider.name, deletedTenant: tenant, cancelAtPeriodEnd: true, periodEnd: periodEnd.toISOString() },
+          at: new Date(now())
+        })
       }
     }
   })
-  tenants.onDelete(async (tenant) => { await queue.send(job, { tenant: '', data: { tenant, deletedAt: now() } }) })
+  tenants.onDelete(async (tenant) => {
+    await queue.send(job, { tenant: '', data: { tenant, deletedAt: now() } })
+  })
 }
 
 function isOver ({ status, endedAt, cancelAtPeriodEnd }: Snapshot): boolean {

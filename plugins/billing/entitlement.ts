@@ -28,7 +28,9 @@ export function entitlement (snapshot: Snapshot, now: number): Entitlement {
     case 'trialing':
       if (now < end) return running(end)
       if (cancelAtPeriodEnd) return { ...none, changedAt: end }
-      return now < end + graceMs ? { entitled: true, overdue: true, changesAt: end + graceMs, changedAt: end } : { ...none, changedAt: end + graceMs }
+      return now < end + graceMs
+        ? { entitled: true, overdue: true, changesAt: end + graceMs, changedAt: end }
+        : { ...none, changedAt: end + graceMs }
     case 'past_due': {
       const last = (pastDueSince ?? periodStart).getTime() + graceMs
       return now < last ? running(last) : { ...none, changedAt: last }

@@ -13,5 +13,8 @@ export interface IdempotencyKey {
 export function idempotencyKeyOf ({ headers, routeOptions }: FastifyRequest, tenant: string): IdempotencyKey {
   const key = idempotencyKeyIn(headers)
   if (key === undefined) return { idempotencyKey: randomUUID(), isCallers: false }
-  return { idempotencyKey: createHash('sha256').update(JSON.stringify([tenant, routeOptions.method, routeOptions.url, key])).digest('base64url'), isCallers: true }
+  return {
+    idempotencyKey: createHash('sha256').update(JSON.stringify([tenant, routeOptions.method, routeOptions.url, key])).digest('base64url'),
+    isCallers: true
+  }
 }

@@ -56,12 +56,34 @@ export default definePlugin<BillingOptions>({
 
     const products = createProductMap(settings, plans.tiers)
     const { provider, providers, receivers } = await openAdapters(settings)
-    if (provider !== null && !receivers.has(provider.name)) log.warn({ provider: provider.name }, 'the payment provider has no signing secret: its webhooks are refused, and only a sync tells what became of a subscription')
-    const unused = provider !== null ? [] : providerNames.filter((name) => settings[name]?.apiKey !== undefined || settings[name]?.productMap !== undefined)
-    if (unused.length > 0) log.warn({ providers: unused }, 'there are settings of a payment provider, and none is chosen (PAYMENT_PROVIDER): nothing is sold')
-    const service = createBilling({ db, engine, events, plans, provider, providers, productPlans: products.saleOf, log, now, emitter: optional(app, 'webhooks') })
+    if (provider !== null && !receivers.has(provider.name)) {
+      log.warn(
+        { provider: provider.name },
+        'the payment provider has no signing secret: its webhooks are refused, and only a sync tells what became of a subscription'
+      )
+    }
+    const unused = provider !== null
+      ? []
+      : providerNames.filter((name) => settings[name]?.apiKey !== undefined || settings[name]?.productMap !== undefined)
+    if (unused.length > 0) {
+      log.warn({ providers: unused }, 'there are settings of a payment provider, and none is chosen (PAYMENT_PROVIDER): nothing is sold')
+    }
+    const service = createBilling({
+      db,
+      engine,
+      events,
+      plans,
+      provider,
+      providers,
+      productPlans: products.saleOf,
+      log,
+      now,
+      emitter: optional(app, 'webhooks')
+    })
     app.decorate('billing', service)
-    queue.define(settleJob, { retryLimit: 0, concurrency: 1 }, async ({ signal }) => { await service.settleDue(signal) })
+    queue.define(settleJob, { retryLimit: 0, concurrency: 1 }, async ({ signal }) => {
+      await service.settleDue(signal)
+    })
     queue.every(settleJob, settleEvery)
     cancelForDeleted({ db, queue, tenants, providers, now })
 

@@ -52,7 +52,13 @@ export interface Judgement {
  * @param tiers the plans, from the lowest
  * @param canAsk whether the provider of a subscription can be asked
  */
-export function judge (held: readonly Held[], { given, pulledAt, triedAt, since }: Memory, tiers: readonly string[], canAsk: (provider: ProviderName) => boolean, now: number): Judgement {
+export function judge (
+  held: readonly Held[],
+  { given, pulledAt, triedAt, since }: Memory,
+  tiers: readonly string[],
+  canAsk: (provider: ProviderName) => boolean,
+  now: number
+): Judgement {
   const reported = held.filter(isReported).sort((one, other) => byStart(one, other, tiers))
   let [dueAt, asks, left] = [Infinity, false, false]
   const entitling: Reported[] = []
@@ -71,7 +77,10 @@ export function judge (held: readonly Held[], { given, pulledAt, triedAt, since 
     const isOver = changedAt !== null && (overdue || (pulledAt ?? -Infinity) < changedAt)
     asks ||= canAsk(one.provider) && (unsure || isNews || isOver)
   }
-  const current = entitling.filter(({ plan }) => plan !== null && tiers.includes(plan)).sort((one, other) => tierOf(other, tiers) - tierOf(one, tiers) || byStart(one, other, tiers))[0] ?? null
+  const current =
+    entitling.filter(({ plan }) => plan !== null && tiers.includes(plan)).sort((one, other) =>
+      tierOf(other, tiers) - tierOf(one, tiers) || byStart(one, other, tiers)
+    )[0] ?? null
   if (asks) dueAt = Math.min(dueAt, nextAsk(now, pulledAt, triedAt))
   return {
     current,
@@ -88,7 +97,8 @@ function isReported (held: Held): held is Reported {
 
 /** The latest first; never by the order in which they came. */
 function byStart (one: Reported, other: Reported, tiers: readonly string[]): number {
-  return other.snapshot.startedAt.getTime() - one.snapshot.startedAt.getTime() || other.snapshot.periodEnd.getTime() - one.snapshot.periodEnd.getTime() ||
+  return other.snapshot.startedAt.getTime() - one.snapshot.startedAt.getTime() ||
+    other.snapshot.periodEnd.getTime() - one.snapshot.periodEnd.getTime() ||
     tierOf(other, tiers) - tierOf(one, tiers) || (`${one.provider} ${one.id}` < `${other.provider} ${other.id}` ? -1 : 1)
 }
 

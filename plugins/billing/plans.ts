@@ -5,13 +5,21 @@ import { errorResponses } from '../../lib/http/error-schemas.js'
 import { named } from '../../lib/named-schema.js'
 import { Plan, type Plans } from '../../lib/plans.js'
 
-const List = named('Plans', Type.Object({ plans: Type.Array(Plan, { description: 'From the lowest to the highest; an upgrade is one further down the list.' }) }))
+const List = named(
+  'Plans',
+  Type.Object({ plans: Type.Array(Plan, { description: 'From the lowest to the highest; an upgrade is one further down the list.' }) })
+)
 
 export function planRoutes (app: FastifyInstance, plans: Plans): void {
   const answer = { plans: plans.all }
 
   app.get('/billing/plans', {
     config: { access: 'public' },
-    schema: { tags: ['Billing'], summary: 'The plans, and what each includes', security: [], response: { 200: List, ...errorResponses(429, 500) } }
+    schema: {
+      tags: ['Billing'],
+      summary: 'The plans, and what each includes',
+      security: [],
+      response: { 200: List, ...errorResponses(429, 500) }
+    }
   }, () => answer)
 }

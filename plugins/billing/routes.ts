@@ -19,41 +19,62 @@ import { cycles, providerNames, statuses } from './providers/provider.js'
 
 const Time = (description: string) => Type.String({ format: 'date-time', description })
 const PlanName = Type.String({ description: 'Its tier.' })
-const Status = Type.Enum([...statuses], { description: '`past_due`: a payment is missing, and the plan stays for 7 days; `unpaid`: the provider has given up; `incomplete`: never paid.' })
+const Status = Type.Enum([...statuses], {
+  description:
+    '`past_due`: a payment is missing, and the plan stays for 7 days; `unpaid`: the provider has given up; `incomplete`: never paid.'
+})
 
-const Subscription = named('PlatformSubscription', Type.Object({
-  tenantId: Type.String(),
-  subscription: Type.Object({
-    plan: PlanName,
-    status: Status,
-    startDate: Time('When it began; of a tenant without one when that was made.'),
-    renewalDate: Time('When it is paid again, or what the plan includes begins anew.'),
-    currentPeriodEnd: Time('The end of what is paid.'),
-    cancelAtPeriodEnd: Type.Boolean({ description: 'It ends then.' }),
-    paymentMethod: Type.String({ description: 'The kind, such as `card`; `none` without a subscription, `unknown` where the provider does not say.' })
+const Subscription = named(
+  'PlatformSubscription',
+  Type.Object({
+    tenantId: Type.String(),
+    subscription: Type.Object({
+      plan: PlanName,
+      status: Status,
+      startDate: Time('When it began; of a tenant without one when that was made.'),
+      renewalDate: Time('When it is paid again, or what the plan includes begins anew.'),
+      currentPeriodEnd: Time('The end of what is paid.'),
+      cancelAtPeriodEnd: Type.Boolean({ description: 'It ends then.' }),
+      paymentMethod: Type.String({
+        description: 'The kind, such as `card`; `none` without a subscription, `unknown` where the provider does not say.'
+      })
+    })
   })
-}))
+)
 
-const Synced = named('SyncedSubscription', Type.Object({ success: Type.Boolean(), subscription: Type.Object({ plan: PlanName, status: Status }) }))
+const Synced = named(
+  'SyncedSubscription',
+  Type.Object({ success: Type.Boolean(), subscription: Type.Object({ plan: PlanName, status: Status }) })
+)
 
-const Upgraded = named('Upgrade', Type.Object({
-  success: Type.Boolean(),
-  checkoutUrl: Type.Union([Type.String({ format: 'uri' }), Type.Null()], { description: 'Where the plan is paid for; null where the subscription that there is was changed.' }),
-  session: Type.Object({
-    id: Type.String({ description: "The checkout's, or the subscription's." }),
-    provider: Type.Enum([...providerNames]),
-    plan: PlanName,
-    billing_cycle: Type.Enum([...cycles]),
-    amount: Type.Union([Type.Integer(), Type.Null()], { description: 'In minor units of the currency. Of a change what the plan costs for a cycle, whatever the provider charges or credits for what is left of this one; null where that is by agreement.' }),
-    currency: Type.String({ description: 'In lower case, such as `usd`.' }),
-    effectiveAt: Type.Optional(Time('Of a change: from when on the plan is that one.'))
+const Upgraded = named(
+  'Upgrade',
+  Type.Object({
+    success: Type.Boolean(),
+    checkoutUrl: Type.Union([Type.String({ format: 'uri' }), Type.Null()], {
+      description: 'Where the plan is paid for; null where the subscription that there is was changed.'
+    }),
+    session: Type.Object({
+      id: Type.String({ description: "The checkout's, or the subscription's." }),
+      provider: Type.Enum([...providerNames]),
+      plan: PlanName,
+      billing_cycle: Type.Enum([...cycles]),
+      amount: Type.Union([Type.Integer(), Type.Null()], {
+        description:
+          'In minor units of the currency. Of a change what the plan costs for a cycle, whatever the provider charges or credits for what is left of this one; null where that is by agreement.'
+      }),
+      currency: Type.String({ description: 'In lower case, such as `usd`.' }),
+      effectiveAt: Type.Optional(Time('Of a change: from when on the plan is that one.'))
+    })
   })
-}))
+)
 
 /** The body, where a plan is one that the server has. */
 function bodyOf (tiers: readonly string[]) {
   return Type.Object({
-    targetPlan: Type.Enum([...tiers], { description: 'A tier of `GET /billing/plans`; `free` ends the subscription at the end of what is paid.' }),
+    targetPlan: Type.Enum([...tiers], {
+      description: 'A tier of `GET /billing/plans`; `free` ends the subscription at the end of what is paid.'
+    }),
     billingCycle: Type.Enum([...cycles])
   }, { additionalProperties: false })
 }
@@ -62,7 +83,10 @@ const tags = ['Billing']
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const config = { access: 'tenant-admin', permission: 'billing:write' } as const
 /** Of a tenant, what comes to the provider, which limits the rate of the platform's calls for all tenants together. */
-const asked = createLimit({ max: 10, windowMs: 60_000, message: 'The payment provider is asked ten times a minute for a tenant: wait' }, 'billing provider')
+const asked = createLimit(
+  { max: 10, windowMs: 60_000, message: 'The payment provider is asked ten times a minute for a tenant: wait' },
+  'billing provider'
+)
 
 export interface BillingRoutesParts {
   readonly billing: Pick<Billing, 'subscription' | 'sync'>
@@ -73,13 +97,27 @@ export interface BillingRoutesParts {
 export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }: BillingRoutesParts): void {
   app.get('/billing/subscription', {
     config: { access: 'user', beyondPlan: true },
-    schema: { tags, summary: 'The plan of the tenant, and until when it is paid', response: { 200: Subscription, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The plan of the tenant, and until when it is paid',
+      response: { 200: Subscription, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const tenantId = tenantOf(request)
-    const { plan, status, startDate, renewalDate, currentPeriodEnd, cancelAtPeriodEnd, paymentMethod } = await billing.subscription(tenantId)
+    const { plan, status, startDate, renewalDate, currentPeriodEnd, cancelAtPeriodEnd, paymentMethod } = await billing.subscription(
+      tenantId
+    )
     return {
       tenantId,
-      subscription: { plan, status, startDate: startDate.toISOString(), renewalDate: renewalDate.toISOString(), currentPeriodEnd: currentPeriodEnd.toISOString(), cancelAtPeriodEnd, paymentMethod }
+      subscription: {
+        plan,
+        status,
+        startDate: startDate.toISOString(),
+        renewalDate: renewalDate.toISOString(),
+        currentPeriodEnd: currentPeriodEnd.toISOString(),
+        cancelAtPeriodEnd,
+        paymentMethod
+      }
     }
   })
 
@@ -88,7 +126,8 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
     schema: {
       tags,
       summary: 'Have another plan, or none',
-      description: 'Without a subscription it begins a checkout. With one, a higher plan and a year in place of a month are changed to now; a lower plan, a month in place of a year and `free` at the end of what is paid. The plan that the tenant has takes back that it ends or changes.',
+      description:
+        'Without a subscription it begins a checkout. With one, a higher plan and a year in place of a month are changed to now; a lower plan, a month in place of a year and `free` at the end of what is paid. The plan that the tenant has takes back that it ends or changes.',
       body: bodyOf(plans.tiers),
       response: { 200: Upgraded, ...errorResponses(...refusals, 409, 502, 504) }
     }
@@ -129,5 +168,7 @@ const emailFaults = lazyValidator(Type.Object({ email: Email }), 'body')
 /** The address of a user of the tenant. Administrators of the platform pay for no tenant. */
 function emailOf ({ auth }: FastifyRequest): string | undefined {
   const email = auth?.email
-  return auth === null || isPlatformAdmin(auth) || typeof email !== 'string' || (emailFaults({ email }) ?? []).length > 0 ? undefined : email
+  return auth === null || isPlatformAdmin(auth) || typeof email !== 'string' || (emailFaults({ email }) ?? []).length > 0
+    ? undefined
+    : email
 }

@@ -45,24 +45,27 @@ export interface InForce {
 export type Outcome = 'applied' | 'stale' | 'duplicate' | 'unclaimed'
 
 export interface Billing {
-  /** Handles an event whose signature was right. When it resolves, what it changed is committed; when it rejects nothing is, and the event may come again. */
-  receive (provider: ProviderName, event: ProviderEvent): Promise<Outcome>
+  /**
+   * Handles an event whose signature was right. When it resolves, what it changed is committed; when it rejects nothing is, and
+   * the event may come again.
+   */
+  receive(provider: ProviderName, event: ProviderEvent): Promise<Outcome>
   /** Judged now: what is over is settled first. `tenantUnknown` */
-  subscription (tenant: string): Promise<Subscription>
+  subscription(tenant: string): Promise<Subscription>
   /**
    * The subscription that entitles to the highest plan now; without one, that whose payment is missing for so long that it
    * entitles to nothing, while the provider still tries to take it; else null. `tenantUnknown`
    */
-  inForce (tenant: string): Promise<InForce | null>
+  inForce(tenant: string): Promise<InForce | null>
   /** Takes over what a call to the provider answered. */
-  record (provider: ProviderName, tenant: string, snapshots: readonly Snapshot[]): Promise<void>
+  record(provider: ProviderName, tenant: string, snapshots: readonly Snapshot[]): Promise<void>
   /** Asks the provider. `billingNotConfigured` without one, `tenantUnknown`, and what its call fails with. */
-  sync (tenant: string): Promise<Subscription>
+  sync(tenant: string): Promise<Subscription>
   /**
    * Settles changes by time for tenants without requests, and events that came before their tenant: a hundred of them at
    * most, each on one server at a time, for less than a minute. Resolves with their number. Removes rows after 90 days.
    */
-  settleDue (signal?: AbortSignal): Promise<number>
+  settleDue(signal?: AbortSignal): Promise<number>
 }
 
 export interface BillingParts {
@@ -79,7 +82,7 @@ export interface BillingParts {
   readonly productPlans: (ids: readonly string[]) => { readonly plan: string, readonly cycle: Cycle } | null
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
-  readonly log: { warn (object: object, message: string): void }
+  readonly log: { warn(object: object, message: string): void }
   /** Sends the events of subscriptions. Returns null without the plugin webhooks. Default: no events. */
   readonly emitter?: () => Emitter | null
 }
@@ -89,7 +92,9 @@ const due = { batch: 100, atOnce: 4, runMs: 45_000, againMs: 300_000 } // of a r
 const keptFor = 7_776_000_000 // ms, 90 days: providers send an event again for a few days
 const maxCustomers = 10 // ids in one request to a provider
 
-export function createBilling ({ db, engine, events, plans, provider, providers, productPlans, now, log, emitter = () => null }: BillingParts): Billing {
+export function createBilling (
+  { db, engine, events, plans, provider, providers, productPlans, now, log, emitter = () => null }: BillingParts
+): Billing {
   const { change, judged } = createChange({ db, events, plans, productPlans, canAsk: (name) => providers.has(name), now, log, emitter })
   const pulls = new Map<string, Promise<Settled>>()
 
@@ -110,10 +115,14 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
     if (view === null) throw failure('tenantUnknown')
     const startedAt = now()
     const asked = [...providers.values()].filter(({ name }) => name === provider?.name || view.held.some((held) => held.provider === name))
-    const answers = await Promise.allSettled(asked.map(async (one) => ({ name: one.name, snapshots: await one.subscriptions(tenant, customersOf(view, one.name)) })))
+    const answers = await Promise.allSettled(
+      asked.map(async (one) => ({ name: one.name, snapshots: await one.subscriptions(tenant, customersOf(view, one.name)) }))
+    )
     const failed = answers.find((answer) => answer.status === 'rejected')
     const settled = await change(tenant, async ({ confirm, asked: note }) => {
-      for (const answer of answers) if (answer.status === 'fulfilled') for (const snapshot of answer.value.snapshots) confirm(answer.value.name, snapshot)
+      for (const answer of answers) {
+        if (answer.status === 'fulfilled') { for (const snapshot of answer.value.snapshots) confirm(answer.value.name, snapshot) }
+      }
       note(startedAt, failed === undefined, view.held)
     })
     const known = await alone(tenant, present(settled))
@@ -148,11 +157,21 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
     const reported = unclaimedOf(name, event)
     const isNew = await db.transaction().execute(async (transaction) => {
       if (!await keepUnclaimed(transaction, name, event, tenant, at)) return false
-      await writeAudit(transaction, { tenant: '', action: 'billing.event_unclaimed', actor: noActor, target: tenant, details: reported, at })
+      await writeAudit(transaction, {
+        tenant: '',
+        action: 'billing.event_unclaimed',
+        actor: noActor,
+        target: tenant,
+        details: reported,
+        at
+      })
       return true
     })
     if (!isNew) return 'duplicate'
-    log.warn({ tenant, ...reported }, 'a payment provider tells of a tenant that is not there; the event is kept, and counts when such a tenant is made')
+    log.warn(
+      { tenant, ...reported },
+      'a payment provider tells of a tenant that is not there; the event is kept, and counts when such a tenant is made'
+    )
     return 'unclaimed'
   }
 
@@ -172,7 +191,8 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
   return {
     async receive (name, reported) {
       const event = heardEvent(reported, now())
-      const named = event.snapshot?.tenant ?? event.tenant ?? await ownerOf(db, name, event.subscriptionId ?? event.snapshot?.id ?? null, customerOf(event))
+      const named = event.snapshot?.tenant ?? event.tenant ??
+        await ownerOf(db, name, event.subscriptionId ?? event.snapshot?.id ?? null, customerOf(event))
       const changed = named !== null && isTenantId(named) ? await change(named, ({ receive }) => receive(name, event)) : null
       if (named === null || changed === null) return await unclaimed(name, event, named)
       await alone(named, changed)
@@ -184,10 +204,14 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
     async inForce (tenant) {
       const { judgement: { current: entitling, shown } } = await current(tenant)
       const held = entitling ?? (shown?.snapshot.status === 'past_due' ? shown : null)
-      return held === null || held.plan === null || held.cycle === null ? null : { snapshot: held.snapshot, plan: held.plan, cycle: held.cycle, provider: held.provider }
+      return held === null || held.plan === null || held.cycle === null
+        ? null
+        : { snapshot: held.snapshot, plan: held.plan, cycle: held.cycle, provider: held.provider }
     },
     async record (name, tenant, snapshots) {
-      await change(tenant, async ({ confirm }) => { for (const snapshot of snapshots) confirm(name, snapshot) })
+      await change(tenant, async ({ confirm }) => {
+        for (const snapshot of snapshots) confirm(name, snapshot)
+      })
     },
     async sync (tenant) {
       if (provider === null) throw failure('billingNotConfigured')
@@ -215,7 +239,9 @@ export function createBilling ({ db, engine, events, plans, provider, providers,
 /** Removes what was received before that time. */
 async function sweepBilling (db: Kysely<SystemTables>, before: Date): Promise<void> {
   const part = (table: ReturnType<typeof sql>) => async (transaction: Kysely<SystemTables>) => {
-    const { numAffectedRows = 0n } = await sql`delete from ${table} where (provider, id) in (select provider, id from ${table} where received_at <= ${before} limit ${maxSweptRows})`.execute(transaction)
+    const { numAffectedRows = 0n } =
+      await sql`delete from ${table} where (provider, id) in (select provider, id from ${table} where received_at <= ${before} limit ${maxSweptRows})`
+        .execute(transaction)
     return Number(numAffectedRows)
   }
   await sweep(db, 'tenantry.billing.sweep', [part(sql`tenantry.billing_events`), part(sql`tenantry.billing_unclaimed`)])

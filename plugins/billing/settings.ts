@@ -11,11 +11,14 @@ export interface Sale {
 
 export interface ProductMap {
   /** The provider's id of what is sold; undefined where it is not. */
-  idOf (provider: ProviderName, sale: Sale): string | undefined
+  idOf(provider: ProviderName, sale: Sale): string | undefined
   /** What the provider sells, from the lowest plan to the highest. */
-  soldBy (provider: ProviderName): readonly Sale[]
-  /** What a subscription to these products and prices is, of whichever provider: the highest plan that is among them. null where none is. */
-  saleOf (ids: readonly string[]): Sale | null
+  soldBy(provider: ProviderName): readonly Sale[]
+  /**
+   * What a subscription to these products and prices is, of whichever provider: the highest plan that is among them. null where
+   * none is.
+   */
+  saleOf(ids: readonly string[]): Sale | null
 }
 
 /** @param tiers of all plans, from the lowest to the highest */
@@ -51,7 +54,10 @@ export function createProductMap (settings: BillingSettings, tiers: readonly str
 }
 
 /** @param timeoutMs milliseconds that one call may take with its retries */
-export function adapterSettings ({ apiKey = '', organizationId, webhookSecret, previousWebhookSecrets = [], baseUrl }: ProviderAccount, timeoutMs: number): ProviderSettings {
+export function adapterSettings (
+  { apiKey = '', organizationId, webhookSecret, previousWebhookSecrets = [], baseUrl }: ProviderAccount,
+  timeoutMs: number
+): ProviderSettings {
   const webhookSecrets = webhookSecret === undefined ? [] : [webhookSecret, ...previousWebhookSecrets]
   return { apiKey, organizationId, webhookSecrets, baseUrl, timeoutMs }
 }

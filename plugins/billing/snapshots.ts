@@ -48,7 +48,11 @@ export function confirmed (known: Known, asked: Known): Known {
   const differs = contentOf(before) !== contentOf(answer)
   const time = answer.asOf.getTime() - before.asOf.getTime()
   if (differs && (time !== 0 || stageOf(before) !== stageOf(answer))) return merged(known, asked)
-  return { ...withMethod(time < 0 ? before : answer, known, asked), unsure: differs && !known.unsure, askedAt: later(known.askedAt, asked.askedAt) }
+  return {
+    ...withMethod(time < 0 ? before : answer, known, asked),
+    unsure: differs && !known.unsure,
+    askedAt: later(known.askedAt, asked.askedAt)
+  }
 }
 
 function pick ({ snapshot, unsure }: Known): { snapshot: Snapshot | null, unsure: boolean } {
@@ -74,7 +78,9 @@ function stageOf ({ status, endedAt }: Snapshot): number {
 }
 
 /** What makes two snapshots of one moment the same. */
-function contentOf ({ customerId, productIds, status, startedAt, periodStart, periodEnd, cancelAtPeriodEnd, endedAt, pastDueSince }: Snapshot): string {
+function contentOf (
+  { customerId, productIds, status, startedAt, periodStart, periodEnd, cancelAtPeriodEnd, endedAt, pastDueSince }: Snapshot
+): string {
   return JSON.stringify([customerId, productIds, status, startedAt, periodStart, periodEnd, cancelAtPeriodEnd, endedAt, pastDueSince])
 }
 

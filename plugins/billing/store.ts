@@ -29,7 +29,15 @@ export async function readView (db: Db, tenant: string): Promise<View | null> {
   const row = await db.selectFrom('tenantry.tenants as t')
     .leftJoin('tenantry.billing_tenants as b', 'b.tenant_id', 't.id')
     .leftJoin('tenantry.deleted_tenants as d', 'd.id', 't.id')
-    .select(['t.plan', 't.created_at as createdAt', 'd.deleted_at as deletedAt', 'b.plan as given', 'b.due_at as dueAt', 'b.pulled_at as pulledAt', 'b.tried_at as triedAt'])
+    .select([
+      't.plan',
+      't.created_at as createdAt',
+      'd.deleted_at as deletedAt',
+      'b.plan as given',
+      'b.due_at as dueAt',
+      'b.pulled_at as pulledAt',
+      'b.tried_at as triedAt'
+    ])
     .where('t.id', '=', tenant).where('t.status', '<>', 'deleting').executeTakeFirst()
   if (row === undefined) return null
   const rows = await db.selectFrom('tenantry.billing_subscriptions').selectAll().where('tenant_id', '=', tenant).execute()
@@ -44,7 +52,11 @@ export async function readView (db: Db, tenant: string): Promise<View | null> {
   }
 }
 
-export async function writeSubscription (db: Db, tenant: string, { provider, id, snapshot, methodAsOf, unsure, askedAt, plan, cycle }: Held): Promise<void> {
+export async function writeSubscription (
+  db: Db,
+  tenant: string,
+  { provider, id, snapshot, methodAsOf, unsure, askedAt, plan, cycle }: Held
+): Promise<void> {
   const row = {
     as_of: snapshot?.asOf ?? null,
     customer_id: snapshot?.customerId ?? null,
@@ -68,7 +80,11 @@ export async function writeSubscription (db: Db, tenant: string, { provider, id,
 }
 
 export async function removeSubscription (db: Db, tenant: string, { provider, id }: Held): Promise<void> {
-  await db.deleteFrom('tenantry.billing_subscriptions').where('tenant_id', '=', tenant).where('provider', '=', provider).where('id', '=', id).execute()
+  await db.deleteFrom('tenantry.billing_subscriptions').where('tenant_id', '=', tenant).where('provider', '=', provider).where(
+    'id',
+    '=',
+    id
+  ).execute()
 }
 
 /** Removes the oldest of the subscriptions that give nothing, where there are more than are kept. */
@@ -103,10 +119,21 @@ export async function noteEvent (db: Db, tenant: string, provider: ProviderName,
   return row !== undefined
 }
 
-/** Whose a subscription is, or else a customer, where an event names no tenant; null where nothing is known of either, or several tenants are one customer. */
-export async function ownerOf (db: Db, provider: ProviderName, subscriptionId: string | null, customerId: string | null): Promise<string | null> {
+/**
+ * Whose a subscription is, or else a customer, where an event names no tenant; null where nothing is known of either, or several
+ * tenants are one customer.
+ */
+export async function ownerOf (
+  db: Db,
+  provider: ProviderName,
+  subscriptionId: string | null,
+  customerId: string | null
+): Promise<string | null> {
   const subscriptions = db.selectFrom('tenantry.billing_subscriptions').select('tenant_id').where('provider', '=', provider)
-  const owner = subscriptionId === null ? undefined : await subscriptions.where('id', '=', subscriptionId).orderBy(sql`as_of desc nulls last, status = 'canceled'`).orderBy('tenant_id').limit(1).executeTakeFirst()
+  const owner = subscriptionId === null
+    ? undefined
+    : await subscriptions.where('id', '=', subscriptionId).orderBy(sql`as_of desc nulls last, status = 'canceled'`).orderBy('tenant_id')
+      .limit(1).executeTakeFirst()
   if (owner !== undefined || customerId === null) return owner?.tenant_id ?? null
   const [first, second] = await subscriptions.where('customer_id', '=', customerId).distinct().limit(2).execute()
   return first === undefined || second !== undefined ? null : first.tenant_id
@@ -141,17 +168,26 @@ export async function takeDue (db: Db, at: Date, until: Date, limit: number): Pr
   return rows.map(({ tenant }) => tenant)
 }
 
-function heldOf ({ provider: name, id, plan, cycle: period, unsure, asked_at: askedAt, payment_method_as_of: methodAsOf, ...row }: Selectable<BillingSubscriptionsTable>): Held[] {
+function heldOf (
+  { provider: name, id, plan, cycle: period, unsure, asked_at: askedAt, payment_method_as_of: methodAsOf, ...row }: Selectable<
+    BillingSubscriptionsTable
+  >
+): Held[] {
   const provider = providerNames.find((one) => one === name)
   const cycle = cycles.find((one) => one === period) ?? null
   // Of a provider that a later version of the server knew.
   return provider === undefined ? [] : [{ provider, id, plan, cycle, snapshot: snapshotOf(id, row), methodAsOf, unsure, askedAt }]
 }
 
-function snapshotOf (id: string, row: Omit<Selectable<BillingSubscriptionsTable>, 'provider' | 'id' | 'plan' | 'cycle' | 'unsure' | 'asked_at' | 'payment_method_as_of'>): Snapshot | null {
+function snapshotOf (
+  id: string,
+  row: Omit<Selectable<BillingSubscriptionsTable>, 'provider' | 'id' | 'plan' | 'cycle' | 'unsure' | 'asked_at' | 'payment_method_as_of'>
+): Snapshot | null {
   const { as_of: asOf, customer_id: customerId, started_at: startedAt, period_start: periodStart, period_end: periodEnd } = row
   const status = statuses.find((one) => one === row.status)
-  if (asOf === null || customerId === null || startedAt === null || periodStart === null || periodEnd === null || status === undefined) return null
+  if (
+    asOf === null || customerId === null || startedAt === null || periodStart === null || periodEnd === null || status === undefined
+  ) { return null }
   return {
     id,
     tenant: row.tenant_id,

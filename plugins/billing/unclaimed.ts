@@ -18,17 +18,36 @@ export interface UnclaimedEvent {
 }
 
 /** As JSON. */
-type Stored<Value> = Value extends Date ? string : Value extends readonly string[] ? Value : Value extends object ? { [Member in keyof Value]: Stored<Value[Member]> } : Value
+type Stored<Value> = Value extends Date ? string
+  : Value extends readonly string[] ? Value :
+    Value extends object ? { [Member in keyof Value]: Stored<Value[Member]> }
+      : Value
 
 /** Keeps it; false where an event of its id is kept already, or was handled: another server may have come to know whose it is. */
-export async function keepUnclaimed (db: Db, provider: ProviderName, event: ProviderEvent, tenant: string | null, at: Date): Promise<boolean> {
-  const handled = await db.selectFrom('tenantry.billing_events').select('id').where('provider', '=', provider).where('id', '=', event.id).executeTakeFirst()
+export async function keepUnclaimed (
+  db: Db,
+  provider: ProviderName,
+  event: ProviderEvent,
+  tenant: string | null,
+  at: Date
+): Promise<boolean> {
+  const handled = await db.selectFrom('tenantry.billing_events').select('id').where('provider', '=', provider).where('id', '=', event.id)
+    .executeTakeFirst()
   if (handled !== undefined) return false
   const row = await db.insertInto('tenantry.billing_unclaimed')
-    .values({ provider, id: event.id, tenant: tenant === null ? null : keptText(tenant), subscription_id: event.subscriptionId ?? event.snapshot?.id ?? null, customer_id: customerOf(event), event: JSON.stringify(event), received_at: at })
+    .values({
+      provider,
+      id: event.id,
+      tenant: tenant === null ? null : keptText(tenant),
+      subscription_id: event.subscriptionId ?? event.snapshot?.id ?? null,
+      customer_id: customerOf(event),
+      event: JSON.stringify(event),
+      received_at: at
+    })
     .onConflict((conflict) => conflict.doNothing()).returning('id').executeTakeFirst()
   if (row === undefined) return false
-  await sql`delete from tenantry.billing_unclaimed where place <= (select place from tenantry.billing_unclaimed order by place desc offset ${maxUnclaimed} limit 1)`.execute(db)
+  await sql`delete from tenantry.billing_unclaimed where place <= (select place from tenantry.billing_unclaimed order by place desc offset ${maxUnclaimed} limit 1)`
+    .execute(db)
   return true
 }
 
@@ -38,14 +57,23 @@ export async function keepUnclaimed (db: Db, provider: ProviderName, event: Prov
  */
 export async function takeUnclaimed (db: Db, tenant: string, held: readonly Held[]): Promise<UnclaimedEvent[]> {
   const providers = held.map(({ provider }) => provider)
-  const subscriptions = sql`(u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${held.map(({ id }) => id)}::text[]))`
-  const customers = sql`(u.provider, u.customer_id) in (select * from unnest(${providers}::text[], ${held.map(({ snapshot }) => snapshot?.customerId ?? null)}::text[]))
+  const subscriptions = sql`(u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${
+    held.map(({ id }) => id)
+  }::text[]))`
+  const customers = sql`(u.provider, u.customer_id) in (select * from unnest(${providers}::text[], ${
+    held.map(({ snapshot }) => snapshot?.customerId ?? null)
+  }::text[]))
     and not exists (select from tenantry.billing_subscriptions s where s.provider = u.provider and s.customer_id = u.customer_id and s.tenant_id <> ${tenant})`
-  const { rows } = await sql<{ provider: ProviderName, place: string, event: Stored<ProviderEvent> }>`delete from tenantry.billing_unclaimed where (provider, id) in (
+  const { rows } = await sql<
+    { provider: ProviderName, place: string, event: Stored<ProviderEvent> }
+  >`delete from tenantry.billing_unclaimed where (provider, id) in (
       select u.provider, u.id from tenantry.billing_unclaimed u
       where u.tenant = ${tenant} or (u.tenant is null and (${subscriptions} or (${customers}))) order by u.place limit ${maxClaimed}
     ) returning provider, place, event`.execute(db)
-  return rows.sort((one, other) => Number(one.place) - Number(other.place)).map(({ provider, event }) => ({ provider, event: eventOf(event) }))
+  return rows.sort((one, other) => Number(one.place) - Number(other.place)).map(({ provider, event }) => ({
+    provider,
+    event: eventOf(event)
+  }))
 }
 
 /** Tenants that are there, and for which events are kept. */

@@ -87,32 +87,58 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
       cancelUrl: `${appUrl}/billing/cancel`,
       idempotencyKey
     })
-    return { change: 'checkout', answer: { checkoutUrl: url, session: { id, provider: seller.name, plan, billing_cycle: cycle, amount, currency } } }
+    return {
+      change: 'checkout',
+      answer: { checkoutUrl: url, session: { id, provider: seller.name, plan, billing_cycle: cycle, amount, currency } }
+    }
   }
 
   async function change (current: InForce, { tenant, plan, cycle, idempotencyKey }: UpgradeInput): Promise<Done> {
     const seller = providers.get(current.provider)
-    if (seller === undefined) throw failure('billingNotConfigured', { message: `The subscription is with the payment provider ${current.provider}, which is not configured` })
+    if (seller === undefined) {
+      throw failure('billingNotConfigured', {
+        message: `The subscription is with the payment provider ${current.provider}, which is not configured`
+      })
+    }
     const kind = changeTo({ plan, cycle }, current, plans)
     const snapshot = await changed(seller, current.snapshot.id, kind, { plan, cycle }, idempotencyKey)
     if (snapshot === null) {
-      if (current.snapshot.status === 'past_due') throw failure('conflict', { message: `A payment of ${plan} ${cycle} is missing, which ${seller.name} still tries to take: pay it there` })
+      if (current.snapshot.status === 'past_due') {
+        throw failure('conflict', {
+          message: `A payment of ${plan} ${cycle} is missing, which ${seller.name} still tries to take: pay it there`
+        })
+      }
       throw refused('/body/targetPlan', `the tenant has ${plan} ${cycle} already`)
     }
     await billing.record(seller.name, tenant, [snapshot])
     const effectiveAt = kind === 'now' || kind === 'resume' ? new Date(now()) : snapshot.periodEnd
     return {
       change: kind,
-      answer: { checkoutUrl: null, session: { id: snapshot.id, provider: seller.name, plan, billing_cycle: cycle, ...priceOf({ plan, cycle }, plans), effectiveAt: effectiveAt.toISOString() } }
+      answer: {
+        checkoutUrl: null,
+        session: {
+          id: snapshot.id,
+          provider: seller.name,
+          plan,
+          billing_cycle: cycle,
+          ...priceOf({ plan, cycle }, plans),
+          effectiveAt: effectiveAt.toISOString()
+        }
+      }
     }
   }
 
   async function changed (seller: PaymentProvider, id: string, kind: Change, sale: Sale, key: string): Promise<Snapshot | null> {
     switch (kind) {
-      case 'cancel': return await seller.cancel(id, key)
-      case 'resume': return await seller.resume(id, key)
-      case 'now': case 'period_end': return await seller.changeProduct(id, productOf(seller, sale), kind, key)
-      default: return kind satisfies never
+      case 'cancel':
+        return await seller.cancel(id, key)
+      case 'resume':
+        return await seller.resume(id, key)
+      case 'now':
+      case 'period_end':
+        return await seller.changeProduct(id, productOf(seller, sale), kind, key)
+      default:
+        return kind satisfies never
     }
   }
 
@@ -127,10 +153,12 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
   function missingAt (seller: PaymentProvider, current: InForce | null, { plan, cycle }: UpgradeInput): string {
     const name = current?.provider ?? seller.name
     const product = products.idOf(name, { plan, cycle })
-    return `${name} does not have ${[
-      ...current === null ? [] : [`the subscription ${current.snapshot.id}`],
-      ...product === undefined ? [] : [`${product}, which the product map names for ${plan}_${cycle}`]
-    ].join(' or ')}`
+    return `${name} does not have ${
+      [
+        ...current === null ? [] : [`the subscription ${current.snapshot.id}`],
+        ...product === undefined ? [] : [`${product}, which the product map names for ${plan}_${cycle}`]
+      ].join(' or ')
+    }`
   }
 
   async function upgrade (seller: PaymentProvider, input: UpgradeInput): Promise<UpgradeAnswer> {
@@ -140,10 +168,19 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     const current = await billing.inForce(tenant)
     if (current === null && plan === lowestPlan) throw refused('/body/targetPlan', 'there is no subscription that could end')
     const { answer, change: kind } = await (current === null ? buy(seller, input) : change(current, input)).catch((error: unknown) => {
-      throw isFailure(error, 'notFound') ? failure('providerFailed', { cause: new Error(missingAt(seller, current, input), { cause: error }) }) : error
+      throw isFailure(error, 'notFound')
+        ? failure('providerFailed', { cause: new Error(missingAt(seller, current, input), { cause: error }) })
+        : error
     })
     const { id, provider: by } = answer.session
-    await writeAudit(dbFor(tenant), { tenant, action: 'billing.upgrade', actor, target: `${plan}_${cycle}`, details: { change: kind, provider: by, id }, at: new Date(now()) })
+    await writeAudit(dbFor(tenant), {
+      tenant,
+      action: 'billing.upgrade',
+      actor,
+      target: `${plan}_${cycle}`,
+      details: { change: kind, provider: by, id },
+      at: new Date(now())
+    })
     return answer
   }
 
@@ -157,18 +194,25 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     try {
       await attempts.take(oneAtATime, tenant, tenant)
     } catch (error) {
-      throw isFailure(error, 'tooManyAttempts') ? failure('conflict', { message: 'Another change of the subscription is under way: try again in a moment' }) : error
+      throw isFailure(error, 'tooManyAttempts')
+        ? failure('conflict', { message: 'Another change of the subscription is under way: try again in a moment' })
+        : error
     }
     try {
       return await upgrade(provider, input)
     } finally {
       // What was done stays done, and the place is free after the window in any case.
-      await attempts.forgive(oneAtATime, tenant, tenant).catch((err: unknown) => log.warn({ err, tenant }, 'the place of an upgrade could not be given back; it is free in a minute'))
+      await attempts.forgive(oneAtATime, tenant, tenant).catch((err: unknown) =>
+        log.warn({ err, tenant }, 'the place of an upgrade could not be given back; it is free in a minute')
+      )
     }
   }
 }
 
-/** What becomes of the subscription: `resume` where it is what is wanted, unless something was to happen at its end. Throws `validationFailed` where it ends already, and `conflict` where that stands in the way. */
+/**
+ * What becomes of the subscription: `resume` where it is what is wanted, unless something was to happen at its end. Throws
+ * `validationFailed` where it ends already, and `conflict` where that stands in the way.
+ */
 function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plans, 'tiers'>): Change {
   const { cancelAtPeriodEnd, periodEnd } = current.snapshot
   if (plan === lowestPlan) {
@@ -177,7 +221,10 @@ function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plan
   }
   if (plan === current.plan && cycle === current.cycle) return 'resume'
   if (cancelAtPeriodEnd) {
-    throw failure('conflict', { message: `The subscription ends on ${periodEnd.toISOString()}: take that back first, by an upgrade to ${current.plan} ${current.cycle}` })
+    throw failure('conflict', {
+      message:
+        `The subscription ends on ${periodEnd.toISOString()}: take that back first, by an upgrade to ${current.plan} ${current.cycle}`
+    })
   }
   const rise = tiers.indexOf(plan) - tiers.indexOf(current.plan)
   return rise > 0 || (rise === 0 && cycle === 'yearly') ? 'now' : 'period_end'
@@ -196,9 +243,16 @@ function minorDigits (currency: string): number {
 
 function notSold ({ plan, cycle }: Sale, sold: readonly Sale[], plans: Plans): TenantryError {
   const { price } = plans.of(plan)
-  if (price.monthly === unlimited && !sold.some((sale) => sale.plan === plan)) return refused('/body/targetPlan', `${plan} is sold by agreement: contact the platform`)
+  if (price.monthly === unlimited && !sold.some((sale) => sale.plan === plan)) {
+    return refused('/body/targetPlan', `${plan} is sold by agreement: contact the platform`)
+  }
   const path = sold.some((sale) => sale.plan === plan) ? '/body/billingCycle' : '/body/targetPlan'
-  return refused(path, `${plan} ${cycle} is not sold: must be ${sold.length === 0 ? lowestPlan : `one of ${sold.map((sale) => `${sale.plan} ${sale.cycle}`).join(', ')}`}`)
+  return refused(
+    path,
+    `${plan} ${cycle} is not sold: must be ${
+      sold.length === 0 ? lowestPlan : `one of ${sold.map((sale) => `${sale.plan} ${sale.cycle}`).join(', ')}`
+    }`
+  )
 }
 
 function refused (path: string, message: string): TenantryError {

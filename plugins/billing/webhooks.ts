@@ -35,7 +35,10 @@ const endpoints: Readonly<Record<ProviderName, Endpoint>> = {
 }
 
 const Received = named('WebhookReceived', Type.Object({ received: Type.Boolean() }))
-const Event = named('BillingEvent', Type.Object({}, { additionalProperties: true, description: 'As the provider documents it, at most 1 MB.' }))
+const Event = named(
+  'BillingEvent',
+  Type.Object({}, { additionalProperties: true, description: 'As the provider documents it, at most 1 MB.' })
+)
 
 export interface WebhookParts {
   readonly billing: Pick<Billing, 'receive'>
@@ -65,7 +68,8 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
       openapi: {
         tags: ['Billing'],
         summary,
-        description: 'Signed by the provider. Each event counts once, whatever comes under its id again; a kind that means nothing here is answered like the others.',
+        description:
+          'Signed by the provider. Each event counts once, whatever comes under its id again; a kind that means nothing here is answered like the others.',
         headers: Type.Object(Object.fromEntries(signature.map((header) => [header, Type.String()]))),
         body: Event,
         response,
@@ -77,7 +81,9 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
     async onRequest ({ headers }) {
       if (receiver === undefined) throw failure('billingNotConfigured')
       const coding = headers['content-encoding']
-      if (coding !== undefined && coding.toLowerCase() !== 'identity') throw failure('mediaTypeUnsupported', { message: 'Send the body as it is, without Content-Encoding' })
+      if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+        throw failure('mediaTypeUnsupported', { message: 'Send the body as it is, without Content-Encoding' })
+      }
     }
   }, async (request, reply) => {
     if (receiver === undefined) throw failure('billingNotConfigured')
@@ -96,5 +102,8 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
 /** Throws `rateLimited`, or rejects with it, where the address has sent too many. */
 async function countFailed (request: FastifyRequest, reply: FastifyReply, provider: ProviderName): Promise<void> {
   await countFailedSignature(request, reply)
-  request.log.warn({ provider }, "the signature of a billing webhook is not valid: where it came from the provider, compare the provider's signing secret with the setting")
+  request.log.warn(
+    { provider },
+    "the signature of a billing webhook is not valid: where it came from the provider, compare the provider's signing secret with the setting"
+  )
 }

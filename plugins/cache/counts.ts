@@ -8,10 +8,10 @@ const maxTenants = 10_000
 type Count = Pick<{ -readonly [Member in keyof CacheStats]: CacheStats[Member] }, 'hits' | 'misses'>
 
 export interface Counts {
-  hit (tenant: string): void
-  miss (tenant: string): void
+  hit(tenant: string): void
+  miss(tenant: string): void
   /** Of one tenant, or of all. */
-  of (tenant: string): Readonly<Count>
+  of(tenant: string): Readonly<Count>
 }
 
 export function createCounts (): Counts {

@@ -35,20 +35,33 @@ export default definePlugin<CacheOptions>({
   async setup (app, options) {
     const store = options.store ?? await createStore(app, options)
     app.decorate('cache', store)
-    app.addHook('onClose', async () => { await store.close() })
+    app.addHook('onClose', async () => {
+      await store.close()
+    })
     return cacheRoutes
   }
 })
 
-async function createStore ({ log }: FastifyInstance, { enabled = true, provider = 'memory', maxSize, maxMemoryMB, redis, lmdb }: CacheOptions): Promise<CacheStore> {
+async function createStore (
+  { log }: FastifyInstance,
+  { enabled = true, provider = 'memory', maxSize, maxMemoryMB, redis, lmdb }: CacheOptions
+): Promise<CacheStore> {
   const warn = createWarn((reason, err) => log.warn({ ...err !== undefined && { err } }, `an answer was not cached: ${reason}`))
   const bounds = { maxSize, maxMemoryMB, warn }
   const chosen = enabled ? provider : 'memory'
   switch (chosen) {
-    case 'memory': return createMemoryCache(bounds)
-    case 'redis': return createRedisCache({ ...bounds, connection: await openRedis(required(redis?.url, 'redis.url'), log) })
-    case 'lmdb': return await createLmdbCache({ ...bounds, dbPath: required(lmdb?.dbPath, 'lmdb.dbPath'), onRenewal: (reason) => log.warn({ reason }, 'the file of the cache begins anew, empty') })
-    default: throw new Error(`cache.provider "${String(chosen satisfies never)}" is unknown`)
+    case 'memory':
+      return createMemoryCache(bounds)
+    case 'redis':
+      return createRedisCache({ ...bounds, connection: await openRedis(required(redis?.url, 'redis.url'), log) })
+    case 'lmdb':
+      return await createLmdbCache({
+        ...bounds,
+        dbPath: required(lmdb?.dbPath, 'lmdb.dbPath'),
+        onRenewal: (reason) => log.warn({ reason }, 'the file of the cache begins anew, empty')
+      })
+    default:
+      throw new Error(`cache.provider "${String(chosen satisfies never)}" is unknown`)
   }
 }
 

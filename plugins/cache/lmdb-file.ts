@@ -27,8 +27,8 @@ export type LmdbPackage = typeof import('lmdb')
 export interface LmdbFile {
   readonly env: RootDatabase
   /** false once another file, or none, is in its place: writes to this one are lost. */
-  isThere (): boolean
-  close (): Promise<void>
+  isThere(): boolean
+  close(): Promise<void>
 }
 
 export interface LmdbFileOptions {
@@ -121,7 +121,9 @@ function bootId (): string | undefined {
 function removeOthers (dbPath: string, name: string): void {
   for (const other of readdirSync(dbPath)) {
     const path = join(dbPath, other)
-    if (other !== name && /^v\d+-(?:[0-9a-f-]{36}|lasting)(?:\.[0-9a-f]+)?$/.test(other) && !usersOf(path).some) rmSync(path, { recursive: true, force: true })
+    if (other !== name && /^v\d+-(?:[0-9a-f-]{36}|lasting)(?:\.[0-9a-f]+)?$/.test(other) && !usersOf(path).some) {
+      rmSync(path, { recursive: true, force: true })
+    }
   }
 }
 

@@ -24,18 +24,18 @@ export interface LmdbItem {
 
 export interface LmdbItems {
   /** The value under this stamp. */
-  find (tenant: string, id: string, stamp: number): string | undefined
+  find(tenant: string, id: string, stamp: number): string | undefined
   /** false where there is no room. */
-  keep (tenant: string, id: string, item: LmdbItem): boolean
+  keep(tenant: string, id: string, item: LmdbItem): boolean
   /** Whether it was there. */
-  drop (tenant: string, id: string): boolean
+  drop(tenant: string, id: string): boolean
   /** Removes the first items of a tenant, or of all, and answers how many. */
-  empty (tenant: string, limit: number): number
+  empty(tenant: string, limit: number): number
   /** Removes items that have ended, and answers how many. */
-  sweep (limit: number): number
-  keys (tenant: string, limit: number): string[]
+  sweep(limit: number): number
+  keys(tenant: string, limit: number): string[]
   /** Of a tenant, or of all. */
-  held (tenant: string): { items: number, bytes: number }
+  held(tenant: string): { items: number, bytes: number }
 }
 
 export interface LmdbItemsOptions {
@@ -50,7 +50,11 @@ type Head = [stamp: number, endsAt: number, order: number, bytes: number, key: s
 /** Of a tenant; of all of them, with how many tenants hold an item. */
 type Total = [items: number, bytes: number, owners: number]
 
-export function createLmdbItems (env: RootDatabase, state: Database<number, string>, { maxSize, maxBytes, now }: LmdbItemsOptions): LmdbItems {
+export function createLmdbItems (
+  env: RootDatabase,
+  state: Database<number, string>,
+  { maxSize, maxBytes, now }: LmdbItemsOptions
+): LmdbItems {
   const heads = env.openDB<Head, Place>({ name: 'heads' })
   const values = env.openDB<string, Place>({ name: 'values', encoding: 'string' })
   const order = env.openDB<Place, number>({ name: 'order' })

@@ -12,10 +12,10 @@ const maxOwners = 100_000 // tenants with stamps of their own
 
 export interface LmdbStamps {
   /** Of the tables as they are now. */
-  of (tenant: string, reads: readonly TableUse[]): number
-  written (tenant: string, writes: readonly TableUse[]): void
+  of(tenant: string, reads: readonly TableUse[]): number
+  written(tenant: string, writes: readonly TableUse[]): void
   /** Everything of the tenant, or of all, has changed. */
-  clear (tenant: string): void
+  clear(tenant: string): void
 }
 
 /** The empty table is the tenant itself: no value of it from before is found. */

@@ -28,7 +28,9 @@ export interface Users {
 export function usersOf (folder: string): Users {
   let [some, crashed] = [false, false]
   let names: string[] = []
-  quietly(() => { names = readdirSync(folder) })
+  quietly(() => {
+    names = readdirSync(folder)
+  })
   for (const name of names) {
     const [, state, pid, namespace] = marks.exec(name) ?? []
     if (pid === undefined || namespace === undefined) continue

@@ -45,7 +45,17 @@ const nothing: readonly TableUse[] = []
 const othersTurn = promisify(setImmediate)
 
 /** Opens the file; throws where it cannot be used, or the package lmdb is not installed. */
-export async function createLmdbCache ({ dbPath, warn, onRenewal = () => {}, maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB, now = Date.now, free = () => freeBytes(dbPath) }: LmdbCacheOptions): Promise<CacheStore> {
+export async function createLmdbCache (
+  {
+    dbPath,
+    warn,
+    onRenewal = () => {},
+    maxSize = defaultMaxSize,
+    maxMemoryMB = defaultMaxMemoryMB,
+    now = Date.now,
+    free = () => freeBytes(dbPath)
+  }: LmdbCacheOptions
+): Promise<CacheStore> {
   const maxBytes = Math.max(1, Math.floor(maxMemoryMB * megabyte))
   const lmdb = await loadPackage()
   /** undefined from when the file was found to be gone until it is opened again. */
@@ -136,7 +146,12 @@ export async function createLmdbCache ({ dbPath, warn, onRenewal = () => {}, max
       } catch (error) {
         warn('its file cannot be opened', error)
       }
-      if (change(({ stamps }) => { stamps.clear(everyTenant); return true }, false)) isLate = false
+      if (
+        change(({ stamps }) => {
+          stamps.clear(everyTenant)
+          return true
+        }, false)
+      ) isLate = false
       else tellLater()
     }, lookAgainMs).unref()
   }
@@ -166,15 +181,30 @@ export async function createLmdbCache ({ dbPath, warn, onRenewal = () => {}, max
         return
       }
       if (typeof stamp === 'string') return
-      const kept = change(({ stamps, items }) => items.keep(tenant, id, { key, value, stamp: stamp ?? stamps.of(tenant, nothing), endsAt: now() + ttlMs, bytes }), true, freeForItem)
+      const kept = change(
+        ({ stamps, items }) =>
+          items.keep(tenant, id, { key, value, stamp: stamp ?? stamps.of(tenant, nothing), endsAt: now() + ttlMs, bytes }),
+        true,
+        freeForItem
+      )
       if (!kept) warn('too many others would have to make room for it at once')
     },
     invalidate (tenant, writes) {
-      if (!change(({ stamps }) => { stamps.written(tenant, writes); return true }, false)) tellLater()
+      if (
+        !change(({ stamps }) => {
+          stamps.written(tenant, writes)
+          return true
+        }, false)
+      ) tellLater()
     },
     delete: (tenant, key) => change(({ items }) => items.drop(tenant, idOf(key)), false),
     async clear (tenant) {
-      if (!change(({ stamps }) => { stamps.clear(tenant); return true }, false)) tellLater()
+      if (
+        !change(({ stamps }) => {
+          stamps.clear(tenant)
+          return true
+        }, false)
+      ) tellLater()
       let removed = 0
       for (let turn = 0; turn < maxTransactions; turn++) {
         const count = change(({ items }) => items.empty(tenant, itemsAtOnce), 0)

@@ -39,7 +39,9 @@ const nothing: readonly TableUse[] = []
  * When the cache is full, a tenant that holds more than its even share makes room among its own items, and any other
  * among all, in both cases where use is longest ago: a tenant that fills the cache cannot push out the items of the rest.
  */
-export function createMemoryCache ({ maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB, warn, now }: MemoryCacheOptions = {}): CacheStore {
+export function createMemoryCache (
+  { maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB, warn, now }: MemoryCacheOptions = {}
+): CacheStore {
   const maxBytes = Math.max(1, Math.floor(maxMemoryMB * 1_048_576))
   const shares = new Map<string, Share>()
   const items = new LRUCache<string, Item>({
@@ -73,7 +75,10 @@ export function createMemoryCache ({ maxSize = defaultMaxSize, maxMemoryMB = def
     return share
   }
 
-  /** Tenants come and go: those that hold nothing are dropped when there are more of them than items could be, and not at each that comes. */
+  /**
+   * Tenants come and go: those that hold nothing are dropped when there are more of them than items could be, and not at each
+   * that comes.
+   */
   function forgetEmptyShares (): void {
     if (shares.size < 2 * maxSize) return
     for (const [tenant, share] of shares) {

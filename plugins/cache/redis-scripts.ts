@@ -157,7 +157,10 @@ for _, member in ipairs(members) do drop(ARGV[2] .. member) end
 return #members
 `)
 
-/** Lets go of what has ended; how many there were, with the items and bytes that are left. ARGV: the order's key, whose total, how many at most. */
+/**
+ * Lets go of what has ended; how many there were, with the items and bytes that are left. ARGV: the order's key, whose total,
+ * how many at most.
+ */
 export const statsScript = redisScript(`${common}
 local ended = sweep(ARGV[3])
 return { ended, redis.call('ZCARD', ARGV[1]), tonumber(redis.call('HGET', p .. '*:totals', ARGV[2]) or '0') }

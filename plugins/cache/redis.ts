@@ -29,7 +29,9 @@ export interface RedisCacheOptions extends CacheBounds {
 
 const nothing: readonly TableUse[] = []
 
-export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB }: RedisCacheOptions): CacheStore {
+export function createRedisCache (
+  { connection, warn, maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB }: RedisCacheOptions
+): CacheStore {
   const maxBytes = Math.max(1, Math.floor(maxMemoryMB * 1_048_576))
   const counts = createCounts()
   const process = randomBytes(6).toString('base64url')
@@ -87,7 +89,9 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
   /** A stamp that is gone is made anew by the next who asks for it. */
   function forget (key: string, fields: readonly string[]): MaybePromise<void> {
     return connection.run(
-      async (client) => { await client.hdel(key, ...fields) },
+      async (client) => {
+        await client.hdel(key, ...fields)
+      },
       () => remember(key, fields)
     )
   }
@@ -96,7 +100,10 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
   async function empty (tenant: string): Promise<number> {
     let removed = 0
     for (let call = 0; call < maxCalls; call++) {
-      const count = await ask(async (client) => Number(await emptyScript(client, [], [orderOf(tenant), tenant === everyTenant ? '' : `${tenant}:`, itemsAtOnce])), () => 0)
+      const count = await ask(
+        async (client) => Number(await emptyScript(client, [], [orderOf(tenant), tenant === everyTenant ? '' : `${tenant}:`, itemsAtOnce])),
+        () => 0
+      )
       removed += count
       if (count < itemsAtOnce) break
     }
@@ -115,9 +122,14 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
     get (tenant, key, reads = nothing) {
       const fields = reads.length === 0 ? [0, ''] : fieldsOf(reads)
       return ask<string | Miss>(async (client, memory) => {
-        const found = await findScript(client,
-          [itemOf(tenant, key), orderOf(tenant), orderOf(everyTenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps],
-          [key, `${tenant}:${key}`, `${process}${(++calls).toString(36)}`, memory, ...fields])
+        const found = await findScript(client, [
+          itemOf(tenant, key),
+          orderOf(tenant),
+          orderOf(everyTenant),
+          stampsOf(everyTenant),
+          stampsOf(tenant),
+          sharedStamps
+        ], [key, `${tenant}:${key}`, `${process}${(++calls).toString(36)}`, memory, ...fields])
         if (typeof found === 'string') {
           counts.hit(tenant)
           return found
@@ -133,13 +145,37 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
         await this.delete(tenant, key)
         return
       }
-      const under = stamp ?? await ask(async (client, memory) => String(await findScript(client,
-        [noItem, orderOf(tenant), orderOf(everyTenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps],
-        ['', '', `${process}${(++calls).toString(36)}`, memory, 0, ''])), () => undefined)
+      const under = stamp ??
+        await ask(
+          async (client, memory) =>
+            String(
+              await findScript(client, [
+                noItem,
+                orderOf(tenant),
+                orderOf(everyTenant),
+                stampsOf(everyTenant),
+                stampsOf(tenant),
+                sharedStamps
+              ], ['', '', `${process}${(++calls).toString(36)}`, memory, 0, ''])
+            ),
+          () => undefined
+        )
       if (typeof under !== 'string') return
-      const kept = await ask(async (client) => await keepScript(client,
-        [itemOf(tenant, key), orderOf(tenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps],
-        [tenant, key, under, value, Math.max(1, Math.round(ttlMs)), bytes, maxSize, maxBytes, itemsAtOnce]), () => 1)
+      const kept = await ask(
+        async (client) =>
+          await keepScript(client, [itemOf(tenant, key), orderOf(tenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps], [
+            tenant,
+            key,
+            under,
+            value,
+            Math.max(1, Math.round(ttlMs)),
+            bytes,
+            maxSize,
+            maxBytes,
+            itemsAtOnce
+          ]),
+        () => 1
+      )
       if (kept === 0) warn(`more than ${itemsAtOnce} others would have to make room for it at once`)
     },
     invalidate (tenant, tables) {
@@ -153,13 +189,18 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
     },
     delete: (tenant, key) => ask(async (client) => await dropScript(client, [], [`${tenant}:${key}`]) === 1, () => false),
     async clear (tenant) {
-      await connection.run(async (client) => { await client.unlink(stampsOf(tenant)) }, () => remember(stampsOf(tenant), ['']))
+      await connection.run(async (client) => {
+        await client.unlink(stampsOf(tenant))
+      }, () => remember(stampsOf(tenant), ['']))
       return empty(tenant)
     },
     async keys (tenant, limit = 1000) {
       const found: string[] = []
       for (let from = 0; found.length < limit; from += itemsAtOnce) {
-        const keys = await ask(async (client) => textsOf(await keysScript(client, [orderOf(tenant)], [tenant, from, from + itemsAtOnce - 1])), () => [])
+        const keys = await ask(
+          async (client) => textsOf(await keysScript(client, [orderOf(tenant)], [tenant, from, from + itemsAtOnce - 1])),
+          () => []
+        )
         found.push(...keys.slice(1))
         if (Number(keys[0] ?? 0) < itemsAtOnce) break
       }
@@ -174,7 +215,11 @@ export function createRedisCache ({ connection, warn, maxSize = defaultMaxSize, 
       return { items: held[1] ?? 0, bytes: held[2] ?? 0, ...counts.of(tenant) }
     },
     async ping (timeoutMs) {
-      const reached = Promise.resolve(connection.run(async (client) => { await client.ping() }, () => { throw new Error('Redis cannot be used') }))
+      const reached = Promise.resolve(connection.run(async (client) => {
+        await client.ping()
+      }, () => {
+        throw new Error('Redis cannot be used')
+      }))
       if (!await endsWithin(reached, timeoutMs)) throw new Error(`Redis did not answer within ${timeoutMs} ms`)
     },
     close () {

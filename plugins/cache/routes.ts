@@ -19,24 +19,39 @@ import { everyTenant } from './store.js'
 
 const maxOffset = 100_000 // keys; a store finds a page by reading all keys before it
 
-const tenant = (without: string) => Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`', description: `The id of a tenant. Without it, and without X-Tenant-ID: ${without}.` }))
+const tenant = (without: string) =>
+  Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_-]{1,64}$',
+      expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`',
+      description: `The id of a tenant. Without it, and without X-Tenant-ID: ${without}.`
+    })
+  )
 const Whose = (without: string) => Type.Object({ tenant: tenant(without) }, { additionalProperties: false })
 
-const Stats = named('CacheStats', Type.Object({
-  provider: Type.String({ description: 'Where answers are kept: `memory`, `redis`, `lmdb`, or the name of a store of your own.' }),
-  shared: Type.Boolean({ description: 'All instances have the one cache; else each has its own, and these figures are those of one.' }),
-  items: Type.Integer({ description: 'Answers that are kept.' }),
-  bytes: Type.Integer({ description: 'What they take, as it is estimated.' }),
-  hits: Type.Integer({ description: 'Answers that were found, since this process started.' }),
-  misses: Type.Integer({ description: 'Those that were not.' })
-}))
+const Stats = named(
+  'CacheStats',
+  Type.Object({
+    provider: Type.String({ description: 'Where answers are kept: `memory`, `redis`, `lmdb`, or the name of a store of your own.' }),
+    shared: Type.Boolean({ description: 'All instances have the one cache; else each has its own, and these figures are those of one.' }),
+    items: Type.Integer({ description: 'Answers that are kept.' }),
+    bytes: Type.Integer({ description: 'What they take, as it is estimated.' }),
+    hits: Type.Integer({ description: 'Answers that were found, since this process started.' }),
+    misses: Type.Integer({ description: 'Those that were not.' })
+  })
+)
 
 const KeysQuery = Type.Object({
   tenant: tenant("those of the platform's own"),
   ...pageQuery('Keys', maxOffset)
 }, { additionalProperties: false })
 
-const Keys = ListOf(Type.String({ description: 'A key begins with 16 characters that stand for what the document says of the route; then comes `f` where it is of callers who get all fields, else `r`; then tenant, method, path, query string and what else the answer is made from. Of a long one all after the first 16 is its SHA-256.' }))
+const Keys = ListOf(
+  Type.String({
+    description:
+      'A key begins with 16 characters that stand for what the document says of the route; then comes `f` where it is of callers who get all fields, else `r`; then tenant, method, path, query string and what else the answer is made from. Of a long one all after the first 16 is its SHA-256.'
+  })
+)
 
 const KeyParams = Type.Object({ key: Type.String({ minLength: 1, description: 'As it is listed, percent-encoded.' }) })
 
@@ -49,14 +64,21 @@ export function cacheRoutes (app: FastifyInstance): void {
 
   if (!cache.shared) {
     const end = events.on('cache', (cleared) => {
-      Promise.resolve(cache.clear(cleared === '' ? everyTenant : cleared)).catch((err: unknown) => log.error({ err, ...cleared !== '' && { tenant: cleared } }, 'cached answers could not be cleared'))
+      Promise.resolve(cache.clear(cleared === '' ? everyTenant : cleared)).catch((err: unknown) =>
+        log.error({ err, ...cleared !== '' && { tenant: cleared } }, 'cached answers could not be cleared')
+      )
     })
     app.addHook('onClose', async () => end())
   }
 
   app.get<{ Querystring: Static<ReturnType<typeof Whose>> }>('/cache/stats', {
     config,
-    schema: { tags, summary: 'How much is cached, and how often it was of use', querystring: Whose('those of all tenants, and of the platform'), response: { 200: Stats, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'How much is cached, and how often it was of use',
+      querystring: Whose('those of all tenants, and of the platform'),
+      response: { 200: Stats, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const { items, bytes, hits, misses } = await cache.stats(whose(request) ?? everyTenant)
     return { provider: cache.provider, shared: cache.shared, items, bytes, hits, misses }
@@ -64,7 +86,13 @@ export function cacheRoutes (app: FastifyInstance): void {
 
   app.get<{ Querystring: Static<typeof KeysQuery> }>('/cache/keys', {
     config,
-    schema: { tags, summary: 'The keys of cached answers', description: 'The order holds as long as nothing is stored and nothing ends.', querystring: KeysQuery, response: { 200: Keys, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The keys of cached answers',
+      description: 'The order holds as long as nothing is stored and nothing ends.',
+      querystring: KeysQuery,
+      response: { 200: Keys, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const of = whose(request) ?? ''
     const page = pageOf(request)
@@ -79,14 +107,23 @@ export function cacheRoutes (app: FastifyInstance): void {
       summary: 'Clear cached answers, on every instance',
       querystring: Whose('all of them'),
       response: {
-        200: Type.Object({ success: Type.Boolean(), removed: Type.Integer({ description: 'How many there were; where each instance has its own cache, in this one.' }) }),
+        200: Type.Object({
+          success: Type.Boolean(),
+          removed: Type.Integer({ description: 'How many there were; where each instance has its own cache, in this one.' })
+        }),
         ...errorResponses(...refusals)
       }
     }
   }, async (request) => {
     const of = whose(request)
     const { items } = await cache.stats(of ?? everyTenant)
-    const entry = { tenant: '', action: 'cache.clear', actor: actorOf(request), details: { ...of !== undefined && { tenant: of } }, at: new Date() } as const
+    const entry = {
+      tenant: '',
+      action: 'cache.clear',
+      actor: actorOf(request),
+      details: { ...of !== undefined && { tenant: of } },
+      at: new Date()
+    } as const
     await events.change({ topic: 'cache', tenant: of ?? '' }, (transaction) => writeAudit(transaction, entry))
     await cache.clear(of ?? everyTenant)
     return { success: true, removed: items }
@@ -109,7 +146,14 @@ export function cacheRoutes (app: FastifyInstance): void {
       if (!await cache.delete(of ?? '', key)) throw failure('notFound')
       // What callers send is part of a key: the log has its digest.
       const target = `sha256:${createHash('sha256').update(key).digest('hex')}`
-      await writeAudit(transaction, { tenant: '', action: 'cache.delete', actor: actorOf(request), target, details: { ...of !== undefined && { tenant: of } }, at: new Date() })
+      await writeAudit(transaction, {
+        tenant: '',
+        action: 'cache.delete',
+        actor: actorOf(request),
+        target,
+        details: { ...of !== undefined && { tenant: of } },
+        at: new Date()
+      })
     })
     return { success: true }
   })

@@ -52,23 +52,26 @@ export interface CacheStore {
   /** All instances of the server have this one store: what one of them clears is gone for every other. */
   readonly shared: boolean
   /** The value that was made from these tables; a miss where there is none, its time is over, or one of them was written to. */
-  get (tenant: string, key: string, reads?: readonly TableUse[]): MaybePromise<string | Miss>
+  get(tenant: string, key: string, reads?: readonly TableUse[]): MaybePromise<string | Miss>
   /** Keeps the value for `ttlMs` milliseconds (more than 0), or for as long as there is room. Without a stamp it is made of no table. */
-  set (tenant: string, key: string, value: string, ttlMs: number, stamp?: Stamp): MaybePromise<void>
+  set(tenant: string, key: string, value: string, ttlMs: number, stamp?: Stamp): MaybePromise<void>
   /** The tables were written to: no value that was made from them, or that is being made, is found from now on. */
-  invalidate (tenant: string, writes: readonly TableUse[]): MaybePromise<void>
+  invalidate(tenant: string, writes: readonly TableUse[]): MaybePromise<void>
   /** true where there was such an item. */
-  delete (tenant: string, key: string): MaybePromise<boolean>
-  /** Removes every item of the tenant, or of `everyTenant`; values that are being made are not found either. The number of those removed. */
-  clear (tenant: string): MaybePromise<number>
+  delete(tenant: string, key: string): MaybePromise<boolean>
+  /**
+   * Removes every item of the tenant, or of `everyTenant`; values that are being made are not found either. The number of those
+   * removed.
+   */
+  clear(tenant: string): MaybePromise<number>
   /** The keys of the tenant, in any order, at most `limit` (1000 without it). */
-  keys (tenant: string, limit?: number): MaybePromise<string[]>
+  keys(tenant: string, limit?: number): MaybePromise<string[]>
   /** What is held of the tenant, or of `everyTenant`. */
-  stats (tenant: string): MaybePromise<CacheStats>
+  stats(tenant: string): MaybePromise<CacheStats>
   /** Throws or rejects where the store cannot be reached within the time, in milliseconds. */
-  ping (timeoutMs: number): MaybePromise<void>
+  ping(timeoutMs: number): MaybePromise<void>
   /** Ends connections; may be called twice. */
-  close (): MaybePromise<void>
+  close(): MaybePromise<void>
 }
 
 /** The stores that this package has. */

@@ -69,7 +69,14 @@ async function answerOfAll (route: CompiledRoute, scope: Scope, stores: Stores):
 }
 
 /** `length`: characters of the results before this one. */
-async function resultOf (query: RouteQuery, index: number, length: number, route: CompiledRoute, scope: Scope, stores: Stores): Promise<Answered> {
+async function resultOf (
+  query: RouteQuery,
+  index: number,
+  length: number,
+  route: CompiledRoute,
+  scope: Scope,
+  stores: Stores
+): Promise<Answered> {
   route.copies?.queries[index]?.(scope, length)
   const { text, answer } = query.store === 'sql' ? await rowsOf(query, scope, stores) : await documentsOf(query, scope, stores)
   if (route.readsResults) scope.results[query.key] = parseAnswer(text)

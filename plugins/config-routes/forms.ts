@@ -13,7 +13,10 @@ export async function acceptForms (app: FastifyInstance): Promise<void> {
 
 /** Reads the form, whose fields become the body of the request, and runs the work; its files are removed if the work rejects. */
 export async function withForm (
-  { files, request: { validateForm } }: CompiledRoute, forms: RouteFiles | null, request: FastifyRequest, work: () => Promise<string>
+  { files, request: { validateForm } }: CompiledRoute,
+  forms: RouteFiles | null,
+  request: FastifyRequest,
+  work: () => Promise<string>
 ): Promise<string> {
   if (forms === null || files === null) throw new Error('the plugin files is not registered')
   const form = await forms.receive(request, { files, validate: (fields) => validateForm?.(fields) })

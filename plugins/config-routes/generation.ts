@@ -27,28 +27,43 @@ export interface Generation {
   /** The routes as they were compiled first, with what was declared, in the order of the document. */
   readonly routes: ReadonlyArray<{ readonly declared: Route, readonly compiled: CompiledRoute }>
   /** The route that serves now; null for one that the database no longer fits. */
-  route (index: number): CompiledRoute | null
+  route(index: number): CompiledRoute | null
   /** The `GET` route that serves now on the path of the route; null without one. */
-  readOnPath (index: number): CompiledRoute | null
+  readOnPath(index: number): CompiledRoute | null
   /** The documentation of the route that serves now, or served last where the database no longer fits it. */
-  documentation (index: number): RouteDocumentation | undefined
-  close (): void
+  documentation(index: number): RouteDocumentation | undefined
+  close(): void
 }
 
 /** Compiles every route; a ConfigError holds the faults of all of them. */
-export function createGeneration (declared: ReadonlyArray<Pick<Entry<Route>, 'pointer' | 'value'>>, context: GenerationContext, engine: Engine, log: FastifyBaseLogger): Generation {
+export function createGeneration (
+  declared: ReadonlyArray<Pick<Entry<Route>, 'pointer' | 'value'>>,
+  context: GenerationContext,
+  engine: Engine,
+  log: FastifyBaseLogger
+): Generation {
   const faults = new FaultList()
   const { declaredWorkflows, ...given } = context
   const routeContext = { ...given, rowPaths: rowPathsOf(declared.map(({ value }) => value)) }
-  const setOf = (catalogue: Catalogue, list: FaultList) => createWorkflowSet(workflowsOf(declaredWorkflows), { ...routeContext, catalogue, faults: list })
-  const compile = ({ pointer, value }: Pick<Entry<Route>, 'pointer' | 'value'>, catalogue: Catalogue, list: FaultList, workflows: WorkflowSet) =>
-    compileRoute(value, pointer, { ...routeContext, catalogue, faults: list, workflows })
+  const setOf = (catalogue: Catalogue, list: FaultList) =>
+    createWorkflowSet(workflowsOf(declaredWorkflows), { ...routeContext, catalogue, faults: list })
+  const compile = (
+    { pointer, value }: Pick<Entry<Route>, 'pointer' | 'value'>,
+    catalogue: Catalogue,
+    list: FaultList,
+    workflows: WorkflowSet
+  ) => compileRoute(value, pointer, { ...routeContext, catalogue, faults: list, workflows })
 
   checkFunctions(given.functions ?? {}, engine.catalogue, faults)
   const workflows = setOf(engine.catalogue, faults)
   for (const id of workflows.ids) {
     const index = declaredWorkflows.findIndex((each) => each.id === id && each.schedule !== undefined)
-    if (workflows.get(id)?.tenantScoped === true && index !== -1) faults.add(`/workflows/${index}/schedule`, 'a run by schedule has no tenant here, and the workflow works with rows of tenants: give it a schedule in documents of tenants')
+    if (workflows.get(id)?.tenantScoped === true && index !== -1) {
+      faults.add(
+        `/workflows/${index}/schedule`,
+        'a run by schedule has no tenant here, and the workflow works with rows of tenants: give it a schedule in documents of tenants'
+      )
+    }
   }
   let current = declared.map((route) => compile(route, engine.catalogue, faults, workflows))
   faults.throwIfAny()

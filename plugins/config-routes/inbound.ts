@@ -42,7 +42,12 @@ export interface InboundOptions {
  * was handled before runs nothing and answers `{"received":true}`. Rejects with `signatureInvalid`, and where there is no secret
  * always; with `mediaTypeUnsupported`, `badRequest`, `rateLimited`, and with what the work rejects with.
  */
-export type Inbound = (webhook: CompiledWebhook, request: FastifyRequest, reply: FastifyReply, work: () => Promise<string>) => Promise<string>
+export type Inbound = (
+  webhook: CompiledWebhook,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: () => Promise<string>
+) => Promise<string>
 
 export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, receipts, now = Date.now }: InboundOptions): Inbound {
   const readBody = createReadBody(app)
@@ -60,7 +65,12 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     } catch (error) {
       if (!isFailure(error, 'signatureInvalid')) throw error
       await countFailedSignature(request, reply)
-      warn(accepted.length === 0 ? 'a webhook has no signing secret: every call is refused' : 'the signature of a webhook is not valid: where it came from the service, compare its signing secret', error)
+      warn(
+        accepted.length === 0
+          ? 'a webhook has no signing secret: every call is refused'
+          : 'the signature of a webhook is not valid: where it came from the service, compare its signing secret',
+        error
+      )
       throw error
     }
     request.signed = true
@@ -73,7 +83,12 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     const id = scheme.idOf(delivery, payload)
     const once = () => receipts.once({ tenant, path, id }, work)
     // A secret that is not the tenant's own signs for every tenant: a delivery is handled for the first tenant that it names.
-    const answer = own ? await once() : await receipts.once({ tenant: '', path, id: sharedId(accepted, scheme.signedIdOf?.(delivery) ?? id) }, scheme.signedIdOf === undefined ? work : once)
+    const answer = own
+      ? await once()
+      : await receipts.once(
+        { tenant: '', path, id: sharedId(accepted, scheme.signedIdOf?.(delivery) ?? id) },
+        scheme.signedIdOf === undefined ? work : once
+      )
     if (answer !== undefined && !webhook.acknowledges) return answer
     reply.code(200)
     return received
@@ -98,7 +113,12 @@ interface SigningSecrets {
 async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: string, secrets: Secrets | null): Promise<SigningSecrets> {
   if (key === null) return { accepted: [secret.evaluate(nothing)].filter(isSecret), own: false }
   const values = tenant === '' || secrets === null ? [] : await secrets.accepted(tenant, key)
-  if (values.length > 0) return { accepted: values.map((value) => secret.evaluate({ ...nothing, secrets: new Map([[key, value]]) })).filter(isSecret), own: true }
+  if (values.length > 0) {
+    return {
+      accepted: values.map((value) => secret.evaluate({ ...nothing, secrets: new Map([[key, value]]) })).filter(isSecret),
+      own: true
+    }
+  }
   return { accepted: [secret.evaluate(nothing)].filter(isSecret).filter((text) => !hasTemplate(text)), own: false }
 }
 
@@ -111,7 +131,17 @@ function isSecret (value: unknown): value is string {
   return typeof value === 'string' && value.trim() !== ''
 }
 
-const nothing: Scope = Object.freeze({ body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false })
+const nothing: Scope = Object.freeze({
+  body: undefined,
+  params: {},
+  query: {},
+  headers: {},
+  auth: null,
+  tenant: null,
+  secrets: new Map(),
+  results: {},
+  fullAccess: false
+})
 
 /** As the sender wrote it: the public address where one is known, since a proxy may have changed it. */
 function addressOf ({ protocol, host, originalUrl }: FastifyRequest, appUrl: string): string {
@@ -119,9 +149,13 @@ function addressOf ({ protocol, host, originalUrl }: FastifyRequest, appUrl: str
   return (appUrl === '' ? `${protocol}://${host}` : appUrl) + originalUrl
 }
 
-/** The path of a route with its parameters, in one way of writing, however it was asked for; one that is too long for an index as a hash of it. */
+/**
+ * The path of a route with its parameters, in one way of writing, however it was asked for; one that is too long for an index as
+ * a hash of it.
+ */
 function pathOf (path: string, params: unknown): string {
   const given: Readonly<Record<string, unknown>> = Object(params)
-  const text = path.split('/').map((segment) => segment.startsWith(':') ? encodeURIComponent(String(given[segment.slice(1)])) : segment).join('/')
+  const text = path.split('/').map((segment) => segment.startsWith(':') ? encodeURIComponent(String(given[segment.slice(1)])) : segment)
+    .join('/')
   return text.length <= maxPath ? text : `sha256:${createHash('sha256').update(text).digest('base64url')}`
 }

@@ -44,25 +44,49 @@ export default definePlugin<ConfigRoutesOptions>({
     connectors: record,
     env: record
   },
-  async setup (app, { env = process.env, config, connectors, routes = [], pagination, cache, functions, tenancy, workflows, credentials, customIntegrations }) {
-    const checked = config ?? checkConfig({ routes, pagination, cache, functions, tenancy, workflows, credentials, customIntegrations }, { env, embedded: true })
+  async setup (
+    app,
+    {
+      env = process.env,
+      config,
+      connectors,
+      routes = [],
+      pagination,
+      cache,
+      functions,
+      tenancy,
+      workflows,
+      credentials,
+      customIntegrations
+    }
+  ) {
+    const checked = config ??
+      checkConfig({ routes, pagination, cache, functions, tenancy, workflows, credentials, customIntegrations }, { env, embedded: true })
     const { overridableEnv, sharedTables, dashboardPermission } = checked.tenancy
     const readiness = await readinessOf(app.engine, app.log)
-    const declared = [...checked.routes.map((value, index) => ({ pointer: pointerTo('/routes', index), value })), ...webhookRoutes(checked.webhooks)]
-    const generation = createGeneration(declared, {
-      env,
-      pagination: checked.pagination,
-      cache: checked.cache,
-      sharedTables: new Set(sharedTables),
-      overridableEnv: new Set(overridableEnv),
-      functions: checked.functions,
-      origin: 'platform',
-      connectors: connectors ?? platformConnectors(checked, env, overridableEnv),
-      declaredWorkflows: checked.workflows,
-      firestore: app.firestore,
-      fileRules: app.hasDecorator('routeFiles') ? app.routeFiles.rules : undefined,
-      stepKinds: app.hasDecorator('workflows') ? app.workflows.steps : {}
-    }, app.engine, app.log)
+    const declared = [
+      ...checked.routes.map((value, index) => ({ pointer: pointerTo('/routes', index), value })),
+      ...webhookRoutes(checked.webhooks)
+    ]
+    const generation = createGeneration(
+      declared,
+      {
+        env,
+        pagination: checked.pagination,
+        cache: checked.cache,
+        sharedTables: new Set(sharedTables),
+        overridableEnv: new Set(overridableEnv),
+        functions: checked.functions,
+        origin: 'platform',
+        connectors: connectors ?? platformConnectors(checked, env, overridableEnv),
+        declaredWorkflows: checked.workflows,
+        firestore: app.firestore,
+        fileRules: app.hasDecorator('routeFiles') ? app.routeFiles.rules : undefined,
+        stepKinds: app.hasDecorator('workflows') ? app.workflows.steps : {}
+      },
+      app.engine,
+      app.log
+    )
     // After the listener of the generation, which compiles its routes anew.
     const end = app.hasDecorator('openapi') ? app.engine.onCatalogue(() => app.openapi.invalidate()) : null
     app.addHook('onClose', async () => {
@@ -89,17 +113,26 @@ export default definePlugin<ConfigRoutesOptions>({
           ...tool !== undefined && { tool: { ...tool, permissions: route.permissions } },
           openapi: () => generation.documentation(index) ?? documentRoute(declared, route)
         },
-        handler: (request, reply) => readiness.whenMigrated(() => {
-          const compiled = generation.route(index)
-          if (compiled === null) throw readiness.schemaChanged()
-          return serveRoute(compiled, serving, request, reply, origin)
-        })
+        handler: (request, reply) =>
+          readiness.whenMigrated(() => {
+            const compiled = generation.route(index)
+            if (compiled === null) throw readiness.schemaChanged()
+            return serveRoute(compiled, serving, request, reply, origin)
+          })
       })
     }
     return async (group) => {
-      const serving = servingOf(app, { dashboardPermission, overridableEnv, appUrl: setting(env, 'APP_URL'), receipts, prefix: group.prefix })
+      const serving = servingOf(app, {
+        dashboardPermission,
+        overridableEnv,
+        appUrl: setting(env, 'APP_URL'),
+        receipts,
+        prefix: group.prefix
+      })
       const mountAll = (app: FastifyInstance, isOne: (route: CompiledRoute) => boolean) => {
-        for (const [index, { declared, compiled }] of generation.routes.entries()) if (isOne(compiled)) mount(app, serving, declared, compiled, index)
+        for (const [index, { declared, compiled }] of generation.routes.entries()) {
+          if (isOne(compiled)) mount(app, serving, declared, compiled, index)
+        }
       }
       mountAll(group, ({ webhook, files }) => webhook === null && files === null)
       await group.register(async (signed) => {

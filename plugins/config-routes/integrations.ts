@@ -14,7 +14,7 @@ import { createPace } from '../../lib/pace.js'
 export interface Guard {
   readonly isolation: Isolation | undefined
   /** Rejects with `preconditionFailed` where another version is current. */
-  check (stores: Stores): Promise<void>
+  check(stores: Stores): Promise<void>
 }
 
 /** What runs the calls of one request. */
@@ -44,7 +44,11 @@ export interface LastCall {
  * Runs them in order and puts their results in the scope, null for each that is skipped. Resolves with the last one that
  * ran, or null; rejects with what `integrations.run` rejects with, and with `answerTooLarge`, and then runs none after it.
  */
-export async function runIntegrations (route: CompiledRoute, scope: Scope, { integrations, log, placeOf }: Caller): Promise<LastCall | null> {
+export async function runIntegrations (
+  route: CompiledRoute,
+  scope: Scope,
+  { integrations, log, placeOf }: Caller
+): Promise<LastCall | null> {
   let last: LastCall | null = null
   for (const { key, condition, call, copies } of route.integrations) {
     if (condition !== null) {

@@ -5,7 +5,13 @@ import type { Scope } from '../../lib/compiler/types.js'
 import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
 
 /** Throws `resourceLimit` where the caller's limit has no room, and then does no work. */
-export async function withinLimit ({ resource, metric, amount }: CompiledResourceLimit, limits: ResourceLimits, request: FastifyRequest, scope: Scope, work: () => Promise<string>): Promise<string> {
+export async function withinLimit (
+  { resource, metric, amount }: CompiledResourceLimit,
+  limits: ResourceLimits,
+  request: FastifyRequest,
+  scope: Scope,
+  work: () => Promise<string>
+): Promise<string> {
   const taken = limits.take(limitedUser(request), { resource, metric, amount: amount(scope) })
   const { give } = taken instanceof Promise ? await taken : taken
   try {

@@ -5,7 +5,12 @@ import type { Scope } from '../../lib/compiler/types.js'
 import type { Realtime } from '../realtime/types.js'
 
 /** What the route wrote is committed: a message that cannot be sent is no failure of the request. */
-export function sendMessage ({ make }: CompiledRouteMessage, scope: Scope, realtime: Pick<Realtime, 'publish'> | null, log: FastifyBaseLogger): void {
+export function sendMessage (
+  { make }: CompiledRouteMessage,
+  scope: Scope,
+  realtime: Pick<Realtime, 'publish'> | null,
+  log: FastifyBaseLogger
+): void {
   const { tenant } = scope
   if (tenant === null || realtime === null) return
   try {

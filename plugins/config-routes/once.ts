@@ -10,15 +10,21 @@ import { isAnswer, type Idempotency } from '../idempotency/service.js'
 /** What the transaction of the route does for the key. */
 export interface Once {
   /** Notes that the route has written. Rejects where another request holds the key by now, so that nothing is written. */
-  written (session: Session): Promise<void>
+  written(session: Session): Promise<void>
   /** Notes that, and keeps the body of the answer. */
-  answered (session: Session, body: string): Promise<void>
+  answered(session: Session, body: string): Promise<void>
   /** The transaction that keeps the body is committed. */
-  kept (): void
+  kept(): void
 }
 
 /** Runs the work, or gives the answer of the request that had the key first. A work that rejects frees the key, unless it has written. */
-export async function once (idempotency: Idempotency, { key, encrypted }: { readonly key: string, readonly encrypted: boolean }, request: FastifyRequest, reply: FastifyReply, work: (once: Once) => Promise<string>): Promise<string> {
+export async function once (
+  idempotency: Idempotency,
+  { key, encrypted }: { readonly key: string, readonly encrypted: boolean },
+  request: FastifyRequest,
+  reply: FastifyReply,
+  work: (once: Once) => Promise<string>
+): Promise<string> {
   const claim = await idempotency.claim(request, key, { encrypted })
   if (isAnswer(claim)) return replayed(reply, claim)
   const run = async (session: Session, statement: IdempotencyClaim['mark']) => requireMark(await session.rows(statement, statement.values))
@@ -31,7 +37,9 @@ export async function once (idempotency: Idempotency, { key, encrypted }: { read
         isKept = keeping !== null
         await run(session, keeping ?? claim.mark)
       },
-      kept () { if (isKept) claim.kept() }
+      kept () {
+        if (isKept) claim.kept()
+      }
     })
     await claim.answered(answerOf(reply, body))
     return body

@@ -2,7 +2,10 @@
 import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
 import type { ConnectorSet } from '../../lib/connectors/index.js'
 
-export interface ConfigRoutesOptions extends Partial<Pick<ConfigInput, 'routes' | 'pagination' | 'cache' | 'functions' | 'tenancy' | 'workflows' | 'credentials' | 'customIntegrations'>> {
+export interface ConfigRoutesOptions extends
+  Partial<
+    Pick<ConfigInput, 'routes' | 'pagination' | 'cache' | 'functions' | 'tenancy' | 'workflows' | 'credentials' | 'customIntegrations'>
+  > {
   /** A checked configuration, in place of the sections. */
   readonly config?: Config | undefined
   /** Its compiled connectors. Default: they are compiled from the configuration. */

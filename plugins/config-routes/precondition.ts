@@ -19,12 +19,21 @@ export type Guarding = (scope: Scope) => Promise<Guard>
  * for a route without a version: to ignore the header would lose the changes that it protects. Takes the request before its
  * validation converts the parameters.
  */
-export function guardingOf (write: CompiledRoute, origin: { readOnPath (): CompiledRoute | null }, source: SecretSource, request: FastifyRequest): Guarding | undefined {
+export function guardingOf (
+  write: CompiledRoute,
+  origin: { readOnPath(): CompiledRoute | null },
+  source: SecretSource,
+  request: FastifyRequest
+): Guarding | undefined {
   if (request.headers['if-match'] === undefined || !heedsIfMatch(write)) return undefined
   const match = ifMatchOf(request)
   if (match === undefined) return undefined
   const read = origin.readOnPath()
-  if (read === null || !honoursIfMatch(write, read)) throw failure('badRequest', { message: 'This route does not take If-Match, since no GET route on its path shows a version: send the request without it' })
+  if (read === null || !honoursIfMatch(write, read)) {
+    throw failure('badRequest', {
+      message: 'This route does not take If-Match, since no GET route on its path shows a version: send the request without it'
+    })
+  }
   const asked = { params: { ...Object(request.params) }, query: { ...Object(request.query) }, body: undefined }
   return async (scope) => {
     await requirePermissions(request, read.permissions)
@@ -32,7 +41,9 @@ export function guardingOf (write: CompiledRoute, origin: { readOnPath (): Compi
     const readScope = { ...scope, ...asked, secrets: await secretsFor(read, source, request), events: false }
     return {
       isolation: isolationOf(match, write, read),
-      async check (stores) { requireMatch(match, await tagIn(stores, read, { ...readScope, results: {} })) }
+      async check (stores) {
+        requireMatch(match, await tagIn(stores, read, { ...readScope, results: {} }))
+      }
     }
   }
 }

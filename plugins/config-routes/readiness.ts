@@ -8,9 +8,9 @@ const retryAfter = { 'retry-after': String(recheckAfter / 1000) }
 
 export interface Readiness {
   /** Answers a request: at once on a migrated database; else rejects with `migrationPending`, unless it was migrated meanwhile. */
-  whenMigrated<Body> (answer: () => Promise<Body>): Promise<Body>
+  whenMigrated<Body>(answer: () => Promise<Body>): Promise<Body>
   /** The error of a route that the tables no longer fit; they are read again, since no statement of the route runs that would tell. */
-  schemaChanged (): TenantryError
+  schemaChanged(): TenantryError
 }
 
 const made = new WeakMap<Engine, Promise<Readiness>>()

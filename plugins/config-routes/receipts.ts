@@ -34,7 +34,7 @@ export interface Receipts {
    * this moment it waits for the end of that, and rejects with `stateConflict` after some seconds. A work that rejects leaves the
    * delivery to the next request that brings it. `tenantUnknown`
    */
-  once<T> (delivery: Delivered, work: () => Promise<T>): Promise<T | undefined>
+  once<T>(delivery: Delivered, work: () => Promise<T>): Promise<T | undefined>
 }
 
 export interface ReceiptsParts {
@@ -73,7 +73,9 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
         select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share
       ), taken as (
         insert into tenantry.webhook_receipts as r (tenant_id, path, id, holder, held_until, received_at)
-        select ${tenant}, ${path}, ${id}, ${holder}::uuid, ${new Date(at.getTime() + heldFor)}::timestamptz, ${at}::timestamptz where ${tenant} = '' or exists (select from live)
+        select ${tenant}, ${path}, ${id}, ${holder}::uuid, ${new Date(
+      at.getTime() + heldFor
+    )}::timestamptz, ${at}::timestamptz where ${tenant} = '' or exists (select from live)
         on conflict (tenant_id, path, id) do update set holder = excluded.holder, held_until = excluded.held_until, received_at = excluded.received_at where r.held_until <= ${at}
         returning true as taken
       )
@@ -108,18 +110,28 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
       if (await hold(delivery, holder) === 'handled') return undefined
       const change = async (set: { held_until: Date | null }) => await own(dbFor(tenant), delivery, holder).set(set).execute()
       const renewal = setInterval(() => {
-        change({ held_until: new Date(now() + heldFor) }).catch((err: unknown) => log.warn({ err, tenant }, 'a webhook takes long, and could not be held for longer'))
+        change({ held_until: new Date(now() + heldFor) }).catch((err: unknown) =>
+          log.warn({ err, tenant }, 'a webhook takes long, and could not be held for longer')
+        )
       }, renewEvery).unref()
       try {
         const result = await work()
         clearInterval(renewal)
         // What was done stays done, though this fails: the delivery comes again, at worst.
-        await change({ held_until: null }).catch((err: unknown) => log.warn({ err, tenant }, 'a webhook was handled, and that could not be noted'))
+        await change({ held_until: null }).catch((err: unknown) =>
+          log.warn({ err, tenant }, 'a webhook was handled, and that could not be noted')
+        )
         return result
       } catch (error) {
         clearInterval(renewal)
-        await dbFor(tenant).deleteFrom('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', delivery.path).where('id', '=', delivery.id)
-          .where('holder', '=', holder).execute().catch((err: unknown) => log.warn({ err, tenant }, 'a webhook failed, and stays held for a minute'))
+        await dbFor(tenant).deleteFrom('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', delivery.path).where(
+          'id',
+          '=',
+          delivery.id
+        )
+          .where('holder', '=', holder).execute().catch((err: unknown) =>
+            log.warn({ err, tenant }, 'a webhook failed, and stays held for a minute')
+          )
         throw error
       }
     }
@@ -127,5 +139,9 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
 }
 
 function own (db: Kysely<SystemTables>, { tenant, path, id }: Delivered, holder: string) {
-  return db.updateTable('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', path).where('id', '=', id).where('holder', '=', holder).where('held_until', 'is not', null)
+  return db.updateTable('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', path).where('id', '=', id).where(
+    'holder',
+    '=',
+    holder
+  ).where('held_until', 'is not', null)
 }

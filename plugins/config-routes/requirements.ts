@@ -10,7 +10,10 @@ export function requirePlugins (app: FastifyInstance, routes: readonly CompiledR
   }
   need('auth', (route) => route.requireAuth || route.permissions.length > 0 || route.authProvider !== 'jwt')
   need('tenancy', (route) => route.tenantScoped)
-  need('secrets', (route) => route.secrets.some((key) => !route.optionalSecrets.has(key)) || (route.webhook !== null && route.webhook.key !== null))
+  need(
+    'secrets',
+    (route) => route.secrets.some((key) => !route.optionalSecrets.has(key)) || (route.webhook !== null && route.webhook.key !== null)
+  )
   need('resource-limits', (route) => route.resourceLimit !== null)
   need('cache', (route) => route.cache !== null)
   need('integrations', (route) => route.integrations.length > 0 || route.workflow?.workflow.calls === true)

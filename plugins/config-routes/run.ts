@@ -21,7 +21,13 @@ export interface Databases {
  * Runs the route for one request; its writes are announced to the cache once they are committed and before this resolves or
  * rejects. See `run` for the body.
  */
-export async function runRoute (route: CompiledRoute, databases: Databases, cache: CacheStore | null, scope: Scope, caller: Caller): Promise<string> {
+export async function runRoute (
+  route: CompiledRoute,
+  databases: Databases,
+  cache: CacheStore | null,
+  scope: Scope,
+  caller: Caller
+): Promise<string> {
   if (cache === null || route.writes.length === 0) return run(route, databases, scope, caller, nothingWritten)
   const written = () => cache.invalidate(scope.tenant?.id ?? '', route.writes)
   try {
@@ -40,7 +46,13 @@ const nothingWritten = (): void => {}
  * text is the one that PostgreSQL built. Throws the errors of the catalogue; what would be too large is not written, but where
  * calls to other services follow, which are unknown before.
  */
-async function run (route: CompiledRoute, { engine, firestore }: Databases, scope: Scope, caller: Caller, written: () => void | Promise<void>): Promise<string> {
+async function run (
+  route: CompiledRoute,
+  { engine, firestore }: Databases,
+  scope: Scope,
+  caller: Caller,
+  written: () => void | Promise<void>
+): Promise<string> {
   if (route.firestore === 'writes' && firestore !== null) return runOnFirestore(route, { engine, firestore }, scope, caller, written)
   const { once, guard, form = null } = caller
   const options = { tenantId: scope.tenant?.id ?? null, isolation: guard?.isolation }
@@ -90,7 +102,13 @@ async function run (route: CompiledRoute, { engine, firestore }: Databases, scop
  * The same for a route that writes to Firestore, in one transaction where it has several queries or a precondition. Its
  * queries on the SQL database only read. Files become readable before, and an idempotency key keeps its answer after.
  */
-async function runOnFirestore (route: CompiledRoute, { engine, firestore }: Databases & { readonly firestore: DocumentStore }, scope: Scope, caller: Caller, written: () => void | Promise<void>): Promise<string> {
+async function runOnFirestore (
+  route: CompiledRoute,
+  { engine, firestore }: Databases & { readonly firestore: DocumentStore },
+  scope: Scope,
+  caller: Caller,
+  written: () => void | Promise<void>
+): Promise<string> {
   const { once, guard, form = null } = caller
   const options = { tenantId: scope.tenant?.id ?? null }
   const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)

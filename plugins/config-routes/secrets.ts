@@ -23,7 +23,10 @@ export function createWarned (): Warned {
   return new LRUCache<string, true>({ ...upTo(10_000), ttl: 60_000 })
 }
 
-/** The values for a request: those of its tenant. A key without a value keeps its placeholder; that, and a value that has expired, is logged. */
+/**
+ * The values for a request: those of its tenant. A key without a value keeps its placeholder; that, and a value that has
+ * expired, is logged.
+ */
 export function secretsFor (route: CompiledRoute, source: SecretSource, request: FastifyRequest): SecretValues | Promise<SecretValues> {
   if (route.secrets.length === 0) return none
   const { tenant } = request
@@ -39,14 +42,24 @@ function used (route: CompiledRoute, values: SecretValues, source: SecretSource,
   return warnOfMissing(route, values, source, request)
 }
 
-function warnOfMissing (route: CompiledRoute, values: SecretValues, { overridableEnv, warned }: SecretSource, { log, tenant }: FastifyRequest): SecretValues {
+function warnOfMissing (
+  route: CompiledRoute,
+  values: SecretValues,
+  { overridableEnv, warned }: SecretSource,
+  { log, tenant }: FastifyRequest
+): SecretValues {
   for (const key of route.secrets) {
     const value = values.get(key)
     if (typeof value === 'string' || (value === undefined && (overridableEnv.has(key) || route.optionalSecrets.has(key)))) continue
     const subject = `${tenant?.id} ${key}`
     if (warned.has(subject)) continue
     warned.set(subject, true)
-    log.warn({ key }, value === null ? 'a secret that the route names has expired: it is null' : 'a secret that the route names is not there: its placeholder stays')
+    log.warn(
+      { key },
+      value === null
+        ? 'a secret that the route names has expired: it is null'
+        : 'a secret that the route names is not there: its placeholder stays'
+    )
   }
   return values
 }

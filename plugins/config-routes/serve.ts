@@ -77,7 +77,10 @@ export interface ServingOptions {
 }
 
 /** What the plugins of an app give to its routes. */
-export function servingOf (app: FastifyInstance, { dashboardPermission, overridableEnv = [], appUrl = '', receipts, prefix }: ServingOptions): Serving {
+export function servingOf (
+  app: FastifyInstance,
+  { dashboardPermission, overridableEnv = [], appUrl = '', receipts, prefix }: ServingOptions
+): Serving {
   const secrets = optional(app, 'secrets')()
   const warned = createWarned()
   return {
@@ -108,19 +111,31 @@ export interface Origin {
   /** Places in the document: what is compiled of a tenant's route may be shared, and has places within the route. */
   readonly placeOf: PlaceOf
   /** The `GET` route on the path of the route, which shows the versions of what the route changes; null without one. */
-  readOnPath (): CompiledRoute | null
+  readOnPath(): CompiledRoute | null
 }
 
 /** What of a request its transaction heeds. */
 type Terms = Pick<Caller, 'once' | 'guard'>
 
 /** Answers the request with the body as JSON text; or has sent 304 for a read that the caller has already. */
-export function serveRoute (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin): Promise<string | FastifyReply> {
+export function serveRoute (
+  route: CompiledRoute,
+  serving: Serving,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  origin: Origin
+): Promise<string | FastifyReply> {
   if (route.webhook !== null) return serving.inbound(route.webhook, request, reply, () => serve(route, serving, request, reply, origin))
   return isRead(route) ? serveRead(route, serving, request, reply, origin) : serve(route, serving, request, reply, origin)
 }
 
-async function serve (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin): Promise<string> {
+async function serve (
+  route: CompiledRoute,
+  serving: Serving,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  origin: Origin
+): Promise<string> {
   const guarding = guardingOf(route, origin, serving, request)
   route.request.validate(request)
   const permitted = route.permissions.length > 0 ? requirePermissions(request, route.permissions) : undefined
@@ -130,7 +145,14 @@ async function serve (route: CompiledRoute, serving: Serving, request: FastifyRe
 }
 
 /** Once for each idempotency key. */
-async function keyed (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin, guarding: Guarding | undefined): Promise<string> {
+async function keyed (
+  route: CompiledRoute,
+  serving: Serving,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  origin: Origin,
+  guarding: Guarding | undefined
+): Promise<string> {
   const { idempotency } = serving
   const key = idempotency !== null && takesIdempotencyKey(route) ? idempotencyKeyIn(request.headers) : undefined
   if (idempotency === null || key === undefined) return scoped(route, serving, request, reply, origin, guarding)
@@ -141,12 +163,25 @@ async function keyed (route: CompiledRoute, serving: Serving, request: FastifyRe
   })
 }
 
-async function scoped (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin, guarding: Guarding | undefined, once?: Once): Promise<string> {
+async function scoped (
+  route: CompiledRoute,
+  serving: Serving,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  origin: Origin,
+  guarding: Guarding | undefined,
+  once?: Once
+): Promise<string> {
   const secrets = secretsFor(route, serving, request)
   const fullAccess = hasFullAccess(request, serving.dashboardPermission)
   // Most routes write nothing that anybody hears of: they wait for nothing here.
   const events = writes(route) && serving.webhooks !== null && serving.webhooks.hears(request.tenant?.id ?? '')
-  const scope = scopeOf(request, fullAccess instanceof Promise ? await fullAccess : fullAccess, secrets instanceof Promise ? await secrets : secrets, events instanceof Promise ? await events : events)
+  const scope = scopeOf(
+    request,
+    fullAccess instanceof Promise ? await fullAccess : fullAccess,
+    secrets instanceof Promise ? await secrets : secrets,
+    events instanceof Promise ? await events : events
+  )
   const terms: Terms = { once, guard: guarding === undefined ? undefined : await guarding(scope) }
   if (scope.events === true) return limited(route, serving, request, reply, scope, origin, terms).finally(serving.webhooks?.wake)
   return limited(route, serving, request, reply, scope, origin, terms)
@@ -157,7 +192,13 @@ function isRead (route: CompiledRoute): boolean {
   return route.method === 'GET' && route.workflow === null && !writes(route)
 }
 
-async function serveRead (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin): Promise<string | FastifyReply> {
+async function serveRead (
+  route: CompiledRoute,
+  serving: Serving,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  origin: Origin
+): Promise<string | FastifyReply> {
   const body = await serve(route, serving, request, reply, origin)
   const { tenant = null, auth = null } = request
   reply.header('cache-control', tenant === null && auth === null ? 'no-cache' : 'private, no-cache')
@@ -171,14 +212,36 @@ function writes ({ writes, workflow }: CompiledRoute): boolean {
 }
 
 /** Within the limit of the caller's user, where the route has one. */
-function limited (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin, terms: Terms): Promise<string> {
+function limited (
+  route: CompiledRoute,
+  serving: Serving,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  scope: Scope,
+  origin: Origin,
+  terms: Terms
+): Promise<string> {
   reply.code(route.status).header('content-type', contentType)
   if (route.resourceLimit === null || serving.limits === null) return answer(route, serving, request, reply, scope, origin, terms)
-  return withinLimit(route.resourceLimit, serving.limits, request, scope, () => answer(route, serving, request, reply, scope, origin, terms))
+  return withinLimit(
+    route.resourceLimit,
+    serving.limits,
+    request,
+    scope,
+    () => answer(route, serving, request, reply, scope, origin, terms)
+  )
 }
 
 /** What the statements give, or was cached of them. */
-function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin, terms: Terms): Promise<string> {
+function answer (
+  route: CompiledRoute,
+  serving: Serving,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  scope: Scope,
+  origin: Origin,
+  terms: Terms
+): Promise<string> {
   const { engine, firestore, cache, loads, integrations } = serving
   const form = route.files === null ? null : request.receivedForm
   if (route.workflow !== null) {
@@ -188,7 +251,14 @@ function answer (route: CompiledRoute, serving: Serving, request: FastifyRequest
   }
   if (route.cache === null || cache === null) {
     const created = route.location === null ? undefined : locate(route.location, serving.prefix, reply)
-    const body = runRoute(route, { engine, firestore }, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf, form, created, ...terms })
+    const body = runRoute(route, { engine, firestore }, cache, scope, {
+      integrations,
+      log: request.log,
+      placeOf: origin.placeOf,
+      form,
+      created,
+      ...terms
+    })
     const { realtime } = route
     return realtime === null
       ? body
@@ -209,7 +279,15 @@ function locate (location: RecordLocation, prefix: string, reply: FastifyReply):
 
 type Cached = Pick<Serving, 'engine' | 'firestore' | 'loads' | 'integrations'> & { readonly cache: CacheStore }
 
-async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: CompiledCache, { engine, firestore, cache, loads, integrations }: Cached, request: FastifyRequest, reply: FastifyReply, scope: Scope, origin: Origin): Promise<string> {
+async function cachedAnswer (
+  route: CompiledRoute,
+  { key: keyOf, ttlMs }: CompiledCache,
+  { engine, firestore, cache, loads, integrations }: Cached,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  scope: Scope,
+  origin: Origin
+): Promise<string> {
   const { url } = request
   const mark = url.indexOf('?')
   const target = { method: route.method, path: mark < 0 ? url : url.slice(0, mark), query: mark < 0 ? '' : url.slice(mark + 1) }
@@ -230,7 +308,9 @@ async function cachedAnswer (route: CompiledRoute, { key: keyOf, ttlMs }: Compil
   const body = runRoute(route, { engine, firestore }, cache, scope, { integrations, log: request.log, placeOf: origin.placeOf })
   loads.set(id, body)
   // The response does not wait until it is kept. Until then, requests share it.
-  const end = () => { loads.delete(id) }
+  const end = () => {
+    loads.delete(id)
+  }
   body.then((text) => cache.set(tenant, key, text, ttlMs, stamp)).then(end, end)
   return body
 }

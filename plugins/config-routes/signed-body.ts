@@ -23,11 +23,17 @@ export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: Fas
 /** Throws `mediaTypeUnsupported` for what is neither JSON nor a form, or is not UTF-8, or was compressed. */
 export function requireReadable ({ headers }: FastifyRequest, body: Buffer): void {
   const { 'content-encoding': coding, 'content-type': type } = headers
-  if (coding !== undefined && coding.toLowerCase() !== 'identity') throw failure('mediaTypeUnsupported', { message: 'Send the body as it is, without Content-Encoding' })
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    throw failure('mediaTypeUnsupported', { message: 'Send the body as it is, without Content-Encoding' })
+  }
   if (type === undefined && body.length === 0) return
-  if (!isForm(type) && !isJson(type)) throw failure('mediaTypeUnsupported', { message: 'Send the body as application/json or application/x-www-form-urlencoded' })
+  if (!isForm(type) && !isJson(type)) {
+    throw failure('mediaTypeUnsupported', { message: 'Send the body as application/json or application/x-www-form-urlencoded' })
+  }
   const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(type ?? '')?.[1]
-  if (charset !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(charset)) throw failure('mediaTypeUnsupported', { message: 'Send the body in UTF-8' })
+  if (charset !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(charset)) {
+    throw failure('mediaTypeUnsupported', { message: 'Send the body in UTF-8' })
+  }
 }
 
 export type ReadBody = (request: FastifyRequest, body: Buffer, provider: WebhookProvider) => Promise<unknown>
@@ -35,9 +41,10 @@ export type ReadBody = (request: FastifyRequest, body: Buffer, provider: Webhook
 /** Reads a body that is signed; rejects with `badRequest` where it is not what its Content-Type says. */
 export function createReadBody (app: FastifyInstance): ReadBody {
   const parseJson = createJsonParser(app)
-  const json = async (request: FastifyRequest, body: Buffer) => await new Promise<unknown>((resolve, reject) => {
-    parseJson(request, body, (error, value) => error === null ? resolve(value) : reject(error))
-  })
+  const json = async (request: FastifyRequest, body: Buffer) =>
+    await new Promise<unknown>((resolve, reject) => {
+      parseJson(request, body, (error, value) => error === null ? resolve(value) : reject(error))
+    })
   return async (request, body, provider) => {
     const type = request.headers['content-type']
     if (type === undefined) return undefined

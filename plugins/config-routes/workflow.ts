@@ -32,7 +32,15 @@ export interface WorkflowServing {
 }
 
 /** The body of the answer as JSON text. */
-export async function answerOfWorkflow (route: CompiledRoute, started: CompiledRouteWorkflow, serving: WorkflowServing, request: FastifyRequest, reply: FastifyReply, around: Scope, placeOf: PlaceOf): Promise<string> {
+export async function answerOfWorkflow (
+  route: CompiledRoute,
+  started: CompiledRouteWorkflow,
+  serving: WorkflowServing,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  around: Scope,
+  placeOf: PlaceOf
+): Promise<string> {
   started.copies?.(around, 0)
   const scope = withInput(around, started.input === null ? around.body : started.input.evaluate(around))
   const user = request.auth?.sub === undefined ? null : limitedUser(request)
@@ -49,20 +57,43 @@ export async function answerOfWorkflow (route: CompiledRoute, started: CompiledR
 }
 
 /** Written out, since copying by `...` takes several times as long. */
-function withInput ({ body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events = false, trace = null }: Scope, input: unknown): Scope {
+function withInput (
+  { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events = false, trace = null }: Scope,
+  input: unknown
+): Scope {
   return { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events, trace, input }
 }
 
 /** What a run uses. */
 const oneRun = Object.freeze({ resource: 'workflow', metric: 'count', amount: 1 })
 
-async function enqueue ({ workflow }: CompiledRouteWorkflow, { workflows: runs }: WorkflowServing, request: FastifyRequest, scope: Scope, user: ReturnType<typeof limitedUser>): Promise<string> {
+async function enqueue (
+  { workflow }: CompiledRouteWorkflow,
+  { workflows: runs }: WorkflowServing,
+  request: FastifyRequest,
+  scope: Scope,
+  user: ReturnType<typeof limitedUser>
+): Promise<string> {
   if (runs === null) throw new Error('a workflow is asynchronous, and the app has no plugin for it')
-  const { workflowId, statusUrl } = await runs.start({ tenant: scope.tenant?.id ?? '', user: request.auth?.sub ?? null, workflow, scope, limitedUser: user })
+  const { workflowId, statusUrl } = await runs.start({
+    tenant: scope.tenant?.id ?? '',
+    user: request.auth?.sub ?? null,
+    workflow,
+    scope,
+    limitedUser: user
+  })
   return JSON.stringify({ workflowId, status: 'queued', statusUrl })
 }
 
-async function run (route: CompiledRoute, { workflow }: CompiledRouteWorkflow, { engine, cache, integrations, workflows }: WorkflowServing, { log }: FastifyRequest, reply: FastifyReply, scope: Scope, placeOf: PlaceOf): Promise<string> {
+async function run (
+  route: CompiledRoute,
+  { workflow }: CompiledRouteWorkflow,
+  { engine, cache, integrations, workflows }: WorkflowServing,
+  { log }: FastifyRequest,
+  reply: FastifyReply,
+  scope: Scope,
+  placeOf: PlaceOf
+): Promise<string> {
   const journal = new SyncJournal(workflow, engine, scope.tenant?.id ?? null)
   const { result, form, scope: ended, length } = await runWorkflow(workflow, scope, {
     journal,
@@ -88,7 +119,13 @@ export function goneOf ({ raw }: FastifyReply): AbortSignal {
   return gone.signal
 }
 
-function bodyOf ({ transform, response, copies }: CompiledRoute, id: string, { text, form }: { readonly text: string, readonly form: AnswerForm }, scope: Scope, length: number): string {
+function bodyOf (
+  { transform, response, copies }: CompiledRoute,
+  id: string,
+  { text, form }: { readonly text: string, readonly form: AnswerForm },
+  scope: Scope,
+  length: number
+): string {
   if (transform === null && response === null) return answer(id, text)
   const parsed: unknown = parseAnswer(text)
   const result = transform === null ? parsed : transform.apply(parsed, scope, form)

@@ -18,9 +18,15 @@ export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from '
 export interface ConventionsOptions {
   /** The context is the root of the server: unknown paths get the error `notFound`, known ones `methodNotAllowed`. Default: false. */
   readonly root?: boolean | undefined
-  /** With `root`: the answer to `GET /` where neither the app nor the caller's tenant has a route on that path. Default: the error `notFound`. */
+  /**
+   * With `root`: the answer to `GET /` where neither the app nor the caller's tenant has a route on that path. Default: the
+   * error `notFound`.
+   */
   readonly home?: Home | undefined
-  /** The document's `pagination`: page sizes of built-in lists in this context and below. Default: those of the context above, else 20, at most 100. */
+  /**
+   * The document's `pagination`: page sizes of built-in lists in this context and below. Default: those of the context above,
+   * else 20, at most 100.
+   */
   readonly pagination?: Pagination | undefined
 }
 

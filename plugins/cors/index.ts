@@ -30,7 +30,17 @@ declare module 'fastify' {
 /** The document's section `cors`. */
 export type CorsOptions = Pick<Cors, 'origins'> & Partial<Cors>
 
-const exposed = ['etag', 'idempotency-replayed', 'location', 'retry-after', 'x-cache', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'x-request-id']
+const exposed = [
+  'etag',
+  'idempotency-replayed',
+  'location',
+  'retry-after',
+  'x-cache',
+  'x-ratelimit-limit',
+  'x-ratelimit-remaining',
+  'x-ratelimit-reset',
+  'x-request-id'
+]
 const allMethods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
 
 declare module 'fastify' {
@@ -42,9 +52,9 @@ declare module 'fastify' {
 /** What `app.origins` is: for connections that no CORS header guards, such as websockets. */
 export interface AllowedOrigins {
   /** The platform's origins may connect for every tenant. */
-  isPlatforms (origin: string): boolean
+  isPlatforms(origin: string): boolean
   /** The tenant lists the origin. */
-  isTenants (tenant: string, origin: string): Promise<boolean>
+  isTenants(tenant: string, origin: string): Promise<boolean>
 }
 
 export default definePlugin<CorsOptions>({
@@ -101,7 +111,9 @@ export default definePlugin<CorsOptions>({
         delegator (request, done) {
           const { origin } = request.headers
           const isOfPlatform = origin !== undefined && isPlatforms(origin)
-          if (origin === undefined || !isPreflight(request) || (!isOfPlatform && tenants?.isListed(origin) !== true)) return done(null, { origin: false })
+          if (origin === undefined || !isPreflight(request) || (!isOfPlatform && tenants?.isListed(origin) !== true)) {
+            return done(null, { origin: false })
+          }
           done(null, {
             origin: isOfPlatform && section.origins === '*' ? '*' : true,
             credentials: isOfPlatform && section.credentials,
@@ -127,7 +139,10 @@ export default definePlugin<CorsOptions>({
     // The platform's origins are allowed by now. Whose call it is, is known when its response is sent.
     app.addHook('onSend', (request, reply, payload, done) => {
       const { origin } = request.headers
-      if (origin !== undefined && tenants !== null && !isPlatforms(origin) && !isPreflight(request) && isTenants(tenants, request, origin, reply.statusCode)) {
+      if (
+        origin !== undefined && tenants !== null && !isPlatforms(origin) && !isPreflight(request) &&
+        isTenants(tenants, request, origin, reply.statusCode)
+      ) {
         allow(request, reply, origin)
       }
       done(null, payload)
@@ -149,8 +164,16 @@ function isPreflight ({ method, headers }: FastifyRequest): boolean {
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 }
 
-/** The tenant of the call lists the origin. A refusal before the tenant is known tells nothing of any: one that some tenant lists may read it. */
-function isTenants (tenants: TenantOrigins, { tenant = null, auth = null, headers }: FastifyRequest, origin: string, status: number): boolean {
+/**
+ * The tenant of the call lists the origin. A refusal before the tenant is known tells nothing of any: one that some tenant lists
+ * may read it.
+ */
+function isTenants (
+  tenants: TenantOrigins,
+  { tenant = null, auth = null, headers }: FastifyRequest,
+  origin: string,
+  status: number
+): boolean {
   const named = headers['x-tenant-id']
   const id = tenant?.id ?? auth?.tenant_id ?? (auth === null && isTenantId(named) ? named : undefined)
   if (id !== undefined) return tenants.isListedBy(id, origin)

@@ -17,16 +17,16 @@ const maxBatch = 500 // tenants that are read again in one statement
 
 export interface TenantOrigins {
   /** Waits for the first read; undefined where it is done. */
-  ready (): Promise<unknown> | undefined
+  ready(): Promise<unknown> | undefined
   /** Some tenant lists the origin. */
-  isListed (origin: string): boolean
+  isListed(origin: string): boolean
   /** The tenant lists it. */
-  isListedBy (tenant: string, origin: string): boolean
+  isListedBy(tenant: string, origin: string): boolean
   /** The document of the tenant has changed. */
-  changed (tenant: string): void
+  changed(tenant: string): void
   /** Any document may have changed. */
-  reset (): void
-  close (): void
+  reset(): void
+  close(): void
 }
 
 interface Listed {
@@ -141,6 +141,8 @@ async function readOrigins (db: Kysely<SystemTables>, tenants?: readonly string[
     where c.document->'cors' is not null`.execute(db)
   return rows.flatMap(({ tenant, origins }) => {
     if (origins === '*') return { tenant, origins }
-    return Array.isArray(origins) ? { tenant, origins: origins.filter((origin) => typeof origin === 'string').slice(0, maxTenantOrigins) } : []
+    return Array.isArray(origins)
+      ? { tenant, origins: origins.filter((origin) => typeof origin === 'string').slice(0, maxTenantOrigins) }
+      : []
   })
 }

@@ -37,7 +37,17 @@ export interface DatabaseOptions extends Omit<EngineOptions, 'log'> {
 export default definePlugin<DatabaseOptions>({
   name: 'database',
   after: ['stop'],
-  options: { provider: oneOf('postgres', 'embedded'), postgres: section(Postgres('PostgreSQL.')), embedded: section(Embedded), tables: record, roleTables: record, vectorTable: record, watched: record, migrate: oneOf('auto', 'manual'), firebase: record },
+  options: {
+    provider: oneOf('postgres', 'embedded'),
+    postgres: section(Postgres('PostgreSQL.')),
+    embedded: section(Embedded),
+    tables: record,
+    roleTables: record,
+    vectorTable: record,
+    watched: record,
+    migrate: oneOf('auto', 'manual'),
+    firebase: record
+  },
   async setup (app, { firebase, ...options }) {
     watchRoutes(app)
     // First: a package that is missing leaves no connection open.
@@ -47,9 +57,15 @@ export default definePlugin<DatabaseOptions>({
     app.decorate('firestore', firestore)
     app.decorate('db', engine.kysely)
     app.decorate('events', engine.events)
-    app.addHook('onClose', async () => { await Promise.all([engine.close(), firestore?.close()]) })
+    app.addHook('onClose', async () => {
+      await Promise.all([engine.close(), firestore?.close()])
+    })
     // Statements that still wait then fail, so that they do not delay the stop.
-    if (app.hasDecorator('stopping')) app.stopping.overdue.addEventListener('abort', () => { engine.close().catch((err: unknown) => app.log.warn({ err }, 'the database could not be closed in order')) })
+    if (app.hasDecorator('stopping')) {
+      app.stopping.overdue.addEventListener('abort', () => {
+        engine.close().catch((err: unknown) => app.log.warn({ err }, 'the database could not be closed in order'))
+      })
+    }
     await engine.listen()
     return undefined
   }

@@ -52,35 +52,66 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
   async function next (tenant: string, id: string): Promise<Waiting | null> {
     const row = await dbFor(tenant).selectFrom(`${items} as i`)
       .innerJoin(`${batches} as b`, (join) => join.onRef('b.tenant_id', '=', 'i.tenant_id').onRef('b.id', '=', 'i.batch_id'))
-      .select(['i.position', 'i.input', 'b.actor']).where('i.tenant_id', '=', tenant).where('i.batch_id', '=', id).where('i.status', '=', 'waiting')
+      .select(['i.position', 'i.input', 'b.actor']).where('i.tenant_id', '=', tenant).where('i.batch_id', '=', id).where(
+        'i.status',
+        '=',
+        'waiting'
+      )
       .orderBy('i.position').limit(1).executeTakeFirst()
     return row === undefined ? null : { position: row.position, document: documentOf(row.input ?? {}), ...callerOf(row.actor) }
   }
 
   /** false if another process was first, or the batch is gone. */
-  async function mark (writer: Kysely<SystemTables>, tenant: string, id: string, position: number, status: 'done' | 'failed', error: string | null): Promise<boolean> {
+  async function mark (
+    writer: Kysely<SystemTables>,
+    tenant: string,
+    id: string,
+    position: number,
+    status: 'done' | 'failed',
+    error: string | null
+  ): Promise<boolean> {
     const row = await writer.updateTable(items).set({ status, error, input: null })
-      .where('tenant_id', '=', tenant).where('batch_id', '=', id).where('position', '=', position).where('status', '=', 'waiting').returning('position').executeTakeFirst()
+      .where('tenant_id', '=', tenant).where('batch_id', '=', id).where('position', '=', position).where('status', '=', 'waiting')
+      .returning('position').executeTakeFirst()
     return row !== undefined
   }
 
-  const send = (tenant: string, batchId: string, transaction?: Transaction<SystemTables>) => queue.send(batchTask, { tenant, data: { batchId } }, transaction)
+  const send = (tenant: string, batchId: string, transaction?: Transaction<SystemTables>) =>
+    queue.send(batchTask, { tenant, data: { batchId } }, transaction)
 
   return {
-    async add (tenant: string, documents: readonly NewDocument[], { claim, ...actor }: Actor, user: ModelUser | null): Promise<{ batchId: string, total: number }> {
+    async add (
+      tenant: string,
+      documents: readonly NewDocument[],
+      { claim, ...actor }: Actor,
+      user: ModelUser | null
+    ): Promise<{ batchId: string, total: number }> {
       const id = randomUUID()
       const total = documents.length
       await dbFor(tenant).transaction().execute(async (transaction) => {
         if (!await holdTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
         const { open } = await transaction.selectFrom(batches).select(sql<number>`count(*)::integer`.as('open'))
           .where('tenant_id', '=', tenant).where('status', '<>', 'completed').executeTakeFirstOrThrow()
-        if (open >= maxOpen) throw failure('queueFull', { message: `${maxOpen} batches of this tenant are not completed: wait until one is` })
+        if (open >= maxOpen) {
+          throw failure('queueFull', { message: `${maxOpen} batches of this tenant are not completed: wait until one is` })
+        }
         await transaction.insertInto(batches).values({
-          tenant_id: tenant, id, status: 'queued', total, actor: JSON.stringify({ actor, user }), created_at: new Date(now()), finished_at: null
+          tenant_id: tenant,
+          id,
+          status: 'queued',
+          total,
+          actor: JSON.stringify({ actor, user }),
+          created_at: new Date(now()),
+          finished_at: null
         }).execute()
         // A document that is tried again keeps its id.
         await transaction.insertInto(items).values(documents.map((document, position) => ({
-          tenant_id: tenant, batch_id: id, position, input: JSON.stringify({ id: randomUUID(), ...document }), status: 'waiting' as const, error: null
+          tenant_id: tenant,
+          batch_id: id,
+          position,
+          input: JSON.stringify({ id: randomUUID(), ...document }),
+          status: 'waiting' as const,
+          error: null
         }))).execute()
         await send(tenant, id, transaction)
         if (claim !== undefined) await markClaim<SystemTables>(transaction, claim)
@@ -89,7 +120,8 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
     },
 
     async state (tenant: string, id: string): Promise<BatchState | null> {
-      const batch = await dbFor(tenant).selectFrom(batches).select(['status', 'total']).where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst()
+      const batch = await dbFor(tenant).selectFrom(batches).select(['status', 'total']).where('tenant_id', '=', tenant).where('id', '=', id)
+        .executeTakeFirst()
       if (batch === undefined) return null
       const ended = await dbFor(tenant).selectFrom(items).select(['position', 'status', 'error'])
         .where('tenant_id', '=', tenant).where('batch_id', '=', id).where('status', '<>', 'waiting').orderBy('position').execute()
@@ -122,7 +154,9 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
     async setAside ({ tenant, data }: Pick<Job, 'tenant' | 'data'>): Promise<void> {
       const id = String(data['batchId'])
       const waiting = await next(tenant, id)
-      if (waiting !== null) await mark(dbFor(tenant), tenant, id, waiting.position, 'failed', 'Two processes ended while they read the document')
+      if (waiting !== null) {
+        await mark(dbFor(tenant), tenant, id, waiting.position, 'failed', 'Two processes ended while they read the document')
+      }
       await send(tenant, id)
     },
 

@@ -25,17 +25,25 @@ export function checkDocument ({ id, document, fileId, contentType, metadata = {
     throw invalidInput(`${path}/fileId`, 'is required: a PDF is a file that was uploaded with POST /files/upload', 'required')
   }
   // eslint-disable-next-line no-control-regex
-  if (id !== undefined && /[\u0000-\u001f\u007f\p{Surrogate}]/u.test(id)) throw invalidInput(`${path}/id`, 'must hold no control characters', 'pattern')
+  if (id !== undefined && /[\u0000-\u001f\u007f\p{Surrogate}]/u.test(id)) {
+    throw invalidInput(`${path}/id`, 'must hold no control characters', 'pattern')
+  }
   checkMetadata(metadata, `${path}/metadata`)
 }
 
 function checkMetadata (metadata: Readonly<Record<string, unknown>>, path: string): void {
   const names = Object.keys(metadata)
   if (names.length > maxMetadataMembers) throw invalidInput(path, `must have at most ${maxMetadataMembers} members`, 'maxProperties')
-  if (names.some((name) => name.length > maxNameLength || name === '')) throw invalidInput(path, `must have names of 1 to ${maxNameLength} characters`, 'propertyNames')
-  if (depthOf(metadata) > maxMetadataDepth) throw invalidInput(path, `must not be nested deeper than ${maxMetadataDepth} levels`, 'maxDepth')
+  if (names.some((name) => name.length > maxNameLength || name === '')) {
+    throw invalidInput(path, `must have names of 1 to ${maxNameLength} characters`, 'propertyNames')
+  }
+  if (depthOf(metadata) > maxMetadataDepth) {
+    throw invalidInput(path, `must not be nested deeper than ${maxMetadataDepth} levels`, 'maxDepth')
+  }
   const text = JSON.stringify(metadata)
-  if (Buffer.byteLength(text) > maxMetadataBytes) throw invalidInput(path, `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxLength')
+  if (Buffer.byteLength(text) > maxMetadataBytes) {
+    throw invalidInput(path, `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxLength')
+  }
   if (!isStorableJson(text)) throw invalidInput(path, unstorableText, 'pattern')
 }
 

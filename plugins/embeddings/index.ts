@@ -26,7 +26,17 @@ import { createReindex, reindexTask } from './reindex.js'
 import { embeddingRoutes } from './routes.js'
 import { createEmbeddings } from './service.js'
 
-export type { DocumentCall, DocumentType, EmbeddingCall, Embeddings, NewDocument, PutDocument, Search, SearchMode, SearchResult } from './types.js'
+export type {
+  DocumentCall,
+  DocumentType,
+  EmbeddingCall,
+  Embeddings,
+  NewDocument,
+  PutDocument,
+  Search,
+  SearchMode,
+  SearchResult
+} from './types.js'
 
 export interface EmbeddingsOptions {
   /** Numbers of a vector, 1 to 2,000. Default: 1536. */
@@ -47,7 +57,10 @@ export default definePlugin<EmbeddingsOptions>({
   optional: ['files'],
   routeDependencies: ['auth'],
   options: { dimensions: whole(1, 2000), reindex: flag, vectorStore: record, exactUpTo: whole(0, 1_000_000), now: callback },
-  async setup (app, { dimensions = defaultDimensions, reindex = false, vectorStore = { provider: 'pgvector' }, exactUpTo, now = Date.now }) {
+  async setup (
+    app,
+    { dimensions = defaultDimensions, reindex = false, vectorStore = { provider: 'pgvector' }, exactUpTo, now = Date.now }
+  ) {
     const { db, engine, log, models, queue, tenants } = app
     if (models.embeddingModel === null) throw new Error('embeddings needs a model: the configuration has no agent.embedding')
     const space = { model: models.embeddingModel.model, dimensions }
@@ -58,9 +71,21 @@ export default definePlugin<EmbeddingsOptions>({
     const files = optional(app, 'files')
     const service = createEmbeddings({ models, space, store, reader: createReader({ models, files }), now })
     const batches = createBatches({ db, dbFor: (tenant) => engine.kyselyFor(tenant), queue, service, now })
-    const batchOptions = { retryLimit: 20, retryDelay: 5, expireIn: 86_400, setAside: batches.setAside, endpoints: 'POST /agent/embeddings/batch sends its documents' }
+    const batchOptions = {
+      retryLimit: 20,
+      retryDelay: 5,
+      expireIn: 86_400,
+      setAside: batches.setAside,
+      endpoints: 'POST /agent/embeddings/batch sends its documents'
+    }
     queue.define(batchTask, batchOptions, batches.handle)
-    const reindexOptions = { retryLimit: 20, retryDelay: 60, expireIn: 86_400, concurrency: 1, endpoints: 'POST /agent/embeddings/reindex starts it' }
+    const reindexOptions = {
+      retryLimit: 20,
+      retryDelay: 60,
+      expireIn: 86_400,
+      concurrency: 1,
+      endpoints: 'POST /agent/embeddings/reindex starts it'
+    }
     queue.define(reindexTask, reindexOptions, createReindex({ store, service, log }))
 
     const { embed, put, remove, list, read, search, check } = service
@@ -69,16 +94,17 @@ export default definePlugin<EmbeddingsOptions>({
     sweepHourly(app, 'old batches of documents, and vectors that no document has', () => Promise.all([batches.sweep(), store.sweep()]))
     app.addHook('onClose', () => service.close())
 
-    return (group) => embeddingRoutes(group, {
-      service,
-      batches,
-      requireFile: (request, tenant, fileId) => requireFile(files(), request, tenant, fileId),
-      async reindex () {
-        const [stale] = await store.stale(1)
-        if (stale !== undefined) await queue.send(reindexTask, { tenant: '', data: {}, key: 'reindex' })
-        return stale !== undefined
-      }
-    })
+    return (group) =>
+      embeddingRoutes(group, {
+        service,
+        batches,
+        requireFile: (request, tenant, fileId) => requireFile(files(), request, tenant, fileId),
+        async reindex () {
+          const [stale] = await store.stale(1)
+          if (stale !== undefined) await queue.send(reindexTask, { tenant: '', data: {}, key: 'reindex' })
+          return stale !== undefined
+        }
+      })
   }
 })
 
@@ -90,12 +116,19 @@ async function refuseStale (store: VectorStore, { model, dimensions }: VectorSpa
     throw error
   })
   if (stale === undefined) return
-  throw new Error(`documents were embedded by "${stale.model}" (${stale.dimensions} dimensions, in ${stale.store}), and the configuration names "${model}" (${dimensions} dimensions, in ${store.name}): ` +
-    'restore it, or set agent.embedding.reindex to true, start, and send POST /agent/embeddings/reindex')
+  throw new Error(
+    `documents were embedded by "${stale.model}" (${stale.dimensions} dimensions, in ${stale.store}), and the configuration names "${model}" (${dimensions} dimensions, in ${store.name}): ` +
+      'restore it, or set agent.embedding.reindex to true, start, and send POST /agent/embeddings/reindex'
+  )
 }
 
 /** Rejects with `notFound`, and with `forbidden` for files of a bucket that the caller may not use. */
-async function requireFile (files: Pick<Files, 'get' | 'permissions'> | null, request: FastifyRequest, tenant: string, fileId: string): Promise<void> {
+async function requireFile (
+  files: Pick<Files, 'get' | 'permissions'> | null,
+  request: FastifyRequest,
+  tenant: string,
+  fileId: string
+): Promise<void> {
   const file = await files?.get(tenant, fileId) ?? null
   const permissions = file === null ? null : files?.permissions(file.bucket) ?? null
   if (file === null || permissions === null) throw failure('notFound', { message: 'The tenant has no such file' })

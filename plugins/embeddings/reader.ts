@@ -27,19 +27,27 @@ export interface ReaderParts {
 
 export interface DocumentReader {
   /** The chunks of the document, at least one. Rejects with `documentUnreadable`, `documentsBusy` and `notFound`. */
-  read (tenant: string, document: Source, signal: AbortSignal): Promise<string[]>
-  close (): void
+  read(tenant: string, document: Source, signal: AbortSignal): Promise<string[]>
+  close(): void
 }
 
 export function createReader ({ models, files }: ReaderParts): DocumentReader {
   const busy = () => failure('documentsBusy')
-  const places = createPlaces({ maxOfTenant: pdfWaiting, maxInAll: pdfAtOnce, maxWait: pdfWaitMs, tooManyOfTenant: busy, tooManyInAll: busy })
+  const places = createPlaces({
+    maxOfTenant: pdfWaiting,
+    maxInAll: pdfAtOnce,
+    maxWait: pdfWaitMs,
+    tooManyOfTenant: busy,
+    tooManyInAll: busy
+  })
 
   async function bytesOf (tenant: string, fileId: string, most: number): Promise<Buffer<ArrayBuffer>> {
     const store = files()
     if (store === null) throw failure('badRequest', { message: 'This server has no files: send the text as `document`' })
     const file = await store.get(tenant, fileId)
-    if (file !== null && file.size > most) throw failure('fileTooLarge', { message: `The file has more than ${Math.floor(most / 1_000_000)} MB: split it` })
+    if (file !== null && file.size > most) {
+      throw failure('fileTooLarge', { message: `The file has more than ${Math.floor(most / 1_000_000)} MB: split it` })
+    }
     const bytes = file === null ? null : await store.open(tenant, fileId)
     if (bytes === null) throw failure('notFound', { message: 'The tenant has no such file' })
     const parts: Uint8Array[] = []
@@ -56,15 +64,20 @@ export function createReader ({ models, files }: ReaderParts): DocumentReader {
       return textBlocks(text)
     }
     const text = document ?? (await bytesOf(tenant, fileId, maxTextBytes)).toString('utf8')
-    if (text.length > maxDocumentLength) throw failure('documentUnreadable', { message: `The document has more than ${maxDocumentLength} characters: split it` })
+    if (text.length > maxDocumentLength) {
+      throw failure('documentUnreadable', { message: `The document has more than ${maxDocumentLength} characters: split it` })
+    }
     switch (contentType) {
-      case 'text/plain': return textBlocks(text)
-      case 'text/markdown': return markdownBlocks(text)
+      case 'text/plain':
+        return textBlocks(text)
+      case 'text/markdown':
+        return markdownBlocks(text)
       case 'text/html': {
         const { htmlBlocks } = await import('../../lib/documents/html.js')
         return htmlBlocks(text)
       }
-      default: return contentType satisfies never
+      default:
+        return contentType satisfies never
     }
   }
 
@@ -73,7 +86,9 @@ export function createReader ({ models, files }: ReaderParts): DocumentReader {
       const blocks = await blocksOf(tenant, document, signal)
       const chunks = await splitBlocks(blocks, { countTokens: models.countTokens, pace: createPace(tenant), maxChunks })
       if (chunks.length === 0) throw failure('documentUnreadable', { message: 'The document has no text' })
-      if (chunks.length > maxChunks) throw failure('documentUnreadable', { message: `The document has more than ${maxChunks} chunks of 400 tokens: split it` })
+      if (chunks.length > maxChunks) {
+        throw failure('documentUnreadable', { message: `The document has more than ${maxChunks} chunks of 400 tokens: split it` })
+      }
       return chunks.map(storable)
     },
     close: () => places.close()

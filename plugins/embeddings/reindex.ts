@@ -21,7 +21,8 @@ export function createReindex ({ store, service, log }: ReindexParts) {
     const left = new Set<string>()
     let renewed = 0
     for (;;) {
-      const stale = (await store.stale(perRead + left.size)).map(({ tenant, id }) => ({ tenant, id, key: JSON.stringify([tenant, id]) })).filter(({ key }) => !left.has(key))
+      const stale = (await store.stale(perRead + left.size)).map(({ tenant, id }) => ({ tenant, id, key: JSON.stringify([tenant, id]) }))
+        .filter(({ key }) => !left.has(key))
       if (stale.length === 0) break
       for (const { tenant, id, key } of stale) {
         signal.throwIfAborted()

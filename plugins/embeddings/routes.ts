@@ -13,7 +13,20 @@ import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
 import { checkDocument, checkFilter } from './bounds.js'
 import {
-  Batch, BatchParams, BatchQueued, BatchStatus, Document, DocumentList, DocumentParams, ListQuery, Put, Reindexing, Results, SearchBody, Texts, Vectors
+  Batch,
+  BatchParams,
+  BatchQueued,
+  BatchStatus,
+  Document,
+  DocumentList,
+  DocumentParams,
+  ListQuery,
+  Put,
+  Reindexing,
+  Results,
+  SearchBody,
+  Texts,
+  Vectors
 } from './schemas.js'
 
 const tags = ['Documents and search']
@@ -31,7 +44,11 @@ export interface EmbeddingRouteParts {
 }
 
 export function embeddingRoutes (app: FastifyInstance, { service, batches, reindex, requireFile }: EmbeddingRouteParts): void {
-  const callOf = (request: FastifyRequest, reply: FastifyReply) => ({ user: limitedUser(request), signal: leftOf(reply), actor: actorOf(request) })
+  const callOf = (request: FastifyRequest, reply: FastifyReply) => ({
+    user: limitedUser(request),
+    signal: leftOf(reply),
+    actor: actorOf(request)
+  })
 
   app.post<{ Body: Static<typeof Texts> }>('/agent/embeddings', {
     config,
@@ -46,7 +63,8 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     schema: {
       tags,
       summary: 'Store a document for search',
-      description: 'It is split by its headings and paragraphs into chunks of at most 400 tokens. A document of the same id is replaced at once, and answered 200.',
+      description:
+        'It is split by its headings and paragraphs into chunks of at most 400 tokens. A document of the same id is replaced at once, and answered 200.',
       body: Document,
       response: { 200: Put, 201: Put, ...errorResponses(...modelRefusals, 413, 422) }
     }
@@ -81,7 +99,13 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
 
   app.get<{ Params: Static<typeof BatchParams> }>('/agent/embeddings/batch/:id', {
     config,
-    schema: { tags, summary: 'How far a batch is', description: 'It is kept for 7 days after its end.', params: BatchParams, response: { 200: BatchStatus, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'How far a batch is',
+      description: 'It is kept for 7 days after its end.',
+      params: BatchParams,
+      response: { 200: BatchStatus, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const state = await batches.state(tenantOf(request), request.params.id)
     if (state === null) throw failure('notFound', { message: 'The tenant has no such batch' })
@@ -90,24 +114,39 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
 
   app.get<{ Querystring: Static<typeof ListQuery> }>('/agent/embeddings/documents', {
     config,
-    schema: { tags, summary: 'The documents of the tenant, the newest first', querystring: ListQuery, response: { 200: DocumentList, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The documents of the tenant, the newest first',
+      querystring: ListQuery,
+      response: { 200: DocumentList, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const { data, total } = await service.list(tenantOf(request), page)
-    return { data: data.map(({ metadata, createdAt, ...rest }) => ({ ...rest, metadata: { ...metadata }, createdAt: createdAt.toISOString() })), pagination: { ...page, total } }
+    return {
+      data: data.map(({ metadata, createdAt, ...rest }) => ({ ...rest, metadata: { ...metadata }, createdAt: createdAt.toISOString() })),
+      pagination: { ...page, total }
+    }
   })
 
   app.delete<{ Params: Static<typeof DocumentParams> }>('/agent/embeddings/document/:id', {
     config,
     schema: { tags, summary: 'Delete a document', params: DocumentParams, response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
-    if (!await service.remove(tenantOf(request), request.params.id, actorOf(request))) throw failure('notFound', { message: 'The tenant has no such document' })
+    if (!await service.remove(tenantOf(request), request.params.id, actorOf(request))) {
+      throw failure('notFound', { message: 'The tenant has no such document' })
+    }
     return { success: true }
   })
 
   app.post<{ Body: Static<typeof SearchBody> }>('/agent/embeddings/search', {
     config,
-    schema: { tags, summary: 'Search the documents of the tenant', body: SearchBody, response: { 200: Results, ...errorResponses(...modelRefusals) } }
+    schema: {
+      tags,
+      summary: 'Search the documents of the tenant',
+      body: SearchBody,
+      response: { 200: Results, ...errorResponses(...modelRefusals) }
+    }
   }, async (request, reply) => {
     const { body } = request
     checkFilter(body.filter ?? {}, '/body/filter')

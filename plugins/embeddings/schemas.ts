@@ -3,7 +3,16 @@ import { Type } from 'typebox'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
 import { ModelUsage } from '../../lib/models/types.js'
 import { named } from '../../lib/named-schema.js'
-import { maxBatch, maxDocumentLength, maxFilterMembers, maxIdLength, maxNameLength, maxQueryLength, maxTextLength, maxTexts } from './bounds.js'
+import {
+  maxBatch,
+  maxDocumentLength,
+  maxFilterMembers,
+  maxIdLength,
+  maxNameLength,
+  maxQueryLength,
+  maxTextLength,
+  maxTexts
+} from './bounds.js'
 import { contentTypes, searchModes } from './types.js'
 
 const closed = { additionalProperties: false } as const
@@ -11,79 +20,129 @@ const Usage = named('ModelUsage', ModelUsage)
 const Metadata = Type.Object({}, { additionalProperties: true, description: 'As it was sent with the document.' })
 
 export const Texts = Type.Object({
-  texts: Type.Array(Type.String({ minLength: 1, maxLength: maxTextLength }), { minItems: 1, maxItems: maxTexts, description: 'One vector is answered for each.' })
+  texts: Type.Array(Type.String({ minLength: 1, maxLength: maxTextLength }), {
+    minItems: 1,
+    maxItems: maxTexts,
+    description: 'One vector is answered for each.'
+  })
 }, closed)
-export const Vectors = named('Embeddings', Type.Object({
-  embeddings: Type.Array(Type.Array(Type.Number()), { description: 'One vector for each text, in their order.' }),
-  model: Type.String(),
-  usage: Usage
-}))
+export const Vectors = named(
+  'Embeddings',
+  Type.Object({
+    embeddings: Type.Array(Type.Array(Type.Number()), { description: 'One vector for each text, in their order.' }),
+    model: Type.String(),
+    usage: Usage
+  })
+)
 
 export const Document = Type.Object({
   document: Type.Optional(Type.String({ minLength: 1, maxLength: maxDocumentLength, description: 'The text. Or send a `fileId`.' })),
-  fileId: Type.Optional(Type.String({ format: 'uuid', description: 'A file of the tenant, in place of `document`; required for `application/pdf`. Text is read as UTF-8.' })),
+  fileId: Type.Optional(
+    Type.String({
+      format: 'uuid',
+      description: 'A file of the tenant, in place of `document`; required for `application/pdf`. Text is read as UTF-8.'
+    })
+  ),
   contentType: Type.Enum([...contentTypes]),
-  metadata: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Facts that searches filter by: at most 64 members, 8,192 bytes of JSON, 4 levels. Default: none.' })),
-  id: Type.Optional(Type.String({ minLength: 1, maxLength: maxIdLength, description: 'The document of this id is replaced. Default: a new UUID.' }))
+  metadata: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), {
+      description: 'Facts that searches filter by: at most 64 members, 8,192 bytes of JSON, 4 levels. Default: none.'
+    })
+  ),
+  id: Type.Optional(
+    Type.String({ minLength: 1, maxLength: maxIdLength, description: 'The document of this id is replaced. Default: a new UUID.' })
+  )
 }, closed)
-export const Put = named('EmbeddedDocument', Type.Object({
-  success: Type.Boolean(),
-  id: Type.String(),
-  chunks: Type.Integer({ description: 'Parts of the document that searches find.' }),
-  usage: Usage
-}))
+export const Put = named(
+  'EmbeddedDocument',
+  Type.Object({
+    success: Type.Boolean(),
+    id: Type.String(),
+    chunks: Type.Integer({ description: 'Parts of the document that searches find.' }),
+    usage: Usage
+  })
+)
 
 export const Batch = Type.Object({
   documents: Type.Array(Document, { minItems: 1, maxItems: maxBatch })
 }, closed)
-export const BatchQueued = named('QueuedBatch', Type.Object({
-  batchId: Type.String({ format: 'uuid' }),
-  status: Type.Literal('queued'),
-  total: Type.Integer(),
-  statusUrl: Type.String({ description: 'The path of its status.' })
-}))
-export const BatchStatus = named('BatchStatus', Type.Object({
-  batchId: Type.String({ format: 'uuid' }),
-  status: Type.Enum(['queued', 'running', 'completed']),
-  total: Type.Integer({ description: 'Documents of the batch.' }),
-  done: Type.Integer({ description: 'Documents that were stored.' }),
-  failed: Type.Array(Type.Object({ index: Type.Integer({ description: 'In `documents` of the request, from 0.' }), error: Type.String() }))
-}))
+export const BatchQueued = named(
+  'QueuedBatch',
+  Type.Object({
+    batchId: Type.String({ format: 'uuid' }),
+    status: Type.Literal('queued'),
+    total: Type.Integer(),
+    statusUrl: Type.String({ description: 'The path of its status.' })
+  })
+)
+export const BatchStatus = named(
+  'BatchStatus',
+  Type.Object({
+    batchId: Type.String({ format: 'uuid' }),
+    status: Type.Enum(['queued', 'running', 'completed']),
+    total: Type.Integer({ description: 'Documents of the batch.' }),
+    done: Type.Integer({ description: 'Documents that were stored.' }),
+    failed: Type.Array(
+      Type.Object({ index: Type.Integer({ description: 'In `documents` of the request, from 0.' }), error: Type.String() })
+    )
+  })
+)
 export const BatchParams = Type.Object({ id: Type.String({ format: 'uuid' }) })
 
 export const ListQuery = Type.Object(pageQuery('Documents'), closed)
-export const DocumentList = ListOf(named('StoredDocument', Type.Object({
-  id: Type.String(),
-  contentType: Type.String(),
-  metadata: Metadata,
-  chunks: Type.Integer(),
-  createdAt: Type.String({ format: 'date-time' })
-})))
+export const DocumentList = ListOf(named(
+  'StoredDocument',
+  Type.Object({
+    id: Type.String(),
+    contentType: Type.String(),
+    metadata: Metadata,
+    chunks: Type.Integer(),
+    createdAt: Type.String({ format: 'date-time' })
+  })
+))
 export const DocumentParams = Type.Object({ id: Type.String({ minLength: 1, maxLength: maxIdLength, pattern: '^[^\\u0000]*$' }) })
 
 export const SearchBody = Type.Object({
   query: Type.String({ minLength: 1, maxLength: maxQueryLength }),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'Default: 10.' })),
-  threshold: Type.Optional(Type.Number({ minimum: 0, maximum: 1, description: 'The least cosine similarity; for `text` the least rank. Default: none.' })),
+  threshold: Type.Optional(
+    Type.Number({ minimum: 0, maximum: 1, description: 'The least cosine similarity; for `text` the least rank. Default: none.' })
+  ),
   filter: Type.Optional(Type.Record(
     Type.String({ maxLength: maxNameLength }),
     Type.Union([Type.String({ maxLength: 1000 }), Type.Number(), Type.Boolean(), Type.Null()]),
     { maxProperties: maxFilterMembers, description: 'Members that the metadata of a document must equal.' }
   )),
-  mode: Type.Optional(Type.Enum([...searchModes], { description: '`vector`: by meaning. `text`: by words, with `"..."`, `or` and `-`. `hybrid`: both lists, fused by rank. Default: `vector`.' }))
+  mode: Type.Optional(
+    Type.Enum([...searchModes], {
+      description:
+        '`vector`: by meaning. `text`: by words, with `"..."`, `or` and `-`. `hybrid`: both lists, fused by rank. Default: `vector`.'
+    })
+  )
 }, closed)
-export const Results = named('SearchResults', Type.Object({
-  results: Type.Array(Type.Object({
-    id: Type.String({ description: 'Of the document.' }),
-    chunk: Type.Integer({ description: 'The position in the document, from 0.' }),
-    content: Type.String(),
-    score: Type.Number({ description: 'Cosine similarity for `vector`; a rank from 0 to 1 for `text`; the sum of 1 / (60 + rank) for `hybrid`.' }),
-    metadata: Metadata
-  }), { description: 'The best first.' }),
-  usage: Usage
-}))
+export const Results = named(
+  'SearchResults',
+  Type.Object({
+    results: Type.Array(
+      Type.Object({
+        id: Type.String({ description: 'Of the document.' }),
+        chunk: Type.Integer({ description: 'The position in the document, from 0.' }),
+        content: Type.String(),
+        score: Type.Number({
+          description: 'Cosine similarity for `vector`; a rank from 0 to 1 for `text`; the sum of 1 / (60 + rank) for `hybrid`.'
+        }),
+        metadata: Metadata
+      }),
+      { description: 'The best first.' }
+    ),
+    usage: Usage
+  })
+)
 
-export const Reindexing = named('Reindexing', Type.Object({
-  success: Type.Boolean(),
-  stale: Type.Boolean({ description: 'Another model embedded some documents; a job embeds them anew.' })
-}))
+export const Reindexing = named(
+  'Reindexing',
+  Type.Object({
+    success: Type.Boolean(),
+    stale: Type.Boolean({ description: 'Another model embedded some documents; a job embeds them anew.' })
+  })
+)

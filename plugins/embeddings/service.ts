@@ -30,10 +30,10 @@ export interface EmbeddingsParts {
 
 export interface EmbeddingsService extends Embeddings {
   /** As `put`; `also` writes in the transaction of the document. */
-  putWith (tenant: string, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument>
+  putWith(tenant: string, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument>
   /** Embeds the text of a document anew. false if it is gone, or was replaced meanwhile. */
-  renew (tenant: string, id: string, signal: AbortSignal): Promise<boolean>
-  close (): Promise<void>
+  renew(tenant: string, id: string, signal: AbortSignal): Promise<boolean>
+  close(): Promise<void>
 }
 
 export function createEmbeddings ({ models, space, store, reader, now }: EmbeddingsParts): EmbeddingsService {
@@ -55,7 +55,11 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
     return { embeddings, model: space.model, usage }
   }
 
-  async function embedChunks (tenant: string, contents: readonly string[], call: EmbeddingCall): Promise<{ chunks: Chunk[], usage: ModelUsage }> {
+  async function embedChunks (
+    tenant: string,
+    contents: readonly string[],
+    call: EmbeddingCall
+  ): Promise<{ chunks: Chunk[], usage: ModelUsage }> {
     const { embeddings, usage } = await embed(tenant, contents, call)
     return { usage, chunks: contents.map((content, position) => ({ position, content, embedding: embeddings[position] ?? [] })) }
   }
@@ -72,7 +76,10 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
       const outcome = await afterCharge(store.put(tenant, { id, contentType, metadata, chunks }, {
         also: async (transaction, isNew) => {
           await also?.(transaction, isNew)
-          await writeAudit(transaction, entry(tenant, isNew ? 'document.create' : 'document.replace', call.actor, id, { contentType, chunks: chunks.length }))
+          await writeAudit(
+            transaction,
+            entry(tenant, isNew ? 'document.create' : 'document.replace', call.actor, id, { contentType, chunks: chunks.length })
+          )
         }
       }))
       return { id, isNew: outcome === 'new', chunks: chunks.length, usage }
@@ -84,7 +91,8 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
     embed,
     putWith,
     put: putWith,
-    remove: (tenant, id, actor) => store.remove(tenant, id, (transaction) => writeAudit(transaction, entry(tenant, 'document.delete', actor, id))),
+    remove: (tenant, id, actor) =>
+      store.remove(tenant, id, (transaction) => writeAudit(transaction, entry(tenant, 'document.delete', actor, id))),
     list: (tenant, page) => store.list(tenant, page),
     read: async (tenant, id) => (await store.read(tenant, id))?.contents ?? null,
 

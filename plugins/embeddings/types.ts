@@ -58,19 +58,19 @@ export interface SearchResult {
 export interface Embeddings {
   /** `pgvector`, or `qdrant:<collection>`. */
   readonly store: string
-  embed (tenant: string, texts: readonly string[], call: EmbeddingCall): Promise<Embedded>
+  embed(tenant: string, texts: readonly string[], call: EmbeddingCall): Promise<Embedded>
   /**
    * Splits and embeds a document, and replaces the one of the same id. Rejects with `documentUnreadable`, `documentsBusy`,
    * `notFound` for a file, `validationFailed`, and as `Models.embed` does; the document of before is then still there.
    */
-  put (tenant: string, document: NewDocument, call: DocumentCall): Promise<PutDocument>
+  put(tenant: string, document: NewDocument, call: DocumentCall): Promise<PutDocument>
   /** false if the tenant has no such document. */
-  remove (tenant: string, id: string, actor: Actor): Promise<boolean>
+  remove(tenant: string, id: string, actor: Actor): Promise<boolean>
   /** The newest first. */
-  list (tenant: string, page: Page): Promise<{ data: StoredDocument[], total: number }>
+  list(tenant: string, page: Page): Promise<{ data: StoredDocument[], total: number }>
   /** The texts of the chunks of a document, in order; null if the tenant has no such document. */
-  read (tenant: string, id: string): Promise<readonly string[] | null>
-  search (tenant: string, search: Search, call: EmbeddingCall): Promise<SearchResult>
+  read(tenant: string, id: string): Promise<readonly string[] | null>
+  search(tenant: string, search: Search, call: EmbeddingCall): Promise<SearchResult>
   /** Resolves if the store of vectors can be reached. */
-  check (): Promise<void>
+  check(): Promise<void>
 }

@@ -14,7 +14,9 @@ const drainMs = 10_000
 /** Calls back without making the stream flow. Returns the end of it. */
 function observe (raw: IncomingMessage, listener: (chunk: Buffer) => void): () => void {
   EventEmitter.prototype.on.call(raw, 'data', listener)
-  return () => { raw.off('data', listener) }
+  return () => {
+    raw.off('data', listener)
+  }
 }
 
 /**
@@ -27,7 +29,9 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
   let bytes = 0
   let timer: NodeJS.Timeout | undefined
   const hurry = allowSlowBody(raw.socket)
-  const end = observe(raw, (chunk) => { bytes += chunk.length })
+  const end = observe(raw, (chunk) => {
+    bytes += chunk.length
+  })
   const slow = new Promise<never>((_resolve, reject) => {
     timer = setInterval(() => {
       // All of it is here; what takes time now is the store.
@@ -56,9 +60,13 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
 /** The body as a stream whose end leaves the connection open, for the response. */
 export function bytesOf (raw: IncomingMessage, slow: Promise<never>): Readable {
   const bytes = new PassThrough()
-  const fail = (error: Error) => { bytes.destroy(error) }
+  const fail = (error: Error) => {
+    bytes.destroy(error)
+  }
   raw.once('error', fail)
-  raw.once('close', () => { if (!raw.complete) fail(new Error('the body ended early')) })
+  raw.once('close', () => {
+    if (!raw.complete) fail(new Error('the body ended early'))
+  })
   slow.catch(fail)
   return raw.pipe(bytes)
 }

@@ -12,15 +12,15 @@ export interface Bucket {
   readonly maxBytes: number | null
   /** null for ever. */
   readonly lifetimeMs: number | null
-  accepts (contentType: string): boolean
+  accepts(contentType: string): boolean
 }
 
 export interface Buckets {
   readonly all: readonly Bucket[]
   /** undefined for a bucket that the document no longer has. */
-  find (name: string): Bucket | undefined
+  find(name: string): Bucket | undefined
   /** Throws `validationFailed` for an unknown bucket. */
-  get (name: string, path: string): Bucket
+  get(name: string, path: string): Bucket
 }
 
 export function createBuckets (declared: Readonly<Record<string, Declared>>): Buckets {

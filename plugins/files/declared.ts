@@ -24,7 +24,7 @@ export interface RouteFiles {
    * `badRequest`, `validationFailed`, `fileTooLarge`, `fileTypeRefused`, `planLimit`, `uploadTooSlow`, `tenantRequired`; nothing
    * is left then.
    */
-  receive (request: FastifyRequest, form: DeclaredForm): Promise<ReceivedForm>
+  receive(request: FastifyRequest, form: DeclaredForm): Promise<ReceivedForm>
 }
 
 /** What a route says of its form. */
@@ -43,11 +43,11 @@ export interface ReceivedForm {
   /** Of the names and bytes of its files. */
   readonly digest: string
   /** Makes the files readable with the session's transaction. It may run again, in another transaction. */
-  complete (session: Session): Promise<void>
+  complete(session: Session): Promise<void>
   /** What the route wrote is committed: from now on `discard` does nothing. */
-  keep (): void
+  keep(): void
   /** The route has succeeded. Removes the files of a repeated request, which was answered without running the route. */
-  end (): Promise<void>
+  end(): Promise<void>
   /** Removes the files, after the error of the route. */
-  discard (error: unknown): Promise<void>
+  discard(error: unknown): Promise<void>
 }

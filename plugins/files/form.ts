@@ -21,7 +21,11 @@ type Fields = Partial<Record<typeof fieldNames[number], string>>
  * @param slow  rejects where the form comes too slowly
  */
 export async function receiveForm (
-  request: FastifyRequest, tenant: UploadTenant, { buckets, uploads }: FilesService, by: Uploader, slow: Promise<never>
+  request: FastifyRequest,
+  tenant: UploadTenant,
+  { buckets, uploads }: FilesService,
+  by: Uploader,
+  slow: Promise<never>
 ): Promise<StoredFile> {
   const fileSize = watchForm(request.raw)
   const fields: Fields = {}
@@ -35,7 +39,11 @@ export async function receiveForm (
         continue
       }
       if (received !== null || part.fieldname !== 'file') {
-        throw invalidInput(`/body/${part.fieldname.slice(0, 100)}`, 'is not accepted: the form has one file, in the field "file"', 'maxItems')
+        throw invalidInput(
+          `/body/${part.fieldname.slice(0, 100)}`,
+          'is not accepted: the form has one file, in the field "file"',
+          'maxItems'
+        )
       }
       name = part.filename
       // Fields that come later may name another one.
@@ -43,12 +51,18 @@ export async function receiveForm (
       const { entityType: type, entityId } = fields
       const entity = type === undefined || entityId === undefined ? null : { type, id: entityId }
       if (entity !== null) describe({ ...saidIn({ entityType: type, entityId }), name }, buckets)
-      const { bucket } = isKnown ? describe({ ...saidIn(fields), name, entityType: undefined, entityId: undefined }, buckets) : { bucket: null }
+      const { bucket } = isKnown
+        ? describe({ ...saidIn(fields), name, entityType: undefined, entityId: undefined }, buckets)
+        : { bucket: null }
       if (bucket !== null) await requirePermissions(request, bucket.permissions)
       const { file } = part
       let broken: unknown
-      file.once('error', (error) => { broken = error })
-      slow.catch((error: Error) => { file.destroy(error) })
+      file.once('error', (error) => {
+        broken = error
+      })
+      slow.catch((error: Error) => {
+        file.destroy(error)
+      })
       const incoming = { bytes: file, expected: fileSize(), declaredType: part.mimetype, bucket, entity, by }
       received = await uploads.receive(tenant, incoming).catch((error: unknown) => {
         throw broken === undefined ? error : unreadable(error, expected)

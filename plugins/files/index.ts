@@ -74,7 +74,18 @@ export default definePlugin<FilesOptions>({
     now: callback
   },
   async setup (app, options) {
-    const { enabled = true, path, maxFileSizeMB, buckets = {}, signedUrlSeconds = 3600, onEntityDelete, scan, slowMs = 30_000, prefix = '', now = Date.now } = options
+    const {
+      enabled = true,
+      path,
+      maxFileSizeMB,
+      buckets = {},
+      signedUrlSeconds = 3600,
+      onEntityDelete,
+      scan,
+      slowMs = 30_000,
+      prefix = '',
+      now = Date.now
+    } = options
     if (!enabled) return undefined
     const { storageProvider = 'local', s3, store } = options
     const { db, engine, log, tenants } = app
@@ -108,25 +119,35 @@ export default definePlugin<FilesOptions>({
     app.decorate('routeFiles', createRouteFiles(service, rules, slowMs))
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))
     sweepRegularly(app, rules.deletedWithRows ? soonMs : everyMs, () => service.removal.sweep())
-    app.addHook('onReady', async () => { quarantine?.begin() })
+    app.addHook('onReady', async () => {
+      quarantine?.begin()
+    })
     app.addHook('onClose', async () => {
       service.close()
       await quarantine?.close()
       await objects.close()
     })
-    return async (group) => { await fileRoutes(group, service, slowMs) }
+    return async (group) => {
+      await fileRoutes(group, service, slowMs)
+    }
   }
 })
 
 /** The default folder is made with the first upload, since many servers have no files. */
 async function openStore (
-  { log }: FastifyInstance, provider: StorageProvider, path: string | undefined, s3: S3 | undefined
+  { log }: FastifyInstance,
+  provider: StorageProvider,
+  path: string | undefined,
+  s3: S3 | undefined
 ): Promise<ObjectStore> {
   if (provider === 'local' && path === undefined) return createLocalStore(defaultFolder)
   return await openFileStore({ provider, path: path ?? defaultFolder, s3 }, log)
 }
 
-async function openSigner ({ engine, log }: FastifyInstance, { masterKey, previousKeys }: Omit<KeyOptions, 'folder'>): Promise<Signer | null> {
+async function openSigner (
+  { engine, log }: FastifyInstance,
+  { masterKey, previousKeys }: Omit<KeyOptions, 'folder'>
+): Promise<Signer | null> {
   if (engine.kind === 'postgres' && (masterKey ?? '') === '') {
     log.warn('URLs of files cannot be signed: SECRETS_MASTER_KEY is missing')
     return null

@@ -29,7 +29,11 @@ export interface Said {
  *
  * @param file  the field of the file
  */
-export function describe ({ name, bucket, public: isPublic, entityType, entityId, metadata }: Said, buckets: Buckets, file = '/body/file'): Described {
+export function describe (
+  { name, bucket, public: isPublic, entityType, entityId, metadata }: Said,
+  buckets: Buckets,
+  file = '/body/file'
+): Described {
   const chosen = buckets.get(bucket ?? (isPublic === true ? 'public' : 'private'), '/body/bucket')
   if (isPublic !== undefined && isPublic !== chosen.isPublic) {
     throw invalidInput('/body/public', `must be ${String(chosen.isPublic)}, as the bucket "${chosen.name}" is`, 'const')

@@ -8,7 +8,7 @@ export interface SizeLimit {
   /** Infinity for none. */
   readonly maxBytes: number
   /** The error for a file of that many bytes or more. */
-  refusal (bytes: number): TenantryError
+  refusal(bytes: number): TenantryError
 }
 
 /** What a route says of a file of its form. */
@@ -32,7 +32,11 @@ export function sizeLimit (plans: Plans, tier: string, ownBytes: number | null, 
   return {
     maxBytes: Math.min(planBytes, others),
     refusal (bytes) {
-      const owner = partBytes === others ? `the part "${part?.name}"` : bucket?.maxBytes === others ? `the bucket "${bucket.name}"` : 'this server'
+      const owner = partBytes === others
+        ? `the part "${part?.name}"`
+        : bucket?.maxBytes === others
+          ? `the bucket "${bucket.name}"`
+          : 'this server'
       if (others <= planBytes) return failure('fileTooLarge', { message: `The file is larger than ${others} bytes, the limit of ${owner}` })
       const upgrade = plans.upgrade(tier, maxFileSize, bytes / bytesPerMB)
       const message = `The plan "${plans.of(tier).tier}" includes files of up to ${ofPlan} MB`

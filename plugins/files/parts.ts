@@ -13,7 +13,8 @@ export type FileParts = ReturnType<typeof createFileParts>
 export function createFileParts (objects: ObjectStore, dbFor: (tenant: string) => Kysely<SystemTables>) {
   const table = 'tenantry.file_parts'
   const objectOf = (tenant: string, file: string, id: string) => `${keyOf(tenant, file)}-${id}`
-  const rowsOf = (tenant: string, file: string) => dbFor(tenant).selectFrom(table).where('tenant_id', '=', tenant).where('file_id', '=', file)
+  const rowsOf = (tenant: string, file: string) =>
+    dbFor(tenant).selectFrom(table).where('tenant_id', '=', tenant).where('file_id', '=', file)
 
   async function drop (tenant: string, file: string, id: string): Promise<void> {
     await objects.delete(objectOf(tenant, file, id))
@@ -41,11 +42,17 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: string) =
           await drop(tenant, file, id)
           return 0
         }
-        await dbFor(tenant).updateTable(table).set({ size }).where('tenant_id', '=', tenant).where('file_id', '=', file).where('id', '=', id).execute()
+        await dbFor(tenant).updateTable(table).set({ size }).where('tenant_id', '=', tenant).where('file_id', '=', file).where(
+          'id',
+          '=',
+          id
+        ).execute()
         return size
       } catch (error) {
         await drop(tenant, file, id).catch(() => {})
-        if (isFailure(error, 'conflict')) throw failure('stateConflict', { message: 'Another request brought these bytes: ask for the offset' })
+        if (isFailure(error, 'conflict')) {
+          throw failure('stateConflict', { message: 'Another request brought these bytes: ask for the offset' })
+        }
         throw error
       }
     },
@@ -70,6 +77,10 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: string) =
 /** The bytes as a stream that ends where the source fails, so that they are kept. */
 function untilFailure (source: Readable): Readable {
   const bytes = new PassThrough()
-  source.once('error', () => { bytes.end() }).once('close', () => { bytes.end() })
+  source.once('error', () => {
+    bytes.end()
+  }).once('close', () => {
+    bytes.end()
+  })
   return source.pipe(bytes)
 }

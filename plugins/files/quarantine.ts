@@ -80,7 +80,9 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     const id = await scans.claim(tenant, new Date(now()), new Date(now() + leaseMs))
     if (id === null) return false
     const renewal = setInterval(() => {
-      scans.moveTo(tenant, id, new Date(now() + leaseMs)).catch((err: unknown) => log.warn({ err, tenant, file: id }, 'the claim of a scan could not be renewed'))
+      scans.moveTo(tenant, id, new Date(now() + leaseMs)).catch((err: unknown) =>
+        log.warn({ err, tenant, file: id }, 'the claim of a scan could not be renewed')
+      )
     }, leaseMs / 3)
     try {
       const bytes = await objects.get(keyOf(tenant, id))
@@ -135,7 +137,9 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   function lookOnce (): void {
     looking ??= look()
       .catch((err: unknown) => log.warn({ err }, 'files in quarantine could not be looked for; the next look tries again'))
-      .finally(() => { looking = null })
+      .finally(() => {
+        looking = null
+      })
   }
 
   return {

@@ -36,7 +36,11 @@ export function createReceivedForm (
   const form: ReceivedForm = {
     fields,
     files,
-    get digest () { return createHash('sha256').update(JSON.stringify(received.map(({ part, file: { name, sha256 } }) => [part, name, sha256]))).digest('hex') },
+    get digest () {
+      return createHash('sha256').update(JSON.stringify(received.map(({ part, file: { name, sha256 } }) => [part, name, sha256]))).digest(
+        'hex'
+      )
+    },
     async complete (session) {
       await withinSession(session, async (transaction) => {
         for (const one of received) await uploads.complete(transaction, one.file, one.received, one.described, by)

@@ -27,7 +27,9 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       const removed = await store.remove(transaction, tenant, id, states, at)
       if (removed === undefined) return undefined
       if (removed.counted > 0) await usage()?.free(tenant, 'storage_bytes', removed.counted, transaction)
-      if (removed.wasReady || removed.wasQuarantined) await writeDeleted(transaction, removed.wasReady ? emitter() : null, removed.file, actor, at)
+      if (removed.wasReady || removed.wasQuarantined) {
+        await writeDeleted(transaction, removed.wasReady ? emitter() : null, removed.file, actor, at)
+      }
       return removed
     })
     if (removed === undefined) return false

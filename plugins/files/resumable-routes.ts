@@ -29,7 +29,13 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
 
   app.post('/files/resumable', {
     config: { ...config, location: true },
-    schema: { tags, summary: 'Announce a resumable upload', description: `${protocol} \`Upload-Metadata\` may have \`filename\` (required), \`filetype\`, \`entityType\`, \`entityId\`, \`public\` and \`bucket\`. An upload that is not complete after a day is removed.`, response: { 201: None, ...errorResponses(...refusals, 'planLimit', 408, 413, 415, 507) } }
+    schema: {
+      tags,
+      summary: 'Announce a resumable upload',
+      description:
+        `${protocol} \`Upload-Metadata\` may have \`filename\` (required), \`filetype\`, \`entityType\`, \`entityId\`, \`public\` and \`bucket\`. An upload that is not complete after a day is removed.`,
+      response: { 201: None, ...errorResponses(...refusals, 'planLimit', 408, 413, 415, 507) }
+    }
   }, (request, reply) => answer(request, reply, newUpload()))
 
   app.head<ById>('/files/resumable/:id', {
@@ -39,7 +45,13 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
 
   app.patch<ById>('/files/resumable/:id', {
     config,
-    schema: { tags, summary: 'Send bytes of a resumable upload', description: 'The request that completes the upload makes the file readable: its id is that of the upload.', params: Params, response: { 204: None, ...errorResponses(...refusals, 408, 413, 415, 507) } }
+    schema: {
+      tags,
+      summary: 'Send bytes of a resumable upload',
+      description: 'The request that completes the upload makes the file readable: its id is that of the upload.',
+      params: Params,
+      response: { 204: None, ...errorResponses(...refusals, 408, 413, 415, 507) }
+    }
   }, (request, reply) => answer(request, reply, request.params.id))
 
   app.delete<ById>('/files/resumable/:id', {
@@ -51,9 +63,16 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
     app.options(url, { config: { access: 'public' }, schema: { hide: true } }, (request, reply) => {
       // A preflight of a page, whose origin the plugin cors has judged.
       if (reply.hasHeader('access-control-allow-origin')) {
-        reply.header('access-control-allow-methods', 'DELETE, HEAD, PATCH, POST').header('access-control-allow-headers', request.headers['access-control-request-headers'] ?? '')
+        reply.header('access-control-allow-methods', 'DELETE, HEAD, PATCH, POST').header(
+          'access-control-allow-headers',
+          request.headers['access-control-request-headers'] ?? ''
+        )
       }
-      return reply.code(204).headers({ 'tus-resumable': '1.0.0', 'tus-version': '1.0.0', 'tus-extension': 'creation,creation-with-upload,termination,expiration' }).send()
+      return reply.code(204).headers({
+        'tus-resumable': '1.0.0',
+        'tus-version': '1.0.0',
+        'tus-extension': 'creation,creation-with-upload,termination,expiration'
+      }).send()
     })
   }
 
@@ -77,7 +96,9 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
       }
     }
     const response = await reading(request.raw, slowMs, (slow) => Promise.race([resumable(webRequest(request, slow), call), slow]))
-    for (const [name, value] of response.headers) if (!name.startsWith('access-control-') && name !== 'content-length') reply.header(name, value)
+    for (const [name, value] of response.headers) {
+      if (!name.startsWith('access-control-') && name !== 'content-length') reply.header(name, value)
+    }
     return reply.code(response.status).send()
   }
 }
@@ -96,8 +117,12 @@ function webRequest ({ raw, method, headers: given, url }: FastifyRequest, slow:
 /** What came before the connection was lost is kept: the stream ends there. */
 function bodyOf (raw: IncomingMessage, slow: Promise<never>): Readable {
   const bytes = new PassThrough()
-  raw.once('close', () => { bytes.end() })
+  raw.once('close', () => {
+    bytes.end()
+  })
   bytes.on('error', () => {})
-  slow.catch((error: Error) => { bytes.destroy(error) })
+  slow.catch((error: Error) => {
+    bytes.destroy(error)
+  })
   return raw.pipe(bytes)
 }

@@ -57,7 +57,10 @@ export function createResumable (parts: ResumableParts): Resumable {
   }
 }
 
-async function createServer ({ objects, store, dbFor, emitter, quarantine, now, uploads, removal, parts, buckets }: ResumableParts, calls: WeakMap<Request, ResumableCall>): Promise<Server> {
+async function createServer (
+  { objects, store, dbFor, emitter, quarantine, now, uploads, removal, parts, buckets }: ResumableParts,
+  calls: WeakMap<Request, ResumableCall>
+): Promise<Server> {
   const { DataStore, Server, Upload } = await import('@tus/server')
 
   function callOf (request: object): ResumableCall {
@@ -82,9 +85,19 @@ async function createServer ({ objects, store, dbFor, emitter, quarantine, now, 
     const { size, contentType: declaredType } = announced
     const bucket = buckets.get(announced.bucket, '/body/bucket')
     const wrongSize = () => failure('stateConflict', { message: 'The bytes of the upload are not complete' })
-    const intake = new Intake({ limit: { maxBytes: size, refusal: wrongSize }, exact: size, hold: null, declaredType, judge: (contentType) => requireType(bucket, contentType) })
+    const intake = new Intake({
+      limit: { maxBytes: size, refusal: wrongSize },
+      exact: size,
+      hold: null,
+      declaredType,
+      judge: (contentType) => requireType(bucket, contentType)
+    })
     try {
-      await transfer(ReadableStream.from(parts.bytes(tenant, id), { objectMode: false }), intake, (stream) => objects.put(keyOf(tenant, id), stream, declaredType))
+      await transfer(
+        ReadableStream.from(parts.bytes(tenant, id), { objectMode: false }),
+        intake,
+        (stream) => objects.put(keyOf(tenant, id), stream, declaredType)
+      )
     } catch (error) {
       if (intake.refusal !== undefined) await removal.drop(tenant, id, ['resumable'])
       throw error
@@ -127,7 +140,13 @@ async function createServer ({ objects, store, dbFor, emitter, quarantine, now, 
       if (found === null) throw unknown()
       const { file: { name, contentType, size, createdAt }, status } = found
       const offset = status !== 'resumable' ? size : await parts.size(tenant, id)
-      return new Upload({ id: key, size, offset, metadata: { filename: name, filetype: contentType }, creation_date: createdAt.toISOString() })
+      return new Upload({
+        id: key,
+        size,
+        offset,
+        metadata: { filename: name, filetype: contentType },
+        creation_date: createdAt.toISOString()
+      })
     }
 
     override async remove (key: string): Promise<void> {
@@ -157,7 +176,13 @@ async function createServer ({ objects, store, dbFor, emitter, quarantine, now, 
     async onUploadCreate (request, { size = 0, metadata = {} }) {
       const { tenant, by, id, describe } = callOf(request)
       const contentType = metadata['filetype'] ?? 'application/octet-stream'
-      await uploads.announce(tenant, await describe(metadata), { id, contentType, size, status: 'resumable', expiresAt: new Date(now() + lifeMs) }, by)
+      await uploads.announce(tenant, await describe(metadata), {
+        id,
+        contentType,
+        size,
+        status: 'resumable',
+        expiresAt: new Date(now() + lifeMs)
+      }, by)
       return {}
     },
     async onUploadFinish (request) {
@@ -187,7 +212,13 @@ function splitKey (key: string): [tenant: string, id: string] {
 }
 
 const names: Readonly<Record<number, ErrorName>> = {
-  403: 'forbidden', 404: 'notFound', 409: 'stateConflict', 410: 'notFound', 412: 'preconditionFailed', 413: 'fileTooLarge', 415: 'mediaTypeUnsupported'
+  403: 'forbidden',
+  404: 'notFound',
+  409: 'stateConflict',
+  410: 'notFound',
+  412: 'preconditionFailed',
+  413: 'fileTooLarge',
+  415: 'mediaTypeUnsupported'
 }
 
 /** A refusal of the protocol's package, in the form of every other error. */

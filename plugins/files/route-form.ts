@@ -23,7 +23,12 @@ const maxFieldBytes = 65_536
  * @param slow  rejects where the form comes too slowly
  */
 export async function receiveRouteForm (
-  request: FastifyRequest, form: DeclaredForm, tenant: UploadTenant, service: FilesService, by: Uploader, slow: Promise<never>
+  request: FastifyRequest,
+  form: DeclaredForm,
+  tenant: UploadTenant,
+  service: FilesService,
+  by: Uploader,
+  slow: Promise<never>
 ): Promise<ReceivedForm> {
   const reading = new FormReading(request, form, tenant, service, by, slow)
   try {
@@ -47,7 +52,14 @@ class FormReading {
   readonly #fields: Record<string, unknown> = {}
   #fieldBytes = 0
 
-  constructor (request: FastifyRequest, form: DeclaredForm, tenant: UploadTenant, service: FilesService, by: Uploader, slow: Promise<never>) {
+  constructor (
+    request: FastifyRequest,
+    form: DeclaredForm,
+    tenant: UploadTenant,
+    service: FilesService,
+    by: Uploader,
+    slow: Promise<never>
+  ) {
     this.#request = request
     this.#form = form
     this.#tenant = tenant
@@ -63,19 +75,34 @@ class FormReading {
     const sizeOfFile = watchForm(this.#request.raw)
     // The bytes after the start of the first file are those of all files.
     const expected = files.length === 1 ? sizeOfFile : () => null
-    const limits = { fieldNameSize: 100, fieldSize: maxFieldBytes, fields: maxFields, files: files.length + 1, parts: maxFields + files.length + 1 }
+    const limits = {
+      fieldNameSize: 100,
+      fieldSize: maxFieldBytes,
+      fields: maxFields,
+      files: files.length + 1,
+      parts: maxFields + files.length + 1
+    }
     const parts = this.#request.parts({ limits })
-    for (let part = await nextOf(parts, this.#slow, this.#expected); part !== null; part = await nextOf(parts, this.#slow, this.#expected)) {
+    for (
+      let part = await nextOf(parts, this.#slow, this.#expected);
+      part !== null;
+      part = await nextOf(parts, this.#slow, this.#expected)
+    ) {
       if (part.type === 'field') this.#takeField(part)
       else await this.#takeFile(part, expected)
     }
     for (const { name, required } of files) {
-      if (required && !this.#received.has(name)) throw invalidInput(`/files/${name}`, `is required: send a file in the field "${name}"`, 'required')
+      if (required && !this.#received.has(name)) {
+        throw invalidInput(`/files/${name}`, `is required: send a file in the field "${name}"`, 'required')
+      }
     }
     validate(this.#fields)
     const received = [...this.#received.values()]
     const shownFiles = Object.fromEntries([...this.#received].map(([name, { file }]) => [name, shown(file)]))
-    return createReceivedForm({ uploads, removal, wake: () => wake(this.#tenant.id), log }, this.#tenant, this.#by, received, { fields: this.#fields, files: shownFiles })
+    return createReceivedForm({ uploads, removal, wake: () => wake(this.#tenant.id), log }, this.#tenant, this.#by, received, {
+      fields: this.#fields,
+      files: shownFiles
+    })
   }
 
   async discard (): Promise<void> {
@@ -91,7 +118,9 @@ class FormReading {
     if (typeof value !== 'string') throw invalidInput(path, `must be text: its Content-Type is ${mimetype}`, 'type')
     this.#fieldBytes += Buffer.byteLength(value)
     const { bodyLimit } = this.#request.routeOptions
-    if (bodyLimit !== undefined && this.#fieldBytes > bodyLimit) throw failure('bodyTooLarge', { message: `The fields of the form have at most ${bodyLimit} bytes` })
+    if (bodyLimit !== undefined && this.#fieldBytes > bodyLimit) {
+      throw failure('bodyTooLarge', { message: `The fields of the form have at most ${bodyLimit} bytes` })
+    }
     const known = this.#fields[fieldname]
     this.#fields[fieldname] = known === undefined ? value : [known, value].flat()
   }
@@ -103,8 +132,12 @@ class FormReading {
     if (declared === undefined) throw invalidInput(path, `is not accepted: the form has ${this.#expected}`, 'additionalProperties')
     if (this.#received.has(fieldname)) throw invalidInput(path, 'must be there once', 'maxItems')
     let broken: unknown
-    file.once('error', (error) => { broken = error })
-    this.#slow.catch((error: Error) => { file.destroy(error) })
+    file.once('error', (error) => {
+      broken = error
+    })
+    this.#slow.catch((error: Error) => {
+      file.destroy(error)
+    })
     const reading = async () => {
       // Browsers send a field without a file so.
       if (filename === '') return await requireEmpty(file, path)

@@ -18,7 +18,18 @@ import { formLimits } from './form-limits.js'
 import { receiveForm } from './form.js'
 import { describe } from './input.js'
 import {
-  Announcement, ContentQuery, EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUpload, SignedUrl, SignQuery, UploadForm
+  Announcement,
+  ContentQuery,
+  EntityParams,
+  File,
+  FileList,
+  FileParams,
+  KeyParams,
+  ListQuery,
+  SignedUpload,
+  SignedUrl,
+  SignQuery,
+  UploadForm
 } from './schemas.js'
 import { resumableRoutes } from './resumable-routes.js'
 import { uploaderOf, uploadTenantOf } from './uploader.js'
@@ -80,7 +91,13 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     app.put<ById & { Querystring: Static<typeof ContentQuery> }>('/files/:fileId/content', {
       config: {
         access: 'public',
-        openapi: { ...schema, consumes: ['application/octet-stream'], body, response: { 200: Success }, errors: [403, 408, 409, 429, 503, 507] }
+        openapi: {
+          ...schema,
+          consumes: ['application/octet-stream'],
+          body,
+          response: { 200: Success },
+          errors: [403, 408, 409, 429, 503, 507]
+        }
       },
       schema: { ...schema, response: { 200: Success, ...errorResponses(400, 403, 408, 409, 413, 415, 429, 500, 503, 507) } }
     }, async (request) => {
@@ -118,11 +135,14 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
       params: FileParams,
       response: { 200: File, ...errorResponses(...refusals, 409, 415) }
     }
-  }, async (request) => bodyOf(await signed.confirm(tenantOf(request), request.params.fileId, uploaderOf(request), async (name) => {
-    const bucket = buckets.find(name)
-    if (bucket === undefined) throw fileUnknown()
-    await requirePermissions(request, bucket.permissions)
-  })))
+  }, async (request) =>
+    bodyOf(
+      await signed.confirm(tenantOf(request), request.params.fileId, uploaderOf(request), async (name) => {
+        const bucket = buckets.find(name)
+        if (bucket === undefined) throw fileUnknown()
+        await requirePermissions(request, bucket.permissions)
+      })
+    ))
 
   group.get<ById>('/files/:fileId', {
     config,

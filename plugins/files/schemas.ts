@@ -10,26 +10,29 @@ export const closed = { additionalProperties: false } as const
 
 const TextOrNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
 
-export const File = named('File', Type.Object({
-  id: Type.String({ format: 'uuid' }),
-  bucket: Type.String(),
-  key: Type.String({ description: 'The path of the bytes within the bucket.' }),
-  name: Type.String({ description: 'As the uploader called it.' }),
-  contentType: Type.String({ description: 'The type that the first bytes show. The declared type counts only for text.' }),
-  size: Type.Integer({ description: 'Bytes.' }),
-  sha256: Type.String({ description: 'Of the bytes, in hexadecimal.' }),
-  public: Type.Boolean({ description: 'Anyone may download it: its bucket is public.' }),
-  entityType: TextOrNull('The kind of entity that it belongs to, such as a table.'),
-  entityId: TextOrNull('The id of that entity.'),
-  metadata: Type.Object({}, { additionalProperties: true, description: 'As the uploader sent it.' }),
-  createdBy: Type.String({ description: 'The `sub` of the uploader.' }),
-  createdAt: Type.String({ format: 'date-time' }),
-  url: Type.String({ description: 'The path of its download.' }),
-  scan: Type.Optional(Type.Object({
-    status: Type.Enum(['waiting', 'infected', 'tooLarge'], { description: '`waiting` for its scan; `tooLarge` for the scanner.' }),
-    signature: TextOrNull('The name that the scanner has for the malware.')
-  }, { description: 'Only of a file in quarantine, which administrators of the tenant alone can read.' }))
-}))
+export const File = named(
+  'File',
+  Type.Object({
+    id: Type.String({ format: 'uuid' }),
+    bucket: Type.String(),
+    key: Type.String({ description: 'The path of the bytes within the bucket.' }),
+    name: Type.String({ description: 'As the uploader called it.' }),
+    contentType: Type.String({ description: 'The type that the first bytes show. The declared type counts only for text.' }),
+    size: Type.Integer({ description: 'Bytes.' }),
+    sha256: Type.String({ description: 'Of the bytes, in hexadecimal.' }),
+    public: Type.Boolean({ description: 'Anyone may download it: its bucket is public.' }),
+    entityType: TextOrNull('The kind of entity that it belongs to, such as a table.'),
+    entityId: TextOrNull('The id of that entity.'),
+    metadata: Type.Object({}, { additionalProperties: true, description: 'As the uploader sent it.' }),
+    createdBy: Type.String({ description: 'The `sub` of the uploader.' }),
+    createdAt: Type.String({ format: 'date-time' }),
+    url: Type.String({ description: 'The path of its download.' }),
+    scan: Type.Optional(Type.Object({
+      status: Type.Enum(['waiting', 'infected', 'tooLarge'], { description: '`waiting` for its scan; `tooLarge` for the scanner.' }),
+      signature: TextOrNull('The name that the scanner has for the malware.')
+    }, { description: 'Only of a file in quarantine, which administrators of the tenant alone can read.' }))
+  })
+)
 export const FileList = ListOf(File)
 
 export const FileParams = Type.Object({ fileId: Type.String({ format: 'uuid' }) })
@@ -57,10 +60,13 @@ export const SignQuery = Type.Object({
     description: 'Seconds for which the URL holds. Default: `files.signedUrlSeconds` of the document, 3600.'
   }))
 }, closed)
-export const SignedUrl = named('SignedUrl', Type.Object({
-  url: Type.String({ description: 'A path of this server, or the address of the store. It needs no token.' }),
-  expiresAt: Type.String({ format: 'date-time' })
-}))
+export const SignedUrl = named(
+  'SignedUrl',
+  Type.Object({
+    url: Type.String({ description: 'A path of this server, or the address of the store. It needs no token.' }),
+    expiresAt: Type.String({ format: 'date-time' })
+  })
+)
 
 export const Announcement = Type.Object({
   name: Type.String({ minLength: 1, maxLength: maxNameLength }),
@@ -71,13 +77,16 @@ export const Announcement = Type.Object({
   entityId: Type.Optional(Type.String({ minLength: 1, maxLength: maxEntityLength })),
   metadata: Type.Optional(Type.Object({}, { additionalProperties: true, description: `At most ${maxMetadataLength} characters of JSON.` }))
 }, closed)
-export const SignedUpload = named('SignedUpload', Type.Object({
-  id: Type.String({ format: 'uuid', description: 'The id of the file.' }),
-  method: Type.Literal('PUT'),
-  url: Type.String({ description: 'Where to send the bytes: a path of this server, or the address of the store. It needs no token.' }),
-  headers: Type.Record(Type.String(), Type.String(), { description: 'Headers that the request must have.' }),
-  expiresAt: Type.String({ format: 'date-time', description: 'Until then the bytes must come, and be confirmed.' })
-}))
+export const SignedUpload = named(
+  'SignedUpload',
+  Type.Object({
+    id: Type.String({ format: 'uuid', description: 'The id of the file.' }),
+    method: Type.Literal('PUT'),
+    url: Type.String({ description: 'Where to send the bytes: a path of this server, or the address of the store. It needs no token.' }),
+    headers: Type.Record(Type.String(), Type.String(), { description: 'Headers that the request must have.' }),
+    expiresAt: Type.String({ format: 'date-time', description: 'Until then the bytes must come, and be confirmed.' })
+  })
+)
 
 export const ContentQuery = Type.Object({
   tenant: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),

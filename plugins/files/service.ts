@@ -56,7 +56,9 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
       }, buckets)
       return await uploads.inPlace(tenant, async () => {
         const { bucket } = described
-        const entity = described.entityType === null || described.entityId === null ? null : { type: described.entityType, id: described.entityId }
+        const entity = described.entityType === null || described.entityId === null
+          ? null
+          : { type: described.entityType, id: described.entityId }
         const received = await uploads.receive(found, { bytes, expected: size ?? null, declaredType: contentType, bucket, entity, by })
         return await uploads.finish(found, received, described, by)
       })

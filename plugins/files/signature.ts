@@ -19,9 +19,9 @@ export interface Grant {
 }
 
 export interface Signer {
-  sign (grant: Grant): string
+  sign(grant: Grant): string
   /** The signature is right; whether it has expired is not looked at. */
-  verify (grant: Grant, signature: string): boolean
+  verify(grant: Grant, signature: string): boolean
 }
 
 export function createSigner ({ current, known }: MasterKeys): Signer {

@@ -78,9 +78,16 @@ export function createSignedUploads (parts: SignedUploadParts) {
      *
      * @param length  of the request; null where it does not tell
      */
-    async receive (tenant: string, id: string, { size, expires, signature }: SignedGrant, bytes: () => Readable, length: number | null): Promise<void> {
+    async receive (
+      tenant: string,
+      id: string,
+      { size, expires, signature }: SignedGrant,
+      bytes: () => Readable,
+      length: number | null
+    ): Promise<void> {
       // Before the database is asked: anybody can call.
-      const isSigned = expires * 1000 > now() && signer?.verify({ method: 'PUT', tenant, bucket: '', id, size, expires }, signature) === true
+      const isSigned = expires * 1000 > now() &&
+        signer?.verify({ method: 'PUT', tenant, bucket: '', id, size, expires }, signature) === true
       if (!isSigned) throw failure('urlSignatureInvalid')
       if (length !== null && length !== size) throw wrongSize(size)
       const found = await store.findUpload(tenant, id)
@@ -119,7 +126,9 @@ export function createSignedUploads (parts: SignedUploadParts) {
       const { size, contentType: declaredType } = found.file
       const uploadKey = uploadKeyOf(tenant, id)
       const isThere = async (at: string) => (await objects.stat(at))?.size === size
-      if (!await isThere(key) && !await isThere(uploadKey)) throw failure('stateConflict', { message: 'The bytes of the file are not there' })
+      if (!await isThere(key) && !await isThere(uploadKey)) {
+        throw failure('stateConflict', { message: 'The bytes of the file are not there' })
+      }
       return await uploads.inPlace(tenant, async () => {
         // The signed request can be sent again until it expires: the file is a copy that it does not reach.
         if (await isThere(uploadKey) && !await objects.copy(uploadKey, key)) throw failure('notFound')

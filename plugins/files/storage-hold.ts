@@ -9,12 +9,12 @@ const longestStep = 67_108_864 // bytes
 
 export interface StorageHold {
   /** Reserves until there is room for so many bytes in all. Rejects with `planLimit`. */
-  need (bytes: number): Promise<void>
+  need(bytes: number): Promise<void>
   readonly reserved: number
   /** Books the bytes when the transaction commits. */
-  settle (bytes: number, within: Kysely<SystemTables>): Promise<void>
+  settle(bytes: number, within: Kysely<SystemTables>): Promise<void>
   /** Gives everything back. */
-  release (): Promise<void>
+  release(): Promise<void>
 }
 
 /**
@@ -37,7 +37,9 @@ export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: strin
   }
 
   return {
-    get reserved () { return reserved },
+    get reserved () {
+      return reserved
+    },
     async need (bytes) {
       const lacking = bytes - reserved
       if (lacking <= 0) return

@@ -48,7 +48,13 @@ export function createStorageRunner (service: FilesService): StepRunner {
     try {
       return await uploads.inPlace(tenant, async () => {
         const bytes = addAbortSignal(signal, await open())
-        const received = await uploads.receive(owner, { bytes, expected: size, declaredType: file.contentType, bucket: described.bucket, by })
+        const received = await uploads.receive(owner, {
+          bytes,
+          expected: size,
+          declaredType: file.contentType,
+          bucket: described.bucket,
+          by
+        })
         return await uploads.finish(owner, received, described, by)
       })
     } catch (error) {
@@ -98,17 +104,31 @@ export function createStorageRunner (service: FilesService): StepRunner {
       const made = await service.findMade(tenant, call.idempotencyKey)
       if (made !== null) return shown(made)
       const { name, contentType, size, bucket, entityType, entityId, metadata, ...file } = await existing(tenant, params)
-      const same = { name, contentType, bucket, entityType: entityType ?? undefined, entityId: entityId ?? undefined, metadata: JSON.stringify(metadata) }
-      return shown(await make(tenant, same, size, async () => {
-        const bytes = await service.bytesOf({ ...file, name, contentType, size, bucket, entityType, entityId, metadata })
-        if (bytes === null) throw fileUnknown()
-        return bytes
-      }, call))
+      const same = {
+        name,
+        contentType,
+        bucket,
+        entityType: entityType ?? undefined,
+        entityId: entityId ?? undefined,
+        metadata: JSON.stringify(metadata)
+      }
+      return shown(
+        await make(tenant, same, size, async () => {
+          const bytes = await service.bytesOf({ ...file, name, contentType, size, bucket, entityType, entityId, metadata })
+          if (bytes === null) throw fileUnknown()
+          return bytes
+        }, call)
+      )
     },
 
     async sign (tenant, params) {
       const file = await existing(tenant, params)
-      const { url, expiresAt } = await service.signDownload(file, disposition(file.name, false), headerOf(file.contentType), secondsIn(params))
+      const { url, expiresAt } = await service.signDownload(
+        file,
+        disposition(file.name, false),
+        headerOf(file.contentType),
+        secondsIn(params)
+      )
       return { url, expiresAt: expiresAt.toISOString() }
     }
   } as const satisfies Record<StorageOperation, Operation>

@@ -55,7 +55,8 @@ export type FileStore = ReturnType<typeof createFileStore>
 export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>, isScanned = false) {
   const table = 'tenantry.files'
 
-  const found = (tenant: string, id: string) => dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
+  const found = (tenant: string, id: string) =>
+    dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
 
   return {
     /** Adds a row of an upload that begins. Rejects with `tenantUnknown`. */
@@ -81,7 +82,8 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
     },
 
     /**
-     * Makes the file readable, or puts it into quarantine; null if its upload has ended otherwise, or its time is over. Rejects with `conflict` if there is a file of the
+     * Makes the file readable, or puts it into quarantine; null if its upload has ended otherwise, or its time is over. Rejects
+     * with `conflict` if there is a file of the
      * same origin.
      */
     async complete (writer: Writer, file: StoredFile, expiresAt: Date | null, origin: string | null = null): Promise<StoredFile | null> {
@@ -100,7 +102,9 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
         created_at: file.createdAt,
         expires_at: expiresAt,
         ...origin !== null && { origin }
-      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving', 'resumable']).where(notExpired)
+      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving', 'resumable']).where(
+        notExpired
+      )
         .returningAll().executeTakeFirst()
       return row === undefined ? null : fileOf(row)
     },
@@ -113,7 +117,8 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
 
     /** The file that a step of a workflow made. */
     async findMade (tenant: string, origin: string): Promise<StoredFile | null> {
-      const row = await dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('origin', '=', origin).executeTakeFirst()
+      const row = await dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('origin', '=', origin)
+        .executeTakeFirst()
       return row === undefined ? null : fileOf(row)
     },
 
@@ -132,12 +137,19 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
     /** Moves an upload from one state to another; false if it was not in the first, or its time is over. */
     async move (tenant: string, id: string, from: FileStatus, to: FileStatus, expiresAt: Date): Promise<boolean> {
       const row = await dbFor(tenant).updateTable(table).set({ status: to, expires_at: expiresAt })
-        .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', from).where(notExpired).returning('id').executeTakeFirst()
+        .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', from).where(notExpired).returning('id')
+        .executeTakeFirst()
       return row !== undefined
     },
 
     /** A page of the files of an entity in these buckets, the oldest first, and how many there are. */
-    async list (tenant: string, entity: Entity, buckets: readonly string[], { limit, offset }: Page, withQuarantined = false): Promise<{ data: StoredFile[], total: number }> {
+    async list (
+      tenant: string,
+      entity: Entity,
+      buckets: readonly string[],
+      { limit, offset }: Page,
+      withQuarantined = false
+    ): Promise<{ data: StoredFile[], total: number }> {
       const all = dbFor(tenant).selectFrom(table)
         .where('tenant_id', '=', tenant).where('entity_type', '=', entity.type).where('entity_id', '=', entity.id)
         .where('status', 'in', withQuarantined ? ['ready', 'quarantined'] : ['ready']).where(notExpired).where('bucket', 'in', [...buckets])
@@ -156,7 +168,12 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
       if (row === undefined) return undefined
       await writer.updateTable(table).set({ status: 'removed', counted: 0, expires_at: at, scan_at: null, origin: null })
         .where('tenant_id', '=', tenant).where('id', '=', id).execute()
-      return { file: fileOf(row), counted: Number(row.counted), wasReady: row.status === 'ready', wasQuarantined: row.status === 'quarantined' }
+      return {
+        file: fileOf(row),
+        counted: Number(row.counted),
+        wasReady: row.status === 'ready',
+        wasQuarantined: row.status === 'quarantined'
+      }
     },
 
     /** Deletes a removed row, whose object is gone. */
@@ -164,9 +181,14 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
       await dbFor(tenant).deleteFrom(table).where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'removed').execute()
     },
 
-    /** The rows behind `after` whose time is over, without removed ones. Their time stays as it is: a later one would make them readable. */
+    /**
+     * The rows behind `after` whose time is over, without removed ones. Their time stays as it is: a later one would make them
+     * readable.
+     */
     async expired (at: Date, after: Expired | undefined, limit: number): Promise<Expired[]> {
-      const rest = after === undefined ? sql`true` : sql`(expires_at, tenant_id, id) > (${after.expires}::timestamptz, ${after.tenant}, ${after.id}::uuid)`
+      const rest = after === undefined
+        ? sql`true`
+        : sql`(expires_at, tenant_id, id) > (${after.expires}::timestamptz, ${after.tenant}, ${after.id}::uuid)`
       const { rows } = await sql<Expired>`select tenant_id as tenant, id, status, expires_at::text as expires from tenantry.files
         where expires_at <= ${at} and status <> 'removed' and ${rest} order by expires_at, tenant_id, id limit ${limit}`.execute(db)
       return rows

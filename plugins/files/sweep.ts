@@ -7,7 +7,9 @@ export function sweepRegularly (app: FastifyInstance, everyMs: number, sweep: ()
   const run = () => {
     running ??= sweep()
       .catch((err: unknown) => app.log.warn({ err }, 'expired files could not be removed; the next sweep tries again'))
-      .finally(() => { running = null })
+      .finally(() => {
+        running = null
+      })
   }
   let timer: NodeJS.Timeout | undefined
   app.addHook('onReady', async () => {

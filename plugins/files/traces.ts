@@ -23,11 +23,23 @@ export async function writeReleased (transaction: Writer, emitter: Emitter, file
 
 export async function writeInfected (transaction: Writer, file: StoredFile, signature: string, at: Date): Promise<void> {
   const { id, tenant, bucket, name, contentType, size } = file
-  await writeAudit(transaction, { tenant, action: 'file.infected', actor: noActor, target: id, details: { bucket, name, contentType, size, signature }, at })
+  await writeAudit(transaction, {
+    tenant,
+    action: 'file.infected',
+    actor: noActor,
+    target: id,
+    details: { bucket, name, contentType, size, signature },
+    at
+  })
 }
 
 async function write (
-  transaction: Writer, emitter: Emitter, file: StoredFile, change: 'create' | 'delete', actor: Actor, at: Date
+  transaction: Writer,
+  emitter: Emitter,
+  file: StoredFile,
+  change: 'create' | 'delete',
+  actor: Actor,
+  at: Date
 ): Promise<void> {
   const { id, tenant, bucket, name, contentType, size } = file
   await writeAudit(transaction, { tenant, action: `file.${change}`, actor, target: id, details: { bucket, name, contentType, size }, at })

@@ -51,7 +51,15 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
       if (original === null) throw failure('notFound')
       return await transformImage(original, parameters)
     })
-    const made: Transform = { tenant, file: id, name, contentType, size: bytes.length, sha256: hash('sha256', bytes), createdAt: new Date(now()) }
+    const made: Transform = {
+      tenant,
+      file: id,
+      name,
+      contentType,
+      size: bytes.length,
+      sha256: hash('sha256', bytes),
+      createdAt: new Date(now())
+    }
     // Another server may be about to store the object.
     if (kept === null || now() - kept.createdAt.getTime() > putMs) {
       await keep(file, made, key, bytes, kept).catch((err: unknown) => {
@@ -125,7 +133,9 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
 }
 
 function typeRefused (contentType: string): Error {
-  return failure('badRequest', { message: `Files of the type ${contentType} cannot be transformed: only JPEG, PNG, WebP, AVIF and GIF images can` })
+  return failure('badRequest', {
+    message: `Files of the type ${contentType} cannot be transformed: only JPEG, PNG, WebP, AVIF and GIF images can`
+  })
 }
 
 function transformKey (tenant: string, id: string, name: string): string {

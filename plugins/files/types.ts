@@ -63,17 +63,17 @@ export interface Files {
    * Stores a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`, `storageFull`, `storageUnavailable`,
    * `uploadsBusy`; nothing is left then. `size` is the number of bytes where it is known.
    */
-  put (tenant: string, details: FileDetails, bytes: Readable, by: Uploader, size?: number): Promise<StoredFile>
+  put(tenant: string, details: FileDetails, bytes: Readable, by: Uploader, size?: number): Promise<StoredFile>
   /** null if the tenant has no such file. */
-  get (tenant: string, id: string): Promise<StoredFile | null>
+  get(tenant: string, id: string): Promise<StoredFile | null>
   /** The bytes of a file, or those of the range; null if the tenant has no such file. */
-  open (tenant: string, id: string, range?: ByteRange): Promise<Readable | null>
+  open(tenant: string, id: string, range?: ByteRange): Promise<Readable | null>
   /** The files of an entity, the oldest first. */
-  list (tenant: string, entity: Entity, page: Page): Promise<{ data: StoredFile[], total: number }>
+  list(tenant: string, entity: Entity, page: Page): Promise<{ data: StoredFile[], total: number }>
   /** false if the tenant has no such file. */
-  remove (tenant: string, id: string, by: Uploader): Promise<boolean>
+  remove(tenant: string, id: string, by: Uploader): Promise<boolean>
   /** Rejects if the scanner of files cannot be reached; null without one. */
   readonly checkScanner: ((timeoutMs: number) => Promise<void>) | null
   /** The permissions that a caller needs for the files of a bucket; null for a bucket that the document does not have. */
-  permissions (bucket: string): readonly string[] | null
+  permissions(bucket: string): readonly string[] | null
 }

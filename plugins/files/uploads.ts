@@ -78,7 +78,7 @@ export interface Announcement {
 
 /** What is stored with the bytes. */
 export type Described = Pick<StoredFile, 'name' | 'entityType' | 'entityId' | 'metadata'> & {
-  readonly bucket: Bucket
+  readonly bucket: Bucket,
   /** The step of a workflow that makes it: of several with one origin, one file stays. */
   readonly origin?: string | undefined
 }
@@ -107,7 +107,10 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   const limitOf = (plan: string, bucket: Bucket | null, part?: PartLimit) => sizeLimit(plans, plan, maxBytes, bucket, part)
 
   /** Reads the bytes into the store. On failure nothing of them is left. */
-  async function receive (tenant: UploadTenant, { bytes, expected, declaredType, bucket, part, entity = null, by }: Incoming): Promise<Received> {
+  async function receive (
+    tenant: UploadTenant,
+    { bytes, expected, declaredType, bucket, part, entity = null, by }: Incoming
+  ): Promise<Received> {
     const id = randomUUID()
     const limit = limitOf(tenant.plan, bucket, part)
     if (expected !== null && expected - fieldBytes > limit.maxBytes) throw limit.refusal(expected)
@@ -116,21 +119,23 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     try {
       if (expected !== null) await hold.need(Math.min(expected, limit.maxBytes))
       const at = now()
-      await dbFor(tenant.id).transaction().execute((transaction) => store.insert(transaction, {
-        tenant: tenant.id,
-        id,
-        bucket: bucket?.name ?? '',
-        name: '',
-        contentType: '',
-        size: 0,
-        counted: 0,
-        entityType: entity?.type ?? null,
-        entityId: entity?.id ?? null,
-        metadata: {},
-        createdBy: by.sub,
-        createdAt: new Date(at),
-        expiresAt: new Date(at + longestUpload)
-      }))
+      await dbFor(tenant.id).transaction().execute((transaction) =>
+        store.insert(transaction, {
+          tenant: tenant.id,
+          id,
+          bucket: bucket?.name ?? '',
+          name: '',
+          contentType: '',
+          size: 0,
+          counted: 0,
+          entityType: entity?.type ?? null,
+          entityId: entity?.id ?? null,
+          metadata: {},
+          createdBy: by.sub,
+          createdAt: new Date(at),
+          expiresAt: new Date(at + longestUpload)
+        })
+      )
       const judge = (contentType: string) => {
         if (bucket !== null) requireType(bucket, contentType)
         if (part?.accepts(contentType) === false) throw typeRefused(`The part "${part.name}"`, contentType)
@@ -145,7 +150,12 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   }
 
   /** Adds a file whose bytes come later, and books its storage from now on. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`. */
-  async function announce (tenant: UploadTenant, { bucket, origin: _origin, ...details }: Described, announced: Announcement, by: Uploader): Promise<void> {
+  async function announce (
+    tenant: UploadTenant,
+    { bucket, origin: _origin, ...details }: Described,
+    announced: Announcement,
+    by: Uploader
+  ): Promise<void> {
     const { id, contentType, size, status = 'pending', expiresAt } = announced
     const limit = limitOf(tenant.plan, bucket)
     if (size > limit.maxBytes) throw limit.refusal(size)
@@ -176,7 +186,12 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   }
 
   /** The file that an upload becomes. Throws `fileTooLarge` and `fileTypeRefused`. */
-  function fileOf (tenant: UploadTenant, { id, size, sha256, contentType }: Received, { bucket, origin: _origin, ...details }: Described, by: Uploader): StoredFile {
+  function fileOf (
+    tenant: UploadTenant,
+    { id, size, sha256, contentType }: Received,
+    { bucket, origin: _origin, ...details }: Described,
+    by: Uploader
+  ): StoredFile {
     const limit = limitOf(tenant.plan, bucket)
     if (size > limit.maxBytes) throw limit.refusal(size)
     requireType(bucket, contentType)
@@ -185,9 +200,17 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   }
 
   /** Makes the file readable when the transaction commits. Wake webhooks and the quarantine then. */
-  async function complete (transaction: Writer, file: StoredFile, { hold }: Received, { bucket, origin }: Described, by: Uploader): Promise<StoredFile> {
+  async function complete (
+    transaction: Writer,
+    file: StoredFile,
+    { hold }: Received,
+    { bucket, origin }: Described,
+    by: Uploader
+  ): Promise<StoredFile> {
     const complete = await store.complete(transaction, file, expiryOf(bucket, file.createdAt), origin)
-    if (complete === null) throw failure('stateConflict', { message: 'The upload took longer than a day, or its entity was deleted meanwhile' })
+    if (complete === null) {
+      throw failure('stateConflict', { message: 'The upload took longer than a day, or its entity was deleted meanwhile' })
+    }
     await hold.settle(file.size, transaction)
     await writeCreated(transaction, emitter(), complete, by)
     return complete

@@ -19,17 +19,20 @@ import { createCheck, type Check, type CheckOptions } from './check.js'
 
 const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed'], { description }))
 
-const Health = named('Health', Type.Object({
-  status: Type.Enum(['ok', 'degraded'], { description: '`degraded` where a check failed.' }),
-  uptime: Type.Number({ description: 'Seconds since this process started.' }),
-  version: Type.String({ description: 'The version of the server.' }),
-  checks: Type.Object({
-    database: Result('The database answered within a second.'),
-    cache: Result('What the cache is kept in can be reached; without it each answer is made anew.'),
-    queue: Result('The workers of this process find their jobs; `ok` too where it has none.'),
-    scan: Result('The scanner of files can be reached; without it new files stay in quarantine.')
+const Health = named(
+  'Health',
+  Type.Object({
+    status: Type.Enum(['ok', 'degraded'], { description: '`degraded` where a check failed.' }),
+    uptime: Type.Number({ description: 'Seconds since this process started.' }),
+    version: Type.String({ description: 'The version of the server.' }),
+    checks: Type.Object({
+      database: Result('The database answered within a second.'),
+      cache: Result('What the cache is kept in can be reached; without it each answer is made anew.'),
+      queue: Result('The workers of this process find their jobs; `ok` too where it has none.'),
+      scan: Result('The scanner of files can be reached; without it new files stay in quarantine.')
+    })
   })
-}))
+)
 type Health = Static<typeof Health>
 type Name = keyof Health['checks']
 type Checks = ReadonlyArray<readonly [Name, Check]>
@@ -63,24 +66,40 @@ function healthRoute (app: FastifyInstance, checks: () => Checks): void {
       security: [],
       response: {
         200: Health,
-        503: Type.Union([Health, Type.Ref(`${errorSchemaId}#`)], { description: 'The database is lost, or the server is stopping: then with the body of errors.' })
+        503: Type.Union([Health, Type.Ref(`${errorSchemaId}#`)], {
+          description: 'The database is lost, or the server is stopping: then with the body of errors.'
+        })
       }
     }
   }, async (_request, reply): Promise<Health> => {
     const results = await Promise.all(checks().map(async ([name, isWell]) => [name, await isWell() ? 'ok' : 'failed'] as const))
     const states: Health['checks'] = Object.fromEntries(results)
     reply.code(states.database === 'failed' ? 503 : 200)
-    return { status: Object.values(states).includes('failed') ? 'degraded' : 'ok', uptime: Math.round(process.uptime()), version, checks: states }
+    return {
+      status: Object.values(states).includes('failed') ? 'degraded' : 'ok',
+      uptime: Math.round(process.uptime()),
+      version,
+      checks: states
+    }
   })
 }
 
 /** The checks of the registered plugins. */
 function asked (app: FastifyInstance): Array<[Name, CheckOptions['ask']]> {
-  const [engine, cache, queue, files] = [optional(app, 'engine')(), optional(app, 'cache')(), optional(app, 'queue')(), optional(app, 'files')()]
+  const [engine, cache, queue, files] = [
+    optional(app, 'engine')(),
+    optional(app, 'cache')(),
+    optional(app, 'queue')(),
+    optional(app, 'files')()
+  ]
   const checks: Array<[Name, CheckOptions['ask']]> = []
   if (engine !== null) checks.push(['database', (timeoutMs) => engine.ping(timeoutMs)])
   if (cache !== null) checks.push(['cache', (timeoutMs) => cache.ping(timeoutMs)])
-  if (queue !== null) checks.push(['queue', () => { if (!queue.status().working) throw new Error('the workers cannot look for jobs') }])
+  if (queue !== null) {
+    checks.push(['queue', () => {
+      if (!queue.status().working) throw new Error('the workers cannot look for jobs')
+    }])
+  }
   if (files?.checkScanner) checks.push(['scan', files.checkScanner])
   return checks
 }

@@ -53,7 +53,9 @@ export default definePlugin<IdempotencyOptions>({
 
     const claimed = (encrypted: boolean): preHandlerHookHandler => (request, reply, done) => {
       if (request.headers[idempotencyHeader] === undefined) return done()
-      claimKey(encrypted, request, reply).then((isDone) => { if (!isDone) done() }, done)
+      claimKey(encrypted, request, reply).then((isDone) => {
+        if (!isDone) done()
+      }, done)
     }
     const claimKey = async (encrypted: boolean, request: Parameters<Idempotency['claim']>[0], reply: FastifyReply): Promise<boolean> => {
       const key = idempotencyKeyIn(request.headers)

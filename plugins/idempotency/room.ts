@@ -21,9 +21,9 @@ interface Figures {
 
 export interface Room {
   /** Throws `idempotencyFull`. Counts the key. */
-  take (tenant: string, stranger: boolean): Promise<void>
+  take(tenant: string, stranger: boolean): Promise<void>
   /** Counts bytes of an answer. */
-  keep (tenant: string, bytes: number): void
+  keep(tenant: string, bytes: number): void
 }
 
 export function createRoom (store: Pick<IdempotencyStore, 'kept'>, now: () => number): Room {

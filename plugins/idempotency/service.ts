@@ -30,14 +30,17 @@ export interface Answer {
 
 /** A request that holds its key. */
 export interface Claim extends IdempotencyClaim {
-  /** The statement that keeps the answer, for the transaction of the write; null for an answer that is too large to keep. It answers no row where another request holds the key by now. */
-  keeping (answer: Answer): IdempotencyClaim['mark'] | null
+  /**
+   * The statement that keeps the answer, for the transaction of the write; null for an answer that is too large to keep. It
+   * answers no row where another request holds the key by now.
+   */
+  keeping(answer: Answer): IdempotencyClaim['mark'] | null
   /** The transaction with that statement is committed. */
-  kept (): void
+  kept(): void
   /** Keeps the answer, unless it is kept. Never rejects: what was done stays done. */
-  answered (answer: Answer): Promise<void>
+  answered(answer: Answer): Promise<void>
   /** Frees the key, unless something was written. Never rejects. */
-  failed (): Promise<void>
+  failed(): Promise<void>
 }
 
 export interface Idempotency {
@@ -46,9 +49,9 @@ export interface Idempotency {
    * where that had another body, `idempotencyRunning` while it runs, `idempotencyAnswerLost` where its answer is not kept,
    * `idempotencyFull`, and `idempotencyUnavailable` without a master key for what is `encrypted`.
    */
-  claim (request: FastifyRequest, key: string, options: { readonly encrypted: boolean }): Promise<Claim | Answer>
+  claim(request: FastifyRequest, key: string, options: { readonly encrypted: boolean }): Promise<Claim | Answer>
   /** Removes keys that have expired. It runs every hour by itself. */
-  sweep (): Promise<void>
+  sweep(): Promise<void>
 }
 
 export interface IdempotencyParts {
@@ -98,7 +101,9 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
       return { status, headers: JSON.stringify(headers), content: sealed(holding, fingerprint + body, encrypted) }
     }
     const quietly = async (work: Promise<void>): Promise<void> => {
-      await work.catch((err: unknown) => log.warn({ err, tenant: holding.tenant }, 'the end of a request with an idempotency key could not be noted'))
+      await work.catch((err: unknown) =>
+        log.warn({ err, tenant: holding.tenant }, 'the end of a request with an idempotency key could not be noted')
+      )
     }
 
     return {
@@ -107,7 +112,9 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
         const kept = keptOf(answer)
         return kept === null ? null : answerStatement(holding, kept)
       },
-      kept () { isKept = true },
+      kept () {
+        isKept = true
+      },
       async answered (answer) {
         room.keep(holding.tenant, answer.body.length)
         if (isKept) return
@@ -130,7 +137,14 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
       const content = sealed(holding, fingerprint, encrypted)
       for (let tries = 0; tries < maxTries; tries++) {
         const at = now()
-        const found = await store.take({ ...holding, stranger: auth === null, encrypted, content, leasedUntil: new Date(at + leaseMs), expiresAt: new Date(at + dayMs) }, new Date(at))
+        const found = await store.take({
+          ...holding,
+          stranger: auth === null,
+          encrypted,
+          content,
+          leasedUntil: new Date(at + leaseMs),
+          expiresAt: new Date(at + dayMs)
+        }, new Date(at))
         if (found === undefined) continue
         if (found !== 'taken') return answerOf(holding, found, fingerprint)
         const claim = claimOf(holding, fingerprint, encrypted)
@@ -148,7 +162,10 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
   }
 }
 
-/** Caller, method, path and key. A tenant's user and the platform's of the same `sub` are two; callers without credentials are their address. */
+/**
+ * Caller, method, path and key. A tenant's user and the platform's of the same `sub` are two; callers without credentials are
+ * their address.
+ */
 function idOf ({ auth = null, ip, method, url }: FastifyRequest, key: string): Buffer {
   const caller = auth === null ? ['address', addressKey(ip)] : ['caller', auth.tenant_id ?? '', auth.sub]
   return createHash('sha256').update(JSON.stringify([...caller, method, pathOf(url), key])).digest()

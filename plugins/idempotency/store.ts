@@ -45,13 +45,20 @@ const own = 'tenant_id = $1 and id = $2 and holder = $3::uuid'
 
 /** Marks the claim as written, in the transaction of the write. */
 export function markStatement ({ tenant, id, holder }: Holding): { text: string, values: unknown[] } {
-  return { text: `update ${table} set state = 'written' where ${own} and state in ('running', 'written') returning true as marked`, values: [tenant, id, holder] }
+  return {
+    text: `update ${table} set state = 'written' where ${own} and state in ('running', 'written') returning true as marked`,
+    values: [tenant, id, holder]
+  }
 }
 
 /** Keeps the answer: in the transaction of the write, or after it. */
-export function answerStatement ({ tenant, id, holder }: Holding, { status, headers, content }: KeptAnswer): { text: string, values: unknown[] } {
+export function answerStatement (
+  { tenant, id, holder }: Holding,
+  { status, headers, content }: KeptAnswer
+): { text: string, values: unknown[] } {
   return {
-    text: `update ${table} set state = 'answered', status = $4, headers = $5::jsonb, content = $6 where ${own} and state in ('running', 'written') returning true as marked`,
+    text:
+      `update ${table} set state = 'answered', status = $4, headers = $5::jsonb, content = $6 where ${own} and state in ('running', 'written') returning true as marked`,
     values: [tenant, id, holder, status, headers, content]
   }
 }
@@ -62,7 +69,10 @@ export function createIdempotencyStore (dbFor: (tenant: string) => Kysely<System
      * Takes the key for the holder: one that is new or has expired, or whose request has written nothing and is believed
      * dead. Otherwise the key as it is; undefined where it was made or removed at this moment.
      */
-    async take ({ tenant, id, holder, stranger, encrypted, content, leasedUntil, expiresAt }: NewKey, at: Date): Promise<'taken' | FoundKey | undefined> {
+    async take (
+      { tenant, id, holder, stranger, encrypted, content, leasedUntil, expiresAt }: NewKey,
+      at: Date
+    ): Promise<'taken' | FoundKey | undefined> {
       const { rows: [row] } = await sql<FoundKey & { readonly taken: boolean | null }>`with taken as (
           insert into tenantry.idempotency_keys as k (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
           select ${tenant}, ${id}::bytea, ${holder}::uuid, 'running', ${stranger}::boolean, ${encrypted}::boolean, ${content}::bytea, ${leasedUntil}::timestamptz, ${expiresAt}::timestamptz
@@ -72,7 +82,9 @@ export function createIdempotencyStore (dbFor: (tenant: string) => Kysely<System
           returning true as taken
         )
         select (select taken from taken) as taken, k.state, k.encrypted, k.content, k.status, k.headers, k.leased_until as "leasedUntil"
-        from (select 1) as one left join tenantry.idempotency_keys k on k.tenant_id = ${tenant} and k.id = ${id}::bytea`.execute(dbFor(tenant))
+        from (select 1) as one left join tenantry.idempotency_keys k on k.tenant_id = ${tenant} and k.id = ${id}::bytea`.execute(
+        dbFor(tenant)
+      )
       if (row === undefined || row.taken === true) return row === undefined ? undefined : 'taken'
       // The left join has found no row.
       return Object(row).state === null ? undefined : row
@@ -89,11 +101,16 @@ export function createIdempotencyStore (dbFor: (tenant: string) => Kysely<System
 
     /** Frees the key of a request that has written nothing. */
     async release (holding: Holding): Promise<void> {
-      await run(holding, { text: `delete from ${table} where ${own} and state = 'running'`, values: [holding.tenant, holding.id, holding.holder] })
+      await run(holding, {
+        text: `delete from ${table} where ${own} and state = 'running'`,
+        values: [holding.tenant, holding.id, holding.holder]
+      })
     },
 
     async kept (tenant: string, at: Date): Promise<Kept> {
-      const { rows: [row] } = await sql<Kept>`select count(*) filter (where not stranger)::int as callers, count(*) filter (where stranger)::int as strangers, coalesce(sum(octet_length(content)), 0)::float8 as bytes
+      const { rows: [row] } = await sql<
+        Kept
+      >`select count(*) filter (where not stranger)::int as callers, count(*) filter (where stranger)::int as strangers, coalesce(sum(octet_length(content)), 0)::float8 as bytes
         from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > ${at}`.execute(dbFor(tenant))
       return row ?? { callers: 0, strangers: 0, bytes: 0 }
     },

@@ -38,9 +38,16 @@ export function createFindCall (): FindCall {
     const ownCall = own === null ? null : callOf(own, wanted)
     if (ownCall !== null) return ownCall
     const call = callOf(platform, wanted)
-    if (call === null) throw failure('credentialsRequired', { message: `The integration ${wanted.type} has no credentials: the document declares none` })
+    if (call === null) {
+      throw failure('credentialsRequired', { message: `The integration ${wanted.type} has no credentials: the document declares none` })
+    }
     // The platform's connectors are for calls that the platform declares, unless all credentials are the tenant's own.
-    if (own !== null && !call.ownedBy(scope)) throw failure('forbidden', { message: `The integration ${wanted.type} is the platform's: declare it in the tenant's document, or store secrets of the tenant that replace all of its credentials` })
+    if (own !== null && !call.ownedBy(scope)) {
+      throw failure('forbidden', {
+        message:
+          `The integration ${wanted.type} is the platform's: declare it in the tenant's document, or store secrets of the tenant that replace all of its credentials`
+      })
+    }
     return call
   }
 }
@@ -51,5 +58,8 @@ function isKnown (set: ConnectorSet, { type, action }: Wanted): boolean {
 
 function unknown (what: string, name: string, names: readonly string[]): Error {
   const known = [...new Set(names)].slice(0, maxNamed)
-  return failure('notFound', { message: `There is no ${what} "${name.slice(0, maxName)}"; known are ${known.join(', ')}`, extras: { known } })
+  return failure('notFound', {
+    message: `There is no ${what} "${name.slice(0, maxName)}"; known are ${known.join(', ')}`,
+    extras: { known }
+  })
 }

@@ -39,7 +39,17 @@ export default definePlugin<IntegrationsOptions>({
   optional: ['secrets', 'tenant-config'],
   routeDependencies: ['auth'],
   options: { credentials: record, customIntegrations: list, env: record, overridableEnv: list, connectors: record, now: callback },
-  setup (app, { credentials, customIntegrations, env = process.env, overridableEnv = [], connectors = platformConnectors({ credentials, customIntegrations }, env, overridableEnv), now = Date.now }) {
+  setup (
+    app,
+    {
+      credentials,
+      customIntegrations,
+      env = process.env,
+      overridableEnv = [],
+      connectors = platformConnectors({ credentials, customIntegrations }, env, overridableEnv),
+      now = Date.now
+    }
+  ) {
     const { engine, db, outbound } = app
     const tokens = createTokens({
       request: createTokenRequest(outbound),

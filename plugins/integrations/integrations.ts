@@ -12,7 +12,7 @@ declare module 'fastify' {
 
 declare module '../../lib/tenant-document/tenant-documents.js' {
   interface TenantDocuments {
-    connectors (tenant: string): ConnectorSet | Promise<ConnectorSet>
+    connectors(tenant: string): ConnectorSet | Promise<ConnectorSet>
   }
 }
 
@@ -35,9 +35,9 @@ export interface Integrations {
    * them, `addressRefused`, `providerBusy`, `providerTimeout`, and `providerFailed` for every other end, whose extras are
    * `{integration, action, status}`; nothing of what the service answered is in it.
    */
-  run (call: CompiledCall, scope: Scope, options: CallOptions): Promise<unknown>
+  run(call: CompiledCall, scope: Scope, options: CallOptions): Promise<unknown>
   /** The connectors of the platform's document. */
   readonly platform: ConnectorSet
   /** Those of a tenant's document; none where tenants have no documents. */
-  connectorsOf (tenant: string): ConnectorSet | Promise<ConnectorSet>
+  connectorsOf(tenant: string): ConnectorSet | Promise<ConnectorSet>
 }

@@ -20,11 +20,16 @@ export type Leases = ReturnType<typeof createLeases>
 
 /** `dbFor`: for what a tenant's requests wait for. */
 export function createLeases (dbFor: (tenant: string) => Kysely<SystemTables>) {
-  const row = (tenant: string, key: string) => dbFor(tenant).updateTable('tenantry.oauth_tokens').where('tenant_id', '=', tenant).where('key', '=', key)
+  const row = (tenant: string, key: string) =>
+    dbFor(tenant).updateTable('tenantry.oauth_tokens').where('tenant_id', '=', tenant).where('key', '=', key)
 
   return {
     async read (tenant: string, key: string): Promise<Renewal | undefined> {
-      return await dbFor(tenant).selectFrom('tenantry.oauth_tokens').select(['token_hash as tokenHash', 'renew_at as renewAt']).where('tenant_id', '=', tenant).where('key', '=', key).executeTakeFirst()
+      return await dbFor(tenant).selectFrom('tenantry.oauth_tokens').select(['token_hash as tokenHash', 'renew_at as renewAt']).where(
+        'tenant_id',
+        '=',
+        tenant
+      ).where('key', '=', key).executeTakeFirst()
     },
 
     /** Null while another holds it. Throws `tenantUnknown`. */
@@ -54,5 +59,7 @@ export function createLeases (dbFor: (tenant: string) => Kysely<SystemTables>) {
 /** Removes old leases. */
 export async function sweepLeases (db: Kysely<SystemTables>, now: Date): Promise<void> {
   const before = new Date(now.getTime() - keptDays * 86_400_000)
-  await sweep(db, 'tenantry.oauth_tokens.sweep', [removal('tenantry.oauth_tokens', sql`coalesce(renew_at, leased_until, '-infinity') < ${before}`)])
+  await sweep(db, 'tenantry.oauth_tokens.sweep', [
+    removal('tenantry.oauth_tokens', sql`coalesce(renew_at, leased_until, '-infinity') < ${before}`)
+  ])
 }

@@ -14,7 +14,10 @@ export function isLost (error: unknown): boolean {
   return isFailure(error, 'providerFailed') && error.cause instanceof Error
 }
 
-/** Milliseconds after the try of this number, the first is 1: what the service asks for, else a while that doubles, spread so that those who failed together do not come back together. */
+/**
+ * Milliseconds after the try of this number, the first is 1: what the service asks for, else a while that doubles, spread so
+ * that those who failed together do not come back together.
+ */
 export function waitAfter (tries: number, retryAfter: string | undefined, now: number): number {
   const asked = retryAfter === undefined ? null : askedFor(retryAfter.trim(), now)
   return asked ?? firstWait * 2 ** (tries - 1) * (0.5 + Math.random() / 2)

@@ -36,7 +36,8 @@ export function integrationRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'Call another service',
-      description: "A tenant's callers run the connectors of its document, and those of the platform whose credentials are the tenant's own secrets.",
+      description:
+        "A tenant's callers run the connectors of its document, and those of the platform whose credentials are the tenant's own secrets.",
       bodyOptional: true,
       params: Params,
       headers: Headers,
@@ -50,7 +51,8 @@ export function integrationRoutes (app: FastifyInstance): void {
     const call = findCall(request.params, integrations.platform, own, scope)
     if (tenant !== '') secrets()?.accessed(tenant, secretKeysOf(call.references))
     const target = `${call.connector}.${call.action}`
-    const audit = (outcome: 'success' | 'failure') => writeAudit(engine.kyselyFor(tenant), { tenant, action: 'integration.run', actor: actorOf(request), target, outcome, at: new Date() })
+    const audit = (outcome: 'success' | 'failure') =>
+      writeAudit(engine.kyselyFor(tenant), { tenant, action: 'integration.run', actor: actorOf(request), target, outcome, at: new Date() })
     let result: unknown
     try {
       result = await integrations.run(call, scope, { tenant, idempotencyKey: request.headers['idempotency-key'], log: request.log })
@@ -64,7 +66,22 @@ export function integrationRoutes (app: FastifyInstance): void {
 }
 
 /** What a call reads: its params, which are the body, and the secrets of the tenant. */
-async function scopeOf (store: FastifyInstance['secrets'] | null, { body, auth, tenant, headers }: FastifyRequest, id: string): Promise<Scope> {
+async function scopeOf (
+  store: FastifyInstance['secrets'] | null,
+  { body, auth, tenant, headers }: FastifyRequest,
+  id: string
+): Promise<Scope> {
   const secrets = id !== '' && store !== null ? await store.values(id) : new Map<string, string | null>()
-  return { body, params: {}, query: {}, headers: {}, auth: auth ?? null, tenant: tenant ?? null, secrets, results: {}, fullAccess: false, trace: traceOf(headers) }
+  return {
+    body,
+    params: {},
+    query: {},
+    headers: {},
+    auth: auth ?? null,
+    tenant: tenant ?? null,
+    secrets,
+    results: {},
+    fullAccess: false,
+    trace: traceOf(headers)
+  }
 }

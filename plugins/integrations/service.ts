@@ -25,7 +25,11 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
     const { trusted, method, url, headers: prepared, body } = call.prepare(scope)
     // What a document says itself goes before.
     const trace = prepared['traceparent'] === undefined && prepared['tracestate'] === undefined ? scope.trace : null
-    const headers: Record<string, string> = { ...idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }, ...trace, ...prepared }
+    const headers: Record<string, string> = {
+      ...idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey },
+      ...trace,
+      ...prepared
+    }
     const mayRepeat = retries && (call.idempotent || headers['idempotency-key'] !== undefined)
     const tokenOf = call.oauth2 === null ? null : tokens.of(call, call.oauth2, scope, tenant, log)
 
@@ -39,7 +43,17 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
 
     function send (token: string | null): Promise<OutboundAnswer> {
       const sent = token === null ? headers : { ...headers, authorization: `Bearer ${token}` }
-      return outbound.request({ tenant, trusted, method, url, headers: sent, body, timeoutMs: left(), followRedirects: call.followRedirects, signal: ending.signal })
+      return outbound.request({
+        tenant,
+        trusted,
+        method,
+        url,
+        headers: sent,
+        body,
+        timeoutMs: left(),
+        followRedirects: call.followRedirects,
+        signal: ending.signal
+      })
     }
 
     let renewed = false
@@ -99,18 +113,36 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
 async function pause (ms: number, signal: AbortSignal): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   try {
-    await untilAborted(new Promise<void>((resolve) => { timer = setTimeout(resolve, ms) }), signal)
+    await untilAborted(
+      new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, ms)
+      }),
+      signal
+    )
   } finally {
     clearTimeout(timer)
   }
 }
 
-const placedErrors = ['providerFailed', 'providerAnswerTooComplex', 'providerTimeout', 'providerBusy', 'addressRefused'] as const satisfies readonly ErrorName[]
+const placedErrors = [
+  'providerFailed',
+  'providerAnswerTooComplex',
+  'providerTimeout',
+  'providerBusy',
+  'addressRefused'
+] as const satisfies readonly ErrorName[]
 
 /** The error says which call it was. */
 function placed (error: unknown, { connector, action }: CompiledCall): unknown {
   for (const name of placedErrors) {
-    if (isFailure(error, name)) return failure(name, { message: error.message, headers: error.headers, cause: error.cause, extras: { integration: connector, action, ...error.extras } })
+    if (isFailure(error, name)) {
+      return failure(name, {
+        message: error.message,
+        headers: error.headers,
+        cause: error.cause,
+        extras: { integration: connector, action, ...error.extras }
+      })
+    }
   }
   return error
 }

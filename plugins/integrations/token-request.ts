@@ -39,7 +39,9 @@ export function createTokenRequest (outbound: Outbound): TokenRequest {
 
   async function ask (grant: Grant, style: ClientStyle) {
     const { tenant, trusted, tokenUrl: url, clientId, clientSecret, refreshToken, scope } = grant
-    const form = new URLSearchParams(refreshToken === null ? { grant_type: 'client_credentials' } : { grant_type: 'refresh_token', refresh_token: refreshToken })
+    const form = new URLSearchParams(
+      refreshToken === null ? { grant_type: 'client_credentials' } : { grant_type: 'refresh_token', refresh_token: refreshToken }
+    )
     if (scope !== null) form.set('scope', scope)
     const headers: Record<string, string> = { 'content-type': 'application/x-www-form-urlencoded', accept: 'application/json' }
     if (style === 'header') {
@@ -59,12 +61,17 @@ export function createTokenRequest (outbound: Outbound): TokenRequest {
     let { status, answer } = await ask(grant, style)
     if (known === undefined && isAboutClient(status, answer)) {
       const other = await ask(grant, 'body')
-      if (isGood(other.status)) styles.set(key, 'body');
-      ({ status, answer } = other)
+      if (isGood(other.status)) styles.set(key, 'body')
+      ;({ status, answer } = other)
     } else if (isGood(status)) {
       styles.set(key, style)
     }
-    if (!isGood(status)) throw failure('providerFailed', { message: `The server of tokens answered ${status}: the integration's credentials may have to be renewed`, extras: { status } })
+    if (!isGood(status)) {
+      throw failure('providerFailed', {
+        message: `The server of tokens answered ${status}: the integration's credentials may have to be renewed`,
+        extras: { status }
+      })
+    }
     return grantedOf(answer)
   }
 }
@@ -75,7 +82,8 @@ function isGood (status: number): boolean {
 
 /** The server did not find the client where it looks for it. Nothing was used up. */
 function isAboutClient (status: number, answer: Readonly<Record<string, unknown>>): boolean {
-  return (status === 400 || status === 401) && (answer['error'] === 'invalid_client' || answer['error'] === 'invalid_request' || answer['error'] === undefined)
+  return (status === 400 || status === 401) &&
+    (answer['error'] === 'invalid_client' || answer['error'] === 'invalid_request' || answer['error'] === undefined)
 }
 
 function grantedOf (answer: Readonly<Record<string, unknown>>): Granted {

@@ -25,14 +25,14 @@ const lookEveryMs = 100
 /** The token of one call. */
 export interface Token {
   /** Renewed where it is due. */
-  get (): Promise<string>
+  get(): Promise<string>
   /** Another one than the one that was refused. */
-  renew (refused: string): Promise<string>
+  renew(refused: string): Promise<string>
 }
 
 export interface Tokens {
   /** `tenant`: whose call it is; the token may be the platform's all the same. */
-  of (call: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: string, log: FastifyBaseLogger): Token
+  of(call: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: string, log: FastifyBaseLogger): Token
 }
 
 export interface TokensParts {
@@ -104,7 +104,9 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
   }
 
   function begin (subject: Subject, old: string | null): Promise<string> {
-    const renewal = (subject.owner === null ? renewHere(subject, old) : renewAlone(subject, subject.owner, old)).finally(() => renewals.delete(subject.id))
+    const renewal = (subject.owner === null ? renewHere(subject, old) : renewAlone(subject, subject.owner, old)).finally(() =>
+      renewals.delete(subject.id)
+    )
     renewals.set(subject.id, renewal)
     return renewal
   }
@@ -113,7 +115,10 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     const current = await currentOf(subject)
     if (current.access !== null && current.access !== old) return current.access
     const granted = await ask(subject, current)
-    kept.set(subject.id, { access: granted.access, refresh: subject.oauth2.refreshToken === null ? null : granted.refresh ?? current.refresh })
+    kept.set(subject.id, {
+      access: granted.access,
+      refresh: subject.oauth2.refreshToken === null ? null : granted.refresh ?? current.refresh
+    })
     due.set(subject.id, { access: granted.access, at: dueOf(granted) ?? Infinity })
     return granted.access
   }
@@ -157,18 +162,36 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     const inside = values === undefined ? scope : { ...scope, secrets: values }
     const needed = (name: 'tokenUrl' | 'clientId' | 'clientSecret') => {
       const text = resolved(oauth2[name], inside)
-      if (text === null) throw failure('credentialsRequired', { message: `The integration ${call.connector} has no credentials: \`${name}\` comes to nothing` })
+      if (text === null) {
+        throw failure('credentialsRequired', {
+          message: `The integration ${call.connector} has no credentials: \`${name}\` comes to nothing`
+        })
+      }
       return text
     }
     // A declared token that is missing must not lead to a call as another identity.
-    if (refresh === null && oauth2.refreshToken !== null) throw failure('credentialsRequired', { message: `The integration ${call.connector} has no credentials: \`refreshToken\` comes to nothing` })
-    const grant = { tenant, trusted: oauth2.trusted, tokenUrl: needed('tokenUrl'), clientId: needed('clientId'), clientSecret: needed('clientSecret'), refreshToken: refresh, scope: resolved(oauth2.scope, inside) }
+    if (refresh === null && oauth2.refreshToken !== null) {
+      throw failure('credentialsRequired', {
+        message: `The integration ${call.connector} has no credentials: \`refreshToken\` comes to nothing`
+      })
+    }
+    const grant = {
+      tenant,
+      trusted: oauth2.trusted,
+      tokenUrl: needed('tokenUrl'),
+      clientId: needed('clientId'),
+      clientSecret: needed('clientSecret'),
+      refreshToken: refresh,
+      scope: resolved(oauth2.scope, inside)
+    }
     try {
       return await request(grant)
     } catch (error) {
       // After a new authorization the declared token differs from the stored one.
       const declared = resolved(oauth2.refreshToken, inside)
-      if (declared === null || declared === refresh || !isFailure(error, 'providerFailed') || error.extras['status'] === undefined) throw error
+      if (
+        declared === null || declared === refresh || !isFailure(error, 'providerFailed') || error.extras['status'] === undefined
+      ) { throw error }
       return await request({ ...grant, refreshToken: declared })
     }
   }
@@ -237,7 +260,9 @@ function idInMemory ({ origin, connector }: CompiledCall, oauth2: CompiledOAuth2
 /** The text; null where it comes to nothing. */
 function resolved (value: CompiledValue | null, scope: Scope): string | null {
   if (value === null) return null
-  const isMissing = value.references.some(({ source, path, fallback = '' }) => source === 'secret' && fallback.startsWith('{{') && scope.secrets.get(String(path[0])) === undefined)
+  const isMissing = value.references.some(({ source, path, fallback = '' }) =>
+    source === 'secret' && fallback.startsWith('{{') && scope.secrets.get(String(path[0])) === undefined
+  )
   return isMissing ? null : textOf(value.evaluate(scope))
 }
 

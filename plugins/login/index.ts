@@ -34,15 +34,26 @@ export default definePlugin<LoginOptions>({
   setup (app, { registration = 'closed', now = Date.now }) {
     const { db, engine, sessions, users } = app
     const mfa = optional(app, 'mfa')()
-    if (mfa !== null && !app.auth.canSignPartial) throw new Error('the plugin "tenantry/plugins/auth" has no key for the logins of users with a second factor: give it the option `jwt`, with a key to sign with')
+    if (mfa !== null && !app.auth.canSignPartial) {
+      throw new Error(
+        'the plugin "tenantry/plugins/auth" has no key for the logins of users with a second factor: give it the option `jwt`, with a key to sign with'
+      )
+    }
     app.addHook('onReady', async () => {
-      if (mfa === null && hasSecondFactors(db)) throw new Error('register the plugin "tenantry/plugins/mfa" before "tenantry/plugins/login", in the same context or in one above it: otherwise a password alone logs in a user who has a second factor')
+      if (mfa === null && hasSecondFactors(db)) {
+        throw new Error(
+          'register the plugin "tenantry/plugins/mfa" before "tenantry/plugins/login", in the same context or in one above it: otherwise a password alone logs in a user who has a second factor'
+        )
+      }
     })
     const dbFor = (tenant: string) => engine.kyselyFor(tenant)
     const tries = createTries((tenant) => createAttempts(dbFor(tenant), now))
     sweepHourly(app, 'old attempts at passwords', () => createAttempts(db, now).sweep())
     return (group) => {
-      loginRoutes(group, createLogin({ users, sessions, mfa, mail: optional(app, 'mail')(), tries, dbFor, now, log: app.log }), { isOpen: registration === 'open', hasMfa: mfa !== null })
+      loginRoutes(group, createLogin({ users, sessions, mfa, mail: optional(app, 'mail')(), tries, dbFor, now, log: app.log }), {
+        isOpen: registration === 'open',
+        hasMfa: mfa !== null
+      })
       meRoute(group, { users, mfa })
     }
   }

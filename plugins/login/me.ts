@@ -7,17 +7,24 @@ import { named } from '../../lib/named-schema.js'
 import { callerOf, holdings, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 
-const orNull = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Boolean>>(schema: Schema, description: string) => Type.Union([schema, Type.Null()], { description })
+const orNull = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Boolean>>(schema: Schema, description: string) =>
+  Type.Union([schema, Type.Null()], { description })
 
-const Me = named('Me', Type.Object({
-  id: Type.String({ description: 'The `sub` of the token.' }),
-  email: orNull(Type.String(), 'null: the token of another issuer names none.'),
-  role: orNull(Type.String(), 'The role of the token; null: it has none.'),
-  permissions: Type.Array(Type.String(), { description: 'What the role and the token give in this tenant, sorted. `*` is everything.' }),
-  tenantId: orNull(Type.String(), 'null: a user of the platform.'),
-  mfaEnabled: Type.Boolean({ description: 'The user has a second factor.' }),
-  emailVerified: orNull(Type.Boolean(), 'The user has proven to receive mail at the address; null: an identity provider or another issuer keeps the user.')
-}))
+const Me = named(
+  'Me',
+  Type.Object({
+    id: Type.String({ description: 'The `sub` of the token.' }),
+    email: orNull(Type.String(), 'null: the token of another issuer names none.'),
+    role: orNull(Type.String(), 'The role of the token; null: it has none.'),
+    permissions: Type.Array(Type.String(), { description: 'What the role and the token give in this tenant, sorted. `*` is everything.' }),
+    tenantId: orNull(Type.String(), 'null: a user of the platform.'),
+    mfaEnabled: Type.Boolean({ description: 'The user has a second factor.' }),
+    emailVerified: orNull(
+      Type.Boolean(),
+      'The user has proven to receive mail at the address; null: an identity provider or another issuer keeps the user.'
+    )
+  })
+)
 
 export interface MeParts {
   readonly users: Pick<Users, 'find'>

@@ -13,7 +13,14 @@ import { named } from '../../lib/named-schema.js'
 import { maxRefreshTokenLength, readRefreshToken } from '../sessions/refresh-token.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { ExpiresIn, LoginSession, sendSession } from '../sessions/login-response.js'
-import { decorateNamedTenant, existingTenant, findNamedTenant, isReachable, NamedTenantHeader, requireNamedTenant } from '../tenancy/named-tenant.js'
+import {
+  decorateNamedTenant,
+  existingTenant,
+  findNamedTenant,
+  isReachable,
+  NamedTenantHeader,
+  requireNamedTenant
+} from '../tenancy/named-tenant.js'
 
 export interface LoginRouteOptions {
   /** Whether callers who name a tenant may become its users. */
@@ -26,15 +33,20 @@ const bodyLimit = 16_384 // bytes: the longest password as `\uXXXX`, and an addr
 
 const Credentials = named('Credentials', Type.Object({ email: Email, password: Password }, { additionalProperties: false }))
 const Code = Type.Object({
-  partialToken: Type.Optional(Type.String({ description: 'That of the login, unless it is sent as `Authorization: Bearer <partialToken>`.' })),
+  partialToken: Type.Optional(
+    Type.String({ description: 'That of the login, unless it is sent as `Authorization: Bearer <partialToken>`.' })
+  ),
   code: Type.String({ minLength: 6, maxLength: 64, description: 'A code of 6 digits of the authenticator app, or a backup code.' })
 }, { additionalProperties: false })
 
-const Partial = named('PartialLogin', Type.Object({
-  mfaRequired: Type.Boolean({ description: 'The user has a second factor.' }),
-  partialToken: Type.String({ description: 'Opens `POST /auth/mfa/verify`, as a token would or in the body, and nothing else.' }),
-  expiresIn: ExpiresIn
-}))
+const Partial = named(
+  'PartialLogin',
+  Type.Object({
+    mfaRequired: Type.Boolean({ description: 'The user has a second factor.' }),
+    partialToken: Type.String({ description: 'Opens `POST /auth/mfa/verify`, as a token would or in the body, and nothing else.' }),
+    expiresIn: ExpiresIn
+  })
+)
 
 const TenantHeader = NamedTenantHeader('The tenant. Without it the platform, where users cannot register.')
 
@@ -54,7 +66,8 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     schema: {
       tags,
       summary: 'A token for an e-mail address and a password',
-      description: 'Of a user of the tenant that `X-Tenant-ID` names; without the header of the platform. The answer does not say whether the tenant or the user exists.',
+      description:
+        'Of a user of the tenant that `X-Tenant-ID` names; without the header of the platform. The answer does not say whether the tenant or the user exists.',
       headers: TenantHeader,
       body: Credentials,
       response: { 200: Type.Union([LoginSession, Partial]), ...errorResponses(...refusals, 401) }
@@ -80,7 +93,9 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     async onRequest (request) {
       if (!isOpen) throw registrationClosed()
       const tenant = await existingTenant(request)
-      if (tenant === undefined) throw failure('tenantRequired', { message: 'A registration makes a user of a tenant: send the X-Tenant-ID header' })
+      if (tenant === undefined) {
+        throw failure('tenantRequired', { message: 'A registration makes a user of a tenant: send the X-Tenant-ID header' })
+      }
       if (tenant.config['registration'] === 'closed') throw registrationClosed()
       request.namedTenant = { id: tenant.id, exists: true }
     }
@@ -92,7 +107,8 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     schema: {
       tags,
       summary: 'The next token of a session, for its refresh token',
-      description: 'With the next refresh token and the present role of the user. A refresh token is used once: one that was used before ends its session, with all of its tokens.',
+      description:
+        'With the next refresh token and the present role of the user. A refresh token is used once: one that was used before ends its session, with all of its tokens.',
       body: RefreshBody,
       response: { 200: LoginSession, ...errorResponses(...refusals, 401) }
     }

@@ -30,13 +30,16 @@ export interface MfaRequired {
 
 export interface Login {
   /** Throws `credentialsInvalid`, where there is no such tenant too, `tooManyAttempts`, `loginBusy`. */
-  logIn (named: NamedTenant, credentials: Credentials, address: string): Promise<LoggedIn | MfaRequired>
-  /** Checks the second factor of the user of a partial token. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid` if there is no such user or all its sessions were ended since. */
-  verifyCode (claims: Claims, code: string, actor: Actor): Promise<LoggedIn>
+  logIn(named: NamedTenant, credentials: Credentials, address: string): Promise<LoggedIn | MfaRequired>
+  /**
+   * Checks the second factor of the user of a partial token. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid`
+   * if there is no such user or all its sessions were ended since.
+   */
+  verifyCode(claims: Claims, code: string, actor: Actor): Promise<LoggedIn>
   /** The next token of a session. Throws `tokenInvalid`. */
-  refresh (refreshToken: string, actor: Actor): Promise<LoggedIn>
+  refresh(refreshToken: string, actor: Actor): Promise<LoggedIn>
   /** A new user with the role `user`. Throws `validationFailed`, `conflict`, `tenantUnknown`, `loginBusy`. */
-  register (tenant: string, credentials: Credentials, address: string): Promise<LoggedIn>
+  register(tenant: string, credentials: Credentials, address: string): Promise<LoggedIn>
 }
 
 export interface LoginParts {
@@ -53,7 +56,14 @@ export interface LoginParts {
 }
 
 export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, log }: LoginParts): Login {
-  async function audit (tenant: string, action: AuditAction, actor: Actor, target: string, outcome: 'success' | 'failure', details?: Readonly<Record<string, unknown>>): Promise<void> {
+  async function audit (
+    tenant: string,
+    action: AuditAction,
+    actor: Actor,
+    target: string,
+    outcome: 'success' | 'failure',
+    details?: Readonly<Record<string, unknown>>
+  ): Promise<void> {
     await writeAudit(dbFor(tenant), { tenant, action, actor, target, outcome, details, at: new Date(now()) })
   }
 
@@ -84,7 +94,14 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
         await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'credentials' })
         throw credentialsInvalid()
       }
-      await audit(tenant, 'auth.login', { userId: user.id, address }, email, 'success', 'partialToken' in answer ? { mfaRequired: true } : undefined)
+      await audit(
+        tenant,
+        'auth.login',
+        { userId: user.id, address },
+        email,
+        'success',
+        'partialToken' in answer ? { mfaRequired: true } : undefined
+      )
       return answer
     },
 
@@ -92,7 +109,8 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
       const { sub, tenant_id: tenant = '' } = claims
       const user = await users.find(tenant, sub)
       if (mfa === null || user === null || user.status !== 'active' || await sessions.isClosed(claims)) throw tokenInvalid()
-      const audited = (outcome: 'success' | 'failure', reason?: string) => audit(tenant, 'auth.mfa', actor, user.email, outcome, reason === undefined ? undefined : { reason })
+      const audited = (outcome: 'success' | 'failure', reason?: string) =>
+        audit(tenant, 'auth.mfa', actor, user.email, outcome, reason === undefined ? undefined : { reason })
       const isRight = await mfa.check(tenant, sub, code, actor).catch(async (error: unknown) => {
         if (isFailure(error, 'tooManyAttempts')) await audited('failure', 'locked')
         throw error
@@ -120,7 +138,9 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
       const actor = { userId: null, address }
       const user = await users.create({ ...credentials, tenant }, actor, 'auth.register')
       if (mail?.isConfigured === true) {
-        await mail.post({ kind: 'verify', tenant, email: user.email, actor }).catch((err: unknown) => log.warn({ err, tenant, userId: user.id }, 'the mail that confirms an address could not be sent'))
+        await mail.post({ kind: 'verify', tenant, email: user.email, actor }).catch((err: unknown) =>
+          log.warn({ err, tenant, userId: user.id }, 'the mail that confirms an address could not be sent')
+        )
       }
       return await opened(user, ['pwd'])
     }

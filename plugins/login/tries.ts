@@ -25,7 +25,7 @@ export interface Tries {
    * does not count. Those of one account and address take turns, so that none is refused for others that turn out right.
    * Throws `tooManyAttempts`.
    */
-  make<Found> (given: Try, check: () => Promise<Found | null>): Promise<Found | null>
+  make<Found>(given: Try, check: () => Promise<Found | null>): Promise<Found | null>
 }
 
 /** @param attemptsOf those of a tenant, on its own turn of the database */

@@ -52,18 +52,29 @@ export default definePlugin<MailOptions>({
     const { db, engine, queue } = app
     const links = createLinks(db, (tenant) => engine.kyselyFor(tenant), now)
     const pageOf = (kind: MailKind) => pages[kind] ?? appUrl.replace(/\/+$/, '') + linkPaths[kind]
-    app.decorate('mail', createMail({
-      queue,
-      links,
-      deliver: deliver ?? (mail === undefined ? null : connectorOf(app, mail)),
-      from: mail?.from,
-      templates: mail?.templates ?? {},
-      pages: { reset: pageOf('reset'), verify: pageOf('verify'), invite: pageOf('invite') },
-      async sent ({ kind, tenant, email, actor }) {
-        // An invitation has its entry from the request that sent it, a registration too.
-        if (kind === 'reset') await writeAudit(engine.kyselyFor(tenant), { tenant, action: 'auth.password.forgot', actor, target: email, at: new Date(now()) })
-      }
-    }))
+    app.decorate(
+      'mail',
+      createMail({
+        queue,
+        links,
+        deliver: deliver ?? (mail === undefined ? null : connectorOf(app, mail)),
+        from: mail?.from,
+        templates: mail?.templates ?? {},
+        pages: { reset: pageOf('reset'), verify: pageOf('verify'), invite: pageOf('invite') },
+        async sent ({ kind, tenant, email, actor }) {
+          // An invitation has its entry from the request that sent it, a registration too.
+          if (kind === 'reset') {
+            await writeAudit(engine.kyselyFor(tenant), {
+              tenant,
+              action: 'auth.password.forgot',
+              actor,
+              target: email,
+              at: new Date(now())
+            })
+          }
+        }
+      })
+    )
     sweepHourly(app, 'expired links', () => links.sweep())
     return undefined
   }
@@ -71,10 +82,16 @@ export default definePlugin<MailOptions>({
 
 /** Calls the connector of the platform's document, with the platform's own credentials. */
 function connectorOf (app: FastifyInstance, { connector }: MailSection): Deliver {
-  if (!app.hasDecorator('integrations')) throw new Error('register the plugin "tenantry/plugins/integrations" before "tenantry/plugins/mail", or give it the option `deliver`')
+  if (!app.hasDecorator('integrations')) {
+    throw new Error('register the plugin "tenantry/plugins/integrations" before "tenantry/plugins/mail", or give it the option `deliver`')
+  }
   const { integrations, log } = app
   const faults = new FaultList()
-  const call = integrations.platform.call({ type: connector, action: sendAction, params: '{{body}}' }, '/auth/mail', { faults, sources: new Set(['body']), env: {} }, 'connector')
+  const call = integrations.platform.call({ type: connector, action: sendAction, params: '{{body}}' }, '/auth/mail', {
+    faults,
+    sources: new Set(['body']),
+    env: {}
+  }, 'connector')
   faults.throwIfAny()
   if (call === null) throw new Error(`there is no connector "${connector}"`)
   return async ({ to, from, subject, text, html }, signal) => {

@@ -68,7 +68,8 @@ export function createLinks (db: Database, dbFor: (tenant: string) => Database, 
     async issue (kind: MailKind, tenant: string, email: string, token: string): Promise<boolean> {
       if (kind === 'invite') {
         const { numUpdatedRows } = await dbFor(tenant).updateTable('tenantry.user_links').set({ token: hashOf(token) })
-          .where('tenant_id', '=', tenant).where('kind', '=', kind).where('email', '=', email).where('expires_at', '>', at()).executeTakeFirst()
+          .where('tenant_id', '=', tenant).where('kind', '=', kind).where('email', '=', email).where('expires_at', '>', at())
+          .executeTakeFirst()
         return numUpdatedRows > 0n
       }
       const { rows } = await sql`insert into tenantry.user_links as l (tenant_id, kind, email, user_id, token, expires_at)
@@ -88,7 +89,11 @@ export function createLinks (db: Database, dbFor: (tenant: string) => Database, 
 
     /** The link is there and has not expired. */
     async isValid (kind: MailKind, { tenant, hash }: LinkToken): Promise<boolean> {
-      return await dbFor(tenant).selectFrom('tenantry.user_links').select('user_id').where('tenant_id', '=', tenant).where('token', '=', hash)
+      return await dbFor(tenant).selectFrom('tenantry.user_links').select('user_id').where('tenant_id', '=', tenant).where(
+        'token',
+        '=',
+        hash
+      )
         .where('kind', '=', kind).where('expires_at', '>', at()).executeTakeFirst() !== undefined
     },
 

@@ -28,13 +28,13 @@ export type Deliver = (message: MailMessage, signal: AbortSignal) => Promise<voi
 /** `app.mail`. */
 export interface Mail {
   /** Throws `mailNotConfigured` where no mail can be sent. */
-  requireConfigured (): void
+  requireConfigured(): void
   readonly isConfigured: boolean
   /**
    * Sends the mail later, and again if that fails. The link is made when the mail is sent, so that no job holds a token.
    * `Links.issue` decides then whether there is a receiver, so that this call does the same work for every address.
    */
-  post (mail: PostedMail, transaction?: Transaction<SystemTables>): Promise<void>
+  post(mail: PostedMail, transaction?: Transaction<SystemTables>): Promise<void>
   readonly links: Links
 }
 
@@ -95,7 +95,15 @@ export function createMail ({ queue, links, deliver, from, templates, pages, sen
 
 function readMail ({ kind: given, tenant, email, exists, actor }: Job['data']): PostedMail {
   const kind = mailKinds.find((known) => known === given)
-  if (kind === undefined || typeof tenant !== 'string' || typeof email !== 'string') throw new Error('the data of the job is not that of a mail')
+  if (kind === undefined || typeof tenant !== 'string' || typeof email !== 'string') {
+    throw new Error('the data of the job is not that of a mail')
+  }
   const { userId, address }: Partial<Record<string, unknown>> = Object(actor)
-  return { kind, tenant, email, exists: exists !== false, actor: { userId: typeof userId === 'string' ? userId : null, address: typeof address === 'string' ? address : null } }
+  return {
+    kind,
+    tenant,
+    email,
+    exists: exists !== false,
+    actor: { userId: typeof userId === 'string' ? userId : null, address: typeof address === 'string' ? address : null }
+  }
 }

@@ -19,7 +19,7 @@ export interface ChildOptions {
 export class ChildTransport implements Sdk.Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
-  onmessage?: <Message extends Sdk.JSONRPCMessage> (message: Message) => void
+  onmessage?: <Message extends Sdk.JSONRPCMessage>(message: Message) => void
   readonly #options: ChildOptions
   readonly #buffer: Sdk.ReadBuffer
   readonly #serialize: typeof Sdk.serializeMessage
@@ -39,7 +39,11 @@ export class ChildTransport implements Sdk.Transport {
   async start (): Promise<void> {
     const { command, args, env } = this.#options
     // In a group of its own, so that processes which it starts end with it.
-    const child = spawn(command, [...args], { env: { ...process.env['PATH'] !== undefined && { PATH: process.env['PATH'] }, ...env }, stdio: ['pipe', 'pipe', 'ignore'], detached: true })
+    const child = spawn(command, [...args], {
+      env: { ...process.env['PATH'] !== undefined && { PATH: process.env['PATH'] }, ...env },
+      stdio: ['pipe', 'pipe', 'ignore'],
+      detached: true
+    })
     this.#child = child
     child.once('exit', () => {
       // What it started may hold its output open, and must not outlive it.

@@ -27,13 +27,13 @@ export interface ConnectionCall {
 
 export interface Connection {
   /** Those that the document allows, by name. */
-  tools (signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>>
+  tools(signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>>
   /** Of the list that was read last. */
   readonly count: number
-  call (tool: string, call: ConnectionCall): Promise<ToolResult>
+  call(tool: string, call: ConnectionCall): Promise<ToolResult>
   /** Resolves when the server is gone, for whatever reason. */
   readonly ended: Promise<void>
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 /**
@@ -59,7 +59,9 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
     }
   })
   client.onerror = (err) => log.debug({ err, server: name }, 'an MCP server sent what cannot be read')
-  const giveUp = () => { transport.close().catch(() => {}) }
+  const giveUp = () => {
+    transport.close().catch(() => {})
+  }
   signal.addEventListener('abort', giveUp, { once: true })
   try {
     await client.connect(transport, { timeout: timeoutMs })
@@ -70,7 +72,9 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
   } finally {
     signal.removeEventListener('abort', giveUp)
   }
-  client.setNotificationHandler('notifications/tools/list_changed', () => { known = null })
+  client.setNotificationHandler('notifications/tools/list_changed', () => {
+    known = null
+  })
 
   async function load (): Promise<ReadonlyMap<string, RemoteTool>> {
     if (client.getServerCapabilities()?.tools === undefined) return new Map()
@@ -98,12 +102,17 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
     }
     // It may be another process by now, which knows nothing of the session.
     if (server.command === undefined) giveUp()
-    return failure('toolFailed', { message: isOver ? 'The MCP server of the tool has ended; try again' : 'The MCP server did not answer as it should', cause: error })
+    return failure('toolFailed', {
+      message: isOver ? 'The MCP server of the tool has ended; try again' : 'The MCP server did not answer as it should',
+      cause: error
+    })
   }
 
   return {
     ended,
-    get count () { return count },
+    get count () {
+      return count
+    },
     async tools (signal) {
       known ??= load().catch((error: unknown) => {
         known = null
@@ -113,13 +122,21 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
     },
     async call (tool, { args, depth, signal }) {
       try {
-        const result = await client.callTool({ name: tool, arguments: { ...args }, _meta: { [depthMember]: depth } }, { signal, timeout: timeoutMs, maxTotalTimeout: timeoutMs })
+        const result = await client.callTool({ name: tool, arguments: { ...args }, _meta: { [depthMember]: depth } }, {
+          signal,
+          timeout: timeoutMs,
+          maxTotalTimeout: timeoutMs
+        })
         return resultOf(result)
       } catch (error) {
         signal.throwIfAborted()
         // The server refuses the call: what it says is the result of the tool.
-        if (error instanceof sdk.ProtocolError) return { content: [{ type: 'text', text: error.message.slice(0, maxResult) }], isError: true }
-        if (error instanceof ResultTooLarge) throw failure('toolFailed', { message: `The result has more than ${maxResult} characters: ask for less` })
+        if (error instanceof sdk.ProtocolError) {
+          return { content: [{ type: 'text', text: error.message.slice(0, maxResult) }], isError: true }
+        }
+        if (error instanceof ResultTooLarge) {
+          throw failure('toolFailed', { message: `The result has more than ${maxResult} characters: ask for less` })
+        }
         throw errorOf(error)
       }
     },

@@ -15,16 +15,16 @@ interface Waiter extends Claim {
 }
 
 export interface Entries {
-  get (key: string): Entry | undefined
+  get(key: string): Entry | undefined
   /** Resolves with a connection that is counted as used until `release`. Rejects with what `begin` throws, and with the signal's reason. */
-  take (claim: Claim, signal: AbortSignal): Promise<Entry>
-  release (entry: Entry): void
+  take(claim: Claim, signal: AbortSignal): Promise<Entry>
+  release(entry: Entry): void
   /** Takes out a connection that has ended. false if it was taken out before. */
-  remove (entry: Entry): boolean
+  remove(entry: Entry): boolean
   /** A connection is open: it can be ended for another one. */
-  changed (): void
+  changed(): void
   /** Ends all connections, and refuses all calls that wait. */
-  close (refusal: Error): Promise<void>
+  close(refusal: Error): Promise<void>
 }
 
 export function createEntries (max: number): Entries {
@@ -65,7 +65,9 @@ export function createEntries (max: number): Entries {
 
   /** The first of each owner that waits for a place, in the order in which they get one. */
   function claims (held: (owner: string) => number): Waiter[] {
-    const firsts = Array.from(waiting.values(), (waiters) => waiters.find(({ key }) => !entries.has(key))).filter((waiter) => waiter !== undefined)
+    const firsts = Array.from(waiting.values(), (waiters) => waiters.find(({ key }) => !entries.has(key))).filter((waiter) =>
+      waiter !== undefined
+    )
     return firsts.sort((left, right) => held(left.owner) - held(right.owner))
   }
 

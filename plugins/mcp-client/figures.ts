@@ -11,7 +11,12 @@ export function createFigures (app: FastifyInstance): CountCall {
     const registry = optional(app, 'metrics')()
     if (registry === null) return
     const { Counter } = await import('prom-client')
-    const calls = new Counter({ name: 'tenantry_mcp_calls_total', help: 'Calls of tools of MCP servers, by server and outcome.', labelNames: ['server', 'outcome'] as const, registers: [registry] })
+    const calls = new Counter({
+      name: 'tenantry_mcp_calls_total',
+      help: 'Calls of tools of MCP servers, by server and outcome.',
+      labelNames: ['server', 'outcome'] as const,
+      registers: [registry]
+    })
     count = (server, outcome) => calls.inc({ server, outcome })
   })
   return (server, outcome) => count?.(server, outcome)

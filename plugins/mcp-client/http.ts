@@ -8,13 +8,15 @@ export function boundedFetch (maxBytes: number): Fetch {
     const response = await fetch(url, init)
     if (response.body === null) return response
     let bytes = 0
-    const body = response.body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>({
-      transform (chunk, controller) {
-        bytes += chunk.byteLength
-        if (bytes > maxBytes) controller.error(new Error(`the response has more than ${maxBytes} bytes`))
-        else controller.enqueue(chunk)
-      }
-    }))
+    const body = response.body.pipeThrough(
+      new TransformStream<Uint8Array, Uint8Array>({
+        transform (chunk, controller) {
+          bytes += chunk.byteLength
+          if (bytes > maxBytes) controller.error(new Error(`the response has more than ${maxBytes} bytes`))
+          else controller.enqueue(chunk)
+        }
+      })
+    )
     return new Response(body, { status: response.status, statusText: response.statusText, headers: response.headers })
   }
 }

@@ -46,7 +46,10 @@ export default definePlugin<McpClientOptions>({
     checkMcpServers(servers, faults)
     faults.throwIfAny()
     const sdk = await import('@modelcontextprotocol/client').catch((cause: unknown) => {
-      throw new Error('agent.mcpServers needs the package "@modelcontextprotocol/client": run "npm i @modelcontextprotocol/client@^2.4.0"', { cause })
+      throw new Error(
+        'agent.mcpServers needs the package "@modelcontextprotocol/client": run "npm i @modelcontextprotocol/client@^2.4.0"',
+        { cause }
+      )
     })
     const { engine, log } = app
     const pool = createPool({
@@ -56,7 +59,14 @@ export default definePlugin<McpClientOptions>({
       now,
       onFailure: ({ name }, err) => log.warn({ err, server: name }, 'an MCP server is gone')
     })
-    const service = createMcpServers({ servers, pool, audit: (entry) => writeAudit(engine.kyselyFor(entry.tenant), entry), count: createFigures(app), log, now })
+    const service = createMcpServers({
+      servers,
+      pool,
+      audit: (entry) => writeAudit(engine.kyselyFor(entry.tenant), entry),
+      count: createFigures(app),
+      log,
+      now
+    })
     app.decorate('mcpServers', service)
     app.addHook('onReady', async () => optional(app, 'models')()?.addTools(service))
     whenStopping(app, () => pool.close())

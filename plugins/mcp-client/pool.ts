@@ -34,9 +34,9 @@ export interface PoolOptions {
 
 export interface Pool {
   /** Rejects with `toolFailed` for a server that is gone, `toolsBusy` if no connection becomes free, and with the signal's reason. */
-  use<Result> (server: McpServer, tenant: string, signal: AbortSignal, work: (connection: Connection) => Promise<Result>): Promise<Result>
-  status (server: McpServer, tenant: string): { readonly status: ServerStatus, readonly tools: number }
-  close (): Promise<void>
+  use<Result>(server: McpServer, tenant: string, signal: AbortSignal, work: (connection: Connection) => Promise<Result>): Promise<Result>
+  status(server: McpServer, tenant: string): { readonly status: ServerStatus, readonly tools: number }
+  close(): Promise<void>
 }
 
 export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: PoolOptions): Pool {
@@ -119,7 +119,12 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
 async function start ({ timeoutMs = defaultTimeout }: McpServer, { opened }: Entry, signal: AbortSignal): Promise<Connection> {
   const late = AbortSignal.timeout(timeoutMs)
   try {
-    return await untilAborted(opened.catch((error: unknown) => { throw gone(firstDelay, error) }), AbortSignal.any([signal, late]))
+    return await untilAborted(
+      opened.catch((error: unknown) => {
+        throw gone(firstDelay, error)
+      }),
+      AbortSignal.any([signal, late])
+    )
   } catch (error) {
     if (error === late.reason) throw failure('toolTimeout', { cause: error })
     throw error
@@ -135,5 +140,9 @@ function busy (): Error {
 }
 
 function gone (ms: number, cause?: unknown): Error {
-  return failure('toolFailed', { message: 'The MCP server of the tool is gone; try again later', headers: { 'retry-after': String(Math.max(1, Math.ceil(ms / 1000))) }, cause })
+  return failure('toolFailed', {
+    message: 'The MCP server of the tool is gone; try again later',
+    headers: { 'retry-after': String(Math.max(1, Math.ceil(ms / 1000))) },
+    cause
+  })
 }

@@ -18,7 +18,7 @@ export interface RemoteTool {
   readonly description: string
   readonly inputSchema: Readonly<Record<string, unknown>>
   /** Empty for arguments that the tool takes. */
-  faultsOf (args: unknown): ErrorDetail[]
+  faultsOf(args: unknown): ErrorDetail[]
 }
 
 /** null for a tool whose schema is too large. */

@@ -15,7 +15,12 @@ const refusals = [400, 401, 403, 429, 500, 503] as const
 export function mcpClientRoutes (app: FastifyInstance, service: McpServers): void {
   app.get<{ Querystring: ServerQuery }>('/agent/mcp/servers', {
     config,
-    schema: { tags, summary: 'The MCP servers of the platform', querystring: ServerQuery, response: { 200: ServerList, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The MCP servers of the platform',
+      querystring: ServerQuery,
+      response: { 200: ServerList, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const servers = service.servers(tenantOf(request))
@@ -37,13 +42,22 @@ export function mcpClientRoutes (app: FastifyInstance, service: McpServers): voi
     schema: {
       tags,
       summary: 'Call a tool of an MCP server',
-      description: "The arguments are checked by the tool's own schema before the call. A tool that says that it failed is 200 with `isError`.",
+      description:
+        "The arguments are checked by the tool's own schema before the call. A tool that says that it failed is 200 with `isError`.",
       body: ExecuteBody,
       response: { 200: ExecuteAnswer, ...errorResponses(...refusals, 404, 413, 415, 502, 504) }
     }
   }, async (request, reply) => {
     const { server, tool, args } = request.body
-    const { content, ...result } = await service.execute({ tenant: tenantOf(request), actor: actorOf(request), server, tool, args, depth: request.toolDepth ?? 0, signal: leftOf(reply) })
+    const { content, ...result } = await service.execute({
+      tenant: tenantOf(request),
+      actor: actorOf(request),
+      server,
+      tool,
+      args,
+      depth: request.toolDepth ?? 0,
+      signal: leftOf(reply)
+    })
     return { content: [...content], ...result }
   })
 }

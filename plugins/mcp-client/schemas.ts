@@ -7,20 +7,28 @@ const closed = { additionalProperties: false } as const
 
 export const ServerQuery = Type.Object(pageQuery('Servers'), closed)
 export type ServerQuery = Static<typeof ServerQuery>
-export const ServerList = ListOf(named('McpServer', Type.Object({
-  name: Type.String(),
-  transport: Type.Enum(['stdio', 'http']),
-  status: Type.Enum(['up', 'down', 'idle'], { description: 'For the tenant. `idle`: it starts with the next call. `down`: it failed, and starts again after a while.' }),
-  tools: Type.Integer({ description: 'Tools that were listed last; 0 if none were.' })
-})))
+export const ServerList = ListOf(named(
+  'McpServer',
+  Type.Object({
+    name: Type.String(),
+    transport: Type.Enum(['stdio', 'http']),
+    status: Type.Enum(['up', 'down', 'idle'], {
+      description: 'For the tenant. `idle`: it starts with the next call. `down`: it failed, and starts again after a while.'
+    }),
+    tools: Type.Integer({ description: 'Tools that were listed last; 0 if none were.' })
+  })
+))
 
 export const ToolList = Type.Object({
-  tools: Type.Array(named('McpTool', Type.Object({
-    server: Type.String(),
-    name: Type.String(),
-    description: Type.String({ description: 'As the server says it.' }),
-    inputSchema: Type.Unknown({ description: 'JSON Schema of `args`.' })
-  })))
+  tools: Type.Array(named(
+    'McpTool',
+    Type.Object({
+      server: Type.String(),
+      name: Type.String(),
+      description: Type.String({ description: 'As the server says it.' }),
+      inputSchema: Type.Unknown({ description: 'JSON Schema of `args`.' })
+    })
+  ))
 })
 
 export const ExecuteBody = Type.Object({

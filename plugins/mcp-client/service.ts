@@ -48,18 +48,32 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
   }
 
   /** The tools of several servers are one piece of work of the tenant. */
-  async function listsOf (asked: readonly McpServer[], tenant: string, signal: AbortSignal): Promise<Array<readonly [McpServer, ReadonlyMap<string, RemoteTool>]>> {
+  async function listsOf (
+    asked: readonly McpServer[],
+    tenant: string,
+    signal: AbortSignal
+  ): Promise<Array<readonly [McpServer, ReadonlyMap<string, RemoteTool>]>> {
     if (asked.length === 0) return []
-    return await places.run(tenant, () => Promise.all(asked.map(async (server) => [server, await knownTools(server, tenant, signal)] as const)))
+    return await places.run(
+      tenant,
+      () => Promise.all(asked.map(async (server) => [server, await knownTools(server, tenant, signal)] as const))
+    )
   }
 
   async function allTools (tenant: string, signal: AbortSignal): Promise<ServerTool[]> {
     const lists = await listsOf(servers, tenant, signal)
-    return lists.flatMap(([server, tools]) => Array.from(tools.values(), ({ name, description, inputSchema }) => ({ server: server.name, name, description, inputSchema })))
+    return lists.flatMap(([server, tools]) =>
+      Array.from(tools.values(), ({ name, description, inputSchema }) => ({ server: server.name, name, description, inputSchema }))
+    )
   }
 
   const service: McpServers = {
-    servers: (tenant) => servers.map((server) => ({ name: server.name, transport: server.command === undefined ? 'http' : 'stdio', ...pool.status(server, tenant) })),
+    servers: (tenant) =>
+      servers.map((server) => ({
+        name: server.name,
+        transport: server.command === undefined ? 'http' : 'stdio',
+        ...pool.status(server, tenant)
+      })),
     tools: allTools,
 
     async names ({ tenant, signal }) {
@@ -71,20 +85,28 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
       const server = byName.get(serverName)
       if (server === undefined) throw failure('notFound', { message: 'There is no MCP server of this name' })
       if (depth >= maxDepth) throw failure('toolsNested')
-      return await places.run(tenant, () => pool.use(server, tenant, signal, async (connection) => {
-        const tool = (await connection.tools(signal)).get(toolName)
-        if (tool === undefined) throw failure('notFound', { message: 'The MCP server has no tool of this name' })
-        const given = checked(tool, args)
-        let result: ToolResult | undefined
-        try {
-          result = await connection.call(toolName, { args: given, depth: depth + 1, signal })
-          return result
-        } finally {
-          const isOk = result?.isError === false
-          count(serverName, isOk ? 'ok' : 'failed')
-          await audit({ tenant, action: 'mcp.execute', actor, target: `${serverName}.${toolName}`, outcome: isOk ? 'success' : 'failure', at: new Date(now()) })
-        }
-      }))
+      return await places.run(tenant, () =>
+        pool.use(server, tenant, signal, async (connection) => {
+          const tool = (await connection.tools(signal)).get(toolName)
+          if (tool === undefined) throw failure('notFound', { message: 'The MCP server has no tool of this name' })
+          const given = checked(tool, args)
+          let result: ToolResult | undefined
+          try {
+            result = await connection.call(toolName, { args: given, depth: depth + 1, signal })
+            return result
+          } finally {
+            const isOk = result?.isError === false
+            count(serverName, isOk ? 'ok' : 'failed')
+            await audit({
+              tenant,
+              action: 'mcp.execute',
+              actor,
+              target: `${serverName}.${toolName}`,
+              outcome: isOk ? 'success' : 'failure',
+              at: new Date(now())
+            })
+          }
+        }))
     },
 
     async resolve (names, request) {
@@ -137,7 +159,9 @@ function checked (tool: RemoteTool, args: unknown): Readonly<Record<string, unkn
   } catch (cause) {
     throw failure('toolFailed', { message: 'The schema of the tool cannot be read', cause })
   }
-  if (!isRecord(given)) throw failure('validationFailed', { extras: { details: [{ path: '/body/args', message: 'must be an object', keyword: 'type' }] } })
+  if (!isRecord(given)) {
+    throw failure('validationFailed', { extras: { details: [{ path: '/body/args', message: 'must be an object', keyword: 'type' }] } })
+  }
   if (details.length > 0) throw failure('validationFailed', { extras: { details } })
   return given
 }
@@ -150,7 +174,10 @@ function withNumbers (value: unknown): unknown {
 }
 
 function tooManyOfTenant (): Error {
-  return failure('toolsBusy', { message: `More than ${maxOfTenant} tools of this tenant are being called: wait until one has answered`, headers: { 'retry-after': '1' } })
+  return failure('toolsBusy', {
+    message: `More than ${maxOfTenant} tools of this tenant are being called: wait until one has answered`,
+    headers: { 'retry-after': '1' }
+  })
 }
 
 function tooManyInAll (): Error {

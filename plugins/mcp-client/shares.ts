@@ -22,13 +22,13 @@ export interface Entry {
 
 export interface Shares {
   /** Busy connections of the owner; 0 for `everybody`, whose claims come first. */
-  held (owner: string): number
+  held(owner: string): number
   /** Whether the owner may have another connection, if need be in place of an idle one. */
-  mayTake (owner: string): boolean
+  mayTake(owner: string): boolean
   /** The connection to end for another one, of those that no call uses: of the owner with the most, the least recently used. */
-  idle (): Entry | undefined
+  idle(): Entry | undefined
   /** The connection whose owner has enough others, compared with the claimant: of the owner with the most, the least recently used. */
-  spare (claimant: string, except: ReadonlySet<Entry>): Entry | undefined
+  spare(claimant: string, except: ReadonlySet<Entry>): Entry | undefined
 }
 
 /** @param entries the least recently used first */
@@ -51,7 +51,9 @@ export function sharesOf (entries: Iterable<Entry>, max: number): Shares {
     spare (claimant, except) {
       const kept = countByOwner(busy.filter((entry) => !except.has(entry)))
       const enough = held(claimant) === 0 ? 1 : held(claimant) + 2
-      const owners = busy.filter((entry) => !except.has(entry) && entry.owner !== claimant && entry.owner !== everybody && (kept.get(entry.owner) ?? 0) >= enough)
+      const owners = busy.filter((entry) =>
+        !except.has(entry) && entry.owner !== claimant && entry.owner !== everybody && (kept.get(entry.owner) ?? 0) >= enough
+      )
       return most(owners, ({ owner }) => kept.get(owner) ?? 0)
     }
   }
@@ -70,5 +72,8 @@ function countByOwner (entries: readonly Entry[]): ReadonlyMap<string, number> {
 
 /** The first of those with the greatest number. */
 function most (entries: readonly Entry[], numberOf: (entry: Entry) => number): Entry | undefined {
-  return entries.reduce<Entry | undefined>((best, entry) => best === undefined || numberOf(entry) > numberOf(best) ? entry : best, undefined)
+  return entries.reduce<Entry | undefined>(
+    (best, entry) => best === undefined || numberOf(entry) > numberOf(best) ? entry : best,
+    undefined
+  )
 }

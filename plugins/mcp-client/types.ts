@@ -48,13 +48,13 @@ export interface ToolUser extends Pick<Execution, 'tenant' | 'actor' | 'depth'> 
 
 /** What `app.mcpServers` is. */
 export interface McpServers extends ToolSource {
-  servers (tenant: string): ServerInfo[]
+  servers(tenant: string): ServerInfo[]
   /** The tools of all servers. Starts those that are idle; a server that fails is left out. */
-  tools (tenant: string, signal: AbortSignal): Promise<ServerTool[]>
+  tools(tenant: string, signal: AbortSignal): Promise<ServerTool[]>
   /** Names of all tools, as `server.tool`. */
-  names (request: FastifyRequest): Promise<string[]>
+  names(request: FastifyRequest): Promise<string[]>
   /** Tools by their names, `server.tool`, for callers without a request. Names that no server has are left out. */
-  toolsFor (names: readonly string[], user: ToolUser): Promise<ReadonlyMap<string, ModelTool>>
+  toolsFor(names: readonly string[], user: ToolUser): Promise<ReadonlyMap<string, ModelTool>>
   /** Rejects with `notFound`, `validationFailed`, `toolsNested`, `toolFailed` and `toolTimeout`. */
-  execute (execution: Execution): Promise<ToolResult>
+  execute(execution: Execution): Promise<ToolResult>
 }

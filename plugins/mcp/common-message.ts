@@ -7,7 +7,11 @@ export interface CommonMessage {
   readonly id: string | number
   /** The version 2026-07-28; otherwise an older one, whose clients get server-sent events. */
   readonly isModern: boolean
-  readonly ask: { readonly method: 'tools/list', readonly cursor: string | undefined } | { readonly method: 'tools/call', readonly name: string, readonly input: Readonly<Record<string, unknown>> | undefined }
+  readonly ask: { readonly method: 'tools/list', readonly cursor: string | undefined } | {
+    readonly method: 'tools/call',
+    readonly name: string,
+    readonly input: Readonly<Record<string, unknown>> | undefined
+  }
 }
 
 const messageMembers = new Set(['jsonrpc', 'id', 'method', 'params'])
@@ -29,20 +33,29 @@ export function recogniser (sdk: typeof Sdk): Recognise {
     if (!isRecord(meta) || meta[sdk.PROTOCOL_VERSION_META_KEY] !== modernVersion) return false
     const info = meta[sdk.CLIENT_INFO_META_KEY]
     const able = meta[sdk.CLIENT_CAPABILITIES_META_KEY]
-    return (info === undefined || isClient(info)) && isRecord(able) && Object.entries(able).every(([name, value]) => capabilities.has(name) && isRecord(value)) &&
+    return (info === undefined || isClient(info)) && isRecord(able) &&
+      Object.entries(able).every(([name, value]) => capabilities.has(name) && isRecord(value)) &&
       hasOnly(meta, (name) => known.has(name) || isOther(name))
   }
 
   return (body, headers) => {
     const { accept, 'content-type': type, 'mcp-protocol-version': version } = headers
-    if (!isRecord(body) || type?.startsWith('application/json') !== true || accept?.includes('application/json') !== true || !accept.includes('text/event-stream')) return null
+    if (
+      !isRecord(body) || type?.startsWith('application/json') !== true || accept?.includes('application/json') !== true ||
+      !accept.includes('text/event-stream')
+    ) return null
     const { jsonrpc, id, method, params = {} } = body
-    if (jsonrpc !== '2.0' || !(typeof id === 'string' || Number.isSafeInteger(id)) || !isRecord(params) || !hasOnly(body, (name) => messageMembers.has(name))) return null
+    if (
+      jsonrpc !== '2.0' || !(typeof id === 'string' || Number.isSafeInteger(id)) || !isRecord(params) ||
+      !hasOnly(body, (name) => messageMembers.has(name))
+    ) return null
     const meta = params['_meta']
     const isModern = version === modernVersion
     if (isModern) {
       if (headers['mcp-method'] !== method || !isEnvelope(meta)) return null
-    } else if ((version !== undefined && !versions.has(version)) || !(meta === undefined || (isRecord(meta) && hasOnly(meta, isOther)))) return null
+    } else if (
+      (version !== undefined && !versions.has(version)) || !(meta === undefined || (isRecord(meta) && hasOnly(meta, isOther)))
+    ) { return null }
     const ask = askOf(method, params)
     if (ask === null || (isModern && ask.method === 'tools/call' && headers['mcp-name'] !== ask.name)) return null
     return { id: typeof id === 'string' ? id : Number(id), isModern, ask }
@@ -51,13 +64,21 @@ export function recogniser (sdk: typeof Sdk): Recognise {
 
 function askOf (method: unknown, params: Readonly<Record<string, unknown>>): CommonMessage['ask'] | null {
   const { cursor, name, arguments: input } = params
-  if (method === 'tools/list') return (cursor === undefined || typeof cursor === 'string') && hasOnly(params, (member) => listMembers.has(member)) ? { method, cursor } : null
-  if (method !== 'tools/call' || typeof name !== 'string' || !(input === undefined || isRecord(input)) || !hasOnly(params, (member) => callMembers.has(member))) return null
+  if (method === 'tools/list') {
+    return (cursor === undefined || typeof cursor === 'string') && hasOnly(params, (member) => listMembers.has(member))
+      ? { method, cursor }
+      : null
+  }
+  if (
+    method !== 'tools/call' || typeof name !== 'string' || !(input === undefined || isRecord(input)) ||
+    !hasOnly(params, (member) => callMembers.has(member))
+  ) return null
   return { method, name, input }
 }
 
 function isClient (info: unknown): boolean {
-  return isRecord(info) && 'name' in info && 'version' in info && hasOnly(info, (name) => clientMembers.has(name) && typeof info[name] === 'string')
+  return isRecord(info) && 'name' in info && 'version' in info &&
+    hasOnly(info, (name) => clientMembers.has(name) && typeof info[name] === 'string')
 }
 
 /** A member of `_meta` that changes nothing here. */

@@ -14,7 +14,7 @@ export interface McpResponse {
 
 export interface Direct {
   /** null for a message that the library has to answer. */
-  answer (message: CommonMessage, exchange: Exchange): Promise<McpResponse | null>
+  answer(message: CommonMessage, exchange: Exchange): Promise<McpResponse | null>
 }
 
 /** @param server what clients see of this server */
@@ -25,7 +25,9 @@ export function createDirect (server: { readonly name: string, readonly version:
   async function list (exchange: Exchange, isModern: boolean, cursor: string | undefined): Promise<string | null> {
     const { items, nextCursor } = await listPage(exchange, cursor)
     // Older versions know objects only.
-    if (!isModern && items.some(({ shown: { outputSchema } }) => outputSchema !== undefined && outputSchema['type'] !== 'object')) return null
+    if (
+      !isModern && items.some(({ shown: { outputSchema } }) => outputSchema !== undefined && outputSchema['type'] !== 'object')
+    ) { return null }
     const next = nextCursor === undefined ? '' : `,"nextCursor":${JSON.stringify(nextCursor)}`
     return `{"tools":[${items.map(({ json }) => json).join(',')}]${next}${isModern ? `,${cacheHints}${modernEnd}` : '}'}`
   }
@@ -48,7 +50,9 @@ export function createDirect (server: { readonly name: string, readonly version:
 
   async function result (exchange: Exchange, { ask, isModern }: CommonMessage): Promise<string | null> {
     try {
-      const result = ask.method === 'tools/list' ? await list(exchange, isModern, ask.cursor) : await call(exchange, isModern, ask.name, ask.input)
+      const result = ask.method === 'tools/list'
+        ? await list(exchange, isModern, ask.cursor)
+        : await call(exchange, isModern, ask.name, ask.input)
       return result === null ? null : `"result":${result}`
     } catch (error) {
       if (!(error instanceof exchange.sdk.ProtocolError)) throw error

@@ -33,12 +33,21 @@ export function offsetOf (cursor: string | undefined): number | undefined {
   return offset === undefined ? undefined : Number(offset)
 }
 
-export async function listDocuments (source: DocumentSource, { tenant }: FastifyRequest, offset: number): Promise<{ resources: DocumentResource[], nextCursor?: string }> {
+export async function listDocuments (
+  source: DocumentSource,
+  { tenant }: FastifyRequest,
+  offset: number
+): Promise<{ resources: DocumentResource[], nextCursor?: string }> {
   if (tenant === null || tenant === undefined) return { resources: [] }
   const { data, total } = await source.list(tenant.id, { limit: pageSize, offset })
   const end = offset + data.length
   return {
-    resources: data.map(({ id, contentType, chunks }) => ({ uri: prefix + encodeURIComponent(id), name: id, description: `A document of the type ${contentType} in ${chunks} chunks.`, mimeType: 'text/plain' })),
+    resources: data.map(({ id, contentType, chunks }) => ({
+      uri: prefix + encodeURIComponent(id),
+      name: id,
+      description: `A document of the type ${contentType} in ${chunks} chunks.`,
+      mimeType: 'text/plain'
+    })),
     ...data.length > 0 && end < total && { nextCursor: cursorAt(end) }
   }
 }

@@ -39,7 +39,9 @@ export function createGuard ({ url, origins }: GuardOptions, metadata: string): 
 
     async checkOrigin (request) {
       const { origin } = request.headers
-      if (origin !== undefined && !await isAllowed(origin, request)) throw failure('forbidden', { message: 'The Origin header is not among the origins of `cors`' })
+      if (origin !== undefined && !await isAllowed(origin, request)) {
+        throw failure('forbidden', { message: 'The Origin header is not among the origins of `cors`' })
+      }
     },
 
     challenge (_request, reply, payload, done) {

@@ -40,9 +40,20 @@ export default definePlugin<McpOptions>({
     })
     const embeddings = optional(app, 'embeddings')
     app.addHook('onReady', async () => {
-      if (documents && embeddings() === null) throw new Error('mcp.documents needs the plugin "tenantry/plugins/embeddings", registered before')
+      if (documents && embeddings() === null) {
+        throw new Error('mcp.documents needs the plugin "tenantry/plugins/embeddings", registered before')
+      }
     })
-    const service = createMcp({ sdk, tools: app.tools, documents: documents ? embeddings : () => null, url, name, instructions, prompts, log: app.log })
+    const service = createMcp({
+      sdk,
+      tools: app.tools,
+      documents: documents ? embeddings : () => null,
+      url,
+      name,
+      instructions,
+      prompts,
+      log: app.log
+    })
     app.addHook('onClose', async () => await service.close())
     return (group) => mcpRoutes(group, service, { url, name, issuers, origins: optional(app, 'origins') })
   }

@@ -28,10 +28,14 @@ export function pageAfter<Item> (
   }
   const page = items.slice(start, end)
   const final = page.at(-1)
-  return end < items.length && final !== undefined ? { items: page, nextCursor: Buffer.from(keyOf(final)).toString('base64url') } : { items: page }
+  return end < items.length && final !== undefined
+    ? { items: page, nextCursor: Buffer.from(keyOf(final)).toString('base64url') }
+    : { items: page }
 }
 
 function keyFrom (sdk: typeof Sdk, cursor: string): string {
-  if (!cursorForm.test(cursor)) throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'The cursor is not from this server: start without a cursor')
+  if (!cursorForm.test(cursor)) {
+    throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'The cursor is not from this server: start without a cursor')
+  }
   return Buffer.from(cursor, 'base64url').toString()
 }

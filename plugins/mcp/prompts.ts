@@ -9,7 +9,13 @@ const maxText = 200_000 // characters of a message
 export function addPrompts (server: Sdk.Server, sdk: typeof Sdk, prompts: readonly McpPrompt[]): void {
   server.setRequestHandler('prompts/list', async ({ params }) => {
     const sorted = [...prompts].sort((left, right) => left.name < right.name ? -1 : 1)
-    const { items, ...next } = pageAfter(sdk, sorted, params?.cursor, ({ name }) => name, ({ text, ...prompt }) => JSON.stringify(prompt).length)
+    const { items, ...next } = pageAfter(
+      sdk,
+      sorted,
+      params?.cursor,
+      ({ name }) => name,
+      ({ text, ...prompt }) => JSON.stringify(prompt).length
+    )
     return { prompts: items.map(({ text, ...prompt }) => ({ description: prompt.title ?? prompt.name, ...prompt })), ...next }
   })
 
@@ -22,6 +28,9 @@ export function addPrompts (server: Sdk.Server, sdk: typeof Sdk, prompts: readon
     if (missing !== undefined) throw invalid(`The argument "${missing.name}" is missing`)
     const text = prompt.text.replaceAll(placeholder, (_match, argument: string) => values.get(argument) ?? '')
     if (text.length > maxText) throw invalid(`The arguments make a message of more than ${maxText} characters`)
-    return { ...prompt.description !== undefined && { description: prompt.description }, messages: [{ role: 'user', content: { type: 'text', text } }] }
+    return {
+      ...prompt.description !== undefined && { description: prompt.description },
+      messages: [{ role: 'user', content: { type: 'text', text } }]
+    }
   })
 }

@@ -32,7 +32,11 @@ export function addResources (server: Sdk.Server, { sdk, tools, documents, calle
     if (documents !== null && offset !== undefined) return await listDocuments(documents, caller, offset)
     const { items, ...next } = page((await listed()).fixed, params?.cursor)
     const isLast = next.nextCursor === undefined
-    return { resources: items.map(({ tool: { name, description }, uri }) => ({ uri, name, description, mimeType })), ...next, ...isLast && documents !== null && { nextCursor: documentsCursor } }
+    return {
+      resources: items.map(({ tool: { name, description }, uri }) => ({ uri, name, description, mimeType })),
+      ...next,
+      ...isLast && documents !== null && { nextCursor: documentsCursor }
+    }
   })
 
   server.setRequestHandler('resources/templates/list', async ({ params }) => {
@@ -44,7 +48,9 @@ export function addResources (server: Sdk.Server, { sdk, tools, documents, calle
   server.setRequestHandler('resources/read', async ({ params: { uri } }) => {
     const text = documents === null || uri.length > maxUri ? undefined : await readDocument(documents, caller, uri)
     if (text !== undefined) {
-      if (Buffer.byteLength(text) > maxResult) throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, `The document has more than ${maxResult} bytes: search it instead`)
+      if (Buffer.byteLength(text) > maxResult) {
+        throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, `The document has more than ${maxResult} bytes: search it instead`)
+      }
       return { contents: [{ uri, mimeType: 'text/plain', text }] }
     }
     const target = uri.length > maxUri ? undefined : await find(uri)

@@ -31,7 +31,11 @@ export function mcpRoutes (app: FastifyInstance, service: McpService, { name, is
       description: 'A message of the Model Context Protocol 2026-07-28, or of an older version, over streamable HTTP without sessions. ' +
         'Tools are the routes with `mcp` that the caller may call. A batch of messages is refused.',
       body: JsonRpcMessage,
-      response: { 200: JsonRpcResponse, 202: Type.Null({ description: 'The message was a notification.' }), ...errorResponses(400, 401, 403, 406, 413, 415, 429, 500, 503) }
+      response: {
+        200: JsonRpcResponse,
+        202: Type.Null({ description: 'The message was a notification.' }),
+        ...errorResponses(400, 401, 403, 406, 413, 415, 429, 500, 503)
+      }
     }
   }, async (request, reply) => {
     const { status, headers, body } = await service.handle(request, leftOf(reply))

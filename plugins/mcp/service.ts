@@ -33,8 +33,8 @@ export interface McpParts {
 
 export interface McpService {
   /** @param signal aborted when the caller leaves */
-  handle (request: FastifyRequest, signal: AbortSignal): Promise<McpResponse>
-  close (): Promise<void>
+  handle(request: FastifyRequest, signal: AbortSignal): Promise<McpResponse>
+  close(): Promise<void>
 }
 
 export function createMcp ({ sdk, tools, documents, url, name, instructions, prompts, log }: McpParts): McpService {
@@ -72,7 +72,11 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
       const common = recognise(body, headers)
       const answer = common && await direct.answer(common, { sdk, tools, documents: documents(), caller: request, signal })
       if (answer !== null) return answer
-      const message = new Request(`${url}/mcp`, { method: 'POST', headers: read.flatMap((name) => headers[name] === undefined ? [] : [[name, String(headers[name])]]), signal })
+      const message = new Request(`${url}/mcp`, {
+        method: 'POST',
+        headers: read.flatMap((name) => headers[name] === undefined ? [] : [[name, String(headers[name])]]),
+        signal
+      })
       callers.set(message, request)
       const response = await handler.fetch(message, { parsedBody: body })
       const type = response.headers.get('content-type')
@@ -84,6 +88,10 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
 }
 
 function refused (id: unknown): McpResponse {
-  const body = { jsonrpc: '2.0', id: typeof id === 'string' || typeof id === 'number' ? id : null, error: { code: methodNotFound, message: 'Method not found: this server has no subscriptions' } }
+  const body = {
+    jsonrpc: '2.0',
+    id: typeof id === 'string' || typeof id === 'number' ? id : null,
+    error: { code: methodNotFound, message: 'Method not found: this server has no subscriptions' }
+  }
   return { status: 404, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
 }

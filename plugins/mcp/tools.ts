@@ -34,8 +34,17 @@ export function addTools (server: Sdk.Server, exchange: Exchange): void {
 }
 
 /** A page of the tools that the caller may call. Tools whose tables do not fit are left out of it. */
-export async function listPage ({ sdk, tools, caller }: Exchange, cursor: string | undefined): Promise<{ items: Shown[], nextCursor?: string }> {
-  const { items, ...next } = pageAfter(sdk, await tools.listed(caller), cursor, ({ name }) => name, (listed) => shownOf(listed)?.json.length ?? 0)
+export async function listPage (
+  { sdk, tools, caller }: Exchange,
+  cursor: string | undefined
+): Promise<{ items: Shown[], nextCursor?: string }> {
+  const { items, ...next } = pageAfter(
+    sdk,
+    await tools.listed(caller),
+    cursor,
+    ({ name }) => name,
+    (listed) => shownOf(listed)?.json.length ?? 0
+  )
   return { items: items.flatMap((listed) => shownOf(listed) ?? []), ...next }
 }
 

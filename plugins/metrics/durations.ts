@@ -44,7 +44,7 @@ export class Durations<Label extends string> extends Histogram<Label> {
   override reset (): void {
     super.reset()
     // The constructor of prom-client calls it.
-    if (#series in this) for (const series of this.#series.values()) series.reset()
+    if (#series in this) { for (const series of this.#series.values()) series.reset() }
   }
 
   /** What prom-client asks a histogram for when it writes it down. */
@@ -110,6 +110,11 @@ function samplesOf ({ labels: sharedLabels, counts, sum }: Series, name: string,
     count += inBucket
     return { metricName: `${name}_bucket`, labels: { le: bounds[index] ?? '+Inf' }, sharedLabels, value: count }
   })
-  samples.push({ metricName: `${name}_sum`, labels: {}, sharedLabels, value: sum }, { metricName: `${name}_count`, labels: {}, sharedLabels, value: count })
+  samples.push({ metricName: `${name}_sum`, labels: {}, sharedLabels, value: sum }, {
+    metricName: `${name}_count`,
+    labels: {},
+    sharedLabels,
+    value: count
+  })
   return samples
 }

@@ -26,14 +26,24 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: L
       gauge.set({ state: 'idle' }, idle)
       gauge.set({ state: 'used' }, total - idle)
     })
-    addGauge('tenantry_database_pending_requests', 'Statements and transactions of this process that wait for a connection.', [], (gauge) => {
-      gauge.set(engine.status().waiting)
-    })
+    addGauge(
+      'tenantry_database_pending_requests',
+      'Statements and transactions of this process that wait for a connection.',
+      [],
+      (gauge) => {
+        gauge.set(engine.status().waiting)
+      }
+    )
   }
   if (cache !== null) addCache(cache)
   if (queue !== null) addQueue(app.db)
 
-  function addGauge<Label extends string> (name: string, help: string, labelNames: Label[], collect: (gauge: Gauge<Label>) => void | Promise<void>): void {
+  function addGauge<Label extends string> (
+    name: string,
+    help: string,
+    labelNames: Label[],
+    collect: (gauge: Gauge<Label>) => void | Promise<void>
+  ): void {
     const gauge: Gauge<Label> = new Gauge({ name, help, labelNames, registers, collect: () => collect(gauge) })
   }
 
@@ -60,15 +70,25 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: L
   function addQueue (db: Kysely<SystemTables>): void {
     const list = createJobList(db)
     const look = createLook(() => list.counts(), options)
-    addGauge('tenantry_queue_jobs', 'Background jobs in the database, of all processes, each figure up to 100,000.', ['task', 'state'], async (gauge) => {
-      const names = await look() ?? []
-      gauge.reset()
-      for (const { name, states } of names) for (const [state, jobs] of Object.entries(states)) gauge.set({ task: name, state }, jobs)
-    })
-    addGauge('tenantry_queue_oldest_waiting_seconds', 'Seconds since the oldest job was sent that could be run and is not; 0 where there is none.', [], async (gauge) => {
-      const names = await look()
-      set(gauge, names === null ? undefined : oldestOf(names))
-    })
+    addGauge(
+      'tenantry_queue_jobs',
+      'Background jobs in the database, of all processes, each figure up to 100,000.',
+      ['task', 'state'],
+      async (gauge) => {
+        const names = await look() ?? []
+        gauge.reset()
+        for (const { name, states } of names) for (const [state, jobs] of Object.entries(states)) gauge.set({ task: name, state }, jobs)
+      }
+    )
+    addGauge(
+      'tenantry_queue_oldest_waiting_seconds',
+      'Seconds since the oldest job was sent that could be run and is not; 0 where there is none.',
+      [],
+      async (gauge) => {
+        const names = await look()
+        set(gauge, names === null ? undefined : oldestOf(names))
+      }
+    )
   }
 }
 

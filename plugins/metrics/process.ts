@@ -3,9 +3,15 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 
 const left = [
   // Gauges with the names of counters, and two that read what Node keeps for itself; `nodejs_active_resources` tells the same.
-  'nodejs_active_handles', 'nodejs_active_handles_total', 'nodejs_active_requests', 'nodejs_active_requests_total', 'nodejs_active_resources_total',
+  'nodejs_active_handles',
+  'nodejs_active_handles_total',
+  'nodejs_active_requests',
+  'nodejs_active_requests_total',
+  'nodejs_active_resources_total',
   // No numbers, or a huge one, where nothing was measured since the last scrape.
-  'nodejs_eventloop_lag_min_seconds', 'nodejs_eventloop_lag_mean_seconds', 'nodejs_eventloop_lag_stddev_seconds'
+  'nodejs_eventloop_lag_min_seconds',
+  'nodejs_eventloop_lag_mean_seconds',
+  'nodejs_eventloop_lag_stddev_seconds'
 ]
 
 let process: Registry | undefined

@@ -26,7 +26,8 @@ export function openRegistry (app: FastifyInstance, { perTenant, maxTenants, now
 
 function presentIn (app: FastifyInstance) {
   return async (tenants: readonly string[]): Promise<string[]> => {
-    const found = await app.db.selectFrom('tenantry.tenants').select('id').where('id', 'in', tenants).where('status', '<>', 'deleting').execute()
+    const found = await app.db.selectFrom('tenantry.tenants').select('id').where('id', 'in', tenants).where('status', '<>', 'deleting')
+      .execute()
     return found.map(({ id }) => id)
   }
 }

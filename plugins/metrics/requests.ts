@@ -27,7 +27,13 @@ const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIO
  * @param tenants null without a label for tenants
  */
 export function countRequests (app: FastifyInstance, registry: Registry, tenants: TenantSeries | null): void {
-  const durations = new Durations({ name: 'http_request_duration_seconds', help: 'Requests by route and status, and how long they took until their answer was sent.', labels: ['method', 'route', 'status_code'], bounds, registry })
+  const durations = new Durations({
+    name: 'http_request_duration_seconds',
+    help: 'Requests by route and status, and how long they took until their answer was sent.',
+    labels: ['method', 'route', 'status_code'],
+    bounds,
+    registry
+  })
   const routes = new WeakMap<object, RouteSeries>()
   const unknown = new RouteSeries(durations, unknownRoute)
   const ofTenants = new RouteSeries(durations, tenantRoutes)

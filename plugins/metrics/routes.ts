@@ -19,7 +19,8 @@ export function metricsRoutes (app: FastifyInstance): void {
       openapi: {
         tags: ['System'],
         summary: 'Figures of this server for Prometheus',
-        description: 'In the text format 0.0.4 of Prometheus. Figures that the database is asked for are asked for once in 5 seconds, and left out where it does not answer within one.',
+        description:
+          'In the text format 0.0.4 of Prometheus. Figures that the database is asked for are asked for once in 5 seconds, and left out where it does not answer within one.',
         produces: ['text/plain'],
         response: { 200: Type.String() },
         errors: [...refusals]
@@ -29,6 +30,8 @@ export function metricsRoutes (app: FastifyInstance): void {
   }, async (_request, reply) => {
     reply.header('content-type', metrics.contentType)
     // Concurrent requests get the same text.
-    return await (writing ??= metrics.metrics().finally(() => { writing = null }))
+    return await (writing ??= metrics.metrics().finally(() => {
+      writing = null
+    }))
   })
 }

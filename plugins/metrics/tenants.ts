@@ -9,7 +9,7 @@ const bounds = [0.1, 0.5, 1, 5] // s; few, since each is a series of every tenan
 const others = '(other)'
 
 export interface TenantSeries {
-  of (tenant: string): Series
+  of(tenant: string): Series
 }
 
 export interface TenantSeriesOptions extends LookOptions {
@@ -36,7 +36,9 @@ export function createTenantSeries ({ registry, max, present, ...options }: Tena
     labels: ['tenant'],
     bounds,
     registry,
-    collect: async () => { await look() }
+    collect: async () => {
+      await look()
+    }
   })
   let shared: Series | undefined
 

@@ -19,14 +19,20 @@ export interface Enrolment {
 export async function enrolmentOf (secret: string, issuer: string, account: string): Promise<Enrolment> {
   // Few servers ever draw one, and each would take its time to start.
   const { default: qr } = await import('qrcode')
-  const png = await qr.toBuffer(uriOf(secret, issuer, account), { type: 'png', errorCorrectionLevel: 'M', rendererOpts: { deflateLevel: 6 } })
+  const png = await qr.toBuffer(uriOf(secret, issuer, account), {
+    type: 'png',
+    errorCorrectionLevel: 'M',
+    rendererOpts: { deflateLevel: 6 }
+  })
   return { secret, qrCode: `data:image/png;base64,${png.toString('base64')}`, manualEntry: grouped(secret, ' ') }
 }
 
 /** The URI as apps expect it: the issuer in the label and by itself, a space as `%20`. */
 export function uriOf (secret: string, issuer: string, account: string): string {
   const name = encoded(issuer, maxIssuer)
-  return `otpauth://totp/${name}:${encoded(account, maxAccount)}?secret=${secret}&issuer=${name}&algorithm=SHA1&digits=${digits}&period=${stepSeconds}`
+  return `otpauth://totp/${name}:${
+    encoded(account, maxAccount)
+  }?secret=${secret}&issuer=${name}&algorithm=SHA1&digits=${digits}&period=${stepSeconds}`
 }
 
 /** Percent-encoded, as many characters as fit. Apps take what is before a colon for the issuer, encoded or not. */

@@ -49,7 +49,9 @@ export default definePlugin<MfaOptions>({
     const attempts = createAttempts(db, now)
     sweepHourly(app, 'old attempts and unfinished setups of second factors', async () => {
       await attempts.sweep()
-      await sweep(db, 'tenantry.user_mfa.sweep', [(transaction) => createMfaStore(transaction).deleteUnfinished(new Date(now() - unfinishedAfter))])
+      await sweep(db, 'tenantry.user_mfa.sweep', [
+        (transaction) => createMfaStore(transaction).deleteUnfinished(new Date(now() - unfinishedAfter))
+      ])
     })
     app.decorate('mfa', service)
     markSecondFactors(db)

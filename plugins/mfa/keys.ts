@@ -14,12 +14,27 @@ const turnOff = 'turn second factors off with "mfa": { "enabled": false } in the
  * The cipher of the settings. On PostgreSQL without SECRETS_MASTER_KEY it is null, which is logged. It throws if second
  * factors are required, or a user has one and could log in without it.
  */
-export async function openCipher (app: FastifyInstance, store: MfaStore, settings: Omit<KeyOptions, 'folder'>, required: boolean): Promise<SecretCipher | null> {
+export async function openCipher (
+  app: FastifyInstance,
+  store: MfaStore,
+  settings: Omit<KeyOptions, 'folder'>,
+  required: boolean
+): Promise<SecretCipher | null> {
   const { engine, log } = app
   if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
-    if (required) throw new Error(`SECRETS_MASTER_KEY is missing: secrets of second factors are encrypted under it. Set it (${howToMake}), or ${turnOff}`)
-    if (await migrated(() => store.isUsed(), false)) throw new Error(`SECRETS_MASTER_KEY is missing, and users have second factors whose secrets are encrypted under it. Set it, or ${turnOff}: then their passwords alone let them in`)
-    log.warn(`second factors are off: SECRETS_MASTER_KEY is missing, which their secrets are encrypted under. Set it (${howToMake}), or ${turnOff}`)
+    if (required) {
+      throw new Error(
+        `SECRETS_MASTER_KEY is missing: secrets of second factors are encrypted under it. Set it (${howToMake}), or ${turnOff}`
+      )
+    }
+    if (await migrated(() => store.isUsed(), false)) {
+      throw new Error(
+        `SECRETS_MASTER_KEY is missing, and users have second factors whose secrets are encrypted under it. Set it, or ${turnOff}: then their passwords alone let them in`
+      )
+    }
+    log.warn(
+      `second factors are off: SECRETS_MASTER_KEY is missing, which their secrets are encrypted under. Set it (${howToMake}), or ${turnOff}`
+    )
     return null
   }
   const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })

@@ -8,23 +8,49 @@ import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/named-schema.js'
 import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
 
-const Totp = Type.String({ pattern: totpPattern, expected: 'six digits', description: 'The six digits that the app shows.', examples: ['123456'] })
-const BackupCode = Type.String({ pattern: backupCodePattern, expected: 'a backup code such as 0123-ABCD-WXYZ', description: 'One of the backup codes. Case and dashes do not matter.', examples: ['0123-ABCD-WXYZ'] })
-const AnyCode = Type.String({ pattern: codePattern, expected: 'six digits, or a backup code such as 0123-ABCD-WXYZ', description: 'The six digits that the app shows, or one of the backup codes.', examples: ['123456'] })
+const Totp = Type.String({
+  pattern: totpPattern,
+  expected: 'six digits',
+  description: 'The six digits that the app shows.',
+  examples: ['123456']
+})
+const BackupCode = Type.String({
+  pattern: backupCodePattern,
+  expected: 'a backup code such as 0123-ABCD-WXYZ',
+  description: 'One of the backup codes. Case and dashes do not matter.',
+  examples: ['0123-ABCD-WXYZ']
+})
+const AnyCode = Type.String({
+  pattern: codePattern,
+  expected: 'six digits, or a backup code such as 0123-ABCD-WXYZ',
+  description: 'The six digits that the app shows, or one of the backup codes.',
+  examples: ['123456']
+})
 const closed = { additionalProperties: false } as const
 
-const SetupBody = Type.Object({ code: Type.Optional(AnyCode) }, { ...closed, description: '`code` is demanded where the second factor is enabled.' })
+const SetupBody = Type.Object({ code: Type.Optional(AnyCode) }, {
+  ...closed,
+  description: '`code` is demanded where the second factor is enabled.'
+})
 const TotpBody = named('TotpCode', Type.Object({ code: Totp }, closed))
 const BackupCodeBody = Type.Object({ code: BackupCode }, closed)
 const AnyCodeBody = Type.Object({ code: AnyCode }, closed)
-const CodeQuery = Type.Object({ code: Type.Optional(AnyCode) }, { ...closed, description: '`code` is demanded where the second factor is enabled.' })
+const CodeQuery = Type.Object({ code: Type.Optional(AnyCode) }, {
+  ...closed,
+  description: '`code` is demanded where the second factor is enabled.'
+})
 
-const BackupCodes = Type.Array(Type.String(), { description: `${backupCodeCount} codes, each of which can be used once. They are shown only once.` })
-const Enrolment = named('MfaEnrolment', Type.Object({
-  secret: Type.String({ description: 'In base32. It is shown only once.' }),
-  qrCode: Type.String({ description: 'What apps scan: a PNG as a data URL.' }),
-  manualEntry: Type.String({ description: 'The secret in groups of four, for apps that cannot scan.' })
-}))
+const BackupCodes = Type.Array(Type.String(), {
+  description: `${backupCodeCount} codes, each of which can be used once. They are shown only once.`
+})
+const Enrolment = named(
+  'MfaEnrolment',
+  Type.Object({
+    secret: Type.String({ description: 'In base32. It is shown only once.' }),
+    qrCode: Type.String({ description: 'What apps scan: a PNG as a data URL.' }),
+    manualEntry: Type.String({ description: 'The secret in groups of four, for apps that cannot scan.' })
+  })
+)
 const Valid = Type.Object({ valid: Type.Boolean() })
 const Enabled = Type.Object({ enabled: Type.Boolean(), backupCodes: BackupCodes })
 const Disabled = Type.Object({ enabled: Type.Boolean() })
@@ -44,7 +70,14 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.post<{ Body: Static<typeof SetupBody> }>('/mfa/setup', {
     config,
     onRequest,
-    schema: { ...shared, summary: 'Set up a second factor', description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.', body: SetupBody, bodyOptional: true, response: { 200: Enrolment, ...errorResponses(...refusals, 409) } }
+    schema: {
+      ...shared,
+      summary: 'Set up a second factor',
+      description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.',
+      body: SetupBody,
+      bodyOptional: true,
+      response: { 200: Enrolment, ...errorResponses(...refusals, 409) }
+    }
   }, async (request) => {
     const { email, sub } = callerOf(request)
     return await mfa.setup(userOf(request), email ?? sub, request.body.code, actorIn(request))
@@ -53,13 +86,24 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.post<{ Body: Static<typeof TotpBody> }>('/mfa/verify', {
     config,
     onRequest,
-    schema: { ...shared, summary: 'Check a one-time password', description: 'Where the second factor is enabled the code is used up; before, it is one of what was set up.', body: TotpBody, response: { 200: Valid, ...errorResponses(...refusals) } }
+    schema: {
+      ...shared,
+      summary: 'Check a one-time password',
+      description: 'Where the second factor is enabled the code is used up; before, it is one of what was set up.',
+      body: TotpBody,
+      response: { 200: Valid, ...errorResponses(...refusals) }
+    }
   }, async (request) => ({ valid: await mfa.verify(userOf(request), request.body.code, actorIn(request)) }))
 
   app.post<{ Body: Static<typeof TotpBody> }>('/mfa/enable', {
     config,
     onRequest,
-    schema: { ...shared, summary: 'Enable the second factor that was set up', body: TotpBody, response: { 200: Enabled, ...errorResponses(...refusals, 409) } }
+    schema: {
+      ...shared,
+      summary: 'Enable the second factor that was set up',
+      body: TotpBody,
+      response: { 200: Enabled, ...errorResponses(...refusals, 409) }
+    }
   }, async (request) => {
     const backupCodes = await mfa.enable(userOf(request), request.body.code, actorIn(request))
     return { enabled: true, backupCodes }
@@ -68,7 +112,12 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.post<{ Body: Static<typeof AnyCodeBody> }>('/mfa/disable', {
     config,
     onRequest,
-    schema: { ...shared, summary: 'Remove the second factor', body: AnyCodeBody, response: { 200: Disabled, ...errorResponses(...refusals, 409) } }
+    schema: {
+      ...shared,
+      summary: 'Remove the second factor',
+      body: AnyCodeBody,
+      response: { 200: Disabled, ...errorResponses(...refusals, 409) }
+    }
   }, async (request) => {
     await mfa.disable(userOf(request), request.body.code, actorIn(request))
     return { enabled: false }
@@ -85,7 +134,13 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     onRequest,
     // It changes what there is.
     exposeHeadRoute: false,
-    schema: { ...shared, summary: 'Make new backup codes', description: 'Those of before end.', querystring: CodeQuery, response: { 200: Renewed, ...errorResponses(...refusals, 409) } }
+    schema: {
+      ...shared,
+      summary: 'Make new backup codes',
+      description: 'Those of before end.',
+      querystring: CodeQuery,
+      response: { 200: Renewed, ...errorResponses(...refusals, 409) }
+    }
   }, async (request) => {
     const backupCodes = await mfa.renewBackupCodes(userOf(request), request.query.code, actorIn(request))
     return { backupCodes }
@@ -94,7 +149,12 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.post<{ Body: Static<typeof BackupCodeBody> }>('/mfa/backup-codes/verify', {
     config,
     onRequest,
-    schema: { ...shared, summary: 'Use up a backup code', body: BackupCodeBody, response: { 200: BackupCodeUsed, ...errorResponses(...refusals) } }
+    schema: {
+      ...shared,
+      summary: 'Use up a backup code',
+      body: BackupCodeBody,
+      response: { 200: BackupCodeUsed, ...errorResponses(...refusals) }
+    }
   }, (request) => mfa.useBackupCode(userOf(request), request.body.code, actorIn(request)))
 }
 

@@ -26,30 +26,42 @@ const codeRule: AttemptRule = { kind: 'mfa', max: 5, windowMs: window }
 /** QR codes take some milliseconds each. */
 const setupRule: AttemptRule = { kind: 'mfa-setup', max: 10, windowMs: window }
 
-/** Codes are as they were typed: a one-time password or, where it says so, a backup code. Every method that is given one may throw `tooManyAttempts`. */
+/**
+ * Codes are as they were typed: a one-time password or, where it says so, a backup code. Every method that is given one may
+ * throw `tooManyAttempts`.
+ */
 export interface Mfa {
   /** The user's logins need a second factor. */
-  isEnabled (tenant: string, userId: string): Promise<boolean>
+  isEnabled(tenant: string, userId: string): Promise<boolean>
   /** Whether the one-time password or backup code is one of the user's, whose second factor is enabled; it is used up. */
-  check (tenant: string, userId: string, code: string, actor: Actor): Promise<boolean>
-  status (user: User): Promise<{ enabled: boolean, backupCodesRemaining: number }>
+  check(tenant: string, userId: string, code: string, actor: Actor): Promise<boolean>
+  status(user: User): Promise<{ enabled: boolean, backupCodesRemaining: number }>
   /**
    * A new secret, which holds from `enable` on; the one before holds until then.
    *
    * @param account the name that the app shows
    * @param code a one-time password or backup code: `validationFailed` without one where the second factor is enabled, `codeInvalid`
    */
-  setup (user: User, account: string, code: string | undefined, actor: Actor): Promise<Enrolment>
-  /** Whether the one-time password is right. While the second factor is not enabled it is one of the secret that was set up, and not used up. */
-  verify (user: User, code: string, actor: Actor): Promise<boolean>
-  /** Puts what was set up in force, and gives backup codes. `codeInvalid` for a one-time password that is not one of its; `conflict` without a setup. */
-  enable (user: User, code: string, actor: Actor): Promise<string[]>
+  setup(user: User, account: string, code: string | undefined, actor: Actor): Promise<Enrolment>
+  /**
+   * Whether the one-time password is right. While the second factor is not enabled it is one of the secret that was set up, and
+   * not used up.
+   */
+  verify(user: User, code: string, actor: Actor): Promise<boolean>
+  /**
+   * Puts what was set up in force, and gives backup codes. `codeInvalid` for a one-time password that is not one of its;
+   * `conflict` without a setup.
+   */
+  enable(user: User, code: string, actor: Actor): Promise<string[]>
   /** Removes the second factor. Takes backup codes too. `codeInvalid`; `conflict` where it is not enabled. */
-  disable (user: User, code: string, actor: Actor): Promise<void>
-  /** New backup codes, in place of all before. Takes backup codes too. `codeInvalid`, `validationFailed` without a code; `conflict` where it is not enabled. */
-  renewBackupCodes (user: User, code: string | undefined, actor: Actor): Promise<string[]>
+  disable(user: User, code: string, actor: Actor): Promise<void>
+  /**
+   * New backup codes, in place of all before. Takes backup codes too. `codeInvalid`, `validationFailed` without a code;
+   * `conflict` where it is not enabled.
+   */
+  renewBackupCodes(user: User, code: string | undefined, actor: Actor): Promise<string[]>
   /** Whether the backup code is one of the user's, which is used up, and how many are left. */
-  useBackupCode (user: User, code: string, actor: Actor): Promise<{ valid: boolean, backupCodesRemaining: number }>
+  useBackupCode(user: User, code: string, actor: Actor): Promise<{ valid: boolean, backupCodesRemaining: number }>
 }
 
 export interface MfaParts {
@@ -83,7 +95,10 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
       return stepOf(cipher.decrypt(mfaPlace(user.tenant, user.id, sealed.version), Buffer.from(sealed.secret, 'base64')), code.text, now())
     } catch (err) {
       if (!(err instanceof SecretUnreadable)) throw err
-      log.error({ err, tenant: user.tenant, userId: user.id }, 'the secret of a second factor cannot be read: no one-time password is accepted')
+      log.error(
+        { err, tenant: user.tenant, userId: user.id },
+        'the secret of a second factor cannot be read: no one-time password is accepted'
+      )
       return 0
     }
   }
@@ -92,14 +107,25 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
    * Tries a code: counts the try before anything of it is looked at; uses the code up, does the work that it stands for,
    * and writes the audit in one transaction. A wrong code takes the same way. null where the code was none.
    */
-  async function attempt<Result> ({ user, row, code, action, actor }: Try, use: (writer: Writer, at: Date) => Promise<boolean>, work: (writer: Writer, at: Date) => Promise<Result>): Promise<Result | null> {
+  async function attempt<Result> (
+    { user, row, code, action, actor }: Try,
+    use: (writer: Writer, at: Date) => Promise<boolean>,
+    work: (writer: Writer, at: Date) => Promise<Result>
+  ): Promise<Result | null> {
     const { tenant, id } = user
     await createAttempts(dbFor(tenant), now).take(codeRule, tenant, id)
     return await dbFor(tenant).transaction().execute(async (writer) => {
       const at = new Date(now())
       const valid = await use(writer, at)
       const result = valid ? await work(writer, at) : null
-      await writeAudit(writer, { tenant, action, actor, outcome: valid ? 'success' : 'failure', details: { method: code?.method ?? null, enabled: row.enabled }, at })
+      await writeAudit(writer, {
+        tenant,
+        action,
+        actor,
+        outcome: valid ? 'success' : 'failure',
+        details: { method: code?.method ?? null, enabled: row.enabled },
+        at
+      })
       if (valid) await createAttempts(writer, now).forgive(codeRule, tenant, id)
       return result
     })
@@ -122,7 +148,11 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
     // Without a code only as long as it needs none.
     if (locked.enabled !== enabled) throw failure('conflict', { message: 'The second factor was enabled or disabled meanwhile: try again' })
     const version = locked.nextVersion
-    await store.setPending(user, { secret: cipher.encrypt(mfaPlace(user.tenant, user.id, version), secret).toString('base64'), version }, at)
+    await store.setPending(
+      user,
+      { secret: cipher.encrypt(mfaPlace(user.tenant, user.id, version), secret).toString('base64'), version },
+      at
+    )
     return true
   }
 
@@ -135,7 +165,8 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
       if (!isUserId(id)) return false
       const user = { tenant, id }
       const [row, code] = [await read(user), readCode(typed)]
-      return await prove({ user, row, code, actor, action: code?.method === 'backup_code' ? 'mfa.backup_code' : 'mfa.verify' }, done) !== null
+      return await prove({ user, row, code, actor, action: code?.method === 'backup_code' ? 'mfa.backup_code' : 'mfa.verify' }, done) !==
+        null
     },
 
     async status (user) {
@@ -153,7 +184,9 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
       const action = 'mfa.setup'
       if (row.enabled) {
         if (typed === undefined) throw codeRequired('/body/code')
-        if (await prove({ user, row, code: readCode(typed), actor, action }, (writer, at) => begin(writer, user, true, secret, at)) === null) throw failure('codeInvalid')
+        if (
+          await prove({ user, row, code: readCode(typed), actor, action }, (writer, at) => begin(writer, user, true, secret, at)) === null
+        ) throw failure('codeInvalid')
       } else {
         await dbFor(tenant).transaction().execute(async (writer) => {
           const at = new Date(now())
@@ -176,10 +209,20 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
       requireStorable(user)
       const [row, code] = [await read(user), readCode(typed)]
       const { pending } = row
-      if (pending === null) throw failure('conflict', { message: row.enabled ? 'The second factor is enabled, and no other one is set up' : 'No second factor is set up: call POST /mfa/setup first' })
+      if (pending === null) {
+        throw failure('conflict', {
+          message: row.enabled
+            ? 'The second factor is enabled, and no other one is set up'
+            : 'No second factor is set up: call POST /mfa/setup first'
+        })
+      }
       const backupCodes = createBackupCodes()
-      const enabled = await attempt({ user, row, code, actor, action: 'mfa.enable' },
-        (writer, at) => createMfaStore(writer).enable(user, pending.version, stepUnder(user, pending, code), hashesOf(user, backupCodes), at), done)
+      const enabled = await attempt(
+        { user, row, code, actor, action: 'mfa.enable' },
+        (writer, at) =>
+          createMfaStore(writer).enable(user, pending.version, stepUnder(user, pending, code), hashesOf(user, backupCodes), at),
+        done
+      )
       if (enabled === null) throw failure('codeInvalid')
       return backupCodes
     },
@@ -228,7 +271,12 @@ function hashesOf ({ tenant, id }: User, backupCodes: readonly string[]): string
 }
 
 function requireStorable ({ id }: User): void {
-  if (!isUserId(id)) throw failure('badRequest', { message: `The \`sub\` of the token has more than ${maxUserIdLength} characters, or characters that cannot be stored: such a user has no second factor` })
+  if (!isUserId(id)) {
+    throw failure('badRequest', {
+      message:
+        `The \`sub\` of the token has more than ${maxUserIdLength} characters, or characters that cannot be stored: such a user has no second factor`
+    })
+  }
 }
 
 function codeRequired (path: string): TenantryError {

@@ -38,7 +38,14 @@ export function createMfaStore (db: Kysely<SystemTables>) {
   return {
     async read ({ tenant, id }: User): Promise<MfaRow> {
       const row = await db.selectFrom('tenantry.user_mfa')
-        .select(['enabled', 'secret', 'version', 'pending_secret as pendingSecret', 'pending_version as pendingVersion', sql<number>`cardinality(backup_codes)`.as('backupCodes')])
+        .select([
+          'enabled',
+          'secret',
+          'version',
+          'pending_secret as pendingSecret',
+          'pending_version as pendingVersion',
+          sql<number>`cardinality(backup_codes)`.as('backupCodes')
+        ])
         .where('tenant_id', '=', tenant).where('user_id', '=', id).executeTakeFirst()
       if (row === undefined) return nothing
       const { enabled, secret, version, pendingSecret, pendingVersion, backupCodes } = row
@@ -51,7 +58,8 @@ export function createMfaStore (db: Kysely<SystemTables>) {
     },
 
     async isEnabled ({ tenant, id }: User): Promise<boolean> {
-      const row = await db.selectFrom('tenantry.user_mfa').select('enabled').where('tenant_id', '=', tenant).where('user_id', '=', id).executeTakeFirst()
+      const row = await db.selectFrom('tenantry.user_mfa').select('enabled').where('tenant_id', '=', tenant).where('user_id', '=', id)
+        .executeTakeFirst()
       return row?.enabled === true
     },
 
@@ -61,8 +69,13 @@ export function createMfaStore (db: Kysely<SystemTables>) {
      */
     async lock ({ tenant, id }: User, at: Date): Promise<{ enabled: boolean, nextVersion: number } | undefined> {
       if (!await holdTenant(db, tenant, 'shared')) return undefined
-      await db.insertInto('tenantry.user_mfa').values({ tenant_id: tenant, user_id: id, created_at: at, updated_at: at }).onConflict((conflict) => conflict.doNothing()).execute()
-      return await db.selectFrom('tenantry.user_mfa').select(['enabled', sql<number>`greatest(version, pending_version) + 1`.as('nextVersion')])
+      await db.insertInto('tenantry.user_mfa').values({ tenant_id: tenant, user_id: id, created_at: at, updated_at: at }).onConflict((
+        conflict
+      ) => conflict.doNothing()).execute()
+      return await db.selectFrom('tenantry.user_mfa').select([
+        'enabled',
+        sql<number>`greatest(version, pending_version) + 1`.as('nextVersion')
+      ])
         .where('tenant_id', '=', tenant).where('user_id', '=', id).forUpdate().executeTakeFirstOrThrow()
     },
 
@@ -70,18 +83,31 @@ export function createMfaStore (db: Kysely<SystemTables>) {
       await rowOf(user).set({ pending_secret: secret, pending_version: version, updated_at: at }).execute()
     },
 
-    /** Puts the pending secret of this version in force, with the code of the step used up; false for step 0, and where it is not there any more. */
+    /**
+     * Puts the pending secret of this version in force, with the code of the step used up; false for step 0, and where it is not
+     * there any more.
+     */
     async enable (user: User, version: number, step: number, hashes: readonly string[], at: Date): Promise<boolean> {
       const { numUpdatedRows } = await rowOf(user)
-        .set({ secret: sql`pending_secret`, version, enabled: true, backup_codes: [...hashes], last_step: step, pending_secret: null, updated_at: at })
-        .where('pending_version', '=', version).where('pending_secret', 'is not', null).where(sql<boolean>`${step}::bigint > 0`).executeTakeFirstOrThrow()
+        .set({
+          secret: sql`pending_secret`,
+          version,
+          enabled: true,
+          backup_codes: [...hashes],
+          last_step: step,
+          pending_secret: null,
+          updated_at: at
+        })
+        .where('pending_version', '=', version).where('pending_secret', 'is not', null).where(sql<boolean>`${step}::bigint > 0`)
+        .executeTakeFirstOrThrow()
       return numUpdatedRows > 0n
     },
 
     /** Uses up the code of the step, and with it those before; false where it was, or the secret is another by now. */
     async useStep (user: User, version: number, step: number, at: Date): Promise<boolean> {
       const { numUpdatedRows } = await rowOf(user).set({ last_step: step, updated_at: at })
-        .where('enabled', '=', true).where('version', '=', version).where(sql<boolean>`last_step < ${step}::bigint`).executeTakeFirstOrThrow()
+        .where('enabled', '=', true).where('version', '=', version).where(sql<boolean>`last_step < ${step}::bigint`)
+        .executeTakeFirstOrThrow()
       return numUpdatedRows > 0n
     },
 
@@ -103,14 +129,17 @@ export function createMfaStore (db: Kysely<SystemTables>) {
 
     /** Whether a user has a second factor. */
     async isUsed (): Promise<boolean> {
-      return await db.selectFrom('tenantry.user_mfa').select('user_id').where('enabled', '=', true).limit(1).executeTakeFirst() !== undefined
+      return await db.selectFrom('tenantry.user_mfa').select('user_id').where('enabled', '=', true).limit(1).executeTakeFirst() !==
+        undefined
     },
 
     /** The first bytes of all ciphertexts: how they were made. */
     async headers (length: number): Promise<Buffer[]> {
       const characters = sql.lit(Math.ceil(length / 3) * 4)
       const { rows } = await sql<{ header: string }>`select distinct left(stored.secret, ${characters}) as header
-        from tenantry.user_mfa, unnest(array[user_mfa.secret, pending_secret]) as stored (secret) where stored.secret is not null`.execute(db)
+        from tenantry.user_mfa, unnest(array[user_mfa.secret, pending_secret]) as stored (secret) where stored.secret is not null`.execute(
+          db
+        )
       return rows.map(({ header }) => Buffer.from(header, 'base64').subarray(0, length))
     },
 

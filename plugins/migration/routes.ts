@@ -8,28 +8,43 @@ import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/named-schema.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
 
-const Sql = Type.String({ description: 'SQL for psql: each migration with its record. Statements outside `begin` and `commit` cannot run in a transaction. Empty where nothing is lacking.' })
+const Sql = Type.String({
+  description:
+    'SQL for psql: each migration with its record. Statements outside `begin` and `commit` cannot run in a transaction. Empty where nothing is lacking.'
+})
 
 const Overview = Type.Object({
   sql: Sql,
-  tables: Type.Array(Type.String(), { description: "The tables that the SQL makes or changes; those of the server's own have their schema." }),
+  tables: Type.Array(Type.String(), {
+    description: "The tables that the SQL makes or changes; those of the server's own have their schema."
+  }),
   instructions: Type.String({ description: 'How to apply it, and what is declared and left as it is.' })
 })
 
-const Status = named('MigrationStatus', Type.Object({
-  ready: Type.Boolean({ description: 'The database has what the routes need.' }),
-  tables: Type.Record(Type.String(), Type.Boolean(), { description: 'The tables that the server and the document need, and whether they are there.' })
-}))
+const Status = named(
+  'MigrationStatus',
+  Type.Object({
+    ready: Type.Boolean({ description: 'The database has what the routes need.' }),
+    tables: Type.Record(Type.String(), Type.Boolean(), {
+      description: 'The tables that the server and the document need, and whether they are there.'
+    })
+  })
+)
 
 const QuickFix = Type.Object({
   sql: Sql,
   warning: Type.String({ description: 'What goes without row-level security.' })
 })
 
-const Applied = named('AppliedMigrations', Type.Object({
-  success: Type.Boolean(),
-  applied: Type.Array(Type.String(), { description: 'The names of the migrations that were applied, in order; none where nothing was lacking.' })
-}))
+const Applied = named(
+  'AppliedMigrations',
+  Type.Object({
+    success: Type.Boolean(),
+    applied: Type.Array(Type.String(), {
+      description: 'The names of the migrations that were applied, in order; none where nothing was lacking.'
+    })
+  })
+)
 
 const tags = ['Migration']
 const config = { access: 'platform-admin' } as const
@@ -48,7 +63,11 @@ export function migrationRoutes (app: FastifyInstance, service: MigrationService
 
   app.get('/migration/quick-fix', {
     config,
-    schema: { tags, summary: 'What the database lacks, without row-level security: for development, refused in production', response: { 200: QuickFix, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'What the database lacks, without row-level security: for development, refused in production',
+      response: { 200: QuickFix, ...errorResponses(...refusals) }
+    }
   }, () => {
     if (production) throw failure('forbidden', { message: 'SQL without row-level security is not given in production: use GET /migration' })
     return service.quickFix()
@@ -56,6 +75,12 @@ export function migrationRoutes (app: FastifyInstance, service: MigrationService
 
   app.post('/migration/apply', {
     config,
-    schema: { tags, summary: 'Apply what the database lacks', bodyOptional: true, body: EmptyBody, response: { 200: Applied, ...errorResponses(400, ...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Apply what the database lacks',
+      bodyOptional: true,
+      body: EmptyBody,
+      response: { 200: Applied, ...errorResponses(400, ...refusals, 409) }
+    }
   }, async (request) => ({ success: true, applied: await service.apply(actorOf(request)) }))
 }

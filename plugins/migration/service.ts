@@ -6,13 +6,13 @@ import { hasLoneStatements, planSql } from '../../lib/database/migrations/plan.j
 
 export interface MigrationService {
   /** What is lacking, as a script. */
-  overview (): Promise<{ sql: string, tables: string[], instructions: string }>
+  overview(): Promise<{ sql: string, tables: string[], instructions: string }>
   /** Whether routes can be served, and which of the needed tables are there. */
-  status (): Promise<{ ready: boolean, tables: Record<string, boolean> }>
+  status(): Promise<{ ready: boolean, tables: Record<string, boolean> }>
   /** The same script without row-level security. */
-  quickFix (): Promise<{ sql: string, warning: string }>
+  quickFix(): Promise<{ sql: string, warning: string }>
   /** Names of what was applied, in order; they stand in the platform's audit log. */
-  apply (actor: Actor): Promise<string[]>
+  apply(actor: Actor): Promise<string[]>
 }
 
 const quickFixWarning = 'For development only: without row-level security nothing but the server itself keeps the rows of tenants apart.'
@@ -41,7 +41,11 @@ function instructionsOf (plan: MigrationPlan): string {
   return [
     `To apply ${names}: run "tenantry migrate", send POST /migration/apply, or run the SQL as the owner of the tables with "psql -v ON_ERROR_STOP=1". ` +
     'A statement gives up where another session holds its table; "tenantry migrate" and POST /migration/apply try it again, by hand you read the SQL anew and run what is left.',
-    ...hasLoneStatements(plan) ? ['The SQL has statements that cannot run in a transaction, such as "create index concurrently": run it without "--single-transaction".'] : [],
+    ...hasLoneStatements(plan)
+      ? [
+          'The SQL has statements that cannot run in a transaction, such as "create index concurrently": run it without "--single-transaction".'
+        ]
+      : [],
     ...notesOf(plan)
   ].join('\n')
 }

@@ -11,16 +11,16 @@ const stopMs = 5000 // for calls to end by themselves while the app stops
 export interface Call {
   /** Aborted when the caller leaves, and when the app closes. */
   readonly signal: AbortSignal
-  abort (reason: Error): void
+  abort(reason: Error): void
   /** Call it when nothing of the call is left to do. */
-  end (): void
+  end(): void
 }
 
 export interface Calls {
   /** Rejects with `providerBusy` beyond the number of calls, and with the signal's reason. */
-  begin (tenant: string, signal: AbortSignal): Promise<Call>
+  begin(tenant: string, signal: AbortSignal): Promise<Call>
   /** Gives the calls 5 seconds to end, aborts the others, and resolves when all have ended. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 export function createCalls (): Calls {
@@ -35,7 +35,9 @@ export function createCalls (): Calls {
       const ending = new AbortController()
       const leave = () => ending.abort(signal.reason)
       let end = () => {}
-      const ended = new Promise<void>((resolve) => { end = resolve })
+      const ended = new Promise<void>((resolve) => {
+        end = resolve
+      })
       await new Promise<void>((resolve, reject) => {
         places.run(tenant, async () => {
           resolve()
@@ -69,7 +71,10 @@ export function createCalls (): Calls {
 const later = { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }
 
 function tooManyOfTenant (): Error {
-  return failure('providerBusy', { message: `At most ${maxOfTenant} calls of models of a tenant are under way at a time: try again when one of them has ended`, ...later })
+  return failure('providerBusy', {
+    message: `At most ${maxOfTenant} calls of models of a tenant are under way at a time: try again when one of them has ended`,
+    ...later
+  })
 }
 
 function tooManyInAll (): Error {

@@ -15,15 +15,15 @@ export interface Payer {
 
 /** What a call reserved. The first of both calls holds. Neither rejects. */
 export interface Charge {
-  settle (tokens: Tokens): Promise<ModelUsage>
-  release (): Promise<void>
+  settle(tokens: Tokens): Promise<ModelUsage>
+  release(): Promise<void>
 }
 
 export interface Charges {
   /** Counts one call. Rejects with `resourceLimit`. */
-  count (payer: Payer): Promise<Pick<Taken, 'give'>>
+  count(payer: Payer): Promise<Pick<Taken, 'give'>>
   /** Reserves the most that a request to the provider can use. Rejects with `planLimit` and `resourceLimit`; nothing is reserved then. */
-  reserve (payer: Payer, tokens: Tokens): Promise<Charge>
+  reserve(payer: Payer, tokens: Tokens): Promise<Charge>
 }
 
 export interface ChargesParts {

@@ -53,7 +53,9 @@ export type Chat = (call: ChatCall, bound: TimeBound) => AsyncIterableIterator<C
 export function createChat (parts: ChatParts): Chat {
   return (call, bound) => {
     let under: Call | null = null
-    const events = converse(parts, call, bound, (begun) => { under = begun })
+    const events = converse(parts, call, bound, (begun) => {
+      under = begun
+    })
     return {
       next: () => events.next(),
       // A generator takes a `return` only when its `next` has settled.
@@ -61,12 +63,19 @@ export function createChat (parts: ChatParts): Chat {
         under?.abort(failure('stopping', { message: 'The caller is gone' }))
         return events.return(undefined)
       },
-      [Symbol.asyncIterator] () { return this }
+      [Symbol.asyncIterator] () {
+        return this
+      }
     }
   }
 }
 
-async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound, onCall: (under: Call) => void): AsyncGenerator<ChatEvent, void, undefined> {
+async function * converse (
+  parts: ChatParts,
+  call: ChatCall,
+  bound: TimeBound,
+  onCall: (under: Call) => void
+): AsyncGenerator<ChatEvent, void, undefined> {
   const prepared = prepare(parts, call)
   const { info, payer, format, rounds } = prepared
   const apiKey = await parts.keys.of(call.tenant)
@@ -103,9 +112,28 @@ async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound, o
       text += received.text
       if (received.calls.length === 0 || round === rounds) {
         const object = format?.parse(received.text)
-        parts.log.info({ tenant: call.tenant, provider: info.provider, model: info.id, rounds: round, finishReason: received.finishReason, usage, ...parts.settings.logPrompts === true && { messages: call.messages, answer: text } }, 'a model has answered')
+        parts.log.info({
+          tenant: call.tenant,
+          provider: info.provider,
+          model: info.id,
+          rounds: round,
+          finishReason: received.finishReason,
+          usage,
+          ...parts.settings.logPrompts === true && { messages: call.messages, answer: text }
+        }, 'a model has answered')
         yield { type: 'usage', ...usage }
-        yield { type: 'done', result: { id: randomUUID(), model: info.id, text: format === null ? text : received.text, ...format !== null && { object }, finishReason: received.finishReason ?? 'other', toolCalls: outcomes, usage } }
+        yield {
+          type: 'done',
+          result: {
+            id: randomUUID(),
+            model: info.id,
+            text: format === null ? text : received.text,
+            ...format !== null && { object },
+            finishReason: received.finishReason ?? 'other',
+            toolCalls: outcomes,
+            usage
+          }
+        }
         return
       }
       const results = await runTools(received.calls, call.tools ?? [], under.signal)
@@ -153,7 +181,10 @@ class Round {
     const { info, payer, prompt, promptTokens, maxOutputTokens, options } = this.#prepared
     const { contextTokens } = info
     if (contextTokens !== null && promptTokens + maxOutputTokens > contextTokens) {
-      throw failure('badRequest', { message: `The messages have about ${promptTokens} tokens, and the answer up to ${maxOutputTokens}: the model takes ${contextTokens} in all. Send shorter messages, or a smaller \`maxOutputTokens\`` })
+      throw failure('badRequest', {
+        message:
+          `The messages have about ${promptTokens} tokens, and the answer up to ${maxOutputTokens}: the model takes ${contextTokens} in all. Send shorter messages, or a smaller \`maxOutputTokens\``
+      })
     }
     this.#charge = await charges.reserve(payer, { input: promptTokens, output: maxOutputTokens })
     const timeoutMs = llm.timeoutMs ?? defaultTimeoutMs
@@ -201,7 +232,9 @@ class Round {
     const counted: Tokens = { input: usage.input ?? promptTokens, output: usage.output ?? Math.min(tokens, maxOutputTokens) }
     const used = await this.#charge.settle(counted)
     this.#parts.figures.used(info, used)
-    if (!hasEnded) this.#parts.log.debug({ tenant: this.#prepared.payer.tenant, model: info.id, usage: used }, 'a call of a model ended early')
+    if (!hasEnded) {
+      this.#parts.log.debug({ tenant: this.#prepared.payer.tenant, model: info.id, usage: used }, 'a call of a model ended early')
+    }
     return used
   }
 

@@ -23,17 +23,27 @@ export interface EmbedParts extends CallParts {
 export interface Embedder {
   /** null until the document or a first call says it. */
   readonly dimensions: number | null
-  embed (call: EmbedCall): Promise<Embedded>
+  embed(call: EmbedCall): Promise<Embedded>
 }
 
 export function createEmbedder ({ embedding, info, provider, connections, keys, calls, charges, figures, log }: EmbedParts): Embedder {
   let dimensions = embedding.dimensions ?? null
   const providerOptions = embedding.dimensions === undefined ? {} : provider.embeddingOptions(embedding.dimensions)
 
-  async function request ({ tenant, user, dimensions: expected }: EmbedCall, values: string[], apiKey: string, signal: AbortSignal): Promise<{ embeddings: number[][], usage: ModelUsage }> {
+  async function request (
+    { tenant, user, dimensions: expected }: EmbedCall,
+    values: string[],
+    apiKey: string,
+    signal: AbortSignal
+  ): Promise<{ embeddings: number[][], usage: ModelUsage }> {
     const tokens = Math.max(1, values.reduce((sum, text) => sum + countTokens(text), 0))
     const charge = await charges.reserve({ tenant, user, price: info.price }, { input: tokens, output: 0 })
-    const exchange = connections.open({ owner: keys.owner, maxBytes: maxAnswerBytes, totalMs: embedding.timeoutMs ?? defaultTimeoutMs, signal })
+    const exchange = connections.open({
+      owner: keys.owner,
+      maxBytes: maxAnswerBytes,
+      totalMs: embedding.timeoutMs ?? defaultTimeoutMs,
+      signal
+    })
     let counted = tokens
     try {
       const model = provider.embedding({ model: info.id, apiKey, fetch: exchange.fetch })
@@ -61,20 +71,33 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
     if (embeddings.length !== count) throw failure('providerFailed', { message: 'The provider did not answer one vector for each text' })
     const wanted = expected ?? dimensions ?? embeddings[0]?.length ?? 0
     for (const vector of embeddings) {
-      if (vector.length !== wanted || wanted === 0) throw failure('providerFailed', { message: `The provider answered a vector of ${vector.length} numbers: expected ${wanted}. The operator of the server sets \`agent.embedding.dimensions\`` })
-      if (!vector.every((value) => typeof value === 'number' && Number.isFinite(value))) throw failure('providerFailed', { message: 'The provider answered a vector with something else than numbers' })
-      if (vector.every((value) => value === 0)) throw failure('providerFailed', { message: 'The provider answered a vector that cannot be compared: all its numbers are 0' })
+      if (vector.length !== wanted || wanted === 0) {
+        throw failure('providerFailed', {
+          message:
+            `The provider answered a vector of ${vector.length} numbers: expected ${wanted}. The operator of the server sets \`agent.embedding.dimensions\``
+        })
+      }
+      if (!vector.every((value) => typeof value === 'number' && Number.isFinite(value))) {
+        throw failure('providerFailed', { message: 'The provider answered a vector with something else than numbers' })
+      }
+      if (vector.every((value) => value === 0)) {
+        throw failure('providerFailed', { message: 'The provider answered a vector that cannot be compared: all its numbers are 0' })
+      }
     }
     dimensions = wanted
     return embeddings
   }
 
   return {
-    get dimensions () { return dimensions },
+    get dimensions () {
+      return dimensions
+    },
     async embed (call) {
       const texts = call.texts.map(storable)
       if (texts.length === 0 || texts.length > maxTexts) throw failure('badRequest', { message: `Expected 1 to ${maxTexts} texts` })
-      if (texts.reduce((sum, { length }) => sum + length, 0) > maxText) throw failure('badRequest', { message: `The texts have more than ${maxText} characters` })
+      if (texts.reduce((sum, { length }) => sum + length, 0) > maxText) {
+        throw failure('badRequest', { message: `The texts have more than ${maxText} characters` })
+      }
       if (texts.includes('')) throw failure('badRequest', { message: 'A text is empty' })
       const apiKey = await keys.of(call.tenant)
       const counted = await charges.count({ tenant: call.tenant, user: call.user, price: info.price })

@@ -6,7 +6,12 @@ import { TenantryError } from '../../lib/errors.js'
 import { unreadable } from '../../lib/models/failures.js'
 
 /** Counts and logs the failure, and returns the error for the caller. Neither has text of the provider. */
-export function failedCall (thrown: unknown, info: ModelInfo, tenant: string, { figures, log }: { readonly figures: ModelFigures, readonly log: FastifyBaseLogger }): TenantryError {
+export function failedCall (
+  thrown: unknown,
+  info: ModelInfo,
+  tenant: string,
+  { figures, log }: { readonly figures: ModelFigures, readonly log: FastifyBaseLogger }
+): TenantryError {
   const error = thrown instanceof TenantryError ? thrown : unreadable(thrown)
   figures.failed(info, error.code)
   log.warn({ tenant, provider: info.provider, model: info.id, code: error.code, cause: error.cause }, 'a call of a model failed')

@@ -9,11 +9,11 @@ const buckets = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32] // s to the first token
 type Labelled = Pick<ModelInfo, 'provider' | 'id'>
 
 export interface ModelFigures {
-  used (model: Labelled, usage: ModelUsage): void
+  used(model: Labelled, usage: ModelUsage): void
   /** Seconds from the request to the first token. */
-  began (model: Labelled, seconds: number): void
+  began(model: Labelled, seconds: number): void
   /** `code` is that of the error's catalogue. */
-  failed (model: Labelled, code: string): void
+  failed(model: Labelled, code: string): void
 }
 
 export function createFigures (app: FastifyInstance): ModelFigures {
@@ -24,10 +24,26 @@ export function createFigures (app: FastifyInstance): ModelFigures {
     const { Counter, Histogram } = await import('prom-client')
     const registers = [registry]
     const of = ['provider', 'model'] as const
-    const tokens = new Counter({ name: 'tenantry_llm_tokens_total', help: 'Tokens of calls of models.', labelNames: [...of, 'kind'], registers })
+    const tokens = new Counter({
+      name: 'tenantry_llm_tokens_total',
+      help: 'Tokens of calls of models.',
+      labelNames: [...of, 'kind'],
+      registers
+    })
     const cost = new Counter({ name: 'tenantry_llm_cost_usd_total', help: 'Cost of calls of models, in USD.', labelNames: of, registers })
-    const first = new Histogram({ name: 'tenantry_llm_time_to_first_token_seconds', help: 'Time from the request to a chat model to the first token.', labelNames: of, buckets, registers })
-    const errors = new Counter({ name: 'tenantry_llm_errors_total', help: 'Calls of models that failed at the provider, by the code of the error.', labelNames: [...of, 'code'], registers })
+    const first = new Histogram({
+      name: 'tenantry_llm_time_to_first_token_seconds',
+      help: 'Time from the request to a chat model to the first token.',
+      labelNames: of,
+      buckets,
+      registers
+    })
+    const errors = new Counter({
+      name: 'tenantry_llm_errors_total',
+      help: 'Calls of models that failed at the provider, by the code of the error.',
+      labelNames: [...of, 'code'],
+      registers
+    })
     figures = {
       used ({ provider, id: model }, usage) {
         tokens.inc({ provider, model, kind: 'input' }, usage.inputTokens)

@@ -14,8 +14,16 @@ const types: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/we
 
 type Given = Static<typeof Message>
 
-/** Rejects with `validationFailed` for images that a model cannot take, and `forbidden` for files of a bucket that the caller may not use. */
-export async function readMessages (request: FastifyRequest, tenant: string, messages: readonly Given[], files: Files | null): Promise<ModelMessage[]> {
+/**
+ * Rejects with `validationFailed` for images that a model cannot take, and `forbidden` for files of a bucket that the caller may
+ * not use.
+ */
+export async function readMessages (
+  request: FastifyRequest,
+  tenant: string,
+  messages: readonly Given[],
+  files: Files | null
+): Promise<ModelMessage[]> {
   const read: ModelMessage[] = []
   let left = maxBytes
   for (const [index, { role, content }] of messages.entries()) {

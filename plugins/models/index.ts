@@ -20,7 +20,22 @@ import { createFigures } from './figures.js'
 import { modelRoutes } from './routes.js'
 import { createModels } from './service.js'
 
-export type { ChatCall, ChatEvent, ChatResult, EmbedCall, Embedded, MessagePart, ModelInfo, ModelMessage, Models, ModelTool, ModelUsage, ModelUser, ToolCallOutcome, ToolSource } from '../../lib/models/types.js'
+export type {
+  ChatCall,
+  ChatEvent,
+  ChatResult,
+  EmbedCall,
+  Embedded,
+  MessagePart,
+  ModelInfo,
+  ModelMessage,
+  Models,
+  ModelTool,
+  ModelUsage,
+  ModelUser,
+  ToolCallOutcome,
+  ToolSource
+} from '../../lib/models/types.js'
 
 /** The document's `agent`. Members that the models do not use are ignored. */
 export interface ModelsOptions extends Partial<AgentSection> {

@@ -7,7 +7,7 @@ import { failure } from '../../lib/errors.js'
 export interface ModelKeys {
   readonly owner: KeyOwner
   /** Rejects with `secretRequired` if the tenant has not stored its key. */
-  of (tenant: string): Promise<string>
+  of(tenant: string): Promise<string>
 }
 
 /** `apiKey` as the document has it. Throws if it names a secret and the app has no secrets. */
@@ -22,7 +22,10 @@ export function createKeys (apiKey: string | undefined, secrets: () => Pick<Secr
       const value = (await found.values(tenant)).get(name)
       if (value === undefined || value === null) {
         const state = value === null ? 'has expired' : 'is missing'
-        throw failure('secretRequired', { message: `The tenant's secret "${name}" ${state}: store it with POST /tenant/secrets`, extras: { secret: name } })
+        throw failure('secretRequired', {
+          message: `The tenant's secret "${name}" ${state}: store it with POST /tenant/secrets`,
+          extras: { secret: name }
+        })
       }
       // Other characters cannot stand in a header.
       if (!/^[\x21-\x7e]{1,1000}$/.test(value)) throw failure('providerKeyRefused')

@@ -18,7 +18,12 @@ const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const chatRefusals = [...refusals, 402, 413, 415, 424, 502, 504] as const
 
-export function modelRoutes (app: FastifyInstance, { chat, models, tools }: ModelsService, files: () => Files | null, options: EventStreamOptions): void {
+export function modelRoutes (
+  app: FastifyInstance,
+  { chat, models, tools }: ModelsService,
+  files: () => Files | null,
+  options: EventStreamOptions
+): void {
   async function callOf (request: FastifyRequest<{ Body: ChatBody }>, signal: AbortSignal): Promise<ChatCall> {
     const { messages, model, maxOutputTokens, temperature, responseFormat, tools: names = [] } = request.body
     const tenant = tenantOf(request)
@@ -40,7 +45,8 @@ export function modelRoutes (app: FastifyInstance, { chat, models, tools }: Mode
     schema: {
       tags,
       summary: 'Ask a language model',
-      description: 'Tokens and cost are reserved before the call and settled after it. A caller that leaves ends the call, and pays for the prompt and the answer so far.',
+      description:
+        'Tokens and cost are reserved before the call and settled after it. A caller that leaves ends the call, and pays for the prompt and the answer so far.',
       body: ChatBody,
       response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
     }
@@ -51,7 +57,8 @@ export function modelRoutes (app: FastifyInstance, { chat, models, tools }: Mode
     schema: {
       tags,
       summary: 'Ask a language model, and read the answer as it is written',
-      description: 'Server-sent events, each `data: {...}`: `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` with `finishReason` or `error` with `code` and `message`. A comment comes every 15 seconds. A failure before the provider answers has its status. A reader that leaves 256 KB unread is disconnected. With `stream: false` the response is that of `POST /llm/chat`.',
+      description:
+        'Server-sent events, each `data: {...}`: `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` with `finishReason` or `error` with `code` and `message`. A comment comes every 15 seconds. A failure before the provider answers has its status. A reader that leaves 256 KB unread is disconnected. With `stream: false` the response is that of `POST /llm/chat`.',
       body: StreamBody,
       response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
     }
@@ -66,7 +73,12 @@ export function modelRoutes (app: FastifyInstance, { chat, models, tools }: Mode
 
   app.get<{ Querystring: ModelQuery }>('/llm/models', {
     config,
-    schema: { tags, summary: 'The models that the caller may use', querystring: ModelQuery, response: { 200: ModelList, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The models that the caller may use',
+      querystring: ModelQuery,
+      response: { 200: ModelList, ...errorResponses(...refusals) }
+    }
   }, (request) => {
     tenantOf(request)
     const page = pageOf(request)
@@ -75,7 +87,15 @@ export function modelRoutes (app: FastifyInstance, { chat, models, tools }: Mode
 }
 
 function answerOf ({ id, model, text, object, finishReason, toolCalls, usage }: ChatResult) {
-  return { id, model, message: { role: 'assistant', content: text }, ...object !== undefined && { object }, finishReason, ...toolCalls.length > 0 && { toolCalls }, usage }
+  return {
+    id,
+    model,
+    message: { role: 'assistant', content: text },
+    ...object !== undefined && { object },
+    finishReason,
+    ...toolCalls.length > 0 && { toolCalls },
+    usage
+  }
 }
 
 /** The events as a reader gets them. */
@@ -90,7 +110,9 @@ function toldOf (events: AsyncIterableIterator<ChatEvent>): AsyncIterableIterato
       await events.return?.()
       return { done: true, value: undefined }
     },
-    [Symbol.asyncIterator] () { return this }
+    [Symbol.asyncIterator] () {
+      return this
+    }
   }
 }
 

@@ -30,7 +30,7 @@ export interface ModelsService {
   readonly tools: ToolRegistry
   /** Rejects without `agent.llm`. */
   readonly chat: Chat
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 /** Rejects if a package of a provider is missing. */
@@ -42,17 +42,34 @@ export async function createModels ({ settings, secrets, charges, figures, log }
   const tools = createToolRegistry()
   const shared = { connections, calls, charges, figures, log }
   const chat: Chat = llm === undefined
-    ? () => { throw failure('notFound', { message: 'This server has no chat model' }) }
-    : createChat({ ...shared, llm, settings, models: list, provider: await loadProvider(llm.provider, llm.baseUrl), keys: createKeys(llm.apiKey, secrets) })
+    ? () => {
+        throw failure('notFound', { message: 'This server has no chat model' })
+      }
+    : createChat({
+      ...shared,
+      llm,
+      settings,
+      models: list,
+      provider: await loadProvider(llm.provider, llm.baseUrl),
+      keys: createKeys(llm.apiKey, secrets)
+    })
   const info = list.find(({ id, kind }) => kind === 'embedding' && id === embedding?.model)
   const embedder = embedding === undefined || info === undefined
     ? null
-    : createEmbedder({ ...shared, embedding, info, provider: await loadProvider(embedding.provider, embedding.baseUrl), keys: createKeys(embedding.apiKey, secrets) })
+    : createEmbedder({
+      ...shared,
+      embedding,
+      info,
+      provider: await loadProvider(embedding.provider, embedding.baseUrl),
+      keys: createKeys(embedding.apiKey, secrets)
+    })
 
   const models: Models = {
     list,
     chatModel: llm?.model ?? null,
-    get embeddingModel () { return embedder === null || info === undefined ? null : { model: info.id, dimensions: embedder.dimensions } },
+    get embeddingModel () {
+      return embedder === null || info === undefined ? null : { model: info.id, dimensions: embedder.dimensions }
+    },
     async chat (call) {
       let result: ChatResult | undefined
       for await (const event of chat(call, 'whole')) if (event.type === 'done') result = event.result
@@ -65,7 +82,9 @@ export async function createModels ({ settings, secrets, charges, figures, log }
       return await embedder.embed(call)
     },
     countTokens,
-    addTools: (source) => { tools.add(source) }
+    addTools: (source) => {
+      tools.add(source)
+    }
   }
   return {
     models,

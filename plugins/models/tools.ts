@@ -30,7 +30,9 @@ export async function runTools (calls: readonly ToolCall[], tools: readonly Mode
   for (const [index, call] of calls.entries()) {
     const tool = tools.find(({ name }) => name === call.name)
     const refusal = index >= maxCalls ? `At most ${maxCalls} tools run for one answer` : tool === undefined ? 'There is no such tool' : null
-    const { value, ok } = tool === undefined || refusal !== null ? failed(refusal ?? 'There is no such tool') : await runTool(tool, call.input, signal)
+    const { value, ok } = tool === undefined || refusal !== null
+      ? failed(refusal ?? 'There is no such tool')
+      : await runTool(tool, call.input, signal)
     signal.throwIfAborted()
     results.push({
       outcome: { name: call.name, ok },
@@ -60,19 +62,23 @@ function failed (error: string) {
 
 /** Names of tools to the tools, by the sources that plugins add. */
 export interface ToolRegistry {
-  add (source: ToolSource): void
+  add(source: ToolSource): void
   /** Rejects with `validationFailed` for names that no source knows. */
-  resolve (names: readonly string[], request: FastifyRequest): Promise<ModelTool[]>
+  resolve(names: readonly string[], request: FastifyRequest): Promise<ModelTool[]>
 }
 
 export function createToolRegistry (): ToolRegistry {
   const sources: ToolSource[] = []
   return {
-    add (source) { sources.push(source) },
+    add (source) {
+      sources.push(source)
+    },
     async resolve (names, request) {
       if (names.length === 0) return []
       const found = new Map<string, ModelTool>()
-      for (const source of sources) for (const [name, tool] of await source.resolve(names, request)) if (!found.has(name)) found.set(name, tool)
+      for (const source of sources) {
+        for (const [name, tool] of await source.resolve(names, request)) if (!found.has(name)) found.set(name, tool)
+      }
       return names.map((name, index) => {
         const tool = found.get(name)
         if (tool === undefined) throw invalidInput(`/body/tools/${index}`, 'is not the name of a tool that this caller can use', 'enum')

@@ -20,21 +20,21 @@ interface Component {
 
 export interface Components {
   /** Writes a schema itself, with references in place of the schemas in it that have names. */
-  write (schema: unknown): unknown
+  write(schema: unknown): unknown
   /** The reference to the component of a schema that has a name; undefined for others. */
-  referenceToNamed (schema: JsonSchema): string | undefined
+  referenceToNamed(schema: JsonSchema): string | undefined
   /** `Article#/properties/id` -> `#/components/schemas/Article/properties/id`, for shared schemas. */
-  referenceToShared (reference: string): string
-  find (name: string): Component | undefined
+  referenceToShared(reference: string): string
+  find(name: string): Component | undefined
   /** The members of `schemas`, those of the base first. */
-  text (): string
-  names (): string[]
+  text(): string
+  names(): string[]
   /** Characters of the components, without those of the base. */
   readonly characters: number
   /** Components, without those of the base. */
   readonly count: number
   /** Drops the components that were added after there were `count`. */
-  truncate (count: number): void
+  truncate(count: number): void
 }
 
 export interface ComponentsOptions {
@@ -48,13 +48,15 @@ export interface ComponentsOptions {
 /** Names the components of shared schemas. */
 export function sharedSchemas (schemas: JsonSchema, taken: ReadonlySet<string>): Map<string, SharedSchema> {
   const names = new Set(taken)
-  return new Map(Object.entries(schemas).map(([id, schema]) => {
-    const wanted = errorComponents.get(id) ?? id.replace(/[^\w.-]+/g, '_')
-    let name = wanted
-    for (let number = 2; names.has(name); number++) name = `${wanted}${number}`
-    names.add(name)
-    return [id, { name, schema }]
-  }))
+  return new Map(
+    Object.entries(schemas).map(([id, schema]) => {
+      const wanted = errorComponents.get(id) ?? id.replace(/[^\w.-]+/g, '_')
+      let name = wanted
+      for (let number = 2; names.has(name); number++) name = `${wanted}${number}`
+      names.add(name)
+      return [id, { name, schema }]
+    })
+  )
 }
 
 export function createComponents ({ shared, write, taken, base }: ComponentsOptions): Components {
@@ -115,8 +117,12 @@ export function createComponents ({ shared, write, taken, base }: ComponentsOpti
       return before === '' || own === '' ? before + own : `${before},${own}`
     },
     names: () => [...base?.names() ?? [], ...byName.keys()],
-    get characters () { return characters },
-    get count () { return added.length },
+    get characters () {
+      return characters
+    },
+    get count () {
+      return added.length
+    },
     truncate (count) {
       for (const { name, text } of added.splice(count)) {
         byName.delete(name)

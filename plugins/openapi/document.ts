@@ -35,7 +35,7 @@ export interface ComposedDocument {
    * The same document with further routes. The work is done in turns, since there may be hundreds of routes. Their operations take
    * 4 million characters at most: operations beyond are written without their schemas.
    */
-  extended (routes: Iterable<DocumentedRoute>): Promise<string>
+  extended(routes: Iterable<DocumentedRoute>): Promise<string>
 }
 
 export function composeDocument ({ shell, routes: registered, schemas, replaced, tenancy, idempotency }: DocumentParts): ComposedDocument {
@@ -59,7 +59,11 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
   const keptText = kept.map(([name, schema]) => `${JSON.stringify(name)}:${JSON.stringify(schema)}`)
   const others = JSON.stringify(mergedComponents(otherComponents, {
     ...sharedComponents,
-    parameters: { ...tenancy && { TenantId: tenantParameter }, ...idempotency && { IdempotencyKey: idempotencyParameter }, IfMatch: ifMatchParameter },
+    parameters: {
+      ...tenancy && { TenantId: tenantParameter },
+      ...idempotency && { IdempotencyKey: idempotencyParameter },
+      IfMatch: ifMatchParameter
+    },
     securitySchemes: securitySchemes(routes.some(({ config }) => config?.access === 'partial'))
   }))
 
@@ -96,9 +100,13 @@ interface WrittenOperation {
 
 /** The operations of the shell, without those of the routes. */
 function operationsOf (paths: unknown, routes: readonly DocumentedRoute[]): WrittenOperation[] {
-  const replaced = new Set(routes.flatMap(({ methods, url }) => methods.map((method) => `${method.toLowerCase()} ${shapeOf(toTemplate(url))}`)))
+  const replaced = new Set(
+    routes.flatMap(({ methods, url }) => methods.map((method) => `${method.toLowerCase()} ${shapeOf(toTemplate(url))}`))
+  )
   return Object.entries(membersOf(paths)).flatMap(([template, item]) => {
-    return Object.entries(membersOf(item)).filter(([method]) => !replaced.has(`${method} ${shapeOf(template)}`)).map(([method, operation]) => ({ template, method, operation }))
+    return Object.entries(membersOf(item)).filter(([method]) => !replaced.has(`${method} ${shapeOf(template)}`)).map((
+      [method, operation]
+    ) => ({ template, method, operation }))
   })
 }
 
@@ -121,7 +129,10 @@ function isBare (tag: JsonSchema): boolean {
 
 /** Members of the app stay as they are where names are the same. */
 function mergedComponents (given: JsonSchema, own: Readonly<Record<string, JsonSchema>>): JsonSchema {
-  return { ...given, ...Object.fromEntries(Object.entries(own).map(([kind, members]) => [kind, { ...members, ...membersOf(given[kind]) }])) }
+  return {
+    ...given,
+    ...Object.fromEntries(Object.entries(own).map(([kind, members]) => [kind, { ...members, ...membersOf(given[kind]) }]))
+  }
 }
 
 function membersOf (value: unknown): JsonSchema {

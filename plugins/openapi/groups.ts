@@ -3,9 +3,37 @@ import type { Documentation } from './documentation.js'
 
 /** The tags of the built-in endpoints, in the order of the document. */
 export const builtInGroups = [
-  'Login', 'Sessions', 'Passwords', 'Users', 'Multi-factor authentication', 'Tenants', 'Tenant configuration', 'Roles', 'API keys', 'Secrets',
-  'Resource limits', 'Usage', 'Billing', 'Tenant billing', 'Files', 'Realtime', 'Models', 'Documents and search', 'Agent', 'MCP', 'Webhooks',
-  'Integrations', 'Workflows', 'Admin', 'Platform roles', 'Audit', 'Queue', 'Cache', 'Migration', 'Publishing', 'System'
+  'Login',
+  'Sessions',
+  'Passwords',
+  'Users',
+  'Multi-factor authentication',
+  'Tenants',
+  'Tenant configuration',
+  'Roles',
+  'API keys',
+  'Secrets',
+  'Resource limits',
+  'Usage',
+  'Billing',
+  'Tenant billing',
+  'Files',
+  'Realtime',
+  'Models',
+  'Documents and search',
+  'Agent',
+  'MCP',
+  'Webhooks',
+  'Integrations',
+  'Workflows',
+  'Admin',
+  'Platform roles',
+  'Audit',
+  'Queue',
+  'Cache',
+  'Migration',
+  'Publishing',
+  'System'
 ]
 
 const positions = new Map(builtInGroups.map((name, index) => [name, index]))

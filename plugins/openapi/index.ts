@@ -40,7 +40,13 @@ export default definePlugin<OpenApiOptions>({
   async setup (app, { title = 'API', version: apiVersion = version, description, ui = true }) {
     const earlier = Array.from(routesOf(app))
     const contexts = new Set([app])
-    const service = createOpenApi({ shell: () => swagger.shell(), contexts, tenancy: () => app.hasDecorator('tenancy'), idempotency: () => app.hasDecorator('idempotency'), documents: optional(app, 'tenantDocuments') })
+    const service = createOpenApi({
+      shell: () => swagger.shell(),
+      contexts,
+      tenancy: () => app.hasDecorator('tenancy'),
+      idempotency: () => app.hasDecorator('idempotency'),
+      documents: optional(app, 'tenantDocuments')
+    })
     const info = { title, version: apiVersion, ...(description !== undefined && { description }) }
     const swagger = app.hasDecorator('swagger') ? appSwagger(app, service) : await ownSwagger(app, info, service)
     app.decorate('openapi', service)
@@ -53,7 +59,9 @@ export default definePlugin<OpenApiOptions>({
       service.add({ methods, url, config, schema })
     }
     for (const route of earlier) add(route)
-    app.addHook('onRegister', (context) => { contexts.add(context) })
+    app.addHook('onRegister', (context) => {
+      contexts.add(context)
+    })
     app.addHook('onRoute', add)
     return (group) => openApiRoutes(group, service, ui)
   }

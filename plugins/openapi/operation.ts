@@ -26,7 +26,12 @@ const defaultMedia = ['application/json']
  * Without its `operationId`, which only the whole document can make unique.
  * @param template the path in the document: the route's, where the parameters may have other names
  */
-export function toOperation (route: DocumentedRoute, documentation: Documentation, template: string, context: OperationContext): JsonSchema {
+export function toOperation (
+  route: DocumentedRoute,
+  documentation: Documentation,
+  template: string,
+  context: OperationContext
+): JsonSchema {
   const { summary, tags, deprecated, body } = documentation
   const description = [documentation.description, callersOf(route)].filter((text) => text !== undefined).join('\n\n')
   const parameters = parameterObjects(route, documentation, template, context)
@@ -43,22 +48,39 @@ export function toOperation (route: DocumentedRoute, documentation: Documentatio
   }
 }
 
-function parameterObjects (route: DocumentedRoute, documentation: Documentation, template: string, { components, tenancy, idempotency }: OperationContext): unknown[] {
+function parameterObjects (
+  route: DocumentedRoute,
+  documentation: Documentation,
+  template: string,
+  { components, tenancy, idempotency }: OperationContext
+): unknown[] {
   const { params, querystring, headers } = documentation
   const pathSchemas = propertiesOf(params)
   const shown = parametersOf(template)
   const path = parametersOf(toTemplate(route.url)).map((name, index) => {
-    return parameterObject('path', shown[index] ?? name, pathSchemas[name === 'wildcard' ? '*' : name] ?? { type: 'string' }, true, components)
+    return parameterObject(
+      'path',
+      shown[index] ?? name,
+      pathSchemas[name === 'wildcard' ? '*' : name] ?? { type: 'string' },
+      true,
+      components
+    )
   })
   const other = (['query', 'header'] as const).flatMap((place) => {
     const schema = place === 'query' ? querystring : headers
     const required = requiredOf(schema)
-    return Object.entries(propertiesOf(schema)).map(([name, member]) => parameterObject(place, name, member, required.includes(name), components))
+    return Object.entries(propertiesOf(schema)).map(([name, member]) =>
+      parameterObject(place, name, member, required.includes(name), components)
+    )
   })
   const { access } = route.config ?? {}
   const tenant = tenancy && access !== undefined && access !== 'public' ? [{ $ref: '#/components/parameters/TenantId' }] : []
-  const key = idempotency && takesKey(route, documentation) && !Object.hasOwn(propertiesOf(headers), idempotencyHeader) ? [{ $ref: '#/components/parameters/IdempotencyKey' }] : []
-  const match = documentation.honoursIfMatch === true && !Object.hasOwn(propertiesOf(headers), 'if-match') ? [{ $ref: '#/components/parameters/IfMatch' }] : []
+  const key = idempotency && takesKey(route, documentation) && !Object.hasOwn(propertiesOf(headers), idempotencyHeader)
+    ? [{ $ref: '#/components/parameters/IdempotencyKey' }]
+    : []
+  const match = documentation.honoursIfMatch === true && !Object.hasOwn(propertiesOf(headers), 'if-match')
+    ? [{ $ref: '#/components/parameters/IfMatch' }]
+    : []
   return [...path, ...other, ...tenant, ...key, ...match]
 }
 
@@ -66,7 +88,13 @@ function takesKey ({ config }: DocumentedRoute, { takesIdempotencyKey }: Documen
   return takesIdempotencyKey === true || config?.idempotency !== undefined
 }
 
-function parameterObject (place: 'path' | 'query' | 'header', name: string, schema: unknown, required: boolean, components: Components): JsonSchema {
+function parameterObject (
+  place: 'path' | 'query' | 'header',
+  name: string,
+  schema: unknown,
+  required: boolean,
+  components: Components
+): JsonSchema {
   const { description, ...rest } = isSchema(schema) ? schema : {}
   return {
     in: place,
@@ -87,17 +115,31 @@ function requiredOf (schema: unknown): readonly unknown[] {
   return isSchema(schema) && Array.isArray(schema['required']) ? schema['required'] : []
 }
 
-function requestBody (body: unknown, { consumes = defaultMedia, bodyOptional }: Documentation, { components }: OperationContext): JsonSchema {
+function requestBody (
+  body: unknown,
+  { consumes = defaultMedia, bodyOptional }: Documentation,
+  { components }: OperationContext
+): JsonSchema {
   return { required: bodyOptional !== true, content: contentOf(consumes, body, components) }
 }
 
 function contentOf (media: readonly string[], schema: unknown, components: Components): JsonSchema {
-  if (!isSchema(schema) || !isSchema(schema['content'])) return Object.fromEntries(media.map((type) => [type, { schema: toSchemaObject(schema, components) }]))
+  if (!isSchema(schema) || !isSchema(schema['content'])) {
+    return Object.fromEntries(media.map((type) => [type, { schema: toSchemaObject(schema, components) }]))
+  }
   // Fastify's form for several media types.
-  return Object.fromEntries(Object.entries(schema['content']).map(([type, member]) => [type, { schema: toSchemaObject(isSchema(member) ? member['schema'] : {}, components) }]))
+  return Object.fromEntries(
+    Object.entries(schema['content']).map((
+      [type, member]
+    ) => [type, { schema: toSchemaObject(isSchema(member) ? member['schema'] : {}, components) }])
+  )
 }
 
-function responses (route: DocumentedRoute, documentation: Documentation, { components, tenancy, idempotency }: OperationContext): JsonSchema {
+function responses (
+  route: DocumentedRoute,
+  documentation: Documentation,
+  { components, tenancy, idempotency }: OperationContext
+): JsonSchema {
   const { response, errors = [], produces = defaultMedia } = documentation
   const { limitStatuses = [] } = route.config ?? {}
   const described: Record<string, JsonSchema> = {}
@@ -108,15 +150,29 @@ function responses (route: DocumentedRoute, documentation: Documentation, { comp
     const written = isSchema(schema) && schemaName(schema) !== undefined ? schema : rest
     described[status] = { description, ...(!empty && { content: contentOf(media, written, components) }) }
   }
-  for (const [status, schema] of Object.entries(errorResponses(...impliedErrors(route, documentation, tenancy), ...idempotency && takesKey(route, documentation) ? [409] : [], ...errors))) describe(status, schema, defaultMedia)
-  for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) describe(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)
+  for (
+    const [status, schema] of Object.entries(
+      errorResponses(
+        ...impliedErrors(route, documentation, tenancy),
+        ...idempotency && takesKey(route, documentation) ? [409] : [],
+        ...errors
+      )
+    )
+  ) describe(status, schema, defaultMedia)
+  for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) {
+    describe(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)
+  }
   // A status that means something else as well keeps the body of every error.
   for (const status of limitStatuses) if (status === 429 || described[status] === undefined) described[status] = rateLimited
   if (!Object.keys(described).some(isSuccess)) described[200] = { description: 'Success' }
 
   const headers = { ...(limitStatuses.length > 0 && limitHeaders), ...(documentation.cached === true && cacheHeaders) }
   const created = route.config?.location === true || documentation.location === true ? { ...headers, ...locationHeaders } : headers
-  return Object.fromEntries(Object.entries(described).map(([status, answer]) => [status, isSuccess(status) ? withHeaders(answer, status === '201' ? created : headers) : answer]))
+  return Object.fromEntries(
+    Object.entries(described).map((
+      [status, answer]
+    ) => [status, isSuccess(status) ? withHeaders(answer, status === '201' ? created : headers) : answer])
+  )
 }
 
 function withHeaders (answer: JsonSchema, headers: object): JsonSchema {
@@ -150,7 +206,13 @@ function callersOf ({ config }: DocumentedRoute): string | undefined {
   const { access, permission, permissions = [] } = config ?? {}
   const texts: string[] = []
   if (access === 'platform-admin') texts.push('For platform administrators.')
-  if (access === 'tenant-admin') texts.push(permission === undefined ? 'For administrators of the tenant.' : `For administrators of the tenant, and callers with the permission \`${permission}\`.`)
+  if (access === 'tenant-admin') {
+    texts.push(
+      permission === undefined
+        ? 'For administrators of the tenant.'
+        : `For administrators of the tenant, and callers with the permission \`${permission}\`.`
+    )
+  }
   if (permissions.length > 0) texts.push(`Needs ${permissions.map((name) => `\`${name}\``).join(' and ')}.`)
   return texts.length === 0 ? undefined : texts.join(' ')
 }
@@ -160,11 +222,16 @@ const credentials: readonly JsonSchema[] = [{ bearer: [] }, { apiKey: [] }]
 /** undefined leaves it to the reader, for routes that are none of ours. */
 function impliedSecurity ({ config }: DocumentedRoute): readonly JsonSchema[] | undefined {
   switch (config?.access) {
-    case undefined: return undefined
-    case 'public': return []
-    case 'open': return [{}, ...credentials]
+    case undefined:
+      return undefined
+    case 'public':
+      return []
+    case 'open':
+      return [{}, ...credentials]
     // It may stand in the body.
-    case 'partial': return [{ partialToken: [] }, {}]
-    default: return credentials
+    case 'partial':
+      return [{ partialToken: [] }, {}]
+    default:
+      return credentials
   }
 }

@@ -16,16 +16,16 @@ interface PathItem {
 
 export interface PathItems {
   /** Adds the operations of a route. An operation that is there already stays as it is: the server asks the first of two routes. */
-  add (route: DocumentedRoute): void
+  add(route: DocumentedRoute): void
   /** Adds an operation that @fastify/swagger has written. */
-  addWritten (template: string, method: string, operation: unknown): void
+  addWritten(template: string, method: string, operation: unknown): void
   /** The members of `paths`, in the order of their ranks. */
-  text (): string
+  text(): string
   /** The ranks of tags, with those of the base. */
-  tagRanks (): Map<string, number>
+  tagRanks(): Map<string, number>
   /** By the shape of their paths; without those of the base. */
   readonly items: ReadonlyMap<string, PathItem>
-  hasOperationId (id: string): boolean
+  hasOperationId(id: string): boolean
 }
 
 export interface PathItemsOptions extends OperationContext {
@@ -34,11 +34,16 @@ export interface PathItemsOptions extends OperationContext {
   readonly base?: PathItems
   /** The `operationId`s of operations that are added as they are. */
   readonly operationIds?: ReadonlySet<string>
-  /** Characters that operations and components may take together; operations beyond are written without their schemas. Default: any number. */
+  /**
+   * Characters that operations and components may take together; operations beyond are written without their schemas. Default:
+   * any number.
+   */
   readonly maxCharacters?: number
 }
 
-export function createPathItems ({ base, operationIds: taken = new Set(), maxCharacters = Infinity, ...context }: PathItemsOptions): PathItems {
+export function createPathItems (
+  { base, operationIds: taken = new Set(), maxCharacters = Infinity, ...context }: PathItemsOptions
+): PathItems {
   const items = new Map<string, PathItem & { rank: number, operations: Map<string, string> }>()
   const tags = new Map<string, number>()
   const operationIds = new Set(taken)
@@ -86,7 +91,8 @@ export function createPathItems ({ base, operationIds: taken = new Set(), maxCha
     add (route) {
       const template = toTemplate(route.url)
       const shape = shapeOf(template)
-      const known = (method: string) => items.get(shape)?.operations.has(method) === true || base?.items.get(shape)?.operations.has(method) === true
+      const known = (method: string) =>
+        items.get(shape)?.operations.has(method) === true || base?.items.get(shape)?.operations.has(method) === true
       const missing = route.methods.map((method) => method.toLowerCase()).filter((method) => !known(method))
       if (missing.length === 0) return
       const documentation = documentationOf(route)
@@ -127,8 +133,28 @@ function itemText ({ template, operations }: PathItem, further?: PathItem): stri
   return `${JSON.stringify(template)}:{${members.join(',')}}`
 }
 
-/** The parts of an operation that the document has always room for: the parameters of its path, whether it takes a body, its statuses and who may call it. */
-function withoutSchemas ({ operationId, tags, declared, deprecated, body, response, errors, cached, takesIdempotencyKey, honoursIfMatch, location, security, consumes, produces }: Documentation): Documentation {
+/**
+ * The parts of an operation that the document has always room for: the parameters of its path, whether it takes a body, its
+ * statuses and who may call it.
+ */
+function withoutSchemas (
+  {
+    operationId,
+    tags,
+    declared,
+    deprecated,
+    body,
+    response,
+    errors,
+    cached,
+    takesIdempotencyKey,
+    honoursIfMatch,
+    location,
+    security,
+    consumes,
+    produces
+  }: Documentation
+): Documentation {
   const statuses = typeof response === 'object' && response !== null ? Object.keys(response) : []
   return {
     ...(operationId !== undefined && { operationId }),

@@ -27,11 +27,13 @@ export function operationName (method: string, template: string): string {
 
 /** The paths of the document's `servers`, which stand before the path of every operation. */
 export function basePathsOf (servers: unknown): string[] {
-  return (Array.isArray(servers) ? servers : []).flatMap((server: { url?: unknown, variables?: Readonly<Record<string, { default?: unknown }>> }) => {
-    const url = String(server.url).replace(/\{([^{}]+)\}/g, (_, name: string) => String(server.variables?.[name]?.default))
-    const path = URL.canParse(url, 'http://localhost') ? new URL(url, 'http://localhost').pathname.replace(/\/$/, '') : ''
-    return path === '' ? [] : [path]
-  })
+  return (Array.isArray(servers) ? servers : []).flatMap(
+    (server: { url?: unknown, variables?: Readonly<Record<string, { default?: unknown }>> }) => {
+      const url = String(server.url).replace(/\{([^{}]+)\}/g, (_, name: string) => String(server.variables?.[name]?.default))
+      const path = URL.canParse(url, 'http://localhost') ? new URL(url, 'http://localhost').pathname.replace(/\/$/, '') : ''
+      return path === '' ? [] : [path]
+    }
+  )
 }
 
 /** The path below the first base path that it begins with, as @fastify/swagger writes it. */

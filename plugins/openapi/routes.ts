@@ -13,7 +13,12 @@ const documentSchema = {
   response: { 200: { type: 'object', description: 'The document.', additionalProperties: true }, ...errorResponses(404, 500, 503) }
 }
 
-const pagesSchema = { tags, summary: 'The documentation as pages, to read and to try', produces: ['text/html'], response: { 200: { type: 'string', description: 'A page.' } } }
+const pagesSchema = {
+  tags,
+  summary: 'The documentation as pages, to read and to try',
+  produces: ['text/html'],
+  response: { 200: { type: 'string', description: 'A page.' } }
+}
 
 export async function openApiRoutes (app: FastifyInstance, service: OpenApiService, ui: boolean): Promise<void> {
   const documentTag = createTags()
@@ -40,8 +45,9 @@ async function pages (app: FastifyInstance, { text }: OpenApi): Promise<void> {
     uiConfig: { docExpansion: 'list', persistAuthorization: true },
     uiHooks: {
       onRequest (request, reply, done) {
-        if (request.routeOptions.url === `${app.prefix}/ui/json`) reply.header('content-type', 'application/json; charset=utf-8').send(text())
-        else done()
+        if (request.routeOptions.url === `${app.prefix}/ui/json`) {
+          reply.header('content-type', 'application/json; charset=utf-8').send(text())
+        } else done()
       }
     }
   })

@@ -3,8 +3,24 @@ import type { JsonSchema } from '../../lib/compiler/types.js'
 
 /** Keywords of JSON Schema that OpenAPI 3.0 does not have; without them a schema admits more. */
 const unknown = [
-  '$comment', '$defs', 'definitions', 'patternProperties', 'propertyNames', 'dependentSchemas', 'dependentRequired', 'if', 'then', 'else',
-  'contains', 'minContains', 'maxContains', 'prefixItems', 'unevaluatedProperties', 'unevaluatedItems', 'contentEncoding', 'contentMediaType'
+  '$comment',
+  '$defs',
+  'definitions',
+  'patternProperties',
+  'propertyNames',
+  'dependentSchemas',
+  'dependentRequired',
+  'if',
+  'then',
+  'else',
+  'contains',
+  'minContains',
+  'maxContains',
+  'prefixItems',
+  'unevaluatedProperties',
+  'unevaluatedItems',
+  'contentEncoding',
+  'contentMediaType'
 ]
 
 const null30 = { type: 'object', nullable: true, enum: [null] }
@@ -39,5 +55,7 @@ function withOneType (schema: Readonly<Record<string, unknown>>): JsonSchema {
   if (only === undefined) return { ...rest, ...null30 }
   if (types.length === 1) return withOneType({ ...rest, type: only, ...(nullable && { nullable }) })
   const union = { anyOf: [...types.map((name) => withOneType({ type: name })), ...nullable ? [null30] : []] }
-  return rest['anyOf'] === undefined ? { ...rest, ...union } : { ...rest, allOf: [...Array.isArray(rest['allOf']) ? rest['allOf'] : [], union] }
+  return rest['anyOf'] === undefined
+    ? { ...rest, ...union }
+    : { ...rest, allOf: [...Array.isArray(rest['allOf']) ? rest['allOf'] : [], union] }
 }

@@ -35,8 +35,9 @@ function write (schema: unknown, components: Components, finish: (copy: JsonSche
     if (left.has(key)) continue
     if (key === '$ref' && typeof value === 'string') copy[key] = components.referenceToShared(value)
     else if (data.has(key)) copy[key] = value
-    else if (schemaMaps.has(key) && isSchema(value)) copy[key] = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, inner(member)]))
-    else copy[key] = inner(value)
+    else if (schemaMaps.has(key) && isSchema(value)) {
+      copy[key] = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, inner(member)]))
+    } else copy[key] = inner(value)
   }
   return finish(schema['nullable'] === true ? orNull(copy) : copy)
 }

@@ -15,22 +15,22 @@ export interface FurtherRoutes {
   /** The same for the same routes only. */
   readonly key: string
   /** The routes are taken one by one, in turns: expensive work belongs into the iterator. */
-  routes (): Iterable<DocumentedRoute>
+  routes(): Iterable<DocumentedRoute>
 }
 
 declare module '../../lib/tenant-document/tenant-documents.js' {
   interface TenantDocuments {
     /** Further routes of `GET /doc` for a caller; null adds none. */
-    documentation (request: FastifyRequest): FurtherRoutes | null | Promise<FurtherRoutes | null>
+    documentation(request: FastifyRequest): FurtherRoutes | null | Promise<FurtherRoutes | null>
   }
 }
 
 /** `app.openapi`. */
 export interface OpenApi {
   /** The document as JSON text, composed on the first call after a change. */
-  text (): string
+  text(): string
   /** Marks the document as outdated, since the documentation of a route has changed. */
-  invalidate (): void
+  invalidate(): void
 }
 
 export interface OpenApiParts {
@@ -48,10 +48,10 @@ export interface OpenApiParts {
 /** `app.openapi`, with the members that this plugin itself calls. */
 export interface OpenApiService extends OpenApi {
   /** The document as `GET /doc` answers it: with the routes of the caller's tenant. */
-  textFor (request: FastifyRequest): Promise<string | Buffer>
-  add (route: DocumentedRoute): void
+  textFor(request: FastifyRequest): Promise<string | Buffer>
+  add(route: DocumentedRoute): void
   /** Composes the document in an outline that @fastify/swagger has just begun to fill. */
-  fill (outline: JsonSchema): ComposedDocument
+  fill(outline: JsonSchema): ComposedDocument
 }
 
 export function createOpenApi ({ shell, contexts, tenancy, idempotency, documents }: OpenApiParts): OpenApiService {

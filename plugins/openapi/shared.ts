@@ -1,4 +1,7 @@
-/** The parts that operations share by reference: response headers, the response of rate limits, the tenant's header and security schemes. */
+/**
+ * The parts that operations share by reference: response headers, the response of rate limits, the tenant's header and security
+ * schemes.
+ */
 import type { JsonSchema } from '../../lib/compiler/types.js'
 import { errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
 
@@ -11,8 +14,14 @@ const limits = {
 const headers = {
   ...limits,
   'Retry-After': count('Seconds until the window ends.'),
-  'X-Cache': { description: '`HIT`: the response comes from the cache. `MISS`: it does not.', schema: { type: 'string', enum: ['HIT', 'MISS'] } },
-  Location: { description: 'The path of what was created. A declared route sends it for one record, if the caller sees its key.', schema: { type: 'string' } }
+  'X-Cache': {
+    description: '`HIT`: the response comes from the cache. `MISS`: it does not.',
+    schema: { type: 'string', enum: ['HIT', 'MISS'] }
+  },
+  Location: {
+    description: 'The path of what was created. A declared route sends it for one record, if the caller sees its key.',
+    schema: { type: 'string' }
+  }
 }
 
 /** Headers of responses of limited routes. */
@@ -51,8 +60,20 @@ export const tenantParameter = {
 export function securitySchemes (partial: boolean): JsonSchema {
   return {
     bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
-    apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'An API key of a tenant or of the platform. Do not send it together with a token.' },
-    ...(partial && { partialToken: { type: 'http', scheme: 'bearer', description: 'The `partialToken` of a login, unless the body has it. A full token is refused.' } })
+    apiKey: {
+      type: 'apiKey',
+      in: 'header',
+      name: 'x-api-key',
+      description: 'An API key of a tenant or of the platform. Do not send it together with a token.'
+    },
+    ...(partial &&
+      {
+        partialToken: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'The `partialToken` of a login, unless the body has it. A full token is refused.'
+        }
+      })
   }
 }
 

@@ -10,11 +10,11 @@ const collector = 'tenantrySwagger'
 
 export interface Swagger {
   /** The document of @fastify/swagger, in which the routes of this package may be missing or outdated. */
-  shell (): JsonSchema
+  shell(): JsonSchema
   /** Whether this package documents the route; @fastify/swagger documents the others. */
-  isOurs (route: RouteOptions): boolean
+  isOurs(route: RouteOptions): boolean
   /** Prepares a route of this package for @fastify/swagger. */
-  prepare (route: RouteOptions): void
+  prepare(route: RouteOptions): void
 }
 
 /** Uses the app's own registration of @fastify/swagger. */
@@ -38,14 +38,21 @@ export function appSwagger (app: FastifyInstance, service: OpenApiService): Swag
       return document
     },
     isOurs: ({ config }) => config?.swaggerTransform === undefined && (config?.access !== undefined || config?.openapi !== undefined),
-    prepare (route) { route.config = { ...route.config, swaggerTransform: write } }
+    prepare (route) {
+      route.config = { ...route.config, swaggerTransform: write }
+    }
   }
 }
 
-const onlyOpenApi3 = 'The plugin "tenantry/plugins/openapi" writes OpenAPI 3, and the app registers @fastify/swagger for Swagger 2: register it with the option `openapi`.'
+const onlyOpenApi3 =
+  'The plugin "tenantry/plugins/openapi" writes OpenAPI 3, and the app registers @fastify/swagger for Swagger 2: register it with the option `openapi`.'
 
 /** Registers @fastify/swagger, and decorates `app.swagger`, which follows changes of the documentation. */
-export async function ownSwagger (app: FastifyInstance, info: { readonly title: string, readonly version: string, readonly description?: string }, service: OpenApiService): Promise<Swagger> {
+export async function ownSwagger (
+  app: FastifyInstance,
+  info: { readonly title: string, readonly version: string, readonly description?: string },
+  service: OpenApiService
+): Promise<Swagger> {
   const [{ default: swagger }, { stringify }] = await Promise.all([import('@fastify/swagger'), import('yaml')])
   await app.register(swagger, {
     openapi: { openapi: '3.1.0', info },

@@ -24,8 +24,8 @@ export type Outcome = 'answered' | 'failed' | 'left'
 
 export interface Circuits {
   /** Throws `providerBusy` while the circuit is open. Each call that enters must call `end`. */
-  enter (tenant: string, host: string): void
-  end (tenant: string, host: string, outcome: Outcome): void
+  enter(tenant: string, host: string): void
+  end(tenant: string, host: string, outcome: Outcome): void
 }
 
 /** `now`: milliseconds. */

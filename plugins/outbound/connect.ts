@@ -71,11 +71,15 @@ export function createGuard ({ build, rule, listed, strangers, signal }: GuardOp
     connector (options, callback) {
       connect(options).then((socket) => {
         open++
-        socket.once('close', () => { open-- })
+        socket.once('close', () => {
+          open--
+        })
         callback(null, socket)
       }, (error: unknown) => callback(error instanceof Error ? error : new Error('no connection'), null))
     },
-    get open () { return open }
+    get open () {
+      return open
+    }
   }
 }
 

@@ -20,16 +20,31 @@ export interface Sent {
 
 /**
  * Sends the request. It settles when nothing of the request is left, not when the signal aborts: a connection that is being
- * made cannot be taken back. `pace` is of the tenant that the answer is for. What it rejects with is the signal's reason, an error of the catalogue, or undici's own.
+ * made cannot be taken back. `pace` is of the tenant that the answer is for. What it rejects with is the signal's reason, an
+ * error of the catalogue, or undici's own.
  */
-export function exchange (dispatcher: Dispatcher, { url, method, headers, body, reset }: Sent, signal: AbortSignal, pace: Pace): Promise<OutboundAnswer> {
+export function exchange (
+  dispatcher: Dispatcher,
+  { url, method, headers, body, reset }: Sent,
+  signal: AbortSignal,
+  pace: Pace
+): Promise<OutboundAnswer> {
   return new Promise((resolve, reject) => {
     const answer = createCollector(method)
     let controller: Dispatcher.DispatchController | null = null
     const abort = () => controller?.abort(reasonOf(signal))
     signal.addEventListener('abort', abort)
     const end = () => signal.removeEventListener('abort', abort)
-    dispatcher.dispatch({ origin: url.origin, path: `${url.pathname}${url.search}`, method, headers, body, reset, headersTimeout: 0, bodyTimeout: 0 }, {
+    dispatcher.dispatch({
+      origin: url.origin,
+      path: `${url.pathname}${url.search}`,
+      method,
+      headers,
+      body,
+      reset,
+      headersTimeout: 0,
+      bodyTimeout: 0
+    }, {
       onRequestStart (started) {
         controller = started
         // Nothing of it is written then.
@@ -75,10 +90,16 @@ function createCollector (method: string) {
   return {
     begin (code: number, head: IncomingHttpHeaders): void {
       status = code
-      headers = Object.fromEntries(Object.entries(head).flatMap(([name, value]) => value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(', ') : value]]))
+      headers = Object.fromEntries(
+        Object.entries(head).flatMap(([name, value]) =>
+          value === undefined ? [] : [[name.toLowerCase(), Array.isArray(value) ? value.join(', ') : value]]
+        )
+      )
       const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
       // The request did not accept compression. A few compressed bytes could unpack to any size.
-      if (encoding !== '' && encoding !== 'identity') throw failure('providerFailed', { message: 'The answer is compressed, which it was not asked to be' })
+      if (encoding !== '' && encoding !== 'identity') {
+        throw failure('providerFailed', { message: 'The answer is compressed, which it was not asked to be' })
+      }
       if (method === 'HEAD') return
       const declared = Number(headers['content-length'])
       if (declared > maxAnswerBytes) throw tooLarge()
@@ -95,7 +116,9 @@ function createCollector (method: string) {
       chunk.copy(buffer, length)
       length = needed
     },
-    get length () { return length },
+    get length () {
+      return length
+    },
     whole: (): OutboundAnswer => ({ status, headers, body: buffer.subarray(0, length) })
   }
 }

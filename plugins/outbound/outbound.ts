@@ -8,7 +8,10 @@ export interface OutboundRequest {
   readonly method: string
   /** Absolute, http or https, without a user or password. */
   readonly url: string
-  /** By name in any case. Those of the connection itself (`host`, `content-length`, `transfer-encoding`, ...) and `accept-encoding` are the server's own to write. */
+  /**
+   * By name in any case. Those of the connection itself (`host`, `content-length`, `transfer-encoding`, ...) and
+   * `accept-encoding` are the server's own to write.
+   */
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | Buffer | null
   /** Milliseconds until the answer's last byte, redirects included. Default: 10,000. */
@@ -34,7 +37,7 @@ export interface Outbound {
    * (too many calls of the tenant at a time, or its calls to the host kept failing), and `badRequest` for what cannot be
    * written as a request.
    */
-  request (request: OutboundRequest): Promise<OutboundAnswer>
+  request(request: OutboundRequest): Promise<OutboundAnswer>
   /** Ends what is under way; nothing more is sent. */
-  close (): Promise<void>
+  close(): Promise<void>
 }

@@ -17,9 +17,9 @@ export interface OpenPools {
 
 export interface Pools {
   /** The pools are made, and undici is loaded, at the first call. */
-  open (): Promise<OpenPools>
+  open(): Promise<OpenPools>
   /** Ends all connections. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 export function createPools (rule: EgressRule, lookup: Lookup | undefined): Pools {

@@ -39,7 +39,12 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
     let outcome: Outcome = 'failed'
     try {
       const { trusted, guarded, guard } = await pools.open()
-      const answer = await exchange(trust ? trusted : guarded, { ...sent, reset: !trust && guard.open > maxKept }, signal, createPace(tenant))
+      const answer = await exchange(
+        trust ? trusted : guarded,
+        { ...sent, reset: !trust && guard.open > maxKept },
+        signal,
+        createPace(tenant)
+      )
       if (answer.status < 500) outcome = 'answered'
       return answer
     } catch (error) {
@@ -65,7 +70,9 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
   }
 
   return {
-    async request ({ tenant, trusted: trust, method: written, url, headers, body = null, timeoutMs = defaultTimeoutMs, followRedirects = false, signal }) {
+    async request (
+      { tenant, trusted: trust, method: written, url, headers, body = null, timeoutMs = defaultTimeoutMs, followRedirects = false, signal }
+    ) {
       if (closed) throw failure('stopping')
       if (!(timeoutMs > 0)) throw failure('providerTimeout')
       signal?.throwIfAborted()
@@ -105,7 +112,10 @@ function isRedirect (status: number): boolean {
 const later = { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }
 
 function tooManyOfTenant (): Error {
-  return failure('providerBusy', { message: `At most ${maxOfTenant} calls of a tenant to other services are under way at a time: try again when one of them is answered`, ...later })
+  return failure('providerBusy', {
+    message: `At most ${maxOfTenant} calls of a tenant to other services are under way at a time: try again when one of them is answered`,
+    ...later
+  })
 }
 
 function tooManyInAll (): Error {

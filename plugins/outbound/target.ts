@@ -28,7 +28,18 @@ const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /** Those that say how the connection is used, which the server does itself. */
 const own: ReadonlySet<string> = new Set([
-  'accept-encoding', 'connection', 'content-length', 'expect', 'host', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade'
+  'accept-encoding',
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade'
 ])
 /** Those that tell another origin nothing. */
 const harmless: ReadonlySet<string> = new Set(['accept', 'accept-language', 'user-agent'])
@@ -41,7 +52,9 @@ export function headersOf (given: Readonly<Record<string, string>>): Record<stri
   for (const [written, value] of Object.entries(given)) {
     const name = written.toLowerCase()
     // Checked here: undici keeps a pool for each origin to which it was asked to send what it then refuses.
-    if (!token.test(name) || !headerValue.test(value)) throw failure('badRequest', { message: 'A header of the call is not one: its name or value has characters that headers do not' })
+    if (!token.test(name) || !headerValue.test(value)) {
+      throw failure('badRequest', { message: 'A header of the call is not one: its name or value has characters that headers do not' })
+    }
     if (!own.has(name)) headers[name] = value
   }
   headers['accept-encoding'] = 'identity'
@@ -58,6 +71,8 @@ const methodName = /^[A-Z]{1,32}$/
 /** Throws `badRequest` for what is no method, or one that is not for requests of this kind. */
 export function methodOf (text: string): string {
   const method = text.toUpperCase()
-  if (!methodName.test(method) || method === 'CONNECT' || method === 'TRACE') throw failure('badRequest', { message: 'The call has no method that can be sent' })
+  if (!methodName.test(method) || method === 'CONNECT' || method === 'TRACE') {
+    throw failure('badRequest', { message: 'The call has no method that can be sent' })
+  }
   return method
 }

@@ -32,7 +32,8 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     schema: {
       tags,
       summary: 'Send a mail with a link that resets the password',
-      description: 'The answer and the time that it takes are the same whether a user has the address or not. An address is sent at most three mails an hour. 503 without `auth.mail`.',
+      description:
+        'The answer and the time that it takes are the same whether a user has the address or not. An address is sent at most three mails an hour. 503 without `auth.mail`.',
       headers: TenantHeader,
       body: ForgotBody,
       response: { 202: Success, ...errorResponses(...refusals) }
@@ -61,7 +62,12 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
   app.post<{ Body: Static<typeof VerifyBody> }>('/auth/email/verify', {
     config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
-    schema: { tags, summary: 'Confirm an e-mail address with the link of a mail', body: VerifyBody, response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Confirm an e-mail address with the link of a mail',
+      body: VerifyBody,
+      response: { 200: Success, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     await service.verify(await reachableLink(request, request.body.token), strangerOf(request))
     return { success: true }
@@ -75,7 +81,8 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
       tags,
       security: [{ bearer: [] }],
       summary: 'Send the mail that confirms the address of this user again',
-      description: 'The answer is 202 also where no mail is sent: the address is confirmed already, or was sent three of these mails within an hour. 503 without `auth.mail`.',
+      description:
+        'The answer is 202 also where no mail is sent: the address is confirmed already, or was sent three of these mails within an hour. 503 without `auth.mail`.',
       response: { 202: Success, ...errorResponses(...refusals, 401, 404) }
     }
   }, async (request, reply) => {

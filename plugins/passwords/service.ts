@@ -20,15 +20,25 @@ const verifyMails: AttemptRule = { ...resetMails, kind: 'mail.verify' }
 
 export interface PasswordService {
   /** Sends a link to the address, if a user has it and fewer than three were sent within the hour. Throws `mailNotConfigured`. */
-  forgot (named: NamedTenant, email: string, actor: Actor): Promise<void>
+  forgot(named: NamedTenant, email: string, actor: Actor): Promise<void>
   /** Throws `validationFailed`, and `linkInvalid` for a link that is not valid, whatever the reason. */
-  reset (token: LinkToken, password: string, actor: Actor): Promise<void>
-  /** Another password for a user who knows the present one: all other sessions end. Throws `credentialsInvalid`, `tooManyAttempts`, `validationFailed`. */
-  change (claims: Claims, passwords: { readonly currentPassword: string, readonly password: string }, actor: Actor & { readonly address: string }): Promise<void>
-  /** Sends the user another link that confirms its address, unless it is confirmed or three were sent within the hour. Throws `mailNotConfigured`, and `forbidden` for a user of an identity provider. */
-  resend (claims: Claims, actor: Actor): Promise<void>
+  reset(token: LinkToken, password: string, actor: Actor): Promise<void>
+  /**
+   * Another password for a user who knows the present one: all other sessions end. Throws `credentialsInvalid`,
+   * `tooManyAttempts`, `validationFailed`.
+   */
+  change(
+    claims: Claims,
+    passwords: { readonly currentPassword: string, readonly password: string },
+    actor: Actor & { readonly address: string }
+  ): Promise<void>
+  /**
+   * Sends the user another link that confirms its address, unless it is confirmed or three were sent within the hour. Throws
+   * `mailNotConfigured`, and `forbidden` for a user of an identity provider.
+   */
+  resend(claims: Claims, actor: Actor): Promise<void>
   /** Throws `linkInvalid`. */
-  verify (token: LinkToken, actor: Actor): Promise<void>
+  verify(token: LinkToken, actor: Actor): Promise<void>
 }
 
 export interface PasswordParts {
@@ -102,11 +112,21 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       if (known === null) throw failure('forbidden', { message: 'This user has no password here: change it where the user logs in' })
       const { email, id } = known
       const { address } = actor
-      const audit = (outcome: 'success' | 'failure', details?: Record<string, string>) => ({ tenant, action: 'auth.password.change' as const, actor, target: email, outcome, details, at: at() })
-      const user = await tries.make({ tenant, account: email, address }, () => users.authenticate(tenant, email, currentPassword)).catch(async (error: unknown) => {
-        if (isFailure(error, 'tooManyAttempts')) await writeAudit(dbFor(tenant), audit('failure', { reason: 'locked' }))
-        throw error
+      const audit = (outcome: 'success' | 'failure', details?: Record<string, string>) => ({
+        tenant,
+        action: 'auth.password.change' as const,
+        actor,
+        target: email,
+        outcome,
+        details,
+        at: at()
       })
+      const user = await tries.make({ tenant, account: email, address }, () => users.authenticate(tenant, email, currentPassword)).catch(
+        async (error: unknown) => {
+          if (isFailure(error, 'tooManyAttempts')) await writeAudit(dbFor(tenant), audit('failure', { reason: 'locked' }))
+          throw error
+        }
+      )
       if (user === null || user.id !== id) {
         await writeAudit(dbFor(tenant), audit('failure', { reason: 'credentials' }))
         throw wrongPassword()
@@ -126,7 +146,13 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       await dbFor(tenant).transaction().execute(async (writer) => {
         const link = await links.use(writer, 'verify', token)
         if (link === null || !await users.setVerified(writer, { tenant, id: link.userId }, link.email)) throw failure('linkInvalid')
-        await writeAudit(writer, { tenant, action: 'auth.email.verify', actor: { ...actor, userId: link.userId }, target: link.email, at: at() })
+        await writeAudit(writer, {
+          tenant,
+          action: 'auth.email.verify',
+          actor: { ...actor, userId: link.userId },
+          target: link.email,
+          at: at()
+        })
       })
     }
   }

@@ -22,6 +22,9 @@ const ground = `select n.oid is not null as schema,
 from (values ($1::text)) asked (name) left join pg_namespace n on n.nspname = asked.name`
 
 export async function groundFor (engine: Pick<Engine, 'catalogue' | 'transaction'>, name: string): Promise<Ground> {
-  const [found] = await engine.transaction({ tenantId: null }, (session) => session.rows<{ schema: boolean, taken: boolean }>({ text: ground }, [engine.catalogue.schema, name]))
+  const [found] = await engine.transaction(
+    { tenantId: null },
+    (session) => session.rows<{ schema: boolean, taken: boolean }>({ text: ground }, [engine.catalogue.schema, name])
+  )
   return { schema: found?.schema === true, taken: found?.taken === true }
 }

@@ -23,11 +23,19 @@ const systemColumns = new Set(['ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid
 /** Why a table of this name is not proposed; undefined where it could be. */
 export function tableFault (name: string): ErrorDetail | undefined {
   const at = '/body/table'
-  if (!form.test(name)) return { path: at, message: `there is no such table, and no SQL is proposed for this name: must be ${formText}`, keyword: 'pattern' }
-  return name.startsWith('pg_') ? { path: at, message: 'there is no such table, and names that start with "pg_" are PostgreSQL\'s own', keyword: 'pattern' } : undefined
+  if (!form.test(name)) {
+    return { path: at, message: `there is no such table, and no SQL is proposed for this name: must be ${formText}`, keyword: 'pattern' }
+  }
+  return name.startsWith('pg_')
+    ? { path: at, message: 'there is no such table, and names that start with "pg_" are PostgreSQL\'s own', keyword: 'pattern' }
+    : undefined
 }
 
-export const takenFault: ErrorDetail = { path: '/body/table', message: 'there is no such table, and a partition, index, sequence or type has this name', keyword: 'not' }
+export const takenFault: ErrorDetail = {
+  path: '/body/table',
+  message: 'there is no such table, and a partition, index, sequence or type has this name',
+  keyword: 'not'
+}
 
 /** Why columns of these names are not proposed, one detail each. */
 export function columnFaults (names: readonly string[]): ErrorDetail[] {
@@ -44,13 +52,21 @@ function columnFault (name: string): string | undefined {
 
 /** A column that the table has not, with the one that may be meant. */
 export function missingColumn ({ name: table, columns }: Table, name: string, declared: boolean): ErrorDetail {
-  return { path: placeOf(name), message: `"${table}" has no column of this name${declared ? ', which is declared and not made' : meant(name, columns.keys())}`, keyword: 'additionalProperties' }
+  return {
+    path: placeOf(name),
+    message: `"${table}" has no column of this name${declared ? ', which is declared and not made' : meant(name, columns.keys())}`,
+    keyword: 'additionalProperties'
+  }
 }
 
 /** The tenant column is never added by this endpoint: it would decide the owner of every row. */
 export function tenantFault (names: readonly string[]): ErrorDetail[] {
   if (!names.includes(tenantColumn)) return []
-  return [{ path: placeOf(tenantColumn), message: 'the rows of this table belong to no tenant: leave it out, or declare the table with `tenantScoped` and migrate', keyword: 'additionalProperties' }]
+  return [{
+    path: placeOf(tenantColumn),
+    message: 'the rows of this table belong to no tenant: leave it out, or declare the table with `tenantScoped` and migrate',
+    keyword: 'additionalProperties'
+  }]
 }
 
 const maxShown = 63 // characters of a name, as many as a name can have
@@ -64,8 +80,16 @@ function placeOf (name: string): string {
   return pointerTo('/body/data', shown(name))
 }
 
-/** SQL that makes a table for the record: with its schema where that is not there, an `id` where it has none, and of tenants where it is published for one. */
-export function tableSql (at: { readonly schema: string, readonly hasSchema: boolean }, name: string, data: Values, ofTenant: boolean): string {
+/**
+ * SQL that makes a table for the record: with its schema where that is not there, an `id` where it has none, and of tenants
+ * where it is published for one.
+ */
+export function tableSql (
+  at: { readonly schema: string, readonly hasSchema: boolean },
+  name: string,
+  data: Values,
+  ofTenant: boolean
+): string {
   const tenantScoped = ofTenant || Object.hasOwn(data, tenantColumn)
   const { [tenantColumn]: _, id, ...others } = data
   const key: ColumnDefinition = (id ?? null) === null ? { type: 'uuid', default: 'uuid()' } : { type: typeOf(id) }
@@ -87,11 +111,20 @@ const dateTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d/
 /** The widest type that fits the value; of null nothing is known, and a text holds anything. */
 function typeOf (value: unknown): ColumnDefinition['type'] {
   switch (typeof value) {
-    case 'boolean': return 'boolean'
-    case 'number': return Number.isSafeInteger(value) ? 'bigint' : 'numeric'
-    case 'bigint': return fitsInt64(value) ? 'bigint' : 'numeric'
-    case 'string': return uuid.test(value) ? 'uuid' : dateTime.test(value) && formOf('timestamp with time zone')?.fits(value) === true ? 'timestamptz' : 'text'
-    default: return value === null ? 'text' : Array.isArray(value) ? arrayTypeOf(value) : value instanceof ExactNumber ? 'numeric' : 'jsonb'
+    case 'boolean':
+      return 'boolean'
+    case 'number':
+      return Number.isSafeInteger(value) ? 'bigint' : 'numeric'
+    case 'bigint':
+      return fitsInt64(value) ? 'bigint' : 'numeric'
+    case 'string':
+      return uuid.test(value)
+        ? 'uuid'
+        : dateTime.test(value) && formOf('timestamp with time zone')?.fits(value) === true
+          ? 'timestamptz'
+          : 'text'
+    default:
+      return value === null ? 'text' : Array.isArray(value) ? arrayTypeOf(value) : value instanceof ExactNumber ? 'numeric' : 'jsonb'
   }
 }
 

@@ -16,7 +16,7 @@ export interface ReadinessCheck {
 }
 
 export interface Readiness {
-  verify (): Promise<{ ready: boolean, checks: ReadinessCheck[] }>
+  verify(): Promise<{ ready: boolean, checks: ReadinessCheck[] }>
 }
 
 export interface ReadinessDependencies {
@@ -48,15 +48,26 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
     const reached = await engine.ping(timeoutMs).then(() => true, () => false)
     return reached
       ? { ok: true, message: 'It answers.' }
-      : { ok: false, message: 'It does not answer: see that it runs and that this server may connect to it. What else is needed is not known until it does.' }
+      : {
+          ok: false,
+          message:
+          'It does not answer: see that it runs and that this server may connect to it. What else is needed is not known until it does.'
+        }
   }
 
   async function tenantsApart (): Promise<Found> {
     const inspection = await engine.transaction({ tenantId: null }, (session) => inspect(session, engine.catalogue.schema))
     const open = openTables(inspection)
     const named = open.length === 0 ? '' : ` Tables of tenants whose policies are not in force: ${listed(open)}.`
-    if (!engine.rowLevelSecurity) return { ok: true, message: `It is not asked for (\`postgres.rowLevelSecurity\`): statements keep to their tenant by themselves.${named}` }
-    return open.length === 0 ? { ok: true, message: 'Every table of tenants has its policies, in force.' } : { ok: false, message: `It is asked for.${named} To secure them, ${apply} as their owner.` }
+    if (!engine.rowLevelSecurity) {
+      return {
+        ok: true,
+        message: `It is not asked for (\`postgres.rowLevelSecurity\`): statements keep to their tenant by themselves.${named}`
+      }
+    }
+    return open.length === 0
+      ? { ok: true, message: 'Every table of tenants has its policies, in force.' }
+      : { ok: false, message: `It is asked for.${named} To secure them, ${apply} as their owner.` }
   }
 
   async function answers (store: Pick<CacheStore, 'ping'>): Promise<Found> {
@@ -89,7 +100,10 @@ function migrations ({ migrations }: MigrationPlan): Found {
   const required = migrations.filter(({ required }) => required)
   if (required.length > 0) return { ok: false, message: `Lacking: ${listed(required.map(({ name }) => name))}. To apply them, ${apply}.` }
   if (migrations.length === 0) return { ok: true, message: 'All are applied.' }
-  return { ok: true, message: `All that routes need are applied. Others are not: ${listed(migrations.map(({ name }) => name))}; to apply them, ${apply}.` }
+  return {
+    ok: true,
+    message: `All that routes need are applied. Others are not: ${listed(migrations.map(({ name }) => name))}; to apply them, ${apply}.`
+  }
 }
 
 /** Those of the document; the server's own, which have their schema before their name, are the migrations'. */

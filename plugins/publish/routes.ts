@@ -25,7 +25,10 @@ const Initiated = Type.Object({
 const Verified = Type.Object({
   ready: Type.Boolean({ description: 'Every check is passed.' }),
   checks: Type.Array(Type.Object({
-    name: Type.String({ description: '`database`; where it answers `migrations`, `tables` (those that the document declares) and `rowLevelSecurity`; and `cache`.' }),
+    name: Type.String({
+      description:
+        '`database`; where it answers `migrations`, `tables` (those that the document declares) and `rowLevelSecurity`; and `cache`.'
+    }),
     ok: Type.Boolean(),
     message: Type.String({ description: 'What was found, and what to do about it.' })
   }))
@@ -33,7 +36,10 @@ const Verified = Type.Object({
 
 const Entity = Type.Object({
   table: TableName,
-  data: Type.Record(Type.String(), Type.Unknown(), { maxProperties: maxColumns, description: 'The record: a value for each column. Columns that it leaves out take their default.' })
+  data: Type.Record(Type.String(), Type.Unknown(), {
+    maxProperties: maxColumns,
+    description: 'The record: a value for each column. Columns that it leaves out take their default.'
+  })
 }, { additionalProperties: false })
 
 const Published = Type.Object({
@@ -42,16 +48,27 @@ const Published = Type.Object({
   data: Type.Record(Type.String(), Type.Unknown(), { description: 'The record as it was written.' })
 })
 
-const sql = { type: 'string', description: 'SQL that would add what is missing, for you to look through and run. Absent where none is proposed.' }
+const sql = {
+  type: 'string',
+  description: 'SQL that would add what is missing, for you to look through and run. Absent where none is proposed.'
+}
 const { $id: _, ...error } = errorSchema
-const missingTable = named('MissingTableError', { ...error, description: 'There is no such table.', properties: { ...error.properties, table: { type: 'string' }, sql } })
+const missingTable = named('MissingTableError', {
+  ...error,
+  description: 'There is no such table.',
+  properties: { ...error.properties, table: { type: 'string' }, sql }
+})
 const missingColumns = named('MissingColumnsError', {
   ...error,
   description: 'The body is not valid, or the table lacks columns.',
   properties: {
     ...error.properties,
     table: { type: 'string' },
-    unknown: { type: 'array', items: { type: 'string' }, description: 'Columns that neither the table nor its declaration has, at most 100 of them.' },
+    unknown: {
+      type: 'array',
+      items: { type: 'string' },
+      description: 'Columns that neither the table nor its declaration has, at most 100 of them.'
+    },
     missing: { type: 'array', items: { type: 'string' }, description: 'Columns that the table lacks, and that `sql` adds.' },
     sql
   }
@@ -65,12 +82,24 @@ const refusals = [401, 403, 429, 500, 503] as const
 export function publishRoutes (app: FastifyInstance, readiness: () => Readiness, publishing: () => Publishing): void {
   app.post<{ Body: Static<typeof Init> }>('/publish/init', {
     config,
-    schema: { tags, summary: 'Which tables there are', description: 'Asks the database itself. Views are listed too; tables of the server and of other schemas are not.', body: Init, response: { 200: Initiated, ...errorResponses(400, ...refusals) } }
+    schema: {
+      tags,
+      summary: 'Which tables there are',
+      description: 'Asks the database itself. Views are listed too; tables of the server and of other schemas are not.',
+      body: Init,
+      response: { 200: Initiated, ...errorResponses(400, ...refusals) }
+    }
   }, ({ body: { checkTables } }) => publishing().check(checkTables))
 
   app.post('/publish/verify', {
     config,
-    schema: { tags, summary: 'Whether a publish would find what it needs', bodyOptional: true, body: EmptyBody, response: { 200: Verified, ...errorResponses(400, ...refusals) } }
+    schema: {
+      tags,
+      summary: 'Whether a publish would find what it needs',
+      bodyOptional: true,
+      body: EmptyBody,
+      response: { 200: Verified, ...errorResponses(400, ...refusals) }
+    }
   }, () => readiness().verify())
 
   app.post<{ Body: Static<typeof Entity> }>('/publish/entity', {
@@ -78,7 +107,8 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
     schema: {
       tags,
       summary: 'Write a record, with a look at its table first',
-      description: 'Of a table that has a tenant, `X-Tenant-ID` names whose record it is. If the table lacks columns, the answer has the SQL that would add them, and nothing is written.',
+      description:
+        'Of a table that has a tenant, `X-Tenant-ID` names whose record it is. If the table lacks columns, the answer has the SQL that would add them, and nothing is written.',
       body: Entity,
       response: { 201: Published, ...errorResponses(...refusals, 409), 400: missingColumns, 404: missingTable }
     }

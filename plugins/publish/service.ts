@@ -28,12 +28,12 @@ export interface Publisher extends ActingRequest {
 
 export interface Publishing {
   /** Which of the tables there are: views too, and those that are declared only when they are made. */
-  check (names: readonly string[]): Promise<{ ready: boolean, tables: Record<string, boolean>, missing: string[] }>
+  check(names: readonly string[]): Promise<{ ready: boolean, tables: Record<string, boolean>, missing: string[] }>
   /**
    * Inserts the record, in an audited transaction; the answer is JSON text. Throws `notFound` where the table is missing and
    * `validationFailed` where columns are, with the SQL that would add them; and `tenantRequired`.
    */
-  entity (publisher: Publisher, table: string, data: Readonly<Record<string, unknown>>): Promise<string>
+  entity(publisher: Publisher, table: string, data: Readonly<Record<string, unknown>>): Promise<string>
 }
 
 export interface PublishingDependencies {
@@ -106,33 +106,58 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
 
     if (declared !== undefined) {
       const sql = await declaredSql(name)
-      return failure('notFound', { message: `The table "${name}" is declared and not made: run "tenantry migrate", send POST /migration/apply, or run the SQL in \`sql\``, extras: { table: name, sql } })
+      return failure('notFound', {
+        message:
+          `The table "${name}" is declared and not made: run "tenantry migrate", send POST /migration/apply, or run the SQL in \`sql\``,
+        extras: { table: name, sql }
+      })
     }
     const fault = tableFault(name)
     const faults = [...fault === undefined ? [] : [fault], ...columnFaults(undeclared)]
     if (faults.length > 0) return refusal(faults)
     const { schema: hasSchema, taken } = await groundFor(engine, name)
     if (taken) return refusal([takenFault])
-    if (undeclared.length > maxLacking) return failure('notFound', { message: `There is no table "${name}", and for more than ${maxLacking} columns no SQL is proposed: declare it under \`tables\``, extras: { table: name } })
+    if (undeclared.length > maxLacking) {
+      return failure('notFound', {
+        message: `There is no table "${name}", and for more than ${maxLacking} columns no SQL is proposed: declare it under \`tables\``,
+        extras: { table: name }
+      })
+    }
     return failure('notFound', {
-      message: `There is no table "${name}"${meant(name, known.keys()) || '.'} To make one, look through the SQL in \`sql\`, whose types go by the values, and run it; or declare the table under \`tables\` and migrate`,
+      message: `There is no table "${name}"${
+        meant(name, known.keys()) || '.'
+      } To make one, look through the SQL in \`sql\`, whose types go by the values, and run it; or declare the table under \`tables\` and migrate`,
       extras: { table: name, sql: tableSql({ schema, hasSchema }, name, data, tenant !== null) }
     })
   }
 
-  async function lackingColumns (schema: string, table: Table, lacking: readonly string[], undeclared: readonly string[], data: Values): Promise<TenantryError> {
+  async function lackingColumns (
+    schema: string,
+    table: Table,
+    lacking: readonly string[],
+    undeclared: readonly string[],
+    data: Values
+  ): Promise<TenantryError> {
     if (table.view) return viewFault(table)
     const extras = { table: table.name, unknown: undeclared.slice(0, maxLacking).map(shown) }
     const faults = [...columnFaults(undeclared), ...tenantFault(undeclared)]
     if (faults.length > 0) return refusal(faults, extras)
     const details = lacking.slice(0, maxDetails).map((column) => missingColumn(table, column, !undeclared.includes(column)))
     const message = `"${table.name}" lacks ${lacking.length === 1 ? 'a column' : `${lacking.length} columns`}`
-    if (lacking.length > maxLacking) return failure('validationFailed', { message: `${message}: for more than ${maxLacking} no SQL is proposed`, extras: { details, ...extras } })
+    if (lacking.length > maxLacking) {
+      return failure('validationFailed', {
+        message: `${message}: for more than ${maxLacking} no SQL is proposed`,
+        extras: { details, ...extras }
+      })
+    }
     const sql = [
       ...undeclared.length < lacking.length ? [await declaredSql(table.name)] : [],
       ...undeclared.length > 0 ? [columnsSql(schema, table, Object.fromEntries(undeclared.map((column) => [column, data[column]])))] : []
     ].join('\n')
-    return failure('validationFailed', { message: `${message}: correct the names, or look through the SQL in \`sql\` and run it`, extras: { details, ...extras, missing: lacking, sql } })
+    return failure('validationFailed', {
+      message: `${message}: correct the names, or look through the SQL in \`sql\` and run it`,
+      extras: { details, ...extras, missing: lacking, sql }
+    })
   }
 
   /** The migrations up to the one that makes or changes the declared table. */

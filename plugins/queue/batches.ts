@@ -27,9 +27,9 @@ export type Write<Item> = (items: readonly Item[], tenant: string | undefined) =
 
 export interface Batches<Item> {
   /** Resolves when the item is written. Rejects with `databaseBusy` where that would take too long. */
-  add (item: Item): Promise<Outcome>
+  add(item: Item): Promise<Outcome>
   /** The same in a write of its own, for an item that may wait for another transaction. */
-  alone (item: Item): Promise<Outcome>
+  alone(item: Item): Promise<Outcome>
 }
 
 interface Waiting<Of extends Item> {
@@ -118,8 +118,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
       for (const [index, { resolve }] of entries.entries()) if (outcomes[index] !== 'held') resolve(outcomes[index] ?? 'unknown')
     } catch (error) {
       // The database's trouble is one that each item would have.
-      if (isOutage(error)) for (const { reject } of entries) reject(error)
-      else writeApart(entries)
+      if (isOutage(error)) { for (const { reject } of entries) reject(error) } else writeApart(entries)
     }
   }
 
@@ -139,14 +138,20 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
       const outcomes = await write(entries.map(({ item }) => item), tenant)
       for (const [index, { resolve }] of entries.entries()) resolve(outcomes[index] ?? 'unknown')
     } catch (error) {
-      if (entries.length === 1 || isOutage(error)) for (const { reject } of entries) reject(error)
-      else for (const entry of entries) await writeOwn([entry], tenant)
+      if (entries.length === 1 || isOutage(error)) {
+        for (const { reject } of entries) reject(error)
+      } else {
+        for (const entry of entries) await writeOwn([entry], tenant)
+      }
     }
   }
 
   return {
     add: (item) => new Promise((resolve, reject) => enter({ item, resolve, reject })),
-    alone: (item) => new Promise((resolve, reject) => { writeOwn([{ item, resolve, reject }], item.job.tenant).catch(reject) })
+    alone: (item) =>
+      new Promise((resolve, reject) => {
+        writeOwn([{ item, resolve, reject }], item.job.tenant).catch(reject)
+      })
   }
 }
 

@@ -20,7 +20,7 @@ export interface Bound {
    *
    * @param db the caller's transaction, where it has one
    */
-  take (tenant: string, db?: Kysely<SystemTables>): Promise<void>
+  take(tenant: string, db?: Kysely<SystemTables>): Promise<void>
 }
 
 export interface BoundParts {
@@ -59,10 +59,16 @@ export function createBound ({ max, waiting }: BoundParts): Bound {
       if (tenant === '') return
       const allowance = allowanceOf(tenant)
       while (allowance.left <= 0) {
-        if (performance.now() < allowance.fullUntil) throw failure('queueFull', { headers: { 'retry-after': String(retryAfter) }, extras: { retryAfter } })
+        if (performance.now() < allowance.fullUntil) {
+          throw failure('queueFull', { headers: { 'retry-after': String(retryAfter) }, extras: { retryAfter } })
+        }
         // A look of others may wait for the connection that this transaction has.
         if (db !== undefined) await look(tenant, allowance, db)
-        else await (allowance.looking ??= look(tenant, allowance).finally(() => { allowance.looking = null }))
+        else {
+          await (allowance.looking ??= look(tenant, allowance).finally(() => {
+            allowance.looking = null
+          }))
+        }
       }
       allowance.left--
     }

@@ -30,7 +30,10 @@ export interface QueueOptions {
   readonly workers?: number | undefined
   /** Jobs of one tenant that may wait, 1 to 10,000,000; they are counted now and then, so that it is not exact. Default: 100,000. */
   readonly maxWaitingPerTenant?: number | undefined
-  /** Milliseconds that jobs have to finish when the server stops; then they are handed back. Default: 8500, so that a stop takes no longer than 10 s. */
+  /**
+   * Milliseconds that jobs have to finish when the server stops; then they are handed back. Default: 8500, so that a stop takes
+   * no longer than 10 s.
+   */
   readonly stopTimeoutMs?: number | undefined
 }
 
@@ -70,7 +73,10 @@ export default definePlugin<QueueOptions>({
       const ends = [events.on('queue', wake), events.onGap(wake)]
       worker.start()
       const stopPeriods = startPeriods(service, log)
-      const stopSweeping = everyHour(() => store.sweep(), (err) => log.warn({ err }, 'old jobs could not be removed; the next sweep tries again'))
+      const stopSweeping = everyHour(
+        () => store.sweep(),
+        (err) => log.warn({ err }, 'old jobs could not be removed; the next sweep tries again')
+      )
       stop = async (deadline) => {
         for (const end of ends) end()
         await Promise.all([stopPeriods(), stopSweeping(), worker.stop(deadline)])

@@ -45,10 +45,13 @@ export const queueNotice = encodeNotice({ topic: 'queue', tenant: '', from: '', 
 export const noticeChannel = 'tenantry'
 
 // The tenants are held in one order. What pg-boss's own statement makes of the same options, this one does.
-const textOf = ({ waits, tells }: Insertion) => `with given as materialized (
+const textOf = ({ waits, tells }: Insertion) =>
+  `with given as materialized (
   select * from jsonb_to_recordset($1::jsonb) as g (id uuid, tenant text, task text, data jsonb, key text, delay float8, priority int, retry_limit int, retry_delay int, slot int)
 ), present as materialized (
-  select id from tenantry.tenants where id in (select tenant from given) and status <> 'deleting' order by id for share${waits ? '' : ' skip locked'}
+  select id from tenantry.tenants where id in (select tenant from given) and status <> 'deleting' order by id for share${
+    waits ? '' : ' skip locked'
+  }
 ), sent as (
   insert into tenantry_queue.job (id, name, data, priority, start_after, singleton_key, singleton_on, expire_in, keep_until, retry_limit, retry_delay, retry_backoff, policy)
   select id, '${queue}', jsonb_build_object('tenant', tenant, 'task', task, 'data', data), priority, now() + delay * interval '1 second', key,
@@ -58,10 +61,14 @@ const textOf = ({ waits, tells }: Insertion) => `with given as materialized (
   on conflict do nothing returning id
 )
 select id, case when id in (select id from sent) then 'sent' when tenant = '' or tenant in (select id from present) then 'waiting'
-  ${waits ? '' : "when exists (select from tenantry.tenants where tenants.id = given.tenant and status <> 'deleting') then 'held'"} else 'unknown' end as outcome
+  ${
+    waits ? '' : "when exists (select from tenantry.tenants where tenants.id = given.tenant and status <> 'deleting') then 'held'"
+  } else 'unknown' end as outcome
   ${tells ? `, pg_notify('${noticeChannel}', '${queueNotice}')` : ''} from given`
 
-const texts = new Map([true, false].flatMap((waits) => [true, false].map((tells) => [key({ waits, tells }), textOf({ waits, tells })] as const)))
+const texts = new Map(
+  [true, false].flatMap((waits) => [true, false].map((tells) => [key({ waits, tells }), textOf({ waits, tells })] as const))
+)
 
 /** The outcomes, in the order of the jobs. */
 export async function insertJobs (db: Kysely<SystemTables>, jobs: readonly NewJob[], how: Insertion): Promise<Outcome[]> {

@@ -52,14 +52,14 @@ export interface JobCounts {
 }
 
 export interface JobList {
-  counts (): Promise<JobCounts[]>
+  counts(): Promise<JobCounts[]>
   /** The newest first; `total` counts up to `maxListed`. */
-  page (filter: JobFilter, page: { readonly limit: number, readonly offset: number }): Promise<{ data: JobRow[], total: number }>
-  find (id: string): Promise<JobRow & { data: Record<string, unknown> } | null>
+  page(filter: JobFilter, page: { readonly limit: number, readonly offset: number }): Promise<{ data: JobRow[], total: number }>
+  find(id: string): Promise<JobRow & { data: Record<string, unknown> } | null>
   /** Ends a job that has not ended; the state that it is in where it has, null where there is none. */
-  cancel (db: Kysely<SystemTables>, id: string): Promise<Changed | null>
+  cancel(db: Kysely<SystemTables>, id: string): Promise<Changed | null>
   /** Runs a job once more that has failed for good or was cancelled; likewise. */
-  retry (db: Kysely<SystemTables>, id: string): Promise<Changed | null>
+  retry(db: Kysely<SystemTables>, id: string): Promise<Changed | null>
 }
 
 export interface Changed {
@@ -97,11 +97,18 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
   }
 
   /** Of each name and state, or of the tenant's in each state, its own newest: no more are looked at. */
-  function listed ({ state, name, tenant }: JobFilter, what: RawBuilder<unknown>, order: RawBuilder<unknown>, limit: number): RawBuilder<unknown> {
+  function listed (
+    { state, name, tenant }: JobFilter,
+    what: RawBuilder<unknown>,
+    order: RawBuilder<unknown>,
+    limit: number
+  ): RawBuilder<unknown> {
     const each = sql`unnest(${state === undefined ? [...states] : [state]}::tenantry_queue.job_state[]) as s (state)`
     if (tenant !== undefined) {
       return sql`select own.* from ${each} cross join lateral (select ${what} from tenantry_queue.job
-        where tenant_id = ${tenant} and job.state = s.state ${name === undefined ? sql`` : sql`and task = ${name}`} ${order} limit ${limit}::int) own`
+        where tenant_id = ${tenant} and job.state = s.state ${
+        name === undefined ? sql`` : sql`and task = ${name}`
+      } ${order} limit ${limit}::int) own`
     }
     const names = name === undefined ? sql`${tasks} select task from tasks` : sql`select ${name}::text as task`
     return sql`select own.* from (${names}) named cross join ${each} cross join lateral (select ${what} from tenantry_queue.job
@@ -109,7 +116,12 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
   }
 
   /** Changes the job that is locked, where its state is one of these. */
-  async function change (within: Kysely<SystemTables>, id: string, from: readonly State[], changes: RawBuilder<unknown>): Promise<Changed | null> {
+  async function change (
+    within: Kysely<SystemTables>,
+    id: string,
+    from: readonly State[],
+    changes: RawBuilder<unknown>
+  ): Promise<Changed | null> {
     const { rows: [job] } = await sql<Omit<Changed, 'done'>>`select task as name, tenant_id as tenant, state from tenantry_queue.job
       where name = ${queue} and id = ${id} for update`.execute(within)
     if (job === undefined) return null
@@ -120,14 +132,18 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
 
   return {
     counts () {
-      counting ??= count().finally(() => { counting = null })
+      counting ??= count().finally(() => {
+        counting = null
+      })
       return counting
     },
 
     async page (filter, { limit, offset }) {
       const order = sql`order by created_on desc, id desc`
       const { rows } = await sql<JobRow>`select ${columns} from (
-          select id, created_on from (${listed(filter, sql`id, created_on`, order, offset + limit)}) found ${order} limit ${limit}::int offset ${offset}::int
+          select id, created_on from (${
+        listed(filter, sql`id, created_on`, order, offset + limit)
+      }) found ${order} limit ${limit}::int offset ${offset}::int
         ) page join tenantry_queue.job on job.name = ${queue} and job.id = page.id order by page.created_on desc, page.id desc`.execute(db)
       const { rows: [row] } = await sql<{ total: number }>`select count(*)::int as total from (
         select from (${listed(filter, sql`id`, sql``, maxListed)}) found limit ${maxListed}::int) counted`.execute(db)
@@ -142,7 +158,13 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
 
     cancel: (within, id) => change(within, id, ['created', 'retry', 'active'], sql`state = 'cancelled', completed_on = now()`),
 
-    retry: (within, id) => change(within, id, ['failed', 'cancelled'], sql`state = 'retry', completed_on = null, start_after = created_on, singleton_on = null,
-      keep_until = now() + interval '14 days', retry_limit = greatest(retry_limit, retry_count + 1), lost = 0`)
+    retry: (within, id) =>
+      change(
+        within,
+        id,
+        ['failed', 'cancelled'],
+        sql`state = 'retry', completed_on = null, start_after = created_on, singleton_on = null,
+      keep_until = now() + interval '14 days', retry_limit = greatest(retry_limit, retry_count + 1), lost = 0`
+      )
   }
 }

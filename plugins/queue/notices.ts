@@ -9,9 +9,9 @@ const pauseMs = 20 // between notices
 
 export interface Notices {
   /** Jobs are committed. */
-  sent (): void
+  sent(): void
   /** Waits for a notice that is due. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 /** @param onError what `tell` rejected with; the next notice says the same */

@@ -5,7 +5,10 @@ import type { QueueService } from './service.js'
 const againMs = 30_000 // after a send that failed; a quarter of the slot where that is shorter
 
 /** Sends what no process has sent in this slot, and goes on; returns the end of it, which waits for a send under way. */
-export function startPeriods ({ periods, sendPeriodic }: Pick<QueueService, 'periods' | 'sendPeriodic'>, log: FastifyBaseLogger): () => Promise<void> {
+export function startPeriods (
+  { periods, sendPeriodic }: Pick<QueueService, 'periods' | 'sendPeriodic'>,
+  log: FastifyBaseLogger
+): () => Promise<void> {
   const timers = new Map<string, NodeJS.Timeout>()
   const sending = new Set<Promise<void>>()
   let ended = false

@@ -14,7 +14,9 @@ import { named } from '../../lib/named-schema.js'
 import { EmptyBody, Success } from '../../lib/http/schemas.js'
 import { maxDataBytes, maxDelay, maxKeyLength, maxPriority } from './service.js'
 
-const State = Type.Enum([...states], { description: '`created`: it waits for its first attempt, `retry`: for another one; `active`: it runs; `failed`: for good.' })
+const State = Type.Enum([...states], {
+  description: '`created`: it waits for its first attempt, `retry`: for another one; `active`: it runs; `failed`: for good.'
+})
 const Name = Type.String({ pattern: '^[a-z][a-z0-9._-]{0,63}$', expected: '1 to 64 of `a-z 0-9 . _ -`, a letter first' })
 const Tenant = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`' })
 const Time = (description: string) => Type.String({ format: 'date-time', description })
@@ -29,12 +31,18 @@ const Query = Type.Object({
 
 const New = Type.Object({
   name: Name,
-  data: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'What the job is about, at most 1 MiB of JSON. Default: `{}`.' })),
+  data: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), { description: 'What the job is about, at most 1 MiB of JSON. Default: `{}`.' })
+  ),
   options: Type.Optional(Type.Object({
     tenant: Type.Optional(Tenant),
-    key: Type.Optional(Type.String({ minLength: 1, maxLength: maxKeyLength, description: 'Of a tenant\'s jobs of one name and key one waits at a time.' })),
+    key: Type.Optional(
+      Type.String({ minLength: 1, maxLength: maxKeyLength, description: "Of a tenant's jobs of one name and key one waits at a time." })
+    ),
     delay: Type.Optional(Type.Number({ minimum: 0, maximum: maxDelay, description: 'Seconds before it is run.' })),
-    priority: Type.Optional(Type.Integer({ minimum: -maxPriority, maximum: maxPriority, description: 'The highest come first. Default: 0.' }))
+    priority: Type.Optional(
+      Type.Integer({ minimum: -maxPriority, maximum: maxPriority, description: 'The highest come first. Default: 0.' })
+    )
   }, { additionalProperties: false }))
 }, { additionalProperties: false })
 
@@ -53,20 +61,28 @@ const job = {
   startAfter: Time('It is not run before.'),
   startedAt: orNull(Time('When its last attempt began.')),
   endedAt: orNull(Time('When it was done, cancelled, or failed for good.')),
-  error: Type.Union([named('JobError', Type.Object({ name: Type.Optional(Type.String()), message: Type.String() })), Type.Null()], { description: 'Of the last attempt that failed.' })
+  error: Type.Union([named('JobError', Type.Object({ name: Type.Optional(Type.String()), message: Type.String() })), Type.Null()], {
+    description: 'Of the last attempt that failed.'
+  })
 }
 const Listed = named('ListedJob', Type.Object(job))
 const Job = named('Job', Type.Object({ ...job, data: Type.Record(Type.String(), Type.Unknown()) }))
 
 const Age = (description: string) => Type.Union([Type.Number(), Type.Null()], { description })
-const Stats = named('QueueStats', Type.Object({
-  names: Type.Array(Type.Object({
-    name: Type.String(),
-    states: Type.Object(Object.fromEntries(states.map((state) => [state, Type.Integer()])), { description: `Jobs by state, each counted up to ${maxCounted}. Those that are done stay for a day, those that have failed for two weeks.` }),
-    oldestWaiting: Age('Seconds since the oldest job was sent that could be run now, and is not; null where there is none.')
-  })),
-  oldestWaiting: Age('The same of all names.')
-}))
+const Stats = named(
+  'QueueStats',
+  Type.Object({
+    names: Type.Array(Type.Object({
+      name: Type.String(),
+      states: Type.Object(Object.fromEntries(states.map((state) => [state, Type.Integer()])), {
+        description:
+          `Jobs by state, each counted up to ${maxCounted}. Those that are done stay for a day, those that have failed for two weeks.`
+      }),
+      oldestWaiting: Age('Seconds since the oldest job was sent that could be run now, and is not; null where there is none.')
+    })),
+    oldestWaiting: Age('The same of all names.')
+  })
+)
 
 const tags = ['Queue']
 const config = { access: 'platform-admin' } as const
@@ -78,7 +94,11 @@ export function queueRoutes (app: FastifyInstance): void {
 
   app.get('/queue/stats', {
     config,
-    schema: { tags, summary: 'How many jobs there are, by name and state, and how long the oldest waits', response: { 200: Stats, ...errorResponses(401, 403, 429, 500, 503) } }
+    schema: {
+      tags,
+      summary: 'How many jobs there are, by name and state, and how long the oldest waits',
+      response: { 200: Stats, ...errorResponses(401, 403, 429, 500, 503) }
+    }
   }, async () => {
     const names = await list.counts()
     const oldest = names.flatMap(({ oldestWaiting }) => oldestWaiting ?? [])
@@ -90,7 +110,8 @@ export function queueRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'The jobs, the newest first',
-      description: `Without their data. \`total\` counts up to ${maxListed}. Those that have failed for good, the dead letters, are \`state=failed\`.`,
+      description:
+        `Without their data. \`total\` counts up to ${maxListed}. Those that have failed for good, the dead letters, are \`state=failed\`.`,
       querystring: Query,
       response: { 200: ListOf(Listed), ...errorResponses(...refusals) }
     }
@@ -103,11 +124,19 @@ export function queueRoutes (app: FastifyInstance): void {
 
   app.post<{ Body: Static<typeof New> }>('/queue/jobs', {
     config: { ...config, idempotency: 'plain', location: true },
-    schema: { tags, summary: 'Send a job', description: 'Of a name that this server has defined.', body: New, response: { 201: Type.Object({ id: Type.String({ format: 'uuid' }) }), ...errorResponses(...refusals, 404, 409) } }
+    schema: {
+      tags,
+      summary: 'Send a job',
+      description: 'Of a name that this server has defined.',
+      body: New,
+      response: { 201: Type.Object({ id: Type.String({ format: 'uuid' }) }), ...errorResponses(...refusals, 404, 409) }
+    }
   }, async (request, reply) => {
     const { name, data = {}, options: { tenant = '', ...options } = {} } = request.body
     const names = queue.names().filter((defined) => queue.endpointsOf(defined) === undefined)
-    if (!names.includes(name)) throw invalidInput('/body/name', names.length === 0 ? 'no jobs are defined' : `must be one of ${names.join(', ')}`, 'enum')
+    if (!names.includes(name)) {
+      throw invalidInput('/body/name', names.length === 0 ? 'no jobs are defined' : `must be one of ${names.join(', ')}`, 'enum')
+    }
     const bytes = Buffer.byteLength(stringifyJson(data))
     if (bytes > maxDataBytes) throw invalidInput('/body/data', `must have at most ${maxDataBytes} bytes as JSON`, 'maxLength')
     const id = await db.transaction().execute(async (transaction) => {
@@ -126,7 +155,9 @@ export function queueRoutes (app: FastifyInstance): void {
     const found = await list.find(id)
     if (found === null) throw failure('notFound')
     // Fastify's serializer would fail on large numbers in the data.
-    return await reply.header('content-type', 'application/json; charset=utf-8').send(stringifyJson({ ...shownJob(found), data: found.data }))
+    return await reply.header('content-type', 'application/json; charset=utf-8').send(
+      stringifyJson({ ...shownJob(found), data: found.data })
+    )
   })
 
   app.delete<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {
@@ -171,12 +202,22 @@ export function queueRoutes (app: FastifyInstance): void {
 
 function changed (job: Changed | null, what: string): Changed {
   if (job === null) throw failure('notFound')
-  if (!job.done) throw failure('stateConflict', { message: `The job cannot be ${what}: it is in the state "${job.state}"`, extras: { state: job.state } })
+  if (!job.done) {
+    throw failure('stateConflict', {
+      message: `The job cannot be ${what}: it is in the state "${job.state}"`,
+      extras: { state: job.state }
+    })
+  }
   return job
 }
 
 /** What administrators do with jobs stands in the platform's log. */
-function entryOf (action: AuditAction, request: ActingRequest, target: string, { name, tenant }: { readonly name: string, readonly tenant: string }) {
+function entryOf (
+  action: AuditAction,
+  request: ActingRequest,
+  target: string,
+  { name, tenant }: { readonly name: string, readonly tenant: string }
+) {
   return { tenant: '', action, actor: actorOf(request), target, details: { name, ...tenant !== '' && { tenant } }, at: new Date() }
 }
 

@@ -37,9 +37,9 @@ export interface QueueService extends Omit<Queue, 'status'> {
   /** Seconds by name. */
   readonly periods: ReadonlyMap<string, number>
   /** No more names from now on. Throws for a period of a name that is not defined. */
-  seal (): void
+  seal(): void
   /** Sends a job of the platform, unless the slot of time has one. */
-  sendPeriodic (name: string, seconds: number): Promise<void>
+  sendPeriodic(name: string, seconds: number): Promise<void>
 }
 
 interface RowItem<Row> extends Item {
@@ -66,10 +66,23 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
   function made (name: string, { tenant, data, key, delay = 0, priority = 0 }: SentJob, slot: number | null = null): NewJob {
     const { retryLimit, retryDelay } = taskOf(name)
     if (tenant !== '' && !isTenantId(tenant)) throw new Error('not the id of a tenant')
-    if (key !== undefined && (key.length === 0 || key.length > maxKeyLength)) throw new Error(`the key of a job has 1 to ${maxKeyLength} characters`)
+    if (key !== undefined && (key.length === 0 || key.length > maxKeyLength)) {
+      throw new Error(`the key of a job has 1 to ${maxKeyLength} characters`)
+    }
     if (!(delay >= 0 && delay <= maxDelay)) throw new Error(`delay is ${delay}: expected seconds, from 0 to ${maxDelay}`)
     requireWhole('priority', priority, -maxPriority, maxPriority)
-    return { id: randomUUID(), tenant, task: name, data: textOf(data), key: key ?? null, delay: Math.ceil(delay * 1000) / 1000, priority, retryLimit, retryDelay, slot }
+    return {
+      id: randomUUID(),
+      tenant,
+      task: name,
+      data: textOf(data),
+      key: key ?? null,
+      delay: Math.ceil(delay * 1000) / 1000,
+      priority,
+      retryLimit,
+      retryDelay,
+      slot
+    }
   }
 
   /** At most one job of a key waits. It may be in a transaction that is not committed yet; other keys do not wait for it. */
@@ -112,12 +125,18 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     },
 
     sendWith<Row> (name: string, write: WriteRows<Row>): SendWith<Row> {
-      const own = createBatches<RowItem<Row>>((items, tenant) => dbOf(tenant).transaction().execute(async (transaction) => {
-        const outcomes = await insertJobs(transaction, items.map(({ job }) => job), insertionOf(tenant))
-        const written = items.filter((_, index) => outcomes[index] === 'sent').map(({ job: { id, tenant }, row }) => ({ id, tenant, row }))
-        if (written.length > 0) await write(transaction, written)
-        return outcomes
-      }))
+      const own = createBatches<RowItem<Row>>((items, tenant) =>
+        dbOf(tenant).transaction().execute(async (transaction) => {
+          const outcomes = await insertJobs(transaction, items.map(({ job }) => job), insertionOf(tenant))
+          const written = items.filter((_, index) => outcomes[index] === 'sent').map(({ job: { id, tenant }, row }) => ({
+            id,
+            tenant,
+            row
+          }))
+          if (written.length > 0) await write(transaction, written)
+          return outcomes
+        })
+      )
       return async (sent, row, bytes) => {
         const job = made(name, sent)
         await bound.take(job.tenant)
@@ -156,6 +175,10 @@ function textOf (data: object): string {
   if (typeof text !== 'string' || text[0] !== '{') throw new Error('the data of a job is an object that JSON can hold')
   const bytes = Buffer.byteLength(text)
   if (bytes > maxDataBytes) throw new Error(`the data of a job has ${bytes} bytes: at most ${maxDataBytes}`)
-  if (!isStorableJson(text)) throw failure('invalidValue', { message: 'The data of a job holds the character 0 or half of a surrogate pair, which the database does not take' })
+  if (!isStorableJson(text)) {
+    throw failure('invalidValue', {
+      message: 'The data of a job holds the character 0 or half of a surrogate pair, which the database does not take'
+    })
+  }
   return text
 }

@@ -67,27 +67,30 @@ export interface TenantRoom {
 }
 
 export interface JobStore {
-  /** Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` where another process takes one of the same key in this moment. */
-  take (wants: readonly Want[], limit: number, room: TenantRoom): Promise<TakenJob[]>
+  /**
+   * Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` where another process takes
+   * one of the same key in this moment.
+   */
+  take(wants: readonly Want[], limit: number, room: TenantRoom): Promise<TakenJob[]>
   /**
    * Makes ready what is due, and with `takeOver` what processes have that are gone.
    *
    * @param closing names whose jobs are taken once more to be set aside
    */
-  upkeep (takeOver: boolean, closing: readonly string[]): Promise<Upkeep>
+  upkeep(takeOver: boolean, closing: readonly string[]): Promise<Upkeep>
   /** Resolves with the ids of those that are this process's still. */
-  renew (jobs: readonly Held[]): Promise<ReadonlySet<string>>
-  complete (jobs: readonly Held[]): Promise<void>
+  renew(jobs: readonly Held[]): Promise<ReadonlySet<string>>
+  complete(jobs: readonly Held[]): Promise<void>
   /** To be tried again, or failed for good; nothing where another process has it. */
-  fail (job: Held & Pick<TakenJob, 'lost'>, reason: object): Promise<void>
+  fail(job: Held & Pick<TakenJob, 'lost'>, reason: object): Promise<void>
   /** Failed for good, because processes ended while they ran it; nothing where another process has it. */
-  setAside (job: Held): Promise<void>
+  setAside(job: Held): Promise<void>
   /** Returns jobs to the queue for other workers. The attempt does not count. */
-  handBack (jobs: readonly Held[]): Promise<void>
+  handBack(jobs: readonly Held[]): Promise<void>
   /** How many jobs of a tenant wait, counted up to `max`. */
-  waiting (tenant: string, max: number, db?: Kysely<SystemTables>): Promise<number>
+  waiting(tenant: string, max: number, db?: Kysely<SystemTables>): Promise<number>
   /** Removes what has ended long ago. */
-  sweep (): Promise<boolean>
+  sweep(): Promise<boolean>
 }
 
 interface TakenRow {
@@ -106,7 +109,15 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
   // It is loaded when the first job ends: a server that only sends jobs does without.
   const open = () => {
     boss ??= import('pg-boss').then(({ default: PgBoss }) =>
-      new PgBoss({ schema: 'tenantry_queue', db: executor(db), migrate: false, supervise: false, schedule: false, archiveCompletedAfterSeconds: 86_400 }))
+      new PgBoss({
+        schema: 'tenantry_queue',
+        db: executor(db),
+        migrate: false,
+        supervise: false,
+        schedule: false,
+        archiveCompletedAfterSeconds: 86_400
+      })
+    )
     return boss
   }
 
@@ -117,7 +128,9 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
       // have jobs each gives several, of which the first of each come first. Two of one key are not run together.
       const { rows } = await sql<TakenRow>`
         with want as (
-          select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ room }) => room)}::int[])
+          select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${
+        wants.map(({ room }) => room)
+      }::int[])
             with ordinality as w (task, first, room, place)
         ), busy as (
           select * from unnest(${[...running.keys()]}::text[], ${[...running.values()]}::int[]) as b (tenant, jobs)
@@ -151,7 +164,8 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
         update tenantry_queue.job set state = 'active', started_on = now(), expire_in = ${lease} * interval '1 second',
           retry_count = case when started_on is null then retry_count else retry_count + 1 end
         from chosen where job.name = ${queue} and job.id = chosen.id
-        returning job.id, job.tenant_id as tenant, job.task, job.data, job.retry_count as retries, job.retry_limit as "limit", job.lost`.execute(db)
+        returning job.id, job.tenant_id as tenant, job.task, job.data, job.retry_count as retries, job.retry_limit as "limit", job.lost`
+        .execute(db)
       return rows.map(({ limit: retryLimit, data, ...row }) => ({ ...row, data: data.data, retryLimit }))
     },
 
@@ -195,12 +209,16 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
         if (rows.length === 0) return
         await (await open()).fail(queue, job.id, reason, { db: executor(transaction) })
         // pg-boss writes the row anew, without columns that it does not know.
-        if (job.lost > 0) await sql`update tenantry_queue.job set lost = ${job.lost} where name = ${queue} and id = ${job.id}`.execute(transaction)
+        if (job.lost > 0) {
+          await sql`update tenantry_queue.job set lost = ${job.lost} where name = ${queue} and id = ${job.id}`.execute(transaction)
+        }
       })
     },
 
     async setAside (job) {
-      await sql`update tenantry_queue.job set state = 'failed', completed_on = now(), output = ${setAsideOutput}::jsonb where ${isHeld([job])}`.execute(db)
+      await sql`update tenantry_queue.job set state = 'failed', completed_on = now(), output = ${setAsideOutput}::jsonb where ${
+        isHeld([job])
+      }`.execute(db)
     },
 
     async handBack (jobs) {
@@ -216,16 +234,21 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
       return row?.jobs ?? 0
     },
 
-    sweep: () => sweep(db, 'queue', [
-      async (transaction) => await removed(sql`state > 'active' and state <> 'failed' and completed_on < now() - interval '25 hours'`, transaction),
-      async (transaction) => await removed(sql`state = 'failed' and completed_on < now() - interval '14 days'`, transaction),
-      // Of a name, say, that no version of the program has any more.
-      async (transaction) => await removed(sql`state < 'active' and keep_until < now()`, transaction)
-    ])
+    sweep: () =>
+      sweep(db, 'queue', [
+        async (transaction) =>
+          await removed(sql`state > 'active' and state <> 'failed' and completed_on < now() - interval '25 hours'`, transaction),
+        async (transaction) => await removed(sql`state = 'failed' and completed_on < now() - interval '14 days'`, transaction),
+        // Of a name, say, that no version of the program has any more.
+        async (transaction) => await removed(sql`state < 'active' and keep_until < now()`, transaction)
+      ])
   }
 }
 
-/** The tenants that have jobs of `want.task` that can be run and are not `full`, of those for which the condition on `tenant_id` holds, in their order. */
+/**
+ * The tenants that have jobs of `want.task` that can be run and are not `full`, of those for which the condition on `tenant_id`
+ * holds, in their order.
+ */
 function turns (condition: RawBuilder<unknown>, full: readonly string[], suspect: boolean): RawBuilder<unknown> {
   return sql`with recursive turns as (
       (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on

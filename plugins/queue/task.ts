@@ -72,7 +72,10 @@ export interface SentRow<Row> {
   readonly row: Row
 }
 
-/** Writes what belongs with the jobs, in the transaction that they are sent in, which has jobs of several tenants; a rejection sends none of them. */
+/**
+ * Writes what belongs with the jobs, in the transaction that they are sent in, which has jobs of several tenants; a rejection
+ * sends none of them.
+ */
 export type WriteRows<Row> = (transaction: Transaction<SystemTables>, sent: ReadonlyArray<SentRow<Row>>) => Promise<void>
 
 /** Sends a job with its row; `bytes` is what is kept of the row until both are written. As `send` but for that. */
@@ -90,30 +93,30 @@ export interface QueueStatus {
 
 export interface Queue {
   /** The names that are defined. */
-  names (): string[]
+  names(): string[]
   /** Known at once: the database is not asked. */
-  status (): QueueStatus
+  status(): QueueStatus
   /** The endpoints that jobs of the name are sent and canceled by in place of those of the queue; undefined where there are none. */
-  endpointsOf (name: string): string | undefined
+  endpointsOf(name: string): string | undefined
   /** Says who handles the jobs of a name; before the app is ready. A name is 1 to 64 of `a-z 0-9 . _ -`, a letter first. */
-  define (name: string, options: TaskOptions, handler: Handler): void
+  define(name: string, options: TaskOptions, handler: Handler): void
   /**
    * Resolves with the id of the job, or null where one of the key waits already. It is durable once the transaction is
    * committed; without one it has its own, with other jobs that are sent at the time. Rejects with `tenantUnknown` where the
    * tenant is not there or is being deleted, and with `queueFull` where too many of its jobs wait.
    */
-  send (name: string, job: SentJob, transaction?: Transaction<SystemTables>): Promise<string | null>
+  send(name: string, job: SentJob, transaction?: Transaction<SystemTables>): Promise<string | null>
   /**
    * Jobs of a name that each have a row of their own: many that are sent at a time are written, with their rows, in one
    * transaction. What of one of them fails is tried again by itself: `write` may run more than once for a row, and must do
    * nothing but write in its transaction.
    */
-  sendWith<Row> (name: string, write: WriteRows<Row>): SendWith<Row>
+  sendWith<Row>(name: string, write: WriteRows<Row>): SendWith<Row>
   /**
    * Sends a job of the platform, without data, at a pace of 1 to 86,400 seconds: one for all processes of a database. None
    * is sent while the last one waits, and none begins while one runs.
    */
-  every (name: string, seconds: number): void
+  every(name: string, seconds: number): void
 }
 
 /** A name that was defined. */

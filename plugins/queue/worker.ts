@@ -29,15 +29,18 @@ export interface WorkerParts {
 }
 
 export interface Worker {
-  start (): void
+  start(): void
   /** There may be something to do. */
-  wake (): void
+  wake(): void
   /** Jobs that run. */
   readonly running: number
   /** It has looked for jobs in the last 15 seconds, or has not been there for longer. */
   readonly working: boolean
-  /** Takes no more jobs, and waits for those that run until the deadline, in milliseconds of the process's clock; then ends them, and hands them back. */
-  stop (deadline: number): Promise<void>
+  /**
+   * Takes no more jobs, and waits for those that run until the deadline, in milliseconds of the process's clock; then ends them,
+   * and hands them back.
+   */
+  stop(deadline: number): Promise<void>
 }
 
 interface Running {
@@ -77,7 +80,10 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     look,
     signal: draining.signal,
     log,
-    messages: { failed: 'jobs are not run: the database cannot be reached, or is not migrated. It is tried again', again: 'jobs are run again' }
+    messages: {
+      failed: 'jobs are not run: the database cannot be reached, or is not migrated. It is tried again',
+      again: 'jobs are run again'
+    }
   })
   const complete = together<TakenJob, void>((jobs) => store.complete(jobs))
 
@@ -89,7 +95,8 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   async function look (): Promise<number> {
     try {
       await upkeep()
-      do lookedAt = performance.now(); while (await take())
+      do lookedAt = performance.now()
+      while (await take())
     } catch (error) {
       reachedAt = Infinity
       throw error
@@ -106,14 +113,20 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     lastUpkeep = performance.now()
     nextUpkeep = lastUpkeep + Math.min(idlePauseMs, nextDue === null ? idlePauseMs : Math.ceil(nextDue) + 1)
     if (takenOver > 0) log.warn({ jobs: takenOver }, 'jobs of a process that is gone are run again')
-    if (givenUp > 0) log.error({ jobs: givenUp }, 'jobs have failed for good: the processes that ran them are gone, and they may not be tried again')
+    if (givenUp > 0) {
+      log.error({ jobs: givenUp }, 'jobs have failed for good: the processes that ran them are gone, and they may not be tried again')
+    }
     if (setAside > 0) log.error({ jobs: setAside }, 'jobs are set aside as failed: two processes ended while they ran them')
   }
 
   /** Takes jobs where there is room for them; false where there is none, or no job. */
   async function take (): Promise<boolean> {
     const free = workers - running.size
-    const wants = inTurn([...tasks.values()], rounds++).map(({ name, concurrency }): Want => ({ task: name, from: turns.get(name) ?? '', room: concurrency - runningOf(name) })).filter(({ room }) => room > 0)
+    const wants = inTurn([...tasks.values()], rounds++).map(({ name, concurrency }): Want => ({
+      task: name,
+      from: turns.get(name) ?? '',
+      room: concurrency - runningOf(name)
+    })).filter(({ room }) => room > 0)
     if (draining.signal.aborted || free === 0 || wants.length === 0) return false
     const jobs = await taken(wants, free)
     for (const { task, from } of wants) {
@@ -170,7 +183,10 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   /** Never rejects. */
   async function attempt (task: Task, job: TakenJob, controller: AbortController): Promise<void> {
     const { signal } = controller
-    const expiry = setTimeout(() => controller.abort(new Ended('expired', `the attempt took longer than ${task.expireIn} s`)), task.expireIn * 1000).unref()
+    const expiry = setTimeout(
+      () => controller.abort(new Ended('expired', `the attempt took longer than ${task.expireIn} s`)),
+      task.expireIn * 1000
+    ).unref()
     try {
       await Promise.race([handled(task, job, signal), ended(signal)])
     } catch (error) {
@@ -217,7 +233,9 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     const held = [...running.values()]
     try {
       const own = await store.renew(held.map(({ job }) => job))
-      for (const { job, controller } of held) if (!own.has(job.id)) controller.abort(new Ended('lost', 'the job is no longer this process\'s'))
+      for (const { job, controller } of held) {
+        if (!own.has(job.id)) controller.abort(new Ended('lost', "the job is no longer this process's"))
+      }
     } catch (error) {
       failed(error)
     } finally {
@@ -233,8 +251,12 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   return {
     wake,
     start: poller.start,
-    get running () { return running.size },
-    get working () { return performance.now() - lookedAt < unreachedMs },
+    get running () {
+      return running.size
+    },
+    get working () {
+      return performance.now() - lookedAt < unreachedMs
+    },
     async stop (deadline) {
       draining.abort()
       const finished = async () => {

@@ -30,7 +30,10 @@ export async function registerRateLimit (app: FastifyInstance, store: RateLimitS
   await app.register(rateLimit, { global: false, store: storeClass(store, now) })
 }
 
-/** The class that @fastify/rate-limit makes its stores with: one for all limiters without options, and one for each route and limiter with options. */
+/**
+ * The class that @fastify/rate-limit makes its stores with: one for all limiters without options, and one for each route and
+ * limiter with options.
+ */
 function storeClass (store: RateLimitStore, now: () => number) {
   const createCounter = store.counter?.bind(store) ?? createMemoryCounter
   const limiters = new Map<string, number>()
@@ -56,7 +59,9 @@ function storeClass (store: RateLimitStore, now: () => number) {
       const merged: Readonly<Record<string, unknown>> = { ...options }
       const { timeWindow, cache, routeInfo } = merged
       if (typeof timeWindow !== 'function' && !isWindow(timeWindow)) {
-        const place = isRecord(routeInfo) && typeof routeInfo['url'] === 'string' ? `the route ${String(routeInfo['method'])} ${routeInfo['url']}: config.rateLimit.` : 'rate limit: '
+        const place = isRecord(routeInfo) && typeof routeInfo['url'] === 'string'
+          ? `the route ${String(routeInfo['method'])} ${routeInfo['url']}: config.rateLimit.`
+          : 'rate limit: '
         throw new Error(`${place}timeWindow cannot be read: expected milliseconds, or a text such as "1 minute"`)
       }
       this.#counter = createCounter({
@@ -95,11 +100,16 @@ function settle (counted: Counted | Promise<Counted>, callback: Callback): void 
   else callback(null, counted)
 }
 
-/** @fastify/rate-limit takes 1000 in place of a wrong `max`; here it fails the start. Refused requests are marked: they are not usage of the tenant. */
+/**
+ * @fastify/rate-limit takes 1000 in place of a wrong `max`; here it fails the start. Refused requests are marked: they are not
+ * usage of the tenant.
+ */
 function checked ({ method, url }: RouteOptions, options: RateLimitOptions): RateLimitOptions {
   const { max, onExceeded } = options
   if (max !== undefined && typeof max !== 'function' && !(typeof max === 'number' && max >= 0)) {
-    throw new Error(`the route ${String(method)} ${url}: config.rateLimit.max is ${JSON.stringify(max)}: expected a number from 0, or a function`)
+    throw new Error(
+      `the route ${String(method)} ${url}: config.rateLimit.max is ${JSON.stringify(max)}: expected a number from 0, or a function`
+    )
   }
   return {
     ...options,

@@ -26,7 +26,14 @@ export function decorateShown (app: FastifyInstance): void {
 }
 
 /** Replaces what the headers show, unless the request is admitted and they show a limit with fewer requests left. */
-export function showLimit (request: FastifyRequest, reply: FastifyReply, admitted: boolean, max: number, left: number, resetAt: number): void {
+export function showLimit (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  admitted: boolean,
+  max: number,
+  left: number,
+  resetAt: number
+): void {
   const before = reply.getHeader(remainingHeader)
   if (admitted && before !== undefined && Number(before) <= left) return
   write(request, reply, max, left, Math.ceil(resetAt / 1000))

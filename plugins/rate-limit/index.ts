@@ -99,7 +99,9 @@ export default definePlugin<RateLimitPluginOptions>({
 
     app.addHook('onReady', async () => {
       trustsHeader = app.hasDecorator('tenancy') && app.tenancy.trustHeader
-      for (const key of rules.unused()) app.log.warn(`rateLimit.perEndpoint names "${key}", which is no route of this server that is limited`)
+      for (const key of rules.unused()) {
+        app.log.warn(`rateLimit.perEndpoint names "${key}", which is no route of this server that is limited`)
+      }
     })
     return undefined
   }
@@ -109,7 +111,9 @@ async function openStore (app: FastifyInstance, redis: RateLimitPluginOptions['r
   const memory = createMemoryStore()
   if (redis === undefined) return memory
   const connection = await openRedis(redis.url, app.log)
-  app.addHook('onClose', async () => { connection.close() })
+  app.addHook('onClose', async () => {
+    connection.close()
+  })
   return createRedisStore(connection, memory)
 }
 

@@ -11,7 +11,10 @@ import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The route stays open to a tenant that has used up the requests of its plan: 30 a minute of their own count in their place. Default: false. */
+    /**
+     * The route stays open to a tenant that has used up the requests of its plan: 30 a minute of their own count in their place.
+     * Default: false.
+     */
     beyondPlan?: boolean
   }
 }
@@ -27,17 +30,17 @@ export interface RateLimiter {
    * the limit. Returns a promise only if the store is outside this process. If a request has several counts, the headers
    * show the one with the least left.
    */
-  check (request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
+  check(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
 }
 
 /** What the routes of this server are held to. */
 export interface RouteLimiter extends RateLimiter {
   /** The limit of a route, and the plan's ceiling beside it. */
-  checkRoute (request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
+  checkRoute(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
   /** Counts for the address a request that failed before it came to its limit: whatever the caller claims to be is not known. */
-  countFailure (request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
+  countFailure(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
   /** Call it when the response is sent: @fastify/rate-limit may have overwritten the headers. */
-  mergeHeaders (request: FastifyRequest, reply: FastifyReply): void
+  mergeHeaders(request: FastifyRequest, reply: FastifyReply): void
 }
 
 export interface LimiterOptions {
@@ -64,7 +67,13 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
     return ceiling !== null && config.beyondPlan === true ? beyondPlan : ceiling
   }
 
-  function count (request: FastifyRequest, reply: FastifyReply, tenant: string | undefined, first: Limit, second: Limit | null): void | Promise<void> {
+  function count (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    tenant: string | undefined,
+    first: Limit,
+    second: Limit | null
+  ): void | Promise<void> {
     const kind = tenant === undefined ? 'address' : 'tenant'
     const client = tenant ?? addressKey(request.ip)
     const taken = store.take(kind, client, first, second, now())
@@ -118,7 +127,15 @@ function createCeilings (plans: Plans | null): Ceilings {
   }
 }
 
-function settle (request: FastifyRequest, reply: FastifyReply, kind: ClientKind, client: string, first: Limit, second: Limit | null, taken: Taken): void {
+function settle (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  kind: ClientKind,
+  client: string,
+  first: Limit,
+  second: Limit | null,
+  taken: Taken
+): void {
   const { admitted, now } = taken
   if (admitted && first.isConditional) giveBackLater(reply, kind, client, first, taken)
   const shown = writeHeaders(request, reply, first, second, taken)

@@ -29,7 +29,9 @@ export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore 
   }
 
   const store: MemoryStore = {
-    get size () { return tenants.size + addresses.size + owned.size },
+    get size () {
+      return tenants.size + addresses.size + owned.size
+    },
     take (kind, client, first, second, now) {
       const window = running(kind, client, first, now)
       const other = second === null ? null : running(kind, client, second, now)

@@ -98,7 +98,10 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
     },
     giveBack (kind, client, limit, resetAt) {
       // Without Redis it stays counted: the window ends by itself.
-      return connection.run<void>((redis) => giveBack(redis, keysOf(kind, client, limit), [resetAt, fieldOf(kind, client, limit)]).then(() => {}), () => {})
+      return connection.run<void>(
+        (redis) => giveBack(redis, keysOf(kind, client, limit), [resetAt, fieldOf(kind, client, limit)]).then(() => {}),
+        () => {}
+      )
     },
     counter: (options) => createRedisCounter(connection, options)
   }
@@ -106,7 +109,9 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
   function read (answer: unknown): Taken {
     if (!Array.isArray(answer)) throw new Error('Redis answered the rate limit with no list')
     const [admitted, now, count, resetAt, secondCount = 0, secondResetAt = 0] = answer.map(Number)
-    if (now === undefined || count === undefined || resetAt === undefined) throw new Error('Redis answered the rate limit with a short list')
+    if (now === undefined || count === undefined || resetAt === undefined) {
+      throw new Error('Redis answered the rate limit with a short list')
+    }
     return { admitted: admitted === 1, now, count, resetAt, secondCount, secondResetAt, store }
   }
 

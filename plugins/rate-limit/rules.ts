@@ -64,7 +64,11 @@ export interface LimitOptions {
 const maxKey = 80 // characters of a name that go into a key as they are
 const keyHead = 40 // characters of a longer one that stay readable
 
-export function createLimit (rule: RateLimitRule, bucket: string, { owner = null, addressesOnly = false, plansOnly = false }: LimitOptions = {}): Limit {
+export function createLimit (
+  rule: RateLimitRule,
+  bucket: string,
+  { owner = null, addressesOnly = false, plansOnly = false }: LimitOptions = {}
+): Limit {
   const isConditional = rule.skipSuccessfulRequests === true || rule.skipFailedRequests === true
   return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, plansOnly, key: boundedKey(bucket) })
 }
@@ -78,15 +82,18 @@ export interface Rules {
   /** false: only routes' own rules count. */
   readonly enabled: boolean
   /** The limit of a route, null where there is none: `method` such as `GET`, the path as declared. */
-  limitOf (own: RouteRule | null, method: string, path: string): Limit | null
+  limitOf(own: RouteRule | null, method: string, path: string): Limit | null
   /** The keys of `perEndpoint` that no route has asked for. */
-  unused (): string[]
+  unused(): string[]
 }
 
 const fallback = { max: 100, windowMs: 60_000 }
 
 /** @param owner the tenant whose document it is; null: the platform's */
-export function createRules ({ enabled = true, default: given, perEndpoint = {}, plansOnly = false }: RateLimitOptions, owner: string | null = null): Rules {
+export function createRules (
+  { enabled = true, default: given, perEndpoint = {}, plansOnly = false }: RateLimitOptions,
+  owner: string | null = null
+): Rules {
   const general = { ...fallback, ...given }
   const byEndpoint = new Map<string, Limit>()
   if (enabled) {

@@ -32,11 +32,11 @@ export interface RateLimitStore {
    *
    * @param now the clock of this process, in milliseconds since 1970; a store that others share has its own
    */
-  take (kind: ClientKind, client: string, first: Limit, second: Limit | null, now: number): Taken | Promise<Taken>
+  take(kind: ClientKind, client: string, first: Limit, second: Limit | null, now: number): Taken | Promise<Taken>
   /** Takes one request back from the window that ends at `resetAt`; none where another window runs by now. */
-  giveBack (kind: ClientKind, client: string, limit: Limit, resetAt: number): void | Promise<void>
+  giveBack(kind: ClientKind, client: string, limit: Limit, resetAt: number): void | Promise<void>
   /** Makes a count of @fastify/rate-limit. Default: it counts in this process. */
-  counter? (options: CounterOptions): Counter
+  counter?(options: CounterOptions): Counter
 }
 
 /** A count of @fastify/rate-limit: that of a route with `config.rateLimit`, or of a limiter of `app.createRateLimit`. */
@@ -63,7 +63,7 @@ export interface Counter {
    * @param key the client; a caller may have chosen it, of any length
    * @param now the clock of this process, in milliseconds since 1970; a store that others share has its own
    */
-  hit (key: string, windowMs: number, max: number, now: number): Counted | Promise<Counted>
+  hit(key: string, windowMs: number, max: number, now: number): Counted | Promise<Counted>
   /** Counts nothing. */
-  read (key: string, now: number): Counted | Promise<Counted>
+  read(key: string, now: number): Counted | Promise<Counted>
 }

@@ -1,4 +1,7 @@
-/** Roles that the platform gives to users of any tenant, or of none, and the endpoints under `/rbac`. The plugin database needs its option `roleTables`. */
+/**
+ * Roles that the platform gives to users of any tenant, or of none, and the endpoints under `/rbac`. The plugin database needs
+ * its option `roleTables`.
+ */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
@@ -27,7 +30,9 @@ export default definePlugin<RbacOptions>({
   options: { defaultRole: text, now: callback },
   async setup (app, { defaultRole, now = Date.now }) {
     const { auth, db, engine, events } = app
-    if (engine.roleTables === null) throw new Error('rbac needs the tables of its roles: register the plugin "tenantry/plugins/database" with the option `roleTables`')
+    if (engine.roleTables === null) {
+      throw new Error('rbac needs the tables of its roles: register the plugin "tenantry/plugins/database" with the option `roleTables`')
+    }
     const store = createRoleStore(engine.roleTables)
     const memory = createRoleMemory({ store, db, dbFor: (tenant) => engine.kyselyFor(tenant), defaultRole })
 
@@ -47,7 +52,9 @@ export default definePlugin<RbacOptions>({
     // The deletion of a tenant is a change of its users' roles too.
     listen(app, events, { rbac: forget, gap: forget })
     if (!await isThere()) {
-      throw new Error(`there is no role "${defaultRole}", which rbac.defaultRole names: start without rbac.defaultRole, add the role with POST /rbac/roles, and name it then; or insert it into tenantry.${engine.roleTables.roles}`)
+      throw new Error(
+        `there is no role "${defaultRole}", which rbac.defaultRole names: start without rbac.defaultRole, add the role with POST /rbac/roles, and name it then; or insert it into tenantry.${engine.roleTables.roles}`
+      )
     }
 
     /** A database that is not migrated yet has no roles, and the start goes on. */

@@ -25,11 +25,11 @@ interface Holder {
 
 export interface RoleMemory {
   /** What the roles of a user give it, at once where that is remembered. */
-  permissionsOf (tenant: string, sub: string): PermissionSet | Promise<PermissionSet>
+  permissionsOf(tenant: string, sub: string): PermissionSet | Promise<PermissionSet>
   /** There is a role of the name that the configuration gives; true where it gives none. */
-  hasDefaultRole (): Promise<boolean>
+  hasDefaultRole(): Promise<boolean>
   /** Something has changed. */
-  clear (): void
+  clear(): void
 }
 
 export interface RoleMemoryParts {

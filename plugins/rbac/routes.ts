@@ -16,22 +16,52 @@ import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type Pl
 const closed = { additionalProperties: false } as const
 const Id = Type.String({ format: 'uuid' })
 // JSON Schema counts every character as one: half as many fit, whichever they are.
-const UserId = Type.String({ minLength: 1, maxLength: maxUserIdLength / 2, pattern: '^[^\\u0000\\ud800-\\udfff]*$', description: 'The `sub` of the user, in the tenant that `X-Tenant-ID` names; without it a user of the platform.' })
+const UserId = Type.String({
+  minLength: 1,
+  maxLength: maxUserIdLength / 2,
+  pattern: '^[^\\u0000\\ud800-\\udfff]*$',
+  description: 'The `sub` of the user, in the tenant that `X-Tenant-ID` names; without it a user of the platform.'
+})
 const Time = Type.String({ format: 'date-time' })
 const StringOrNull = Type.Union([Type.String(), Type.Null()])
 
-const Description = Type.Optional(Type.Union([Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), Type.Null()], { description: 'What it is for.' }))
-const RoleName = Type.String({ minLength: 1, maxLength: maxRoleName, pattern: roleNamePattern, description: `1 to ${maxRoleName} characters, none of them a control character, and no space at the ends.`, examples: ['editor'] })
-const Permissions = Type.Array(Permission, { maxItems: maxPermissionsOfRole, uniqueItems: true, description: 'What users of the role may do: names of permissions that there are.' })
+const Description = Type.Optional(
+  Type.Union([Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), Type.Null()], { description: 'What it is for.' })
+)
+const RoleName = Type.String({
+  minLength: 1,
+  maxLength: maxRoleName,
+  pattern: roleNamePattern,
+  description: `1 to ${maxRoleName} characters, none of them a control character, and no space at the ends.`,
+  examples: ['editor']
+})
+const Permissions = Type.Array(Permission, {
+  maxItems: maxPermissionsOfRole,
+  uniqueItems: true,
+  description: 'What users of the role may do: names of permissions that there are.'
+})
 
-const NewRole = Type.Object({ name: RoleName, description: Description, permissions: Type.Optional({ ...Permissions, default: [] }) }, closed)
-const RoleChanges = Type.Object({ name: Type.Optional(RoleName), description: Description, permissions: Type.Optional(Permissions) }, { ...closed, minProperties: 1, description: 'What is left out stays; null removes the description.' })
+const NewRole = Type.Object(
+  { name: RoleName, description: Description, permissions: Type.Optional({ ...Permissions, default: [] }) },
+  closed
+)
+const RoleChanges = Type.Object({ name: Type.Optional(RoleName), description: Description, permissions: Type.Optional(Permissions) }, {
+  ...closed,
+  minProperties: 1,
+  description: 'What is left out stays; null removes the description.'
+})
 const NewPermission = Type.Object({ name: Permission, description: Description }, closed)
 const Assignment = Type.Object({ userId: UserId, roleId: Id }, closed)
 const PartOfAssignment = Type.Object({ userId: Type.Optional(UserId), roleId: Type.Optional(Id) }, closed)
 
-const Role = named('PlatformRole', Type.Object({ id: Id, name: Type.String(), description: StringOrNull, permissions: Type.Array(Type.String()), created_at: Time }))
-const PermissionEntry = named('PlatformPermission', Type.Object({ id: Id, name: Type.String(), description: StringOrNull, created_at: Time }))
+const Role = named(
+  'PlatformRole',
+  Type.Object({ id: Id, name: Type.String(), description: StringOrNull, permissions: Type.Array(Type.String()), created_at: Time })
+)
+const PermissionEntry = named(
+  'PlatformPermission',
+  Type.Object({ id: Id, name: Type.String(), description: StringOrNull, created_at: Time })
+)
 const Assigned = named('RoleAssignment', Type.Object({ success: Type.Boolean(), userId: Type.String(), roleId: Id }))
 
 const PageQuery = Type.Object(pageQuery('Entries'), closed)
@@ -45,7 +75,12 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void {
   app.get<{ Querystring: Static<typeof PageQuery> }>('/rbac/roles', {
     config,
-    schema: { tags, summary: 'The roles of the platform, by name', querystring: PageQuery, response: { 200: ListOf(Role), ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The roles of the platform, by name',
+      querystring: PageQuery,
+      response: { 200: ListOf(Role), ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const { rows, total } = await service.roles(page)
@@ -54,7 +89,14 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.post<{ Body: Static<typeof NewRole> }>('/rbac/roles', {
     config: { ...config, idempotency: 'plain', location: true },
-    schema: { tags, summary: 'Add a role', description: `At most ${maxRoles} roles. A role gives its permissions and no more: a role with the name admin makes no administrator.`, body: NewRole, response: { 201: Role, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Add a role',
+      description:
+        `At most ${maxRoles} roles. A role gives its permissions and no more: a role with the name admin makes no administrator.`,
+      body: NewRole,
+      response: { 201: Role, ...errorResponses(...refusals, 409) }
+    }
   }, async (request, reply) => {
     const { name, description = null, permissions = [] } = request.body
     const role = await service.createRole({ name, description, permissions }, actorOf(request))
@@ -68,12 +110,25 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.put<{ Params: Static<typeof Params>, Body: Static<typeof RoleChanges> }>('/rbac/roles/:id', {
     config,
-    schema: { tags, summary: 'Change a role', description: 'The default role keeps its name.', params: Params, body: RoleChanges, response: { 200: Role, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Change a role',
+      description: 'The default role keeps its name.',
+      params: Params,
+      body: RoleChanges,
+      response: { 200: Role, ...errorResponses(...refusals, 409) }
+    }
   }, async (request) => roleBody(await service.updateRole(request.params.id, request.body, actorOf(request))))
 
   app.delete<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
     config,
-    schema: { tags, summary: 'Delete a role', description: 'Removes the role from every user that has it. The default role cannot be deleted.', params: Params, response: { 200: Success, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Delete a role',
+      description: 'Removes the role from every user that has it. The default role cannot be deleted.',
+      params: Params,
+      response: { 200: Success, ...errorResponses(...refusals, 409) }
+    }
   }, async (request) => {
     await service.deleteRole(request.params.id, actorOf(request))
     return { success: true }
@@ -81,7 +136,12 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.get<{ Querystring: Static<typeof PageQuery> }>('/rbac/permissions', {
     config,
-    schema: { tags, summary: 'The permissions that roles hold, or may hold, by name', querystring: PageQuery, response: { 200: ListOf(PermissionEntry), ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The permissions that roles hold, or may hold, by name',
+      querystring: PageQuery,
+      response: { 200: ListOf(PermissionEntry), ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const { rows, total } = await service.permissions(page)
@@ -90,7 +150,13 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.post<{ Body: Static<typeof NewPermission> }>('/rbac/permissions', {
     config: { ...config, idempotency: 'plain' },
-    schema: { tags, summary: 'Add a permission', description: `At most ${maxPermissions} permissions.`, body: NewPermission, response: { 201: PermissionEntry, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Add a permission',
+      description: `At most ${maxPermissions} permissions.`,
+      body: NewPermission,
+      response: { 201: PermissionEntry, ...errorResponses(...refusals, 409) }
+    }
   }, async (request, reply) => {
     const { name, description = null } = request.body
     return reply.code(201).send(permissionBody(await service.createPermission({ name, description }, actorOf(request))))
@@ -98,7 +164,13 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.delete<{ Params: Static<typeof Params> }>('/rbac/permissions/:id', {
     config,
-    schema: { tags, summary: 'Delete a permission', description: 'No role holds it any longer.', params: Params, response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Delete a permission',
+      description: 'No role holds it any longer.',
+      params: Params,
+      response: { 200: Success, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     await service.deletePermission(request.params.id, actorOf(request))
     return { success: true }
@@ -106,7 +178,14 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.post<{ Body: Static<typeof Assignment> }>('/rbac/assign', {
     config: { ...config, idempotency: 'plain' },
-    schema: { tags, summary: 'Give a role to a user', description: `Answers 200 where the user has it already. A user has at most ${maxRolesOfUser} roles. For a user of a tenant send \`X-Tenant-ID\`: without it, a user with a password whom only a tenant has is refused with 400.`, body: Assignment, response: { 200: Assigned, 201: Assigned, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Give a role to a user',
+      description:
+        `Answers 200 where the user has it already. A user has at most ${maxRolesOfUser} roles. For a user of a tenant send \`X-Tenant-ID\`: without it, a user with a password whom only a tenant has is refused with 400.`,
+      body: Assignment,
+      response: { 200: Assigned, 201: Assigned, ...errorResponses(...refusals, 409) }
+    }
   }, async (request, reply) => {
     const { userId, roleId } = request.body
     const added = await service.assign(userOf(request, userId), roleId, actorOf(request))
@@ -115,7 +194,15 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.delete<{ Body: Static<typeof PartOfAssignment>, Querystring: Static<typeof PartOfAssignment> }>('/rbac/unassign', {
     config,
-    schema: { tags, summary: 'Take a role from a user', description: 'The user and the role stand in the body or in the query string.', body: PartOfAssignment, bodyOptional: true, querystring: PartOfAssignment, response: { 200: Assigned, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Take a role from a user',
+      description: 'The user and the role stand in the body or in the query string.',
+      body: PartOfAssignment,
+      bodyOptional: true,
+      querystring: PartOfAssignment,
+      response: { 200: Assigned, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const userId = oneOf(request, 'userId')
     const roleId = oneOf(request, 'roleId')
@@ -125,7 +212,13 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.get<{ Params: Static<typeof UserParams>, Querystring: Static<typeof PageQuery> }>('/rbac/users/:id/roles', {
     config,
-    schema: { tags, summary: 'The roles that a user was given, by name', params: UserParams, querystring: PageQuery, response: { 200: ListOf(Role), ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The roles that a user was given, by name',
+      params: UserParams,
+      querystring: PageQuery,
+      response: { 200: ListOf(Role), ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const roles = await service.rolesOf(userOf(request, request.params.id))
@@ -134,7 +227,16 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.get<{ Params: Static<typeof UserParams> }>('/rbac/users/:id/permissions', {
     config,
-    schema: { tags, summary: "What a user's roles give it", description: 'Those of the default role where the user has none.', params: UserParams, response: { 200: Type.Object({ permissions: Type.Array(Type.String(), { description: 'In order, each once.' }) }), ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: "What a user's roles give it",
+      description: 'Those of the default role where the user has none.',
+      params: UserParams,
+      response: {
+        200: Type.Object({ permissions: Type.Array(Type.String(), { description: 'In order, each once.' }) }),
+        ...errorResponses(...refusals)
+      }
+    }
   }, async (request) => ({ permissions: await service.permissionsOf(userOf(request, request.params.id)) }))
 }
 
@@ -143,10 +245,17 @@ function userOf ({ tenant }: FastifyRequest, userId: string): UserKey {
 }
 
 /** What the body or the query string says; `validationFailed` where neither does, or both, and not the same. */
-function oneOf ({ body, query }: FastifyRequest<{ Body: Static<typeof PartOfAssignment>, Querystring: Static<typeof PartOfAssignment> }>, member: 'userId' | 'roleId'): string {
+function oneOf (
+  { body, query }: FastifyRequest<{ Body: Static<typeof PartOfAssignment>, Querystring: Static<typeof PartOfAssignment> }>,
+  member: 'userId' | 'roleId'
+): string {
   const [inBody, inQuery] = [body[member], query[member]]
-  if (inBody === undefined && inQuery === undefined) throw invalidInput(`/body/${member}`, 'is missing: it stands here or in the query string', 'required')
-  if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) throw invalidInput(`/query/${member}`, 'must be the same as in the body, or stand in one of them only', 'const')
+  if (inBody === undefined && inQuery === undefined) {
+    throw invalidInput(`/body/${member}`, 'is missing: it stands here or in the query string', 'required')
+  }
+  if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) {
+    throw invalidInput(`/query/${member}`, 'must be the same as in the body, or stand in one of them only', 'const')
+  }
   return inBody ?? inQuery ?? ''
 }
 

@@ -32,29 +32,35 @@ interface PageRequest {
 /** Of two changes at a time the second finds what the first left. Every change is audited in its transaction. */
 export interface PlatformRoles {
   /** By name. */
-  roles (page: PageRequest): Promise<Page<RoleRow>>
+  roles(page: PageRequest): Promise<Page<RoleRow>>
   /** `notFound`. */
-  role (id: string): Promise<RoleRow>
+  role(id: string): Promise<RoleRow>
   /** `validationFailed` for permissions that there are not; `conflict` where there is a role of the name, and past 1,000. */
-  createRole (role: NewRole, by: Actor): Promise<RoleRow>
-  /** What the changes leave out stays. `notFound`; `validationFailed`, `conflict` as above; `roleInUse` for another name of the default role. */
-  updateRole (id: string, changes: RoleChanges, by: Actor): Promise<RoleRow>
+  createRole(role: NewRole, by: Actor): Promise<RoleRow>
+  /**
+   * What the changes leave out stays. `notFound`; `validationFailed`, `conflict` as above; `roleInUse` for another name of the
+   * default role.
+   */
+  updateRole(id: string, changes: RoleChanges, by: Actor): Promise<RoleRow>
   /** Removes the role from every user that has it. `notFound`; `roleInUse` for the default role. */
-  deleteRole (id: string, by: Actor): Promise<void>
+  deleteRole(id: string, by: Actor): Promise<void>
   /** By name. */
-  permissions (page: PageRequest): Promise<Page<PermissionRow>>
+  permissions(page: PageRequest): Promise<Page<PermissionRow>>
   /** `conflict` where there is one of the name, and past 5,000. */
-  createPermission (permission: Omit<NewRole, 'permissions'>, by: Actor): Promise<PermissionRow>
+  createPermission(permission: Omit<NewRole, 'permissions'>, by: Actor): Promise<PermissionRow>
   /** No role holds it any longer. `notFound`. */
-  deletePermission (id: string, by: Actor): Promise<void>
-  /** false where the user has the role already. `notFound` for a role, `tenantUnknown`, `tenantRequired` for a tenant's user without the tenant, `conflict` past 100 roles. */
-  assign (user: UserKey, roleId: string, by: Actor): Promise<boolean>
+  deletePermission(id: string, by: Actor): Promise<void>
+  /**
+   * false where the user has the role already. `notFound` for a role, `tenantUnknown`, `tenantRequired` for a tenant's user
+   * without the tenant, `conflict` past 100 roles.
+   */
+  assign(user: UserKey, roleId: string, by: Actor): Promise<boolean>
   /** `notFound` where the user does not have the role. */
-  unassign (user: UserKey, roleId: string, by: Actor): Promise<void>
+  unassign(user: UserKey, roleId: string, by: Actor): Promise<void>
   /** What was assigned to the user, by name. */
-  rolesOf (user: UserKey): Promise<readonly RoleRow[]>
+  rolesOf(user: UserKey): Promise<readonly RoleRow[]>
   /** What the user's roles give it, in order; without any the default role does. */
-  permissionsOf (user: UserKey): Promise<string[]>
+  permissionsOf(user: UserKey): Promise<string[]>
 }
 
 export interface PlatformRolesParts {
@@ -68,7 +74,10 @@ export interface PlatformRolesParts {
 }
 
 export function createPlatformRoles ({ store, db, events, defaultRole, now }: PlatformRolesParts): PlatformRoles {
-  /** One change at a time; everybody forgets what the roles gave. In no tenant's turn: taking a role from a user must not wait for its tenant. */
+  /**
+   * One change at a time; everybody forgets what the roles gave. In no tenant's turn: taking a role from a user must not wait
+   * for its tenant.
+   */
   function change<T> (work: (transaction: Transaction<SystemTables>) => Promise<T>, user?: UserKey): Promise<T> {
     return events.change({ topic: 'rbac', tenant: '' }, async (transaction) => {
       if (user !== undefined && !await holdTenant(transaction, user.tenant, 'shared')) throw failure('tenantUnknown')
@@ -86,7 +95,13 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     if (unknown.size === 0) return
     const details: ErrorDetail[] = []
     for (const [index, permission] of permissions.entries()) {
-      if (unknown.has(permission)) details.push({ path: `/body/permissions/${index}`, message: `there is no permission "${permission}": POST /rbac/permissions makes it`, keyword: 'enum' })
+      if (unknown.has(permission)) {
+        details.push({
+          path: `/body/permissions/${index}`,
+          message: `there is no permission "${permission}": POST /rbac/permissions makes it`,
+          keyword: 'enum'
+        })
+      }
     }
     throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
   }
@@ -99,14 +114,18 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
 
   /** Without it no server of the document would start. */
   function refuseDefault ({ name }: RoleRow): void {
-    if (name === defaultRole) throw failure('roleInUse', { message: `"${name}" is the default role: name another one in the document first (rbac.defaultRole)` })
+    if (name === defaultRole) {
+      throw failure('roleInUse', { message: `"${name}" is the default role: name another one in the document first (rbac.defaultRole)` })
+    }
   }
 
   /** false where the user has the role already. */
   async function give (transaction: Transaction<SystemTables>, user: UserKey, roleId: string, by: Actor): Promise<boolean> {
     const { id, name } = await found(transaction, roleId)
     if (!await store.assign(transaction, user, id)) return false
-    if (await store.countRolesOf(transaction, user) > maxRolesOfUser) throw failure('conflict', { message: `A user has at most ${maxRolesOfUser} roles` })
+    if (await store.countRolesOf(transaction, user) > maxRolesOfUser) {
+      throw failure('conflict', { message: `A user has at most ${maxRolesOfUser} roles` })
+    }
     await writeAudit(transaction, entry('rbac.assign', by, user.userId, { roleId: id, role: name }, user.tenant))
     return true
   }
@@ -115,64 +134,78 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     roles: (page) => store.roles(db, page),
     role: (id) => found(db, id),
 
-    createRole: ({ name, description, permissions }, by) => change(async (transaction) => {
-      await requireKnown(transaction, permissions)
-      if (await store.isTaken(transaction, name)) throw nameTaken(name)
-      if (await store.countRoles(transaction) >= maxRoles) throw failure('conflict', { message: `There are at most ${maxRoles} roles: delete one that is no longer used` })
-      const id = await store.insertRole(transaction, { name, description, at: new Date(now()) })
-      await store.setPermissions(transaction, id, permissions)
-      await writeAudit(transaction, entry('rbac.role.create', by, name, { id, permissions }))
-      return found(transaction, id)
-    }),
+    createRole: ({ name, description, permissions }, by) =>
+      change(async (transaction) => {
+        await requireKnown(transaction, permissions)
+        if (await store.isTaken(transaction, name)) throw nameTaken(name)
+        if (await store.countRoles(transaction) >= maxRoles) {
+          throw failure('conflict', { message: `There are at most ${maxRoles} roles: delete one that is no longer used` })
+        }
+        const id = await store.insertRole(transaction, { name, description, at: new Date(now()) })
+        await store.setPermissions(transaction, id, permissions)
+        await writeAudit(transaction, entry('rbac.role.create', by, name, { id, permissions }))
+        return found(transaction, id)
+      }),
 
-    updateRole: (id, changes, by) => change(async (transaction) => {
-      const before = await found(transaction, id)
-      const { name = before.name, description = before.description, permissions } = changes
-      if (permissions !== undefined) await requireKnown(transaction, permissions)
-      if (name !== before.name) {
-        refuseDefault(before)
-        if (await store.isTaken(transaction, name, id)) throw nameTaken(name)
-      }
-      await store.updateRole(transaction, id, { name, description })
-      if (permissions !== undefined) await store.setPermissions(transaction, id, permissions)
-      await writeAudit(transaction, entry('rbac.role.update', by, before.name, { id, ...changes }))
-      return found(transaction, id)
-    }),
+    updateRole: (id, changes, by) =>
+      change(async (transaction) => {
+        const before = await found(transaction, id)
+        const { name = before.name, description = before.description, permissions } = changes
+        if (permissions !== undefined) await requireKnown(transaction, permissions)
+        if (name !== before.name) {
+          refuseDefault(before)
+          if (await store.isTaken(transaction, name, id)) throw nameTaken(name)
+        }
+        await store.updateRole(transaction, id, { name, description })
+        if (permissions !== undefined) await store.setPermissions(transaction, id, permissions)
+        await writeAudit(transaction, entry('rbac.role.update', by, before.name, { id, ...changes }))
+        return found(transaction, id)
+      }),
 
-    deleteRole: (id, by) => change(async (transaction) => {
-      const role = await found(transaction, id)
-      refuseDefault(role)
-      const users = await store.deleteRole(transaction, id)
-      await writeAudit(transaction, entry('rbac.role.delete', by, role.name, { id, users }))
-    }),
+    deleteRole: (id, by) =>
+      change(async (transaction) => {
+        const role = await found(transaction, id)
+        refuseDefault(role)
+        const users = await store.deleteRole(transaction, id)
+        await writeAudit(transaction, entry('rbac.role.delete', by, role.name, { id, users }))
+      }),
 
     permissions: (page) => store.permissions(db, page),
 
-    createPermission: ({ name, description }, by) => change(async (transaction) => {
-      const made = await store.insertPermission(transaction, { name, description, at: new Date(now()) })
-      if (made === undefined) throw failure('conflict', { message: `There is a permission "${name}" already` })
-      if (await store.countPermissions(transaction) > maxPermissions) throw failure('conflict', { message: `There are at most ${maxPermissions} permissions: delete those that are no longer used` })
-      await writeAudit(transaction, entry('rbac.permission.create', by, name, { id: made.id }))
-      return made
-    }),
+    createPermission: ({ name, description }, by) =>
+      change(async (transaction) => {
+        const made = await store.insertPermission(transaction, { name, description, at: new Date(now()) })
+        if (made === undefined) throw failure('conflict', { message: `There is a permission "${name}" already` })
+        if (await store.countPermissions(transaction) > maxPermissions) {
+          throw failure('conflict', { message: `There are at most ${maxPermissions} permissions: delete those that are no longer used` })
+        }
+        await writeAudit(transaction, entry('rbac.permission.create', by, name, { id: made.id }))
+        return made
+      }),
 
-    deletePermission: (id, by) => change(async (transaction) => {
-      const gone = await store.deletePermission(transaction, id)
-      if (gone === undefined) throw failure('notFound', { message: 'There is no such permission' })
-      await writeAudit(transaction, entry('rbac.permission.delete', by, gone.name, { id, roles: gone.roles }))
-    }),
+    deletePermission: (id, by) =>
+      change(async (transaction) => {
+        const gone = await store.deletePermission(transaction, id)
+        if (gone === undefined) throw failure('notFound', { message: 'There is no such permission' })
+        await writeAudit(transaction, entry('rbac.permission.delete', by, gone.name, { id, roles: gone.roles }))
+      }),
 
     async assign (user, roleId, by) {
       const tenant = user.tenant === '' ? await store.tenantOfUser(db, user.userId) : undefined
-      if (tenant !== undefined) throw failure('tenantRequired', { message: `The user belongs to the tenant "${tenant}" and not to the platform: send the header X-Tenant-ID: ${tenant}` })
+      if (tenant !== undefined) {
+        throw failure('tenantRequired', {
+          message: `The user belongs to the tenant "${tenant}" and not to the platform: send the header X-Tenant-ID: ${tenant}`
+        })
+      }
       return await change((transaction) => give(transaction, user, roleId, by), user)
     },
 
-    unassign: (user, roleId, by) => change(async (transaction) => {
-      if (!await store.unassign(transaction, user, roleId)) throw failure('notFound', { message: 'The user does not have this role' })
-      const role = await store.role(transaction, roleId)
-      await writeAudit(transaction, entry('rbac.unassign', by, user.userId, { roleId, role: role?.name }, user.tenant))
-    }, user),
+    unassign: (user, roleId, by) =>
+      change(async (transaction) => {
+        if (!await store.unassign(transaction, user, roleId)) throw failure('notFound', { message: 'The user does not have this role' })
+        const role = await store.role(transaction, roleId)
+        await writeAudit(transaction, entry('rbac.unassign', by, user.userId, { roleId, role: role?.name }, user.tenant))
+      }, user),
 
     rolesOf: (user) => store.rolesOf(db, user),
 

@@ -38,11 +38,14 @@ const userIdForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 export type RoleStore = ReturnType<typeof createRoleStore>
 
 export function createRoleStore (names: RoleTables) {
-  const [roles, permissions, userRoles, held] = [names.roles, names.permissions, names.userRoles, rolePermissions].map((name) => sql.table(`tenantry.${name}`))
+  const [roles, permissions, userRoles, held] = [names.roles, names.permissions, names.userRoles, rolePermissions].map((name) =>
+    sql.table(`tenantry.${name}`)
+  )
 
   /** In every database the same order, whatever its language is. */
   const byName = sql`name collate "C"`
-  const permissionsOfRole = sql`array(select p.name from ${held} h join ${permissions} p on p.id = h.permission_id where h.role_id = r.id order by p.name collate "C")`
+  const permissionsOfRole =
+    sql`array(select p.name from ${held} h join ${permissions} p on p.id = h.permission_id where h.role_id = r.id order by p.name collate "C")`
   const roleColumns = sql`r.id, r.name, r.description, ${permissionsOfRole} as permissions, r.created_at as "createdAt"`
   const permissionColumns = sql`id, name, description, created_at as "createdAt"`
   const ofUser = ({ tenant, userId }: UserKey) => sql`tenant_id = ${tenant} and user_id = ${userId}`
@@ -59,7 +62,8 @@ export function createRoleStore (names: RoleTables) {
     },
 
     async roles (reader: Reader, { limit, offset }: { limit: number, offset: number }): Promise<Page<RoleRow>> {
-      const { rows } = await sql<RoleRow>`select ${roleColumns} from ${roles} r order by r.${byName} limit ${limit} offset ${offset}`.execute(reader)
+      const { rows } = await sql<RoleRow>`select ${roleColumns} from ${roles} r order by r.${byName} limit ${limit} offset ${offset}`
+        .execute(reader)
       return { rows, total: await count(reader, roles) }
     },
 
@@ -75,7 +79,9 @@ export function createRoleStore (names: RoleTables) {
     },
 
     async permissions (reader: Reader, { limit, offset }: { limit: number, offset: number }): Promise<Page<PermissionRow>> {
-      const { rows } = await sql<PermissionRow>`select ${permissionColumns} from ${permissions} order by ${byName} limit ${limit} offset ${offset}`.execute(reader)
+      const { rows } = await sql<
+        PermissionRow
+      >`select ${permissionColumns} from ${permissions} order by ${byName} limit ${limit} offset ${offset}`.execute(reader)
       return { rows, total: await count(reader, permissions) }
     },
 
@@ -88,7 +94,10 @@ export function createRoleStore (names: RoleTables) {
       return rows
     },
 
-    /** A tenant that has a user of the id, where the platform has none. One index lookup for each tenant: the index begins with the tenant. */
+    /**
+     * A tenant that has a user of the id, where the platform has none. One index lookup for each tenant: the index begins with
+     * the tenant.
+     */
     async tenantOfUser (reader: Reader, userId: string): Promise<string | undefined> {
       if (!userIdForm.test(userId)) return undefined
       const { rows: [row] } = await sql<{ tenant: string }>`select t.id as tenant from tenantry.tenants t
@@ -107,7 +116,11 @@ export function createRoleStore (names: RoleTables) {
     },
 
     async insertRole (writer: Writer, { name, description, at }: { name: string, description: string | null, at: Date }): Promise<string> {
-      const { rows: [row] } = await sql<{ id: string }>`insert into ${roles} (name, description, created_at) values (${name}, ${description}, ${at.toISOString()}) returning id`.execute(writer)
+      const { rows: [row] } = await sql<
+        { id: string }
+      >`insert into ${roles} (name, description, created_at) values (${name}, ${description}, ${at.toISOString()}) returning id`.execute(
+        writer
+      )
       if (row === undefined) throw new Error('an insert returned no row')
       return row.id
     },
@@ -129,17 +142,24 @@ export function createRoleStore (names: RoleTables) {
     /** What the role holds from now on; each name is a permission. */
     async setPermissions (writer: Writer, roleId: string, wanted: readonly string[]): Promise<void> {
       await sql`delete from ${held} where role_id = ${roleId}`.execute(writer)
-      await sql`insert into ${held} (role_id, permission_id) select ${roleId}, id from ${permissions} where name = any (${wanted}::text[])`.execute(writer)
+      await sql`insert into ${held} (role_id, permission_id) select ${roleId}, id from ${permissions} where name = any (${wanted}::text[])`
+        .execute(writer)
     },
 
     /** Those of the names that are no permission. */
     async unknownPermissions (reader: Reader, wanted: readonly string[]): Promise<ReadonlySet<string>> {
-      const { rows } = await sql<{ name: string }>`select name from unnest(${wanted}::text[]) as wanted (name) where name not in (select name from ${permissions} where name = any (${wanted}::text[]))`.execute(reader)
+      const { rows } = await sql<
+        { name: string }
+      >`select name from unnest(${wanted}::text[]) as wanted (name) where name not in (select name from ${permissions} where name = any (${wanted}::text[]))`
+        .execute(reader)
       return new Set(rows.map(({ name }) => name))
     },
 
     /** undefined where there is one of the name. */
-    async insertPermission (writer: Writer, { name, description, at }: { name: string, description: string | null, at: Date }): Promise<PermissionRow | undefined> {
+    async insertPermission (
+      writer: Writer,
+      { name, description, at }: { name: string, description: string | null, at: Date }
+    ): Promise<PermissionRow | undefined> {
       const { rows: [row] } = await sql<PermissionRow>`
         insert into ${permissions} (name, description, created_at) values (${name}, ${description}, ${at.toISOString()})
         on conflict (name) do nothing returning ${permissionColumns}`.execute(writer)
@@ -157,13 +177,17 @@ export function createRoleStore (names: RoleTables) {
 
     /** How many roles the user has. */
     async countRolesOf (reader: Reader, user: UserKey): Promise<number> {
-      const { rows: [row] } = await sql<{ count: number }>`select count(*)::int as count from ${userRoles} where ${ofUser(user)}`.execute(reader)
+      const { rows: [row] } = await sql<{ count: number }>`select count(*)::int as count from ${userRoles} where ${ofUser(user)}`.execute(
+        reader
+      )
       return row?.count ?? 0
     },
 
     /** false where the user has the role already. */
     async assign (writer: Writer, { tenant, userId }: UserKey, roleId: string): Promise<boolean> {
-      const { rows } = await sql`insert into ${userRoles} (tenant_id, user_id, role_id) values (${tenant}, ${userId}, ${roleId}) on conflict do nothing returning 1`.execute(writer)
+      const { rows } =
+        await sql`insert into ${userRoles} (tenant_id, user_id, role_id) values (${tenant}, ${userId}, ${roleId}) on conflict do nothing returning 1`
+          .execute(writer)
       return rows.length > 0
     },
 
@@ -175,7 +199,8 @@ export function createRoleStore (names: RoleTables) {
 
     async rolesOf (reader: Reader, user: UserKey): Promise<readonly RoleRow[]> {
       const { rows } = await sql<RoleRow>`
-        select ${roleColumns} from ${roles} r where r.id in (select role_id from ${userRoles} where ${ofUser(user)}) order by r.${byName}`.execute(reader)
+        select ${roleColumns} from ${roles} r where r.id in (select role_id from ${userRoles} where ${ofUser(user)}) order by r.${byName}`
+        .execute(reader)
       return rows
     },
 

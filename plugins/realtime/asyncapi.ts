@@ -20,13 +20,21 @@ export function asyncApi (address: string): object {
   const security = [{ type: 'http', scheme: 'bearer' }, { type: 'httpApiKey', name: 'x-api-key', in: 'header' }]
   return {
     asyncapi: '3.0.0',
-    info: { title: 'Realtime', version, description: 'Changes of rows, rooms and presence over a websocket. The same messages come from `GET /realtime/events` as server-sent events.' },
+    info: {
+      title: 'Realtime',
+      version,
+      description:
+        'Changes of rows, rooms and presence over a websocket. The same messages come from `GET /realtime/events` as server-sent events.'
+    },
     defaultContentType: 'application/json',
     channels: {
       realtime: {
         address,
-        description: 'Close codes: 1009 message too large, 1012 the server stops (the reason is `{"retryAfterMs": n}`), 4401 not authenticated, 4402 plan limit, 4403 origin or tenant refused, 4408 messages not read, 4429 too many messages.',
-        messages: Object.fromEntries(operations.map((operation) => [keyOf(operation), { $ref: `#/components/messages/${keyOf(operation)}` }]))
+        description:
+          'Close codes: 1009 message too large, 1012 the server stops (the reason is `{"retryAfterMs": n}`), 4401 not authenticated, 4402 plan limit, 4403 origin or tenant refused, 4408 messages not read, 4429 too many messages.',
+        messages: Object.fromEntries(
+          operations.map((operation) => [keyOf(operation), { $ref: `#/components/messages/${keyOf(operation)}` }])
+        )
       }
     },
     operations: Object.fromEntries(operations.map((operation) => [`${operation.action}.${operation.name}`, {

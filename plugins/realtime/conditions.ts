@@ -16,14 +16,18 @@ import { maxFilterColumns } from '../../lib/realtime/messages.js'
 const maxValueLength = 512 // characters
 
 /** Throws `validationFailed`, or rejects with it, for columns that are unknown or excluded, and values that are not theirs. */
-export async function conditionsOf (engine: Engine, watched: WatchedTable, { id, filter = {}, isText = false }: WatchRequest): Promise<Condition[]> {
+export async function conditionsOf (
+  engine: Engine,
+  watched: WatchedTable,
+  { id, filter = {}, isText = false }: WatchRequest
+): Promise<Condition[]> {
   const { table, excluded } = watched
   const values = new Map<string, unknown>()
   for (const [name, value] of Object.entries(filter)) {
     if (!table.columns.has(name) || excluded.has(name)) throw invalid(`/filter/${name}`, 'is not a column that can be filtered by')
     values.set(name, value)
   }
-  if (id !== undefined) for (const [name, value] of keyOf(id, table)) values.set(name, value)
+  if (id !== undefined) { for (const [name, value] of keyOf(id, table)) values.set(name, value) }
   if (values.size > maxFilterColumns) throw invalid('/filter', `has ${values.size} columns: expected at most ${maxFilterColumns}`)
   const bound: unknown[] = []
   const parts: string[] = []
@@ -32,9 +36,13 @@ export async function conditionsOf (engine: Engine, watched: WatchedTable, { id,
     if (column === undefined) throw invalid(`/filter/${name}`, 'is not a column')
     const path = id !== undefined && !Object.hasOwn(filter, name) ? '/id' : `/filter/${name}`
     const kind = kindOf(column.type)
-    if (kind === 'json' || kind === 'array' || kind === 'vector') throw invalid(path, `is a column of the type ${column.type}: expected one with single values`)
+    if (kind === 'json' || kind === 'array' || kind === 'vector') {
+      throw invalid(path, `is a column of the type ${column.type}: expected one with single values`)
+    }
     if (typeof value === 'object' && value !== null) throw invalid(path, 'expected one value to be equal to')
-    if (typeof value === 'string' && value.length > maxValueLength) throw invalid(path, `has ${value.length} characters: expected at most ${maxValueLength}`)
+    if (typeof value === 'string' && value.length > maxValueLength) {
+      throw invalid(path, `has ${value.length} characters: expected at most ${maxValueLength}`)
+    }
     // It would be compared as it is written, which its sender cannot mean.
     if (typeof value === 'string' && value.includes('{{')) throw invalid(path, 'must not hold a template')
     const encoded = value === null ? null : isText ? String(value) : encoderOf(column)(value)
@@ -42,10 +50,11 @@ export async function conditionsOf (engine: Engine, watched: WatchedTable, { id,
     parts.push(`$${bound.push(encoded)}::${castType(column.type)} as ${identifier(name)}`)
   }
   if (parts.length === 0) return []
-  const text = await engine.text({ text: `select row_to_json(v.*)::text from (select ${parts.join(', ')}) v` }, bound, { tenantId: null }).catch((error: unknown) => {
-    if (isClientFault(error)) throw invalid('/filter', 'a value does not fit its column')
-    throw error
-  })
+  const text = await engine.text({ text: `select row_to_json(v.*)::text from (select ${parts.join(', ')}) v` }, bound, { tenantId: null })
+    .catch((error: unknown) => {
+      if (isClientFault(error)) throw invalid('/filter', 'a value does not fit its column')
+      throw error
+    })
   const row = parseJson(text ?? '{}')
   return isRecord(row) ? Object.entries(row).map(([column, value]) => ({ column, text: stringifyJson(value) })) : []
 }

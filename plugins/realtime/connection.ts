@@ -33,10 +33,15 @@ export interface Connection {
   isAlive: boolean
   /** It has no identity yet. */
   isAnonymous: boolean
-  close (code: number, reason: string): void
+  close(code: number, reason: string): void
 }
 
-export function serveConnection (socket: WebSocket, request: FastifyRequest, reply: FastifyReply, { core, identify, maxMessagesPerSecond, now }: ConnectionParts): Connection {
+export function serveConnection (
+  socket: WebSocket,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { core, identify, maxMessagesPerSecond, now }: ConnectionParts
+): Connection {
   let client: Client | null = null
   let isEnded = false
   let isIdentifying = false
@@ -132,7 +137,8 @@ export function serveConnection (socket: WebSocket, request: FastifyRequest, rep
       return end(closeCodes.stopping, stringifyJson({ retryAfterMs: 1000 }))
     }
     if (statusCode === 429) return end(closeCodes.tooManyMessages, message)
-    const isRefused = known.code === failure('tenantRequired').code || known.code === failure('tenantInvalid').code || statusCode === 403 || statusCode === 404
+    const isRefused = known.code === failure('tenantRequired').code || known.code === failure('tenantInvalid').code || statusCode === 403 ||
+      statusCode === 404
     end(isRefused ? closeCodes.refused : closeCodes.unauthenticated, message)
   }
 
@@ -152,7 +158,8 @@ export function serveConnection (socket: WebSocket, request: FastifyRequest, rep
     const acknowledge = () => outlet.send(stringifyJson({ type: 'ack', ref }), 'ack')
     const failed = (error: unknown) => fail(error, ref)
     switch (message.type) {
-      case 'ping': return outlet.send(stringifyJson({ type: 'pong', ref }), 'pong')
+      case 'ping':
+        return outlet.send(stringifyJson({ type: 'pong', ref }), 'pong')
       case 'watch': {
         core.watch(open, message).catch(failed)
         return
@@ -205,14 +212,22 @@ export function serveConnection (socket: WebSocket, request: FastifyRequest, rep
 
   socket.on('message', (data, isBinary) => {
     if (isEnded || !count()) return
-    if (isBinary) return client === null ? end(closeCodes.unauthenticated, 'The first message must be of the type auth') : fail(failure('badRequest', { message: 'The message is binary: send text' }))
+    if (isBinary) {
+      return client === null
+        ? end(closeCodes.unauthenticated, 'The first message must be of the type auth')
+        : fail(failure('badRequest', { message: 'The message is binary: send text' }))
+    }
     const text = String(data)
     if (isIdentifying) earlier.push(text)
     else take(text)
   })
   // Answers to pings take room, too.
-  socket.on('ping', () => { count() })
-  socket.on('pong', () => { connection.isAlive = true })
+  socket.on('ping', () => {
+    count()
+  })
+  socket.on('pong', () => {
+    connection.isAlive = true
+  })
   socket.on('close', release)
 
   try {

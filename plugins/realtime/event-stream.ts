@@ -17,8 +17,18 @@ const commentMs = 15_000 // proxies end connections that say nothing
 const maxPosition = Number.MAX_SAFE_INTEGER
 
 const Query = Type.Object({
-  watch: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 4096 }), { maxItems: 50, description: 'A table, and columns that rows must have: `notes?done=false`, percent-encoded. Can be repeated.' })),
-  room: Type.Optional(Type.Array(Type.String({ pattern: '^[\\w.:@/-]{1,128}$', expected: '1 to 128 of A-Z a-z 0-9 _ . : @ / -' }), { maxItems: 50, description: 'A room to join. Can be repeated.' }))
+  watch: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 4096 }), {
+      maxItems: 50,
+      description: 'A table, and columns that rows must have: `notes?done=false`, percent-encoded. Can be repeated.'
+    })
+  ),
+  room: Type.Optional(
+    Type.Array(Type.String({ pattern: '^[\\w.:@/-]{1,128}$', expected: '1 to 128 of A-Z a-z 0-9 _ . : @ / -' }), {
+      maxItems: 50,
+      description: 'A room to join. Can be repeated.'
+    })
+  )
 }, { additionalProperties: false })
 
 export interface StreamParts {
@@ -34,9 +44,13 @@ export function eventStream (group: FastifyInstance, { core, identityOf }: Strea
     schema: {
       tags: ['Realtime'],
       summary: 'Read changes and rooms as server-sent events',
-      description: 'An event is named by the `type` of its message, `data` is the message, and `id` the position of a change. `Last-Event-ID` sends later changes first.',
+      description:
+        'An event is named by the `type` of its message, `data` is the message, and `id` the position of a change. `Last-Event-ID` sends later changes first.',
       querystring: Query,
-      response: { 200: { description: 'A stream that ends with the connection.', content: { 'text/event-stream': { schema: Type.String() } } }, ...errorResponses(400, 401, 'planLimit', 403, 404, 429, 500, 503) }
+      response: {
+        200: { description: 'A stream that ends with the connection.', content: { 'text/event-stream': { schema: Type.String() } } },
+        ...errorResponses(400, 401, 'planLimit', 403, 404, 429, 500, 503)
+      }
     }
   }, async (request, reply) => {
     const tenant = tenantOf(request)
@@ -51,7 +65,11 @@ export function eventStream (group: FastifyInstance, { core, identityOf }: Strea
     try {
       for (const name of room) await core.join(client, name, null)
       stream.replaying = requests.length
-      for (const each of requests) await core.watch(client, each, () => { stream.replaying-- })
+      for (const each of requests) {
+        await core.watch(client, each, () => {
+          stream.replaying--
+        })
+      }
     } catch (error) {
       core.close(client)
       throw error
@@ -75,7 +93,9 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
   const stream = {
     /** Watches that are not live yet: a position then says nothing of what the others were sent. */
     replaying: 0,
-    onEnd (listener: () => void) { ended = listener },
+    onEnd (listener: () => void) {
+      ended = listener
+    },
     begin () {
       hasBegun = true
       reply.hijack()
@@ -145,7 +165,9 @@ function sinceOf ({ headers }: FastifyRequest): number | undefined {
   const text = headers['last-event-id']
   if (text === undefined || text === '') return undefined
   const position = Number(text)
-  if (!/^\d{1,16}$/.test(String(text)) || position > maxPosition) throw failure('badRequest', { message: 'Last-Event-ID is not a position: expected a whole number' })
+  if (!/^\d{1,16}$/.test(String(text)) || position > maxPosition) {
+    throw failure('badRequest', { message: 'Last-Event-ID is not a position: expected a whole number' })
+  }
   return position
 }
 

@@ -39,7 +39,9 @@ export function credentialOf (text: string): Credential {
 export function sentCredential ({ headers }: FastifyRequest): Credential | null {
   const bearer = bearerToken({ headers })
   const key = headers['x-api-key']
-  const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((text) => text.trim()).filter((text) => text.startsWith(bearerPrefix))
+  const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map((text) => text.trim()).filter((text) =>
+    text.startsWith(bearerPrefix)
+  )
   const sent: Credential[] = [
     ...bearer === null ? [] : [{ kind: 'token' as const, text: bearer }],
     ...key === undefined ? [] : [{ kind: 'key' as const, text: String(key) }],

@@ -64,19 +64,44 @@ export default definePlugin<RealtimeOptions>({
     const store = createChangeStore(db)
     const usage = optional(app, 'usage')
     const bus = await openBus(app, section, instance, (tenant, event) => rooms.hear(tenant, event))
-    const rooms = createRooms({ store: createMemberStore(db, (tenant) => engine.kyselyFor(tenant), instance), bus, plans: plansOf(app), isLimited: () => usage() !== null, maxMessageBytes: section.maxMessageBytes ?? 65_536, log })
+    const rooms = createRooms({
+      store: createMemberStore(db, (tenant) => engine.kyselyFor(tenant), instance),
+      bus,
+      plans: plansOf(app),
+      isLimited: () => usage() !== null,
+      maxMessageBytes: section.maxMessageBytes ?? 65_536,
+      log
+    })
     const reader = createReader({ store, tableOf: (name) => core.tableOf(name), log })
     const core = createCore({ app, engine, tenants, usage, store, reader, rooms, section, log })
     let sockets: Sockets | null = null
     app.decorate('realtime', {
       publish: (tenant, message) => rooms.publish(tenant, message, null),
-      get connections () { return core.connections },
-      status: () => ({ connections: core.connections, watches: core.watches, rooms: rooms.count, bus: section.redis !== undefined && engine.kind !== 'embedded' ? 'redis' : engine.kind })
+      get connections () {
+        return core.connections
+      },
+      status: () => ({
+        connections: core.connections,
+        watches: core.watches,
+        rooms: rooms.count,
+        bus: section.redis !== undefined && engine.kind !== 'embedded' ? 'redis' : engine.kind
+      })
     })
 
-    const recheck = (tenant: string): void => { core.recheck(tenant).catch((err: unknown) => log.warn({ err }, 'connections could not be checked')) }
+    const recheck = (tenant: string): void => {
+      core.recheck(tenant).catch((err: unknown) => log.warn({ err }, 'connections could not be checked'))
+    }
     const recheckAll = () => recheck('')
-    listen(app, events, { tenant: recheck, users: recheck, sessions: recheck, roles: recheck, rbac: recheckAll, 'api-keys': recheck, config: recheck, gap: recheckAll })
+    listen(app, events, {
+      tenant: recheck,
+      users: recheck,
+      sessions: recheck,
+      roles: recheck,
+      rbac: recheckAll,
+      'api-keys': recheck,
+      config: recheck,
+      gap: recheckAll
+    })
     sweepHourly(app, 'old changes of rows', async () => {
       await sweepChanges(store, new Date(now() - (section.retentionSeconds ?? 86_400) * 1000))
     })
@@ -87,7 +112,9 @@ export default definePlugin<RealtimeOptions>({
       addMetrics(app, () => app.realtime.status())
       await bus.open()
       if (Object.keys(section.tables ?? {}).length > 0) reader.start()
-      timer = setInterval(() => { core.expire().catch((err: unknown) => log.warn({ err }, 'connections could not be checked')) }, expiryMs).unref()
+      timer = setInterval(() => {
+        core.expire().catch((err: unknown) => log.warn({ err }, 'connections could not be checked'))
+      }, expiryMs).unref()
     })
     let isStopped = false
     whenStopping(app, async () => {
@@ -116,12 +143,21 @@ export default definePlugin<RealtimeOptions>({
 /** The caller of a stream, whose token came in its headers. */
 function reverify (app: FastifyInstance, { headers }: { headers: { authorization?: string, 'x-api-key'?: string | string[] } }) {
   const key = headers['x-api-key']
-  return key === undefined ? app.auth.verify((headers.authorization ?? '').replace(/^bearer +/i, '').trim()) : app.auth.identify(String(key))
+  return key === undefined
+    ? app.auth.verify((headers.authorization ?? '').replace(/^bearer +/i, '').trim())
+    : app.auth.identify(String(key))
 }
 
-async function openBus ({ db, engine, events, log }: FastifyInstance, { redis }: RealtimeSection, instance: string, listener: RoomListener): Promise<RoomBus> {
+async function openBus (
+  { db, engine, events, log }: FastifyInstance,
+  { redis }: RealtimeSection,
+  instance: string,
+  listener: RoomListener
+): Promise<RoomBus> {
   // An embedded database has one process.
-  if (engine.kind === 'embedded') return { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => {}, close: async () => {} }
+  if (engine.kind === 'embedded') {
+    return { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => {}, close: async () => {} }
+  }
   const overPostgres = (listener: RoomListener) => createPostgresBus({ db, events, instance, listener, log })
   if (redis === undefined) return overPostgres(listener)
   const { createRedisBus } = await import('./redis-bus.js')
@@ -136,11 +172,19 @@ async function checkTables ({ engine }: FastifyInstance, { tables = {} }: Realti
   for (const [name, { excludeFields = [] }] of Object.entries(tables)) {
     const pointer = `/realtime/tables/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
     const table = catalogue.tables.get(name)
-    if (table === undefined) faults.add(pointer, `there is no table "${name}" in the schema "${catalogue.schema}"`, nearest(name, catalogue.tables.keys()))
-    else if (!isWatchable(table)) faults.add(pointer, `"${name}" cannot be watched: expected a table with a tenant_id column and a primary key`)
-    else {
+    if (table === undefined) {
+      faults.add(pointer, `there is no table "${name}" in the schema "${catalogue.schema}"`, nearest(name, catalogue.tables.keys()))
+    } else if (!isWatchable(table)) {
+      faults.add(pointer, `"${name}" cannot be watched: expected a table with a tenant_id column and a primary key`)
+    } else {
       for (const [index, column] of excludeFields.entries()) {
-        if (!table.columns.has(column)) faults.add(`${pointer}/excludeFields/${index}`, `the table "${name}" has no column "${column}"`, nearest(column, table.columns.keys()))
+        if (!table.columns.has(column)) {
+          faults.add(
+            `${pointer}/excludeFields/${index}`,
+            `the table "${name}" has no column "${column}"`,
+            nearest(column, table.columns.keys())
+          )
+        }
       }
     }
   }
@@ -157,7 +201,16 @@ function addMetrics (app: FastifyInstance, status: () => RealtimeStatus): void {
   } as const
   import('prom-client').then(({ Gauge }) => {
     for (const [name, help] of Object.entries(gauges) as [keyof typeof gauges, string][]) {
-      registry.registerMetric(new Gauge({ name: `tenantry_realtime_${name}`, help, registers: [], collect () { this.set(status()[name]) } }))
+      registry.registerMetric(
+        new Gauge({
+          name: `tenantry_realtime_${name}`,
+          help,
+          registers: [],
+          collect () {
+            this.set(status()[name])
+          }
+        })
+      )
     }
   }).catch((err: unknown) => app.log.debug({ err }, 'the metrics of realtime are missing'))
 }

@@ -19,24 +19,32 @@ export interface Place {
 export interface OwnMember extends Place, Member {}
 
 /** What came of an attempt to join: `full` has the plan and the rooms that there would be. */
-export type Joined = { readonly kind: 'joined' } | { readonly kind: 'gone' } | { readonly kind: 'crowded' } | { readonly kind: 'full', readonly plan: string, readonly needed: number }
+export type Joined = { readonly kind: 'joined' } | { readonly kind: 'gone' } | { readonly kind: 'crowded' } | {
+  readonly kind: 'full',
+  readonly plan: string,
+  readonly needed: number
+}
 
 export type MemberStore = ReturnType<typeof createMemberStore>
 
-const lives = sql`exists (select from tenantry.realtime_instances i where i.id = m.instance_id and i.seen_at > clock_timestamp() - interval ${silence} and i.seen_at < clock_timestamp() + interval ${silence})`
+const lives =
+  sql`exists (select from tenantry.realtime_instances i where i.id = m.instance_id and i.seen_at > clock_timestamp() - interval ${silence} and i.seen_at < clock_timestamp() + interval ${silence})`
 
 export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>, instance: string) {
   return {
     /** Adds the member, or replaces its state. `limitOf`: rooms that a plan allows; null for any number. */
     async join ({ tenant, room, id, state }: OwnMember, maxMembers: number, limitOf: (plan: string) => number | null): Promise<Joined> {
       return await dbFor(tenant).transaction().execute(async (transaction): Promise<Joined> => {
-        const { rows: [owner] } = await sql<{ plan: string }>`select plan from tenantry.tenants where id = ${tenant} and status <> 'deleting' for no key update`.execute(transaction)
+        const { rows: [owner] } = await sql<
+          { plan: string }
+        >`select plan from tenantry.tenants where id = ${tenant} and status <> 'deleting' for no key update`.execute(transaction)
         if (owner === undefined) return { kind: 'gone' }
         const limit = limitOf(owner.plan)
         const { rows: [found] } = await sql<{ rooms: number, members: number, present: boolean }>`
           select (select count(distinct room) from tenantry.realtime_members m where m.tenant_id = ${tenant} and ${lives})::float8 as rooms,
             (select count(*) from (select from tenantry.realtime_members m where m.tenant_id = ${tenant} and m.room = ${room} and ${lives} limit ${maxMembers}::int) present)::float8 as members,
-            exists (select from tenantry.realtime_members m where m.tenant_id = ${tenant} and m.room = ${room} and m.id = ${id}::uuid) as present`.execute(transaction)
+            exists (select from tenantry.realtime_members m where m.tenant_id = ${tenant} and m.room = ${room} and m.id = ${id}::uuid) as present`
+          .execute(transaction)
         const { rooms = 0, members = 0, present = false } = found ?? {}
         if (members === 0 && limit !== null && rooms >= limit) return { kind: 'full', plan: owner.plan, needed: rooms + 1 }
         if (!present && members >= maxMembers) return { kind: 'crowded' }
@@ -48,18 +56,22 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: str
     },
 
     async leave (tenant: string, rooms: readonly string[], id: string): Promise<void> {
-      await sql`delete from tenantry.realtime_members where tenant_id = ${tenant} and room = any (${rooms}::text[]) and id = ${id}::uuid`.execute(dbFor(tenant))
+      await sql`delete from tenantry.realtime_members where tenant_id = ${tenant} and room = any (${rooms}::text[]) and id = ${id}::uuid`
+        .execute(dbFor(tenant))
     },
 
     async members ({ tenant, room }: Place, limit: number): Promise<Member[]> {
       const { rows } = await sql<{ id: string, state: string | null }>`
-        select id, state::text as state from tenantry.realtime_members m where tenant_id = ${tenant} and room = ${room} and ${lives} order by place limit ${limit}::int`.execute(db)
+        select id, state::text as state from tenantry.realtime_members m where tenant_id = ${tenant} and room = ${room} and ${lives} order by place limit ${limit}::int`
+        .execute(db)
       return rows.map(({ id, state }) => ({ id, state: state === null ? null : JSON.parse(state) }))
     },
 
     /** This process lives. Returns whether it had been forgotten, as after a restored backup. */
     async beat (): Promise<boolean> {
-      const { rows: [row] } = await sql<{ isNew: boolean }>`insert into tenantry.realtime_instances as i (id, seen_at) values (${instance}::uuid, clock_timestamp())
+      const { rows: [row] } = await sql<
+        { isNew: boolean }
+      >`insert into tenantry.realtime_instances as i (id, seen_at) values (${instance}::uuid, clock_timestamp())
         on conflict (id) do update set seen_at = clock_timestamp() returning i.xmax = 0 as "isNew"`.execute(db)
       return row?.isNew === true
     },
@@ -69,7 +81,9 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: str
       if (members.length === 0) return
       await sql`insert into tenantry.realtime_members (tenant_id, room, id, instance_id, state)
         select t.id, g.room, g.member, ${instance}::uuid, g.state::json
-        from unnest(${members.map(({ tenant }) => tenant)}::text[], ${members.map(({ room }) => room)}::text[], ${members.map(({ id }) => id)}::uuid[], ${members.map(({ state }) => textOf(state))}::text[]) as g (tenant, room, member, state)
+        from unnest(${members.map(({ tenant }) => tenant)}::text[], ${members.map(({ room }) => room)}::text[], ${
+        members.map(({ id }) => id)
+      }::uuid[], ${members.map(({ state }) => textOf(state))}::text[]) as g (tenant, room, member, state)
         join tenantry.tenants t on t.id = g.tenant and t.status <> 'deleting' on conflict do nothing`.execute(db)
     },
 

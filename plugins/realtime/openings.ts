@@ -34,7 +34,9 @@ export class Openings {
     this.#store = store
   }
 
-  get size (): number { return this.#waiting.length }
+  get size (): number {
+    return this.#waiting.length
+  }
 
   /** Resolves when the watch has begun; `begin` is called in that moment. */
   add (watch: Watch, begin: (at: Begin) => void): Promise<void> {

@@ -43,7 +43,10 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
     look,
     signal: ending.signal,
     log,
-    messages: { failed: 'messages of rooms do not reach this process: the database cannot be reached, or is not migrated. It is tried again', again: 'messages of rooms arrive again' }
+    messages: {
+      failed: 'messages of rooms do not reach this process: the database cannot be reached, or is not migrated. It is tried again',
+      again: 'messages of rooms arrive again'
+    }
   })
 
   /** One batch at a time, so that the others see them in order. */
@@ -55,9 +58,13 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
         await events.change({ topic: 'realtime', tenant: '' }, async (transaction) => {
           await sql`insert into tenantry.realtime_messages (tenant_id, instance_id, number, messages)
             select t.id, ${instance}::uuid, g.number, g.messages
-            from unnest(${batch.map(([tenant]) => tenant)}::text[], ${numbers}::bigint[], ${batch.map(([, list]) => JSON.stringify(list))}::text[]) as g (tenant, number, messages)
+            from unnest(${batch.map(([tenant]) => tenant)}::text[], ${numbers}::bigint[], ${
+            batch.map(([, list]) => JSON.stringify(list))
+          }::text[]) as g (tenant, number, messages)
             join tenantry.tenants t on t.id = g.tenant and t.status <> 'deleting'`.execute(transaction)
-          await sql`delete from tenantry.realtime_messages where instance_id = ${instance}::uuid and at < clock_timestamp() - make_interval(secs => ${keptMs / 1000})`.execute(transaction)
+          await sql`delete from tenantry.realtime_messages where instance_id = ${instance}::uuid and at < clock_timestamp() - make_interval(secs => ${
+            keptMs / 1000
+          })`.execute(transaction)
         })
       } catch (error) {
         log.warn({ err: error, batches: batch.length }, 'messages of rooms did not reach the other processes')
@@ -78,8 +85,11 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
     if (state === 'resting') return Infinity
     const { rows } = await sql<{ tenant: string, instance: string, number: number, messages: string }>`
       select m.tenant_id as tenant, m.instance_id as instance, m.number::float8 as number, m.messages
-      from tenantry.realtime_messages m left join unnest(${[...read.keys()]}::uuid[], ${[...read.values()]}::bigint[]) as r (instance, number) on r.instance = m.instance_id
-      where m.instance_id <> ${instance}::uuid and m.number > coalesce(r.number, 0) order by m.instance_id, m.number limit ${maxRows}::int`.execute(db)
+      from tenantry.realtime_messages m left join unnest(${[...read.keys()]}::uuid[], ${[
+      ...read.values()
+    ]}::bigint[]) as r (instance, number) on r.instance = m.instance_id
+      where m.instance_id <> ${instance}::uuid and m.number > coalesce(r.number, 0) order by m.instance_id, m.number limit ${maxRows}::int`
+      .execute(db)
     for (const { tenant, instance: from, number, messages } of rows) {
       read.set(from, number)
       for (const event of eventsIn(messages)) listener(tenant, event)

@@ -25,13 +25,13 @@ export interface ReaderParts {
 }
 
 export interface Reader {
-  start (): void
+  start(): void
   /** Resolves when no later commit is missed; `begin` is called in that moment. */
-  open (watch: Watch, begin: (at: Begin) => void): Promise<void>
+  open(watch: Watch, begin: (at: Begin) => void): Promise<void>
   /** Sends changes behind the position, then makes the watch live. */
-  replay (watch: Watch, since: number): Promise<void>
-  close (watch: Watch): void
-  stop (): Promise<void>
+  replay(watch: Watch, since: number): Promise<void>
+  close(watch: Watch): void
+  stop(): Promise<void>
 }
 
 /** The watches of a tenant. */
@@ -57,7 +57,10 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
     look,
     signal: ending.signal,
     log,
-    messages: { failed: 'changes of rows are not sent: the database cannot be reached, or is not migrated. It is tried again', again: 'changes of rows are sent again' }
+    messages: {
+      failed: 'changes of rows are not sent: the database cannot be reached, or is not migrated. It is tried again',
+      again: 'changes of rows are sent again'
+    }
   })
 
   async function look (): Promise<number> {

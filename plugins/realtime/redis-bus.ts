@@ -64,7 +64,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
         await client.publish(channel, text)
         return true
       }, () => false)
-      if (!isSent) for (const event of events) fallback.send(tenant, event)
+      if (!isSent) { for (const event of events) fallback.send(tenant, event) }
     }
   }
 
@@ -93,7 +93,9 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
     hear: () => fallback.hear(),
     rest: () => fallback.rest(),
     send (tenant, event) {
-      if (!outgoing.add(tenant, { ...event, mark: [instance, ++sent] })) log.warn({ tenant }, 'a message of a room was lost: too many wait for Redis')
+      if (!outgoing.add(tenant, { ...event, mark: [instance, ++sent] })) {
+        log.warn({ tenant }, 'a message of a room was lost: too many wait for Redis')
+      }
       timer ??= setTimeout(flush, gatherMs)
     },
     async close () {
@@ -109,6 +111,8 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
 
 /** Of the database: two that share a Redis share no rooms. */
 async function nameOf (db: Kysely<SystemTables>): Promise<string> {
-  const { rows: [row] } = await sql<{ name: string }>`select current_database() || ' ' || coalesce(min(applied_at)::text, '') as name from tenantry.migrations`.execute(db)
+  const { rows: [row] } = await sql<
+    { name: string }
+  >`select current_database() || ' ' || coalesce(min(applied_at)::text, '') as name from tenantry.migrations`.execute(db)
   return createHash('sha256').update(row?.name ?? '').digest('base64url').slice(0, 22)
 }

@@ -58,7 +58,11 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     const room = rooms.get(keyOf(place))
     if (room === undefined) return
     if (room.isReading) room.isStale = true
-    else room.timer ??= setTimeout(() => { show(room) }, presenceMs + memberMs * room.members.size)
+    else {
+      room.timer ??= setTimeout(() => {
+        show(room)
+      }, presenceMs + memberMs * room.members.size)
+    }
   }
 
   function show (room: Room): void {
@@ -95,7 +99,9 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     const wasForgotten = await store.beat()
     if (wasForgotten) {
       const own = [...rooms.values()]
-      await store.restore(own.flatMap(({ tenant, room, members }) => Array.from(members, ([{ id }, state]) => ({ tenant, room, id, state }))))
+      await store.restore(
+        own.flatMap(({ tenant, room, members }) => Array.from(members, ([{ id }, state]) => ({ tenant, room, id, state })))
+      )
       for (const { tenant, room } of own) changed({ tenant, room })
     }
     for (const place of await store.removeDead()) changed(place)
@@ -125,7 +131,11 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
   async function enter (client: Client, name: string, state: unknown): Promise<void> {
     await ready()
     const place = { tenant: client.identity.tenant, room: name }
-    const joined = await store.join({ ...place, id: client.id, state }, maxMembers, (tier) => isLimited() ? allowed('rooms', plans.of(tier)) : null)
+    const joined = await store.join(
+      { ...place, id: client.id, state },
+      maxMembers,
+      (tier) => isLimited() ? allowed('rooms', plans.of(tier)) : null
+    )
     if (joined.kind === 'gone') throw failure('tenantUnknown')
     if (joined.kind === 'crowded') throw failure('stateConflict', { message: `The room has ${maxMembers} members: no more can join` })
     if (joined.kind === 'full') throw refusal(plans, 'rooms', plans.of(joined.plan), joined.needed)
@@ -134,14 +144,18 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       return
     }
     let room = rooms.get(keyOf(place))
-    if (room === undefined) rooms.set(keyOf(place), room = { ...place, members: new Map(), timer: undefined, isReading: false, isStale: false })
+    if (room === undefined) {
+      rooms.set(keyOf(place), room = { ...place, members: new Map(), timer: undefined, isReading: false, isStale: false })
+    }
     room.members.set(client, state)
     client.rooms.add(name)
     changed(place)
   }
 
   return {
-    get count () { return rooms.size },
+    get count () {
+      return rooms.size
+    },
 
     /** Rejects with `planLimit`, `tenantUnknown`, `stateConflict`. */
     async join (client: Client, name: string, state: unknown): Promise<void> {
@@ -191,8 +205,12 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
 
 /** Throws `badRequest`. */
 function checkPublished ({ room, event }: Pick<Published, 'room' | 'event'>, text: string, maxBytes: number): void {
-  if (!isRoomName(room)) throw failure('badRequest', { message: 'This is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' })
-  if (event !== undefined && (event === '' || event.length > maxEventLength)) throw failure('badRequest', { message: `The name of an event has ${event.length} characters: expected 1 to ${maxEventLength}` })
+  if (!isRoomName(room)) {
+    throw failure('badRequest', { message: 'This is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' })
+  }
+  if (event !== undefined && (event === '' || event.length > maxEventLength)) {
+    throw failure('badRequest', { message: `The name of an event has ${event.length} characters: expected 1 to ${maxEventLength}` })
+  }
   const bytes = Buffer.byteLength(text)
   if (bytes > maxBytes) throw failure('badRequest', { message: `The message has ${bytes} bytes: expected at most ${maxBytes}` })
 }

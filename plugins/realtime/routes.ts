@@ -12,14 +12,19 @@ import { openSockets } from './sockets.js'
 export async function realtimeRoutes (group: FastifyInstance, parts: SocketParts & StreamParts): Promise<Sockets> {
   eventStream(group, parts)
   const document = stringifyJson(asyncApi(`${group.prefix}/realtime`))
-  group.get('/doc/realtime', {
-    config: { access: 'public' },
-    schema: {
-      tags: ['Realtime'],
-      summary: 'Describe the messages of realtime',
-      description: 'An AsyncAPI 3 document.',
-      response: { 200: Type.Unknown({ description: 'The document.' }), ...errorResponses(429, 500) }
-    }
-  }, async (_request, reply) => reply.header('cache-control', 'no-cache').type('application/json').serializer((text: string) => text).send(document))
+  group.get(
+    '/doc/realtime',
+    {
+      config: { access: 'public' },
+      schema: {
+        tags: ['Realtime'],
+        summary: 'Describe the messages of realtime',
+        description: 'An AsyncAPI 3 document.',
+        response: { 200: Type.Unknown({ description: 'The document.' }), ...errorResponses(429, 500) }
+      }
+    },
+    async (_request, reply) =>
+      reply.header('cache-control', 'no-cache').type('application/json').serializer((text: string) => text).send(document)
+  )
   return await openSockets(group, parts)
 }

@@ -86,7 +86,9 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
     const { tenant } = client.identity
     for (const watch of client.watches.values()) endWatch(watch)
     client.watches.clear()
-    rooms.leave(client, [...client.rooms]).catch((err: unknown) => log.debug({ err }, 'a connection could not leave its rooms: they forget it with this process'))
+    rooms.leave(client, [...client.rooms]).catch((err: unknown) =>
+      log.debug({ err }, 'a connection could not leave its rooms: they forget it with this process')
+    )
     give(tenant, 'connections')
   }
 
@@ -105,7 +107,9 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
   function verify (client: Client): void | Promise<void> {
     const { identity } = client
     const refused = (error: unknown): void => {
-      if (client.identity === identity && error instanceof TenantryError && error.statusCode < 500) client.outlet.close(closeCodes.unauthenticated, 'The token or key is not valid any more')
+      if (client.identity === identity && error instanceof TenantryError && error.statusCode < 500) {
+        client.outlet.close(closeCodes.unauthenticated, 'The token or key is not valid any more')
+      }
     }
     const verified = (claims: Claims): void => {
       if (client.identity === identity && claims !== identity.claims) client.identity = { ...identity, claims }
@@ -152,8 +156,12 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
     open,
     close,
     tableOf: (name: string): WatchedTable | undefined => watchedTable(name, engine, listed),
-    get connections () { return clients.size },
-    get watches () { return openWatches },
+    get connections () {
+      return clients.size
+    },
+    get watches () {
+      return openWatches
+    },
 
     /** Sends the `ack`, then earlier changes from `since` or a `gap`, then changes as they come. */
     async watch (client: Client, request: WatchRequest, replayed: () => void = () => {}): Promise<void> {
@@ -165,10 +173,22 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
       await allows(identity, permissions)
       await requireTrigger(name)
       const conditions = await conditionsOf(engine, watched, request)
-      if (client.watches.size >= maxWatchesOfClient) throw failure('tooManyAttempts', { message: `A connection has at most ${maxWatchesOfClient} watches` })
+      if (client.watches.size >= maxWatchesOfClient) {
+        throw failure('tooManyAttempts', { message: `A connection has at most ${maxWatchesOfClient} watches` })
+      }
       await usage()?.take(identity.tenant, 'entities_watched')
       const id = String(++watches)
-      const watch: Watch = { id, client, tenant: identity.tenant, table: name, conditions, permissions, isAllowed: true, isLive: false, isClosed: false }
+      const watch: Watch = {
+        id,
+        client,
+        tenant: identity.tenant,
+        table: name,
+        conditions,
+        permissions,
+        isAllowed: true,
+        isLive: false,
+        isClosed: false
+      }
       if (client.isClosed) return give(identity.tenant, 'entities_watched')
       client.watches.set(id, watch)
       openWatches++
@@ -206,8 +226,12 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
     async join (client: Client, room: string, state: unknown): Promise<void> {
       const { join } = requireRule(room)
       await allows(client.identity, join)
-      if (state !== undefined && Buffer.byteLength(stringifyJson(state)) > maxStateBytes) throw invalid('/state', `has more than ${maxStateBytes} bytes of JSON`)
-      if (!client.rooms.has(room) && client.rooms.size >= maxRoomsOfClient) throw failure('tooManyAttempts', { message: `A connection is in at most ${maxRoomsOfClient} rooms` })
+      if (state !== undefined && Buffer.byteLength(stringifyJson(state)) > maxStateBytes) {
+        throw invalid('/state', `has more than ${maxStateBytes} bytes of JSON`)
+      }
+      if (!client.rooms.has(room) && client.rooms.size >= maxRoomsOfClient) {
+        throw failure('tooManyAttempts', { message: `A connection is in at most ${maxRoomsOfClient} rooms` })
+      }
       await rooms.join(client, room, state ?? null)
     },
 
@@ -224,7 +248,9 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
 
     /** Another token for the connection. Throws `tenantMismatch` for one of another tenant. */
     renew (client: Client, identity: Identity): void {
-      if (identity.tenant !== client.identity.tenant) throw failure('tenantMismatch', { message: 'The token is of another tenant than the connection' })
+      if (identity.tenant !== client.identity.tenant) {
+        throw failure('tenantMismatch', { message: 'The token is of another tenant than the connection' })
+      }
       client.identity = identity
     },
 
@@ -250,12 +276,21 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
 export function errorMessage (error: TenantryError, ref: Ref | undefined): string {
   const { statusCode, code, message, extras } = error
   const details = extras['details']
-  return stringifyJson({ type: 'error', ref, status: statusCode, code, message: details === undefined ? message : `${message}: ${detailText(details)}`, ...'upgrade' in extras && { upgrade: extras['upgrade'] } })
+  return stringifyJson({
+    type: 'error',
+    ref,
+    status: statusCode,
+    code,
+    message: details === undefined ? message : `${message}: ${detailText(details)}`,
+    ...'upgrade' in extras && { upgrade: extras['upgrade'] }
+  })
 }
 
 function detailText (details: unknown): string {
   if (!Array.isArray(details)) return ''
-  return details.slice(0, 5).map(({ path, message }: { path?: unknown, message?: unknown }) => `${String(path ?? '')} ${String(message ?? '')}`.trim()).join('; ')
+  return details.slice(0, 5).map(({ path, message }: { path?: unknown, message?: unknown }) =>
+    `${String(path ?? '')} ${String(message ?? '')}`.trim()
+  ).join('; ')
 }
 
 function watchedTable (name: string, engine: Engine, listed: NonNullable<RealtimeSection['tables']>): WatchedTable | undefined {

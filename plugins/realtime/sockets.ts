@@ -30,7 +30,7 @@ export interface SocketParts extends Omit<ConnectionParts, 'now'> {
 
 export interface Sockets {
   /** Ends all connections; their clients come back at different times. */
-  stop (): Promise<void>
+  stop(): Promise<void>
   readonly count: number
 }
 
@@ -59,7 +59,8 @@ export async function openSockets (group: FastifyInstance, { maxMessageBytes, ..
     schema: {
       tags: ['Realtime'],
       summary: 'Open a websocket',
-      description: 'The messages are in the AsyncAPI document at `/doc/realtime`. The token is in the Authorization header, in the subprotocols `tenantry, bearer.<token>`, or in a first message `{"type":"auth","token":"..."}`.',
+      description:
+        'The messages are in the AsyncAPI document at `/doc/realtime`. The token is in the Authorization header, in the subprotocols `tenantry, bearer.<token>`, or in a first message `{"type":"auth","token":"..."}`.',
       response: errorResponses(426, 500)
     },
     onRequest (request, reply, done) {
@@ -84,12 +85,16 @@ export async function openSockets (group: FastifyInstance, { maxMessageBytes, ..
   })
 
   return {
-    get count () { return connections.size },
+    get count () {
+      return connections.size
+    },
     async stop () {
       isStopping = true
       clearInterval(timer)
       if (connections.size === 0) return
-      const empty = new Promise<void>((resolve) => { whenEmpty = resolve })
+      const empty = new Promise<void>((resolve) => {
+        whenEmpty = resolve
+      })
       for (const connection of connections) connection.close(closeCodes.stopping, later())
       await Promise.race([empty, new Promise((resolve) => setTimeout(resolve, leaveMs))])
       for (const { socket } of connections) socket.terminate()
@@ -114,8 +119,12 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
   await group.register(websocket, {
     options: { maxPayload, perMessageDeflate: false, handleProtocols: chooseProtocol },
     // Its own one would end the socket before the close frame leaves.
-    errorHandler (error, _socket, request) { request.log.debug({ err: error }, 'a websocket failed') },
-    preClose (done) { done() }
+    errorHandler (error, _socket, request) {
+      request.log.debug({ err: error }, 'a websocket failed')
+    },
+    preClose (done) {
+      done()
+    }
   })
   // With a listener, Node hands it every request that asks for an upgrade: of HTTP/2 too, which clients of Java and curl do.
   const full = `${group.prefix}${path}`
@@ -127,7 +136,9 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
       else if (server.listenerCount('upgrade') === 1) readAgain(server, request, socket, head)
     }
     server.on('upgrade', sorted)
-    group.addHook('onClose', async () => { server.removeListener('upgrade', sorted) })
+    group.addHook('onClose', async () => {
+      server.removeListener('upgrade', sorted)
+    })
   }
 }
 
@@ -140,14 +151,23 @@ function pathOf ({ url = '' }: IncomingMessage): string {
 }
 
 /** Serves the request as if it had not asked for an upgrade, as Node does without a listener. */
-function readAgain (server: FastifyInstance['server'], { method = '', url = '', httpVersion, rawHeaders }: IncomingMessage, socket: Duplex, head: Buffer): void {
+function readAgain (
+  server: FastifyInstance['server'],
+  { method = '', url = '', httpVersion, rawHeaders }: IncomingMessage,
+  socket: Duplex,
+  head: Buffer
+): void {
   const lines = [`${method} ${url} HTTP/${httpVersion}`]
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? ''
     const value = rawHeaders[index + 1] ?? ''
     const lower = name.toLowerCase()
     if (lower === 'upgrade') continue
-    lines.push(lower === 'connection' ? `${name}: ${value.split(',').filter((option) => option.trim().toLowerCase() !== 'upgrade').join(',') || 'keep-alive'}` : `${name}: ${value}`)
+    lines.push(
+      lower === 'connection'
+        ? `${name}: ${value.split(',').filter((option) => option.trim().toLowerCase() !== 'upgrade').join(',') || 'keep-alive'}`
+        : `${name}: ${value}`
+    )
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]))
   server.emit('connection', socket)

@@ -96,14 +96,16 @@ export function createChangeStore (db: Kysely<SystemTables>) {
       const { rows: [row] } = await sql<{ heads: Head[] | null, waiting: boolean }>`
         select exists (select from tenantry.realtime_changes where position is null) as waiting,
           (select json_agg(json_build_object('tenant', tenant_id, 'position', position, 'stamp', stamp) order by stamp)
-            from (select * from tenantry.realtime_heads where stamp > ${stamp}::bigint order by stamp limit ${maxHeads}::int) h) as heads`.execute(db)
+            from (select * from tenantry.realtime_heads where stamp > ${stamp}::bigint order by stamp limit ${maxHeads}::int) h) as heads`
+        .execute(db)
       const heads = row?.heads ?? []
       return { heads, waiting: row?.waiting === true, more: heads.length === maxHeads }
     },
 
     /** The latest stamp. */
     async latest (): Promise<number> {
-      const { rows: [row] } = await sql<{ stamp: number }>`select coalesce(max(stamp), 0)::float8 as stamp from tenantry.realtime_heads`.execute(db)
+      const { rows: [row] } = await sql<{ stamp: number }>`select coalesce(max(stamp), 0)::float8 as stamp from tenantry.realtime_heads`
+        .execute(db)
       return row?.stamp ?? 0
     },
 
@@ -161,7 +163,9 @@ export function createChangeStore (db: Kysely<SystemTables>) {
         select tenant, position::float8 as position, table_name as "table", kind, key::text as key, record::text as record, before::text as before, cut, total::float8 as total from (
           select *, sum(octet_length(record::text)) over (order by nth, tenant) as bytes from (
             select t.tenant, c.*, row_number() over (partition by t.tenant order by c.position) as nth, count(*) over (partition by t.tenant) as total
-            from unnest(${lags.map(({ tenant }) => tenant)}::text[], ${lags.map(({ after }) => after)}::bigint[], ${lags.map(({ head }) => head)}::bigint[]) as t (tenant, after, head), lateral (
+            from unnest(${lags.map(({ tenant }) => tenant)}::text[], ${lags.map(({ after }) => after)}::bigint[], ${
+        lags.map(({ head }) => head)
+      }::bigint[]) as t (tenant, after, head), lateral (
               select position, table_name, kind, key, record, before, cut from tenantry.realtime_changes
               where tenant_id = t.tenant and position > t.after and position <= t.head and table_name = any (${tables}::text[])
               order by position limit ${share + 1}::int) c
@@ -197,7 +201,9 @@ export function createChangeStore (db: Kysely<SystemTables>) {
       const { rows } = await sql<{ name: string }>`
         select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
         where n.nspname = ${schema} and c.relname = any (${tables}::text[])
-        and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = 'tenantry_changes' and t.tgenabled <> 'D')`.execute(db)
+        and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = 'tenantry_changes' and t.tgenabled <> 'D')`.execute(
+          db
+        )
       return rows.map(({ name }) => name)
     }
   }

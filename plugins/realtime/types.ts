@@ -11,11 +11,14 @@ declare module 'fastify' {
 
 /** What `app.realtime` is. */
 export interface Realtime {
-  /** Sends a message to the members of a room of the tenant, on all servers, at most once. Throws `badRequest` for a name that no room can have and for a message over `maxMessageBytes`. */
-  publish (tenant: string, message: Published): void
+  /**
+   * Sends a message to the members of a room of the tenant, on all servers, at most once. Throws `badRequest` for a name that no
+   * room can have and for a message over `maxMessageBytes`.
+   */
+  publish(tenant: string, message: Published): void
   /** Connections of this process. */
   readonly connections: number
-  status (): RealtimeStatus
+  status(): RealtimeStatus
 }
 
 /** What this process has. */
@@ -38,10 +41,10 @@ export interface Published {
 /** Where messages to a client go: a websocket, or an event stream. */
 export interface Outlet {
   /** `position` is that of a change. */
-  send (text: string, type: string, position?: number): void
+  send(text: string, type: string, position?: number): void
   /** Resolves when little is unsent, or the connection has ended. */
-  drained (): Promise<void>
-  close (code: number, reason: string): void
+  drained(): Promise<void>
+  close(code: number, reason: string): void
 }
 
 /** Whose connection it is, and how that is checked again. */
@@ -49,7 +52,7 @@ export interface Identity {
   readonly claims: Claims
   readonly tenant: string
   /** Throws, or rejects, once the token or key is not valid any more. */
-  verify (): Promise<Claims> | Claims
+  verify(): Promise<Claims> | Claims
 }
 
 /** A connection that is open. */
@@ -87,6 +90,13 @@ export interface Watch {
 }
 
 /** Close codes of the protocol. */
-export const closeCodes = { stopping: 1012, unauthenticated: 4401, planLimit: 4402, refused: 4403, tooSlow: 4408, tooManyMessages: 4429 } as const
+export const closeCodes = {
+  stopping: 1012,
+  unauthenticated: 4401,
+  planLimit: 4402,
+  refused: 4403,
+  tooSlow: 4408,
+  tooManyMessages: 4429
+} as const
 
 export const hasEnded = (client: Client): boolean => client.isClosed

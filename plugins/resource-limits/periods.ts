@@ -12,26 +12,40 @@ const firstMonday = 4 * dayMs // after 1 January 1970, which was a Thursday
 /** When the period that holds the time began; both in milliseconds since 1970. */
 export function startOf (period: Period, at: number): number {
   switch (period) {
-    case 'minute': return begun(at, minute)
-    case 'hour': return begun(at, hourMs)
-    case 'day': return begun(at, dayMs)
-    case 'week': return begun(at - firstMonday, week) + firstMonday
-    case 'month': return monthAt(at, 0)
-    case 'total': return 0
-    default: return period satisfies never
+    case 'minute':
+      return begun(at, minute)
+    case 'hour':
+      return begun(at, hourMs)
+    case 'day':
+      return begun(at, dayMs)
+    case 'week':
+      return begun(at - firstMonday, week) + firstMonday
+    case 'month':
+      return monthAt(at, 0)
+    case 'total':
+      return 0
+    default:
+      return period satisfies never
   }
 }
 
 /** When the period that began then ends: Infinity for `total`. */
 export function endOf (period: Period, start: number): number {
   switch (period) {
-    case 'minute': return start + minute
-    case 'hour': return start + hourMs
-    case 'day': return start + dayMs
-    case 'week': return start + week
-    case 'month': return monthAt(start, 1)
-    case 'total': return Infinity
-    default: return period satisfies never
+    case 'minute':
+      return start + minute
+    case 'hour':
+      return start + hourMs
+    case 'day':
+      return start + dayMs
+    case 'week':
+      return start + week
+    case 'month':
+      return monthAt(start, 1)
+    case 'total':
+      return Infinity
+    default:
+      return period satisfies never
   }
 }
 

@@ -21,38 +21,57 @@ import { limitedUser, rulesTag, type ResourceLimits } from './service.js'
 const bodyLimit = 262_144 // bytes of all rules
 
 const closed = { additionalProperties: false } as const
-const UserId = Type.String({ minLength: 1, maxLength: 1024, description: 'The `sub` of a user of the tenant. Default: the caller; another one needs the permission `limits:read`.' })
-const Role = Type.String({ maxLength: 256, description: 'The role of the user, for administrators and holders of `limits:write`. Default: that of the caller\'s token for the caller itself, that of a user with a password, and none for others, which is refused where limits depend on roles.' })
+const UserId = Type.String({
+  minLength: 1,
+  maxLength: 1024,
+  description: 'The `sub` of a user of the tenant. Default: the caller; another one needs the permission `limits:read`.'
+})
+const Role = Type.String({
+  maxLength: 256,
+  description:
+    "The role of the user, for administrators and holders of `limits:write`. Default: that of the caller's token for the caller itself, that of a user with a password, and none for others, which is refused where limits depend on roles."
+})
 const Tier = Type.String({ maxLength: 256, description: 'The tier of the user, likewise.' })
 
 const Rules = Type.Array(Rule, { maxItems: maxRules, description: 'In the order in which they were saved.' })
-const UseBody = named('LimitedUse', Type.Object({
-  userId: Type.Optional(UserId),
-  resource: Name('What is used.'),
-  metric: Name('What is counted of it.'),
-  amount: Type.Optional(Type.Integer({ minimum: 1, maximum: maxAmount, default: 1, description: 'How much.' })),
-  role: Type.Optional(Role),
-  tier: Type.Optional(Tier)
-}, closed))
+const UseBody = named(
+  'LimitedUse',
+  Type.Object({
+    userId: Type.Optional(UserId),
+    resource: Name('What is used.'),
+    metric: Name('What is counted of it.'),
+    amount: Type.Optional(Type.Integer({ minimum: 1, maximum: maxAmount, default: 1, description: 'How much.' })),
+    role: Type.Optional(Role),
+    tier: Type.Optional(Tier)
+  }, closed)
+)
 const UsageQuery = Type.Object({ userId: Type.Optional(UserId), role: Type.Optional(Role), tier: Type.Optional(Tier) }, closed)
 
-const Checked = named('LimitCheck', Type.Object({
-  allowed: Type.Boolean({ description: 'Whether there is room.' }),
-  gateAction: Type.Union([Type.Enum([...gateActions]), Type.Null()], { description: 'Of the limit in this answer: the one with the least left, or a limit that refuses. null: nothing is limited.' }),
-  usage: Type.Object({
-    current: Type.Integer({ description: 'What was used in the period so far.' }),
-    limit: Type.Integer({ description: '-1 is unlimited.' })
+const Checked = named(
+  'LimitCheck',
+  Type.Object({
+    allowed: Type.Boolean({ description: 'Whether there is room.' }),
+    gateAction: Type.Union([Type.Enum([...gateActions]), Type.Null()], {
+      description: 'Of the limit in this answer: the one with the least left, or a limit that refuses. null: nothing is limited.'
+    }),
+    usage: Type.Object({
+      current: Type.Integer({ description: 'What was used in the period so far.' }),
+      limit: Type.Integer({ description: '-1 is unlimited.' })
+    })
   })
-}))
-const Usage = Type.Array(Type.Object({
-  resource: Type.String(),
-  metric: Type.String(),
-  period: Type.Enum([...periods]),
-  current: Type.Integer(),
-  limit: Type.Integer({ description: '-1 is unlimited.' }),
-  percentage: Percentage,
-  scope: Type.Enum(['user'])
-}), { description: 'Of each rule that is for the user.' })
+)
+const Usage = Type.Array(
+  Type.Object({
+    resource: Type.String(),
+    metric: Type.String(),
+    period: Type.Enum([...periods]),
+    current: Type.Integer(),
+    limit: Type.Integer({ description: '-1 is unlimited.' }),
+    percentage: Percentage,
+    scope: Type.Enum(['user'])
+  }),
+  { description: 'Of each rule that is for the user.' }
+)
 
 const tags = ['Resource limits']
 const reading = { access: 'user' } as const
@@ -75,7 +94,8 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
     schema: {
       tags,
       summary: 'Replace the limits that the tenant sets for its users',
-      description: `At most ${maxRules}; an empty list removes all. What was used of a resource and metric that no rule names any longer is forgotten.`,
+      description:
+        `At most ${maxRules}; an empty list removes all. What was used of a resource and metric that no rule names any longer is forgotten.`,
       headers: IfMatchHeaders,
       body: Rules,
       response: { 200: Rules, ...errorResponses(...refusals, 412, 413) }
@@ -88,20 +108,36 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
 
   app.get<{ Querystring: Static<typeof UsageQuery> }>('/tenant/limits/resources/usage', {
     config: reading,
-    schema: { tags, summary: 'What a user has used of what is limited', querystring: UsageQuery, response: { 200: Usage, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'What a user has used of what is limited',
+      querystring: UsageQuery,
+      response: { 200: Usage, ...errorResponses(...refusals) }
+    }
   }, async (request) => service.usage(await userOf(request, request.query, { part: '/query', others: 'limits:read' })))
 
-  app.post<{ Body: Static<typeof UseBody> }>('/tenant/limits/resources/check', {
-    config: reading,
-    schema: { tags, summary: 'Whether a user may use so much; nothing is counted', body: UseBody, response: { 200: Checked, ...errorResponses(...refusals) } }
-  }, async (request) => service.check(await userOf(request, request.body, { part: '/body', others: 'limits:read', of: request.body }), useOf(request.body)))
+  app.post<{ Body: Static<typeof UseBody> }>(
+    '/tenant/limits/resources/check',
+    {
+      config: reading,
+      schema: {
+        tags,
+        summary: 'Whether a user may use so much; nothing is counted',
+        body: UseBody,
+        response: { 200: Checked, ...errorResponses(...refusals) }
+      }
+    },
+    async (request) =>
+      service.check(await userOf(request, request.body, { part: '/body', others: 'limits:read', of: request.body }), useOf(request.body))
+  )
 
   app.post<{ Body: Static<typeof UseBody> }>('/tenant/limits/resources/track', {
     config: { ...writing, idempotency: 'plain' },
     schema: {
       tags,
       summary: 'Count what a user has used',
-      description: 'Past a limit that blocks it is refused with 402, and nothing is counted. Past any other it is counted, and `allowed` is false.',
+      description:
+        'Past a limit that blocks it is refused with 402, and nothing is counted. Past any other it is counted, and `allowed` is false.',
       body: UseBody,
       response: { 200: Checked, ...errorResponses(...refusals, 'resourceLimit', 409) }
     }
@@ -112,16 +148,28 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
   })
 
   /** The user whom a request is about. */
-  async function userOf (request: FastifyRequest, { userId, role: named, tier }: Static<typeof UsageQuery>, { part, others, of }: About): Promise<LimitedUser> {
+  async function userOf (
+    request: FastifyRequest,
+    { userId, role: named, tier }: Static<typeof UsageQuery>,
+    { part, others, of }: About
+  ): Promise<LimitedUser> {
     const tenant = tenantOf(request)
     // No caller gets a larger limit by naming another role.
-    if ((named !== undefined || tier !== undefined) && !await holds(request, 'limits:write')) throw failure('forbidden', { message: 'Only an administrator names the role or the tier of a user' })
+    if ((named !== undefined || tier !== undefined) && !await holds(request, 'limits:write')) {
+      throw failure('forbidden', { message: 'Only an administrator names the role or the tier of a user' })
+    }
     const own = limitedUser(request)
-    if (own !== null && (userId === undefined || userId === own.id)) return { ...own, ...named !== undefined && { role: named }, ...tier !== undefined && { tier } }
+    if (own !== null && (userId === undefined || userId === own.id)) {
+      return { ...own, ...named !== undefined && { role: named }, ...tier !== undefined && { tier } }
+    }
     if (userId === undefined) throw invalidInput(`${part}/userId`, 'is required: you are no user of the tenant', 'required')
-    if (!await holds(request, others)) throw failure('forbidden', { message: `What other users have used is for administrators and holders of ${others}` })
+    if (!await holds(request, others)) {
+      throw failure('forbidden', { message: `What other users have used is for administrators and holders of ${others}` })
+    }
     const role = named ?? (await users()?.find(tenant, userId))?.role
-    if (role === undefined && await service.needsRole(tenant, of)) throw invalidInput(`${part}/role`, 'is required: limits depend on the role of the user, which this server does not know', 'required')
+    if (role === undefined && await service.needsRole(tenant, of)) {
+      throw invalidInput(`${part}/role`, 'is required: limits depend on the role of the user, which this server does not know', 'required')
+    }
     return { tenant, id: userId, role, tier }
   }
 }

@@ -18,20 +18,42 @@ export type GateAction = typeof gateActions[number]
 
 const closed = { additionalProperties: false } as const
 /** Of a resource, or of what is counted of it. */
-export const Name = (description: string) => Type.String({ pattern: limitedName, description: `${description} 1 to 64 of \`A-Z a-z 0-9 _ . : -\`.` })
+export const Name = (description: string) =>
+  Type.String({ pattern: limitedName, description: `${description} 1 to 64 of \`A-Z a-z 0-9 _ . : -\`.` })
 const Limit = (description: string) => Type.Integer({ minimum: unlimited, maximum: Number.MAX_SAFE_INTEGER, description })
 
-export const Rule = named('ResourceLimit', Type.Object({
-  resource: Name('What is limited: `workflow`, `llm`.'),
-  metric: Name('What is counted of it: `count`, `tokens`.'),
-  period: Type.Enum([...periods], { description: 'In UTC; a `week` begins on Monday, `total` never ends.' }),
-  limit: Limit('How much a user may use in a period; -1 is unlimited.'),
-  tiers: Type.Optional(Type.Record(Type.String({ pattern: limitedName }), Limit('In place of `limit`.'), { ...closed, maxProperties: maxTiers, description: 'Limits of users by the claim `tier` of their tokens; any other tier, and none, has `limit`.' })),
-  gateAction: Type.Optional(Type.Enum([...gateActions], { default: 'block', description: 'What is to be done at the limit: `block` refuses, `upgrade` and `login` tell the application what to offer.' })),
-  conditions: Type.Optional(Type.Object({
-    roles: Type.Optional(Type.Array(Type.String({ pattern: limitedName }), { minItems: 1, maxItems: maxRoles, uniqueItems: true, description: 'The rule is for users with one of these roles.' }))
-  }, { ...closed, description: 'Default: the rule is for every user.' }))
-}, closed))
+export const Rule = named(
+  'ResourceLimit',
+  Type.Object({
+    resource: Name('What is limited: `workflow`, `llm`.'),
+    metric: Name('What is counted of it: `count`, `tokens`.'),
+    period: Type.Enum([...periods], { description: 'In UTC; a `week` begins on Monday, `total` never ends.' }),
+    limit: Limit('How much a user may use in a period; -1 is unlimited.'),
+    tiers: Type.Optional(
+      Type.Record(Type.String({ pattern: limitedName }), Limit('In place of `limit`.'), {
+        ...closed,
+        maxProperties: maxTiers,
+        description: 'Limits of users by the claim `tier` of their tokens; any other tier, and none, has `limit`.'
+      })
+    ),
+    gateAction: Type.Optional(
+      Type.Enum([...gateActions], {
+        default: 'block',
+        description: 'What is to be done at the limit: `block` refuses, `upgrade` and `login` tell the application what to offer.'
+      })
+    ),
+    conditions: Type.Optional(Type.Object({
+      roles: Type.Optional(
+        Type.Array(Type.String({ pattern: limitedName }), {
+          minItems: 1,
+          maxItems: maxRoles,
+          uniqueItems: true,
+          description: 'The rule is for users with one of these roles.'
+        })
+      )
+    }, { ...closed, description: 'Default: the rule is for every user.' }))
+  }, closed)
+)
 export type Rule = Static<typeof Rule>
 
 /** A user of a tenant, as rules see it. */
@@ -48,7 +70,7 @@ export interface LimitedUser {
 export interface RuleSet {
   readonly all: readonly Rule[]
   /** Those that are for users of this role, one a period at most. */
-  matching (resource: string, metric: string, role: string | undefined): readonly Rule[]
+  matching(resource: string, metric: string, role: string | undefined): readonly Rule[]
 }
 
 const none: readonly Rule[] = Object.freeze([])
@@ -93,13 +115,22 @@ interface Spoken {
   readonly byRole: Map<string, number>
 }
 
-/** Throws `validationFailed` where two rules say what the same user may use in the same period. Each role is looked at once, however many rules there are. */
+/**
+ * Throws `validationFailed` where two rules say what the same user may use in the same period. Each role is looked at once,
+ * however many rules there are.
+ */
 export function refuseContradictions (rules: readonly Rule[]): void {
   const spoken = new Map<string, Spoken>()
   const details = []
   for (const [index, rule] of rules.entries()) {
     const first = firstFor(spoken, rule, index)
-    if (first !== index) details.push({ path: `/body/${index}`, message: `must not be for users whom the rule at /body/${first} is for: that one has the same resource, metric and period`, keyword: 'contradiction' })
+    if (first !== index) {
+      details.push({
+        path: `/body/${index}`,
+        message: `must not be for users whom the rule at /body/${first} is for: that one has the same resource, metric and period`,
+        keyword: 'contradiction'
+      })
+    }
   }
   if (details.length > 0) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
 }

@@ -31,9 +31,9 @@ export interface Use {
 /** What was taken. */
 export interface Taken {
   /** Gives it back, once: what was not done is not used. Never rejects; a failure is logged. */
-  give (): Promise<void>
+  give(): Promise<void>
   /** Counts this amount, 0 or more, in place of what was taken. It is never refused. The first of both calls holds. Never rejects. */
-  settle (amount: number): Promise<void>
+  settle(amount: number): Promise<void>
 }
 
 /** The usage of one resource by one user. */
@@ -59,18 +59,24 @@ export interface ResourceLimits {
    * `gateAction`, and `conflict` where the tenant counts for too many users. At once where no rule is for the user, and
    * for null, who is no user of a tenant.
    */
-  take (user: LimitedUser | null, use: Use): Taken | Promise<Taken>
+  take(user: LimitedUser | null, use: Use): Taken | Promise<Taken>
   /** Whether there is room; counts nothing. */
-  check (user: LimitedUser, use: Use): Promise<CheckResult>
-  /** Counts what was used, under the idempotency key of the request; throws `resourceLimit` where it would go past a limit that blocks, and counts nothing then. */
-  track (user: LimitedUser, use: Use, claim?: IdempotencyClaim): Promise<CheckResult>
+  check(user: LimitedUser, use: Use): Promise<CheckResult>
+  /**
+   * Counts what was used, under the idempotency key of the request; throws `resourceLimit` where it would go past a limit that
+   * blocks, and counts nothing then.
+   */
+  track(user: LimitedUser, use: Use, claim?: IdempotencyClaim): Promise<CheckResult>
   /** Of each rule that is for the user, in the order of the rules. */
-  usage (user: LimitedUser): Promise<UsageEntry[]>
+  usage(user: LimitedUser): Promise<UsageEntry[]>
   /** Whether rules depend on the role of a user: those of the resource and metric, or all without them. */
-  needsRole (tenant: string, of?: Pick<Use, 'resource' | 'metric'>): Promise<boolean>
-  rules (tenant: string): Promise<readonly Rule[]>
-  /** Replaces all rules; holds on every server within a second. Default actor: the server itself. Throws `validationFailed` where two contradict each other, `tenantUnknown`, and `preconditionFailed` where the rules in force do not meet `match`. */
-  replace (tenant: string, rules: readonly Rule[], actor?: Actor, match?: Precondition): Promise<readonly Rule[]>
+  needsRole(tenant: string, of?: Pick<Use, 'resource' | 'metric'>): Promise<boolean>
+  rules(tenant: string): Promise<readonly Rule[]>
+  /**
+   * Replaces all rules; holds on every server within a second. Default actor: the server itself. Throws `validationFailed` where
+   * two contradict each other, `tenantUnknown`, and `preconditionFailed` where the rules in force do not meet `match`.
+   */
+  replace(tenant: string, rules: readonly Rule[], actor?: Actor, match?: Precondition): Promise<readonly Rule[]>
 }
 
 export interface ResourceLimitsParts {
@@ -85,7 +91,9 @@ export interface ResourceLimitsParts {
 }
 
 /** The user whose limits a request draws on; null where it is none of the tenant's: a stranger, or the platform's administrator. */
-export function limitedUser ({ auth, tenant }: { readonly auth: Claims | null, readonly tenant: { readonly id: string } | null }): LimitedUser | null {
+export function limitedUser (
+  { auth, tenant }: { readonly auth: Claims | null, readonly tenant: { readonly id: string } | null }
+): LimitedUser | null {
   if (auth === null || tenant === null || isPlatformAdmin(auth)) return null
   const { sub, role, tier } = auth
   return { tenant: tenant.id, id: sub, role, tier: typeof tier === 'string' ? tier : undefined }
@@ -94,7 +102,9 @@ export function limitedUser ({ auth, tenant }: { readonly auth: Claims | null, r
 const nothing: Taken = Object.freeze({ give: async () => {}, settle: async () => {} })
 
 /** The service, and what its plugin does at the end: it waits for what is given back and hears of no change any more. */
-export function createResourceLimits ({ engine, maxTenants, maxCounters, log, now }: ResourceLimitsParts): ResourceLimits & { close (): Promise<void> } {
+export function createResourceLimits (
+  { engine, maxTenants, maxCounters, log, now }: ResourceLimitsParts
+): ResourceLimits & { close(): Promise<void> } {
   const { events } = engine
   const store = createLimitStore(engine, maxCounters)
   const giving = new Set<Promise<void>>()
@@ -116,8 +126,15 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
     return (await known.get(tenant)).rules
   }
 
-  /** Counts as much as the caps admit, and returns what it came to; null where the tenant is gone. Throws as `refusal` says, or where there is no room. */
-  async function count (counting: Counting, refusal: (slots: Slots) => TenantryError | null, claim?: IdempotencyClaim): Promise<Slots | null> {
+  /**
+   * Counts as much as the caps admit, and returns what it came to; null where the tenant is gone. Throws as `refusal` says, or
+   * where there is no room.
+   */
+  async function count (
+    counting: Counting,
+    refusal: (slots: Slots) => TenantryError | null,
+    claim?: IdempotencyClaim
+  ): Promise<Slots | null> {
     const { user, resource, metric, amount, caps } = counting
     const fits = [...caps.values()].every((cap) => amount <= cap)
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
@@ -134,12 +151,21 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
   /** Why nothing could be counted although no rule refuses it. */
   function roomless ({ counters, slots }: Found, { amount, caps, at }: Counting): TenantryError | null {
     if (slots === null) return counters < maxCounters ? null : noRoom(maxCounters)
-    return [...caps].some(([period]) => usedAt(slots[period], period, at) + amount > Number.MAX_SAFE_INTEGER) ? amountRefused('must not bring what was used past') : null
+    return [...caps].some(([period]) => usedAt(slots[period], period, at) + amount > Number.MAX_SAFE_INTEGER)
+      ? amountRefused('must not bring what was used past')
+      : null
   }
 
   async function takeBy (rules: readonly Rule[], user: LimitedUser, { resource, metric, amount }: Use): Promise<Taken> {
     const at = now()
-    const counting: Counting = { user, resource, metric, amount, at, caps: new Map(rules.map((rule) => [rule.period, capOf(limitOf(rule, user.tier))])) }
+    const counting: Counting = {
+      user,
+      resource,
+      metric,
+      amount,
+      at,
+      caps: new Map(rules.map((rule) => [rule.period, capOf(limitOf(rule, user.tier))]))
+    }
     const counted = await count(counting, (slots) => {
       const verdict = strictest(verdictsOf(rules, user, slots, amount, at))
       return verdict === undefined || verdict.allowed ? null : limitReached(verdict)
@@ -153,7 +179,9 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
       if (given !== undefined) return given
       if (used === counting.amount) return (given = Promise.resolve())
       const done = given = store.uncount({ ...counting, amount: counting.amount - used }, counted)
-        .catch((err: unknown) => log.warn({ err, tenant: counting.user.tenant }, 'what was taken of a limit could not be given back: it counts as used'))
+        .catch((err: unknown) =>
+          log.warn({ err, tenant: counting.user.tenant }, 'what was taken of a limit could not be given back: it counts as used')
+        )
         .finally(() => giving.delete(done))
       giving.add(done)
       return done
@@ -209,7 +237,9 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
 
     async needsRole (tenant, of) {
       const { all } = await rulesOf(tenant)
-      return all.some(({ conditions, resource, metric }) => conditions?.roles !== undefined && (of === undefined || (of.resource === resource && of.metric === metric)))
+      return all.some(({ conditions, resource, metric }) =>
+        conditions?.roles !== undefined && (of === undefined || (of.resource === resource && of.metric === metric))
+      )
     },
 
     rules: (tenant) => store.rules(tenant, engine.kyselyFor(tenant)),
@@ -235,7 +265,11 @@ export function createResourceLimits ({ engine, maxTenants, maxCounters, log, no
 
 /** The entity tag of rules, whatever the order of their members: the database keeps another one than a caller sends. */
 export function rulesTag (rules: readonly Rule[]): string {
-  const members = new Set(rules.flatMap(({ tiers = {}, conditions, ...rule }) => [...Object.keys(rule), ...Object.keys(tiers), ...Object.keys(conditions ?? {}), 'tiers', 'conditions']))
+  const members = new Set(
+    rules.flatMap((
+      { tiers = {}, conditions, ...rule }
+    ) => [...Object.keys(rule), ...Object.keys(tiers), ...Object.keys(conditions ?? {}), 'tiers', 'conditions'])
+  )
   return tagOf(JSON.stringify(rules, [...members].sort()))
 }
 
@@ -250,7 +284,10 @@ function capOf (limit: number): number {
 
 /** Refused rather than let by, since more than a limit admits is never used. */
 function noRoom (maxCounters: number): TenantryError {
-  return failure('conflict', { message: `The tenant has ${maxCounters} counts of users and what is limited, which is the most there may be: an administrator saves the limits (PUT /tenant/limits/resources) without the rules of a resource and metric, which forgets what was counted of these; other counts end a day after their last period` })
+  return failure('conflict', {
+    message:
+      `The tenant has ${maxCounters} counts of users and what is limited, which is the most there may be: an administrator saves the limits (PUT /tenant/limits/resources) without the rules of a resource and metric, which forgets what was counted of these; other counts end a day after their last period`
+  })
 }
 
 function refuseAmount (amount: number): void {

@@ -52,7 +52,11 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
   return {
     /** For requests of any tenant, in the server's own turn. Empty where the tenant has none. */
     async rules (tenant: string, reader = engine.kysely): Promise<readonly Rule[]> {
-      const row = await reader.selectFrom('tenantry.resource_limits').select(sql<readonly Rule[]>`rules`.as('rules')).where('tenant_id', '=', tenant).executeTakeFirst()
+      const row = await reader.selectFrom('tenantry.resource_limits').select(sql<readonly Rule[]>`rules`.as('rules')).where(
+        'tenant_id',
+        '=',
+        tenant
+      ).executeTakeFirst()
       return row?.rules ?? []
     },
 
@@ -121,13 +125,17 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
       await sql`update tenantry.resource_usage set total_start = null, total_amount = 0, ends_at = ${new Date(at.getTime() + kept)}
         where tenant_id = ${tenant} and ends_at = 'infinity' and not ${isNamed(totals)}`.execute(writer)
       await sql`insert into tenantry.resource_limits as l (tenant_id, rules, updated_at) values (${tenant}, ${JSON.stringify(rules)}, ${at})
-        on conflict (tenant_id) do update set rules = excluded.rules, updated_at = excluded.updated_at, counters = greatest(0, l.counters - ${Number(gone.numAffectedRows ?? 0n)})`.execute(writer)
+        on conflict (tenant_id) do update set rules = excluded.rules, updated_at = excluded.updated_at, counters = greatest(0, l.counters - ${
+        Number(gone.numAffectedRows ?? 0n)
+      })`.execute(writer)
     }
   }
 }
 
 function isNamed (rules: readonly Rule[]) {
-  return sql`(resource, metric) in (select * from unnest(${rules.map(({ resource }) => resource)}::text[], ${rules.map(({ metric }) => metric)}::text[]))`
+  return sql`(resource, metric) in (select * from unnest(${rules.map(({ resource }) => resource)}::text[], ${
+    rules.map(({ metric }) => metric)
+  }::text[]))`
 }
 
 /** The id of a user as it is kept: one that is long, or holds what the database does not, by its digest. */
@@ -142,7 +150,8 @@ function dateOf (time: number | null): Date | null {
 const key = 'tenant_id = $1 and user_id = $2 and resource = $3 and metric = $4'
 
 /** Start, in milliseconds since 1970, and amount of each period of the row. */
-const values = (row: string) => periods.map((period) => `(extract(epoch from ${row}.${period}_start) * 1000)::bigint, ${row}.${period}_amount`).join(', ')
+const values = (row: string) =>
+  periods.map((period) => `(extract(epoch from ${row}.${period}_start) * 1000)::bigint, ${row}.${period}_amount`).join(', ')
 
 /** A period in the statement that counts: its columns, its two parameters, and whether the slot holds it still. */
 const counted = periods.map((period, index) => {
@@ -159,13 +168,25 @@ const counted = periods.map((period, index) => {
 const countStatement: Statement = {
   name: 'limits_count',
   text: `with known as (select from tenantry.resource_usage where ${key}), taken as (
-  insert into tenantry.resource_usage as u (tenant_id, user_id, resource, metric, ends_at, ${counted.map(({ period }) => `${period}_start, ${period}_amount`).join(', ')})
-  select l.tenant_id, $2, $3, $4, $7::timestamptz, ${counted.map(({ start }) => `${start}, case when ${start} is null then 0 else $5::bigint end`).join(', ')}
+  insert into tenantry.resource_usage as u (tenant_id, user_id, resource, metric, ends_at, ${
+    counted.map(({ period }) => `${period}_start, ${period}_amount`).join(', ')
+  })
+  select l.tenant_id, $2, $3, $4, $7::timestamptz, ${
+    counted.map(({ start }) => `${start}, case when ${start} is null then 0 else $5::bigint end`).join(', ')
+  }
   from tenantry.resource_limits l where l.tenant_id = $1 and (l.counters < $8::int or exists (select from known))
   on conflict (tenant_id, user_id, resource, metric) do update set ends_at = greatest(u.ends_at, excluded.ends_at),
-    ${counted.map(({ period, start, isCurrent }) => `${period}_start = case when ${start} is null or ${isCurrent} then u.${period}_start else excluded.${period}_start end,
-    ${period}_amount = case when ${start} is null then u.${period}_amount when ${isCurrent} then u.${period}_amount + $5::bigint else $5::bigint end`).join(',\n    ')}
-  where ${counted.map(({ period, start, cap, isCurrent }) => `(${start} is null or case when ${isCurrent} then u.${period}_amount else 0 end + $5::bigint <= ${cap})`).join(' and ')}
+    ${
+    counted.map(({ period, start, isCurrent }) =>
+      `${period}_start = case when ${start} is null or ${isCurrent} then u.${period}_start else excluded.${period}_start end,
+    ${period}_amount = case when ${start} is null then u.${period}_amount when ${isCurrent} then u.${period}_amount + $5::bigint else $5::bigint end`
+    ).join(',\n    ')
+  }
+  where ${
+    counted.map(({ period, start, cap, isCurrent }) =>
+      `(${start} is null or case when ${isCurrent} then u.${period}_amount else 0 end + $5::bigint <= ${cap})`
+    ).join(' and ')
+  }
   returning u.xmax = 0 as made, json_build_array(${values('u')})::text as slots
 ), made as (
   update tenantry.resource_limits set counters = counters + 1 where tenant_id = $1 and exists (select from taken where made)
@@ -176,7 +197,13 @@ select slots from taken`
 /** $1 to $4 the row, $5 the amount; then of each period when the slot began, null where it was not counted. */
 const uncountStatement: Statement = {
   name: 'limits_uncount',
-  text: `update tenantry.resource_usage set ${periods.map((period, index) => `${period}_amount = case when ${period}_start = $${6 + index}::timestamptz then greatest(${period}_amount - $5::bigint, 0) else ${period}_amount end`).join(', ')}
+  text: `update tenantry.resource_usage set ${
+    periods.map((period, index) =>
+      `${period}_amount = case when ${period}_start = $${
+        6 + index
+      }::timestamptz then greatest(${period}_amount - $5::bigint, 0) else ${period}_amount end`
+    ).join(', ')
+  }
 where ${key}`
 }
 
@@ -189,5 +216,7 @@ where l.tenant_id = $1`
 
 const usedStatement: Statement = {
   name: 'limits_used',
-  text: `select json_agg(json_build_array(u.resource, u.metric, ${values('u')}))::text from tenantry.resource_usage u where u.tenant_id = $1 and u.user_id = $2`
+  text: `select json_agg(json_build_array(u.resource, u.metric, ${
+    values('u')
+  }))::text from tenantry.resource_usage u where u.tenant_id = $1 and u.user_id = $2`
 }

@@ -4,7 +4,10 @@ import { unlimited } from '../../lib/plans.js'
 import { periods, startOf, type Period } from './periods.js'
 import { limitOf, type GateAction, type LimitedUser, type Rule } from './rules.js'
 
-/** ms that the clocks of two servers may differ: what one of them counted in a period that has begun for it alone is counted on by the other. */
+/**
+ * ms that the clocks of two servers may differ: what one of them counted in a period that has begun for it alone is counted on
+ * by the other.
+ */
 export const clockTolerance = 60_000
 
 /** Of a period: when the one that was counted last began, in milliseconds since 1970 (null: none), and how much was used in it. */
@@ -42,7 +45,11 @@ export interface CheckResult {
 }
 
 /** Where no rule limits the user: nothing is counted. */
-export const noLimit: CheckResult = Object.freeze({ allowed: true, gateAction: null, usage: Object.freeze({ current: 0, limit: unlimited }) })
+export const noLimit: CheckResult = Object.freeze({
+  allowed: true,
+  gateAction: null,
+  usage: Object.freeze({ current: 0, limit: unlimited })
+})
 
 /** What a rule says of using so much more. */
 export interface Verdict {
@@ -80,5 +87,8 @@ export function resultOf (verdict: Verdict | undefined): CheckResult {
 export function limitReached (verdict: Verdict): TenantryError {
   const { rule: { resource, metric, period } } = verdict
   const span = period === 'total' ? 'in all' : period === 'hour' ? 'an hour' : `a ${period}`
-  return failure('resourceLimit', { message: `The limit of ${resource} ${metric} is ${verdict.limit} ${span}`, extras: { ...resultOf(verdict), allowed: false } })
+  return failure('resourceLimit', {
+    message: `The limit of ${resource} ${metric} is ${verdict.limit} ${span}`,
+    extras: { ...resultOf(verdict), allowed: false }
+  })
 }

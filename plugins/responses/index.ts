@@ -29,7 +29,10 @@ export interface Responses {
 }
 
 export interface ResponsesOptions {
-  /** Bytes of responses of one tenant, or of one address where callers have no tenant, that wait for their readers, 1,048,576 to 1,073,741,824. Default: 67,108,864. */
+  /**
+   * Bytes of responses of one tenant, or of one address where callers have no tenant, that wait for their readers, 1,048,576 to
+   * 1,073,741,824. Default: 67,108,864.
+   */
   readonly maxUnsentBytes?: number | undefined
   /** Milliseconds, 100 to 600,000, after which a connection that takes none of its unsent bytes is closed. Default: 30,000. */
   readonly writeTimeoutMs?: number | undefined
@@ -47,11 +50,17 @@ export default definePlugin<ResponsesOptions>({
   options: { maxUnsentBytes: whole(1_048_576, 1_073_741_824), writeTimeoutMs: whole(100, 600_000) },
   setup (app, { maxUnsentBytes = 67_108_864, writeTimeoutMs = 30_000 }) {
     const ledger = new Ledger({ maxBytes: maxUnsentBytes })
-    app.decorate('responses', { get unsentBytes () { return ledger.bytes } })
+    app.decorate('responses', {
+      get unsentBytes () {
+        return ledger.bytes
+      }
+    })
     // Pipelined responses whose connection is lost get their `close` event from this module.
     whenEnded(app, () => {})
     let trustsHeader = false
-    app.addHook('onReady', async () => { trustsHeader = trustsTenantHeader(app) })
+    app.addHook('onReady', async () => {
+      trustsHeader = trustsTenantHeader(app)
+    })
 
     const largeRoutes = new LargeRoutes()
     app.addHook('preClose', async () => largeRoutes.close())

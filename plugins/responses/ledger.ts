@@ -8,7 +8,7 @@ export interface LedgerOptions {
 
 /** The bytes of one response. Call `release` once. */
 export interface Held {
-  release (): void
+  release(): void
 }
 
 const connectionShare = 4

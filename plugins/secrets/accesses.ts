@@ -8,11 +8,11 @@ const maxKeys = 50_000 // keys whose uses wait; uses of others are not counted w
 const maxBatch = 1000 // keys a statement
 
 export interface AccessCounter {
-  count (tenant: string, key: string, at: number): void
+  count(tenant: string, key: string, at: number): void
   /** Writes what was counted until now; resolves also where that failed, which is logged and tried again. */
-  flush (): Promise<void>
+  flush(): Promise<void>
   /** Writes what there is, and begins nothing anew. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 interface Uses {
@@ -48,7 +48,9 @@ export function createAccessCounter (write: (accesses: readonly Access[]) => Pro
     clearTimeout(timer)
     timer = undefined
     if (size === 0) return
-    const accesses = [...waiting].flatMap(([tenant, keys]) => [...keys].map(([key, { count, lastAt }]): Access => ({ tenant, key, count, lastAt: new Date(lastAt) })))
+    const accesses = [...waiting].flatMap(([tenant, keys]) =>
+      [...keys].map(([key, { count, lastAt }]): Access => ({ tenant, key, count, lastAt: new Date(lastAt) }))
+    )
     waiting = new Map()
     size = 0
     let written = 0

@@ -44,7 +44,17 @@ export default definePlugin<SecretsOptions>({
     await refuseOtherKeys(app.db, keys, app.log)
 
     const plans = plansOf(app)
-    const service = createSecrets({ db: app.db, plans, maxTenants: app.tenancy.maxRemembered, dbFor: (tenant) => app.engine.kyselyFor(tenant), events: app.events, cipher: createSecretCipher(keys), emitter: optional(app, 'webhooks'), log: app.log, now })
+    const service = createSecrets({
+      db: app.db,
+      plans,
+      maxTenants: app.tenancy.maxRemembered,
+      dbFor: (tenant) => app.engine.kyselyFor(tenant),
+      events: app.events,
+      cipher: createSecretCipher(keys),
+      emitter: optional(app, 'webhooks'),
+      log: app.log,
+      now
+    })
     app.decorate('secrets', service)
     app.addHook('onClose', () => service.close())
     sweepHourly(app, 'expired secrets', () => sweepSecrets(app.db, new Date(now())))

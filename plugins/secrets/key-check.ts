@@ -22,14 +22,23 @@ export function refuseUnknownKeys (ids: readonly string[], { known }: MasterKeys
   if (unknown.length === 0) return
   const names = unknown.join(', ')
   if (unknown.length === ids.length) {
-    throw new Error(`the ${what} in the database were encrypted under the master key ${names}, and this server has ${[...known.keys()].join(', ')}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with`)
+    throw new Error(
+      `the ${what} in the database were encrypted under the master key ${names}, and this server has ${
+        [...known.keys()].join(', ')
+      }: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with`
+    )
   }
-  log.error({ masterKeyIds: unknown }, `some ${what} were encrypted under master keys that this server does not have, and count as missing: add them to SECRETS_PREVIOUS_KEYS`)
+  log.error(
+    { masterKeyIds: unknown },
+    `some ${what} were encrypted under master keys that this server does not have, and count as missing: add them to SECRETS_PREVIOUS_KEYS`
+  )
 }
 
 async function keyIds (db: Kysely<SystemTables>): Promise<string[]> {
   try {
-    const rows = await db.selectFrom('tenantry.secrets').distinct().select(sql<Buffer>`substring(value from 1 for ${sql.lit(headerLength)})`.as('header')).where('value', 'is not', null).execute()
+    const rows = await db.selectFrom('tenantry.secrets').distinct().select(
+      sql<Buffer>`substring(value from 1 for ${sql.lit(headerLength)})`.as('header')
+    ).where('value', 'is not', null).execute()
     return [...new Set(rows.map(({ header }) => keyIdOf(header)))]
   } catch (error) {
     // The database is not migrated yet, and has no secrets.

@@ -11,26 +11,42 @@ export const maxBytesOfAny = 8_388_608
 
 /** 402 where one more than `count` is too many for the plan, 409 where it is for any. */
 export function refuseBeyond (plans: Plans, { tier, limits: { tenantConfig: { maxSecrets } } }: Plan, count: number): void {
-  if (count >= maxSecretsOfAny) throw failure('conflict', { message: `A tenant has at most ${maxSecretsOfAny} secrets: delete some that are no longer used` })
+  if (count >= maxSecretsOfAny) {
+    throw failure('conflict', { message: `A tenant has at most ${maxSecretsOfAny} secrets: delete some that are no longer used` })
+  }
   if (maxSecrets === unlimited || count < maxSecrets) return
-  throw planLimit(`The plan "${tier}" includes ${maxSecrets} secret${maxSecrets === 1 ? '' : 's'}`, plans.upgrade(tier, ({ limits }) => limits.tenantConfig.maxSecrets, count + 1))
+  throw planLimit(
+    `The plan "${tier}" includes ${maxSecrets} secret${maxSecrets === 1 ? '' : 's'}`,
+    plans.upgrade(tier, ({ limits }) => limits.tenantConfig.maxSecrets, count + 1)
+  )
 }
 
 /** 409 where a tenant's secrets would take so many bytes. */
 export function refuseBytes (bytes: number): void {
-  if (bytes > maxBytesOfAny) throw failure('conflict', { message: `The secrets of a tenant have at most ${maxBytesOfAny} bytes in all, encrypted and with their metadata: delete some that are no longer used` })
+  if (bytes > maxBytesOfAny) {
+    throw failure('conflict', {
+      message:
+        `The secrets of a tenant have at most ${maxBytesOfAny} bytes in all, encrypted and with their metadata: delete some that are no longer used`
+    })
+  }
 }
 
 /** 409 where a key has as many earlier values as can be accepted at a time. `ends`: when each of them ends, the next one first. */
 export function refuseEarlier (ends: readonly Date[]): void {
   const [next] = ends
   if (next === undefined || ends.length < maxEarlierValues) return
-  throw failure('conflict', { message: `At most ${maxEarlierValues} earlier values of a secret are accepted at a time: wait until the next one ends at ${next.toISOString()}, send \`gracePeriodDays\` 0, or end them all with \`endEarlier\`` })
+  throw failure('conflict', {
+    message:
+      `At most ${maxEarlierValues} earlier values of a secret are accepted at a time: wait until the next one ends at ${next.toISOString()}, send \`gracePeriodDays\` 0, or end them all with \`endEarlier\``
+  })
 }
 
 /** 402 where the plan has no rotation. */
 export function refuseRotation (plans: Plans, { tier, limits }: Plan): void {
   if (limits.tenantConfig.rotation) return
   // Included or not: there is no number of rotations.
-  throw planLimit(`The plan "${tier}" does not include rotation of secrets`, plans.upgrade(tier, ({ limits }) => limits.tenantConfig.rotation ? unlimited : 0, 1))
+  throw planLimit(
+    `The plan "${tier}" does not include rotation of secrets`,
+    plans.upgrade(tier, ({ limits }) => limits.tenantConfig.rotation ? unlimited : 0, 1)
+  )
 }

@@ -15,11 +15,22 @@ import { maxGraceDays, maxMetadataBytes, maxValueBytes, type AuditRow, type Rota
 
 const bodyLimit = 204_800 // bytes: a value of the largest size as `\uXXXX`, and metadata
 
-const Key = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,128}$', description: '1 to 128 of `A-Z a-z 0-9 _ . -`.', examples: ['payprov_api_key'] })
-const Value = (description: string) => Type.String({ minLength: 1, maxLength: maxValueBytes, description: `${description} 1 to ${maxValueBytes} bytes of UTF-8. It is never returned.` })
+const Key = Type.String({
+  pattern: '^[A-Za-z0-9_.-]{1,128}$',
+  description: '1 to 128 of `A-Z a-z 0-9 _ . -`.',
+  examples: ['payprov_api_key']
+})
+const Value = (description: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: maxValueBytes,
+    description: `${description} 1 to ${maxValueBytes} bytes of UTF-8. It is never returned.`
+  })
 const Time = (description: string) => Type.String({ format: 'date-time', description })
 const TimeOrNull = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
-const Metadata = Type.Record(Type.String(), Type.Unknown(), { description: `Free-form, such as type, provider and description; at most ${maxMetadataBytes} bytes of JSON. It is not encrypted.` })
+const Metadata = Type.Record(Type.String(), Type.Unknown(), {
+  description: `Free-form, such as type, provider and description; at most ${maxMetadataBytes} bytes of JSON. It is not encrypted.`
+})
 const closed = { additionalProperties: false } as const
 
 const PutBody = Type.Object({
@@ -27,41 +38,66 @@ const PutBody = Type.Object({
   value: Value('The value.'),
   metadata: Type.Optional(Metadata),
   expiresAt: Type.Optional(TimeOrNull('From then on the value is null; in the future. null: never.'))
-}, { ...closed, description: 'Storing an existing key is an update: what is left out stays as it is, but for an expiry that has passed, which ends.' })
+}, {
+  ...closed,
+  description: 'Storing an existing key is an update: what is left out stays as it is, but for an expiry that has passed, which ends.'
+})
 
 const rotation = {
   newValue: Value('The value from now on.'),
-  gracePeriodDays: Type.Optional(Type.Integer({ minimum: 0, maximum: maxGraceDays, default: 0, description: 'How many days the value of before is accepted too, for signatures of requests that arrive. Values of earlier rotations keep their own ends.' })),
-  endEarlier: Type.Optional(Type.Boolean({ default: false, description: 'true: the values of earlier rotations end now. For a value that others know.' }))
+  gracePeriodDays: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: maxGraceDays,
+      default: 0,
+      description:
+        'How many days the value of before is accepted too, for signatures of requests that arrive. Values of earlier rotations keep their own ends.'
+    })
+  ),
+  endEarlier: Type.Optional(
+    Type.Boolean({ default: false, description: 'true: the values of earlier rotations end now. For a value that others know.' })
+  )
 }
 const RotateBody = Type.Object(rotation, closed)
 const RotateKeyBody = Type.Object({ key: Key, ...rotation }, closed)
 const KeyParams = Type.Object({ key: Key })
 
-const Secret = named('Secret', Type.Object({
-  key: Type.String(),
-  createdAt: Time('When the key was stored first.'),
-  lastAccessedAt: TimeOrNull('When the value was used last; counted every few seconds.'),
-  accessCount: Type.Integer({ description: 'How often the value was used.' }),
-  expiresAt: TimeOrNull('When the value ends, or ended; null: never.'),
-  metadata: Metadata
-}))
+const Secret = named(
+  'Secret',
+  Type.Object({
+    key: Type.String(),
+    createdAt: Time('When the key was stored first.'),
+    lastAccessedAt: TimeOrNull('When the value was used last; counted every few seconds.'),
+    accessCount: Type.Integer({ description: 'How often the value was used.' }),
+    expiresAt: TimeOrNull('When the value ends, or ended; null: never.'),
+    metadata: Metadata
+  })
+)
 const ListQuery = Type.Object({ ...searchQuery('the key'), ...pageQuery('Secrets') }, closed)
 const List = Type.Object({ secrets: Type.Array(Secret, { description: 'By key.' }), pagination: PageInfo })
 const Stored = named('StoredSecret', Type.Object({ success: Type.Boolean(), key: Type.String() }))
-const Rotated = named('RotatedSecret', Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('Until then the value of before is accepted.') }))
+const Rotated = named(
+  'RotatedSecret',
+  Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('Until then the value of before is accepted.') })
+)
 
 const AuditQuery = Type.Object({
   ...pageQuery('Entries', maxCounted),
   key: Type.Optional(Key)
 }, closed)
-const AuditEntry = named('SecretAuditEntry', Type.Object({
-  timestamp: Time('When; of uses, when the first of the hour was counted.'),
-  action: Type.String({ enum: ['create', 'update', 'access', 'delete', 'rotate', 'expire'], description: '`access`: the server used the value.' }),
-  userId: Type.Union([Type.String(), Type.Null()], { description: 'The `sub` of who did it; null for the server itself.' }),
-  key: Type.String(),
-  count: Type.Optional(Type.Integer({ description: 'How many uses an `access` entry stands for: those of one hour.' }))
-}))
+const AuditEntry = named(
+  'SecretAuditEntry',
+  Type.Object({
+    timestamp: Time('When; of uses, when the first of the hour was counted.'),
+    action: Type.String({
+      enum: ['create', 'update', 'access', 'delete', 'rotate', 'expire'],
+      description: '`access`: the server used the value.'
+    }),
+    userId: Type.Union([Type.String(), Type.Null()], { description: 'The `sub` of who did it; null for the server itself.' }),
+    key: Type.String(),
+    count: Type.Optional(Type.Integer({ description: 'How many uses an `access` entry stands for: those of one hour.' }))
+  })
+)
 const Audit = ListOf(AuditEntry)
 
 const tags = ['Secrets']
@@ -71,27 +107,52 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/secrets', {
     config,
-    schema: { tags, summary: 'The secrets of the tenant, without their values', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The secrets of the tenant, without their values',
+      querystring: ListQuery,
+      response: { 200: List, ...errorResponses(...refusals) }
+    }
   }, async (request, reply) => {
     const page = pageOf(request)
     const { secrets, total, tag } = await service.page(tenantOf(request), { ...page, search: request.query.search })
     // No 304: uses of secrets change the response, and not its tag.
-    return reply.header('etag', tag).type('application/json; charset=utf-8').send(`{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`)
+    return reply.header('etag', tag).type('application/json; charset=utf-8').send(
+      `{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`
+    )
   })
 
   app.post<{ Body: Static<typeof PutBody> }>('/tenant/secrets', {
     config: { ...config, idempotency: 'encrypted' },
     bodyLimit,
-    schema: { tags, summary: 'Store a secret', headers: IfMatchHeaders, body: PutBody, response: { 200: Stored, 201: Stored, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) } }
+    schema: {
+      tags,
+      summary: 'Store a secret',
+      headers: IfMatchHeaders,
+      body: PutBody,
+      response: { 200: Stored, 201: Stored, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) }
+    }
   }, async (request, reply) => {
     const { key, value, metadata, expiresAt } = request.body
-    const done = await service.put(tenantOf(request), { key, value, metadata, expiresAt: dateOf(expiresAt) }, actorOf(request), ifMatchOf(request))
+    const done = await service.put(
+      tenantOf(request),
+      { key, value, metadata, expiresAt: dateOf(expiresAt) },
+      actorOf(request),
+      ifMatchOf(request)
+    )
     return reply.code(done === 'created' ? 201 : 200).send({ success: true, key })
   })
 
   app.delete<{ Params: Static<typeof KeyParams> }>('/tenant/secrets/:key', {
     config,
-    schema: { tags, summary: 'Delete a secret', description: 'Its value is gone; its audit stays.', headers: IfMatchHeaders, params: KeyParams, response: { 200: Success, ...errorResponses(...refusals, 412) } }
+    schema: {
+      tags,
+      summary: 'Delete a secret',
+      description: 'Its value is gone; its audit stays.',
+      headers: IfMatchHeaders,
+      params: KeyParams,
+      response: { 200: Success, ...errorResponses(...refusals, 412) }
+    }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.key, actorOf(request), ifMatchOf(request))
     return { success: true }
@@ -100,13 +161,26 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   app.post<{ Params: Static<typeof KeyParams>, Body: Static<typeof RotateBody> }>('/tenant/secrets/:key/rotate', {
     config: { ...config, idempotency: 'encrypted' },
     bodyLimit,
-    schema: { tags, summary: 'Give a secret a new value', headers: IfMatchHeaders, params: KeyParams, body: RotateBody, response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) } }
+    schema: {
+      tags,
+      summary: 'Give a secret a new value',
+      headers: IfMatchHeaders,
+      params: KeyParams,
+      body: RotateBody,
+      response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) }
+    }
   }, (request, reply) => rotate(request, reply, { ...request.body, key: request.params.key }))
 
   app.post<{ Body: Static<typeof RotateKeyBody> }>('/tenant/secrets/rotate', {
     config: { ...config, idempotency: 'encrypted' },
     bodyLimit,
-    schema: { tags, summary: 'Give a secret a new value; the body names its key', headers: IfMatchHeaders, body: RotateKeyBody, response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) } }
+    schema: {
+      tags,
+      summary: 'Give a secret a new value; the body names its key',
+      headers: IfMatchHeaders,
+      body: RotateKeyBody,
+      response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) }
+    }
   }, (request, reply) => rotate(request, reply, request.body))
 
   app.get<{ Querystring: Static<typeof AuditQuery> }>('/tenant/secrets/audit', {
@@ -124,15 +198,30 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     return { data: data.map(shownEntry), pagination: { ...page, total } }
   })
 
-  async function rotate (request: FastifyRequest, reply: FastifyReply, { key, newValue, gracePeriodDays = 0, endEarlier }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>): Promise<FastifyReply> {
-    const until = await service.rotate(tenantOf(request), { key, newValue, gracePeriodDays, endEarlier }, actorOf(request), ifMatchOf(request))
+  async function rotate (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { key, newValue, gracePeriodDays = 0, endEarlier }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>
+  ): Promise<FastifyReply> {
+    const until = await service.rotate(
+      tenantOf(request),
+      { key, newValue, gracePeriodDays, endEarlier },
+      actorOf(request),
+      ifMatchOf(request)
+    )
     return reply.send({ success: true, oldKeyValidUntil: until.toISOString() })
   }
 }
 
 /** As JSON, of which the metadata is a part as it was read. */
 function shown ({ key, createdAt, lastAccessedAt, accessCount, expiresAt, metadata }: ListedRow): string {
-  const others: Omit<Static<typeof Secret>, 'metadata'> = { key, createdAt: createdAt.toISOString(), lastAccessedAt: textOf(lastAccessedAt), accessCount, expiresAt: textOf(expiresAt) }
+  const others: Omit<Static<typeof Secret>, 'metadata'> = {
+    key,
+    createdAt: createdAt.toISOString(),
+    lastAccessedAt: textOf(lastAccessedAt),
+    accessCount,
+    expiresAt: textOf(expiresAt)
+  }
   return `${JSON.stringify(others).slice(0, -1)},"metadata":${metadata}}`
 }
 

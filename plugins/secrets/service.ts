@@ -67,25 +67,34 @@ export interface AuditQuery {
 /** What `app.secrets` is. The tenant comes first, and who does it last. */
 export interface Secrets {
   /** All live secrets of the tenant: at once where they are kept, which they are for at most a minute. Counts nothing. */
-  values (tenant: string): SecretValues | Promise<SecretValues>
+  values(tenant: string): SecretValues | Promise<SecretValues>
   /** Counts and audits that the values of these keys were used; keys without a value do not count. */
-  accessed (tenant: string, keys: readonly string[]): void
+  accessed(tenant: string, keys: readonly string[]): void
   /** The value, which counts as a use; null where it has expired, undefined where there is none. */
-  get (tenant: string, key: string): Promise<string | null | undefined>
-  /** The value, and those of before that are in their grace periods, at most ten: for signatures of requests that arrive. Counts as a use. */
-  accepted (tenant: string, key: string): Promise<string[]>
+  get(tenant: string, key: string): Promise<string | null | undefined>
+  /**
+   * The value, and those of before that are in their grace periods, at most ten: for signatures of requests that arrive. Counts
+   * as a use.
+   */
+  accepted(tenant: string, key: string): Promise<string[]>
   /** A page by key, and the number of all; with `search`, of those whose key contains the text. */
-  page (tenant: string, page: { readonly limit: number, readonly offset: number, readonly search?: string | undefined }): Promise<{ readonly secrets: ListedRow[], readonly total: number, readonly tag: string }>
+  page(
+    tenant: string,
+    page: { readonly limit: number, readonly offset: number, readonly search?: string | undefined }
+  ): Promise<{ readonly secrets: ListedRow[], readonly total: number, readonly tag: string }>
   /** By key, at most a thousand. */
-  list (tenant: string, page?: { readonly limit?: number | undefined, readonly offset?: number | undefined }): Promise<ListedRow[]>
+  list(tenant: string, page?: { readonly limit?: number | undefined, readonly offset?: number | undefined }): Promise<ListedRow[]>
   /** Throws `validationFailed`, `planLimit`, `tenantUnknown`, and `conflict` beyond what any tenant may have. */
-  put (tenant: string, input: SecretInput, actor: Actor, match?: Precondition): Promise<'created' | 'updated'>
-  /** When the value of before ends, which is no later than the secret expires. Throws `validationFailed`, `planLimit`, `notFound`, `tenantUnknown`, `conflict`. */
-  rotate (tenant: string, rotation: Rotation, actor: Actor, match?: Precondition): Promise<Date>
+  put(tenant: string, input: SecretInput, actor: Actor, match?: Precondition): Promise<'created' | 'updated'>
+  /**
+   * When the value of before ends, which is no later than the secret expires. Throws `validationFailed`, `planLimit`,
+   * `notFound`, `tenantUnknown`, `conflict`.
+   */
+  rotate(tenant: string, rotation: Rotation, actor: Actor, match?: Precondition): Promise<Date>
   /** Throws `notFound`, `tenantUnknown`. */
-  delete (tenant: string, key: string, actor: Actor, match?: Precondition): Promise<void>
+  delete(tenant: string, key: string, actor: Actor, match?: Precondition): Promise<void>
   /** The newest first, as far back as the plan keeps it. */
-  audit (tenant: string, query: AuditQuery): Promise<{ data: AuditRow[], total: number }>
+  audit(tenant: string, query: AuditQuery): Promise<{ data: AuditRow[], total: number }>
 }
 
 export interface SecretsDependencies {
@@ -105,7 +114,9 @@ export interface SecretsDependencies {
 }
 
 /** The service, and what its plugin does at the end: it writes what was counted and hears of no change any more. */
-export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, emitter = () => null, log, now = Date.now }: SecretsDependencies): Secrets & { close (): Promise<void> } {
+export function createSecrets (
+  { db, plans, maxTenants, dbFor, events, cipher, emitter = () => null, log, now = Date.now }: SecretsDependencies
+): Secrets & { close(): Promise<void> } {
   const store = createSecretStore(db)
   const accesses = createAccessCounter((batch) => store.accessed(batch, new Date(now())), log)
   const values = createTenantValues({ maxTenants, store, cipher, log, now, onExpired: noteLater })
@@ -136,7 +147,11 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
   }
 
   /** Runs the work under the lock of the tenant's secrets, with its plan; every server hears of it. */
-  function change<T> (tenant: string, match: Precondition | undefined, work: (store: SecretStore, plan: Plan, transaction: Kysely<SystemTables>) => Promise<T>): Promise<T> {
+  function change<T> (
+    tenant: string,
+    match: Precondition | undefined,
+    work: (store: SecretStore, plan: Plan, transaction: Kysely<SystemTables>) => Promise<T>
+  ): Promise<T> {
     return events.change({ topic: 'secrets', tenant }, async (transaction) => {
       const own = createSecretStore(transaction)
       const tier = await own.lockPlan(tenant)
@@ -207,7 +222,12 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
           return 'created'
         }
         const remaining = await remainingExpiry(own, tenant, there, at)
-        await own.replace(tenant, key, { version, value: sealed, metadata: metadata ?? there.metadata, expiresAt: expiresAt === undefined ? remaining : expiresAt }, at)
+        await own.replace(tenant, key, {
+          version,
+          value: sealed,
+          metadata: metadata ?? there.metadata,
+          expiresAt: expiresAt === undefined ? remaining : expiresAt
+        }, at)
         await own.audit(tenant, key, 'update', actor, at)
         return 'updated'
       })
@@ -250,7 +270,16 @@ export function createSecrets ({ db, plans, maxTenants, dbFor, events, cipher, e
     async audit (tenant, { limit, offset, key }) {
       await settled(tenant)
       const { data, total } = await readAudit(tenant, { actions: audited, target: key }, { limit, offset })
-      return { data: data.map(({ target, action, userId, count, timestamp }) => ({ key: target ?? '', action: action.slice(prefix.length), userId, count, timestamp })), total }
+      return {
+        data: data.map(({ target, action, userId, count, timestamp }) => ({
+          key: target ?? '',
+          action: action.slice(prefix.length),
+          userId,
+          count,
+          timestamp
+        })),
+        total
+      }
     },
     async close () {
       for (const end of ends) end()
@@ -275,10 +304,14 @@ function refuseValue (value: string, path: string): void {
 }
 
 function refuseMetadata (metadata: Readonly<Record<string, unknown>> | undefined): void {
-  if (metadata !== undefined && Buffer.byteLength(stringifyJson(metadata)) > maxMetadataBytes) throw invalidInput('/body/metadata', `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxProperties')
+  if (metadata !== undefined && Buffer.byteLength(stringifyJson(metadata)) > maxMetadataBytes) {
+    throw invalidInput('/body/metadata', `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxProperties')
+  }
 }
 
 function refusePast (expiresAt: Date | null | undefined, at: Date): void {
   // A date that is none compares as false, too.
-  if (expiresAt !== undefined && expiresAt !== null && !(expiresAt > at)) throw invalidInput('/body/expiresAt', 'must be a date and time in the future', 'format')
+  if (expiresAt !== undefined && expiresAt !== null && !(expiresAt > at)) {
+    throw invalidInput('/body/expiresAt', 'must be a date and time in the future', 'format')
+  }
 }

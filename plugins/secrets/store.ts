@@ -66,8 +66,14 @@ export interface Access {
 }
 
 const summary = [
-  'key', 'version', 'metadata', 'expires_at as expiresAt', 'expired_at as expiredAt', 'deleted_at as deletedAt',
-  'last_accessed_at as lastAccessedAt', 'created_at as createdAt'
+  'key',
+  'version',
+  'metadata',
+  'expires_at as expiresAt',
+  'expired_at as expiredAt',
+  'deleted_at as deletedAt',
+  'last_accessed_at as lastAccessedAt',
+  'created_at as createdAt'
 ] as const
 
 const maxPage = 1000 // rows of ciphertexts
@@ -83,13 +89,18 @@ export function createSecretStore (db: Kysely<SystemTables>) {
   return {
     /** The plan of the tenant, locked until the transaction ends, so that its secrets do not change; undefined without such a tenant. */
     async lockPlan (tenant: string): Promise<string | undefined> {
-      const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).where('status', '!=', 'deleting').forNoKeyUpdate().executeTakeFirst()
+      const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).where('status', '!=', 'deleting')
+        .forNoKeyUpdate().executeTakeFirst()
       return row?.plan
     },
 
     /** Also one that was deleted. */
     async find (tenant: string, key: string): Promise<SecretRow | undefined> {
-      return await db.selectFrom('tenantry.secrets').select([...summary, accessCount]).where('tenant_id', '=', tenant).where('key', '=', key).executeTakeFirst()
+      return await db.selectFrom('tenantry.secrets').select([...summary, accessCount]).where('tenant_id', '=', tenant).where(
+        'key',
+        '=',
+        key
+      ).executeTakeFirst()
     },
 
     /**
@@ -98,19 +109,30 @@ export function createSecretStore (db: Kysely<SystemTables>) {
      */
     async room (tenant: string, key: string): Promise<{ others: number, bytes: number, own: number, earlier: number }> {
       const other = sql`deleted_at is null and key <> ${key}`
-      const rotated = (condition: ReturnType<typeof sql>) => sql`coalesce((select sum(octet_length(e.value)) from tenantry.secret_earlier_values e where e.tenant_id = ${tenant} and ${condition}), 0)`
+      const rotated = (condition: ReturnType<typeof sql>) =>
+        sql`coalesce((select sum(octet_length(e.value)) from tenantry.secret_earlier_values e where e.tenant_id = ${tenant} and ${condition}), 0)`
       return await db.selectFrom('tenantry.secrets').select([
         sql<number>`(count(*) filter (where ${other}))::float8`.as('others'),
-        sql<number>`coalesce(sum(coalesce(octet_length(value), 0) + coalesce(octet_length(previous_value), 0) + pg_column_size(metadata)) filter (where ${other}), 0)::float8 + ${rotated(sql`e.key <> ${key}`)}::float8`.as('bytes'),
+        sql<
+          number
+        >`coalesce(sum(coalesce(octet_length(value), 0) + coalesce(octet_length(previous_value), 0) + pg_column_size(metadata)) filter (where ${other}), 0)::float8 + ${
+          rotated(sql`e.key <> ${key}`)
+        }::float8`.as('bytes'),
         sql<number>`coalesce(max(octet_length(value)) filter (where key = ${key}), 0)::float8`.as('own'),
-        sql<number>`coalesce(max(octet_length(previous_value)) filter (where key = ${key}), 0)::float8 + ${rotated(sql`e.key = ${key}`)}::float8`.as('earlier')
+        sql<number>`coalesce(max(octet_length(previous_value)) filter (where key = ${key}), 0)::float8 + ${
+          rotated(sql`e.key = ${key}`)
+        }::float8`.as('earlier')
       ]).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
     },
 
     /** A text that changes with every secret that is stored, rotated or deleted, and not with uses. */
     async state (tenant: string): Promise<string> {
       const { state } = await db.selectFrom('tenantry.secrets')
-        .select(sql<string>`coalesce(string_agg(key || ' ' || version || ' ' || extract(epoch from updated_at), ',' order by key), '')`.as('state'))
+        .select(
+          sql<string>`coalesce(string_agg(key || ' ' || version || ' ' || extract(epoch from updated_at), ',' order by key), '')`.as(
+            'state'
+          )
+        )
         .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).executeTakeFirstOrThrow()
       return state
     },
@@ -118,15 +140,31 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     /** How many there are that were not deleted; with `search`, whose key contains the text. */
     async count (tenant: string, search?: string): Promise<number> {
       const { count } = await db.selectFrom('tenantry.secrets').select(sql<number>`count(*)::integer`.as('count'))
-        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(search !== undefined, (query) => query.where(containsText(search ?? '', 'key'))).executeTakeFirstOrThrow()
+        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(
+          search !== undefined,
+          (query) => query.where(containsText(search ?? '', 'key'))
+        ).executeTakeFirstOrThrow()
       return count
     },
 
     /** A page of those that were not deleted, by key; with `search`, whose key contains the text. */
-    async list (tenant: string, { limit, offset, search }: { limit: number, offset: number, search?: string | undefined }): Promise<ListedRow[]> {
+    async list (
+      tenant: string,
+      { limit, offset, search }: { limit: number, offset: number, search?: string | undefined }
+    ): Promise<ListedRow[]> {
       return await db.selectFrom('tenantry.secrets')
-        .select(['key', sql<string>`metadata::text`.as('metadata'), 'expires_at as expiresAt', 'last_accessed_at as lastAccessedAt', 'created_at as createdAt', accessCount])
-        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(search !== undefined, (query) => query.where(containsText(search ?? '', 'key')))
+        .select([
+          'key',
+          sql<string>`metadata::text`.as('metadata'),
+          'expires_at as expiresAt',
+          'last_accessed_at as lastAccessedAt',
+          'created_at as createdAt',
+          accessCount
+        ])
+        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(
+          search !== undefined,
+          (query) => query.where(containsText(search ?? '', 'key'))
+        )
         .orderBy('key').limit(limit).offset(offset).execute()
     },
 
@@ -135,7 +173,9 @@ export function createSecretStore (db: Kysely<SystemTables>) {
      * one that has more. `more`: there are others.
      */
     async sealed (tenant: string, after: string, maxBytes: number): Promise<{ rows: SealedRow[], more: boolean }> {
-      const { rows } = await sql<SealedRow & { readonly ahead: number }>`select key, version, value, previous_value as "previousValue", previous_version as "previousVersion",
+      const { rows } = await sql<
+        SealedRow & { readonly ahead: number }
+      >`select key, version, value, previous_value as "previousValue", previous_version as "previousVersion",
           previous_valid_until as "previousValidUntil", expires_at as "expiresAt", expired_at as "expiredAt", ahead
         from (
           select *, count(*) over ()::int as ahead, row_number() over keys as place,
@@ -152,13 +192,17 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     /** The earlier values, but for the latest, of the keys after `after` up to `last`; by key, the newest first. */
     async earlier (tenant: string, after: string, last: string): Promise<EarlierRow[]> {
       return await db.selectFrom('tenantry.secret_earlier_values').select(['key', 'version', 'value', 'valid_until as validUntil'])
-        .where('tenant_id', '=', tenant).where('key', '>', after).where('key', '<=', last).orderBy('key').orderBy('version', 'desc').execute()
+        .where('tenant_id', '=', tenant).where('key', '>', after).where('key', '<=', last).orderBy('key').orderBy('version', 'desc')
+        .execute()
     },
 
     /** When each earlier value of the key ends that is still accepted, the next one first. */
     async ends (tenant: string, key: string, at: Date): Promise<Date[]> {
-      const { rows } = await sql<{ readonly until: Date }>`select previous_valid_until as until from tenantry.secrets where tenant_id = ${tenant} and key = ${key} and previous_valid_until > ${at}
-        union all select valid_until from tenantry.secret_earlier_values where tenant_id = ${tenant} and key = ${key} and valid_until > ${at} order by until`.execute(db)
+      const { rows } = await sql<
+        { readonly until: Date }
+      >`select previous_valid_until as until from tenantry.secrets where tenant_id = ${tenant} and key = ${key} and previous_valid_until > ${at}
+        union all select valid_until from tenantry.secret_earlier_values where tenant_id = ${tenant} and key = ${key} and valid_until > ${at} order by until`
+        .execute(db)
       return rows.map(({ until }) => until)
     },
 
@@ -187,7 +231,12 @@ export function createSecretStore (db: Kysely<SystemTables>) {
         .onConflict((conflict) => conflict.columns(['tenant_id', 'key']).doUpdateSet(fresh)).execute()
     },
 
-    async replace (tenant: string, key: string, { version, value, metadata, expiresAt, previousValidUntil }: NewValue, at: Date): Promise<void> {
+    async replace (
+      tenant: string,
+      key: string,
+      { version, value, metadata, expiresAt, previousValidUntil }: NewValue,
+      at: Date
+    ): Promise<void> {
       // Servers of an older version know the latest earlier value only, in the row of the secret.
       if (previousValidUntil !== undefined) {
         await sql`insert into tenantry.secret_earlier_values (tenant_id, key, version, value, valid_until)
@@ -197,14 +246,24 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       await db.updateTable('tenantry.secrets')
         .set({ version, value, metadata: stringifyJson(metadata), expires_at: expiresAt, expired_at: null, updated_at: at })
         // The columns of before the update: a rekey in between has its ciphertext moved like any other.
-        .$if(previousValidUntil !== undefined, (query) => query.set({ previous_value: sql`value`, previous_version: sql`version`, previous_valid_until: previousValidUntil ?? null }))
+        .$if(
+          previousValidUntil !== undefined,
+          (query) =>
+            query.set({ previous_value: sql`value`, previous_version: sql`version`, previous_valid_until: previousValidUntil ?? null })
+        )
         .where('tenant_id', '=', tenant).where('key', '=', key).execute()
     },
 
     /** The value is gone, the row stays; false where there was none. */
     async remove (tenant: string, key: string, at: Date): Promise<boolean> {
       await db.deleteFrom('tenantry.secret_earlier_values').where('tenant_id', '=', tenant).where('key', '=', key).execute()
-      const { numUpdatedRows } = await db.updateTable('tenantry.secrets').set({ value: null, ...noPrevious, metadata: '{}', deleted_at: at, updated_at: at })
+      const { numUpdatedRows } = await db.updateTable('tenantry.secrets').set({
+        value: null,
+        ...noPrevious,
+        metadata: '{}',
+        deleted_at: at,
+        updated_at: at
+      })
         .where('tenant_id', '=', tenant).where('key', '=', key).where('deleted_at', 'is', null).executeTakeFirstOrThrow()
       return numUpdatedRows > 0n
     },
@@ -221,7 +280,8 @@ export function createSecretStore (db: Kysely<SystemTables>) {
           where tenant_id = ${tenant} and expires_at <= ${at} and expired_at is null and deleted_at is null order by tenant_id, key for no key update
         ) ended where s.tenant_id = ended.tenant_id and s.key = ended.key
         returning s.tenant_id, s.key
-      ) insert into tenantry.audit_log (tenant_id, target, action, created_at) select tenant_id, key, 'secret.expire', ${at}::timestamptz from expired`.execute(db)
+      ) insert into tenantry.audit_log (tenant_id, target, action, created_at) select tenant_id, key, 'secret.expire', ${at}::timestamptz from expired`
+        .execute(db)
     },
 
     /**
@@ -232,7 +292,9 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       const column = <Name extends keyof Access>(name: Name) => accesses.map((access) => access[name])
       // Servers that write the same rows at once take their locks in one order.
       await sql`with used as (
-        select * from unnest(${column('tenant')}::text[], ${column('key')}::text[], ${column('count')}::int[], ${column('lastAt')}::timestamptz[]) as used (tenant_id, key, count, last_at)
+        select * from unnest(${column('tenant')}::text[], ${column('key')}::text[], ${column('count')}::int[], ${
+        column('lastAt')
+      }::timestamptz[]) as used (tenant_id, key, count, last_at)
       ), locked as (
         select s.tenant_id, s.key, used.count, used.last_at, s.deleted_at is null and s.created_at <= used.last_at as present
         from tenantry.secrets s join used using (tenant_id, key)

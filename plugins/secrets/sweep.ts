@@ -8,22 +8,31 @@ const deletedFor = 604_800_000 // ms that a deleted secret's row stays, whose nu
 
 /** Sweeps once; false where another server does so now. */
 export function sweepSecrets (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
-  return sweep(db, 'tenantry.secrets.sweep', [noteExpired, endGracePeriods, endEarlierValues, deleteSecrets].map((part) => (transaction) => part(transaction, at)))
+  return sweep(
+    db,
+    'tenantry.secrets.sweep',
+    [noteExpired, endGracePeriods, endEarlierValues, deleteSecrets].map((part) => (transaction) => part(transaction, at))
+  )
 }
 
 /** Rows of secrets, locked in the order in which every statement locks them, so that none waits for another in a circle. */
-const ended = (condition: ReturnType<typeof sql>) => sql`select tenant_id, key from tenantry.secrets where ${condition} order by tenant_id, key limit ${maxRows} for no key update skip locked`
+const ended = (condition: ReturnType<typeof sql>) =>
+  sql`select tenant_id, key from tenantry.secrets where ${condition} order by tenant_id, key limit ${maxRows} for no key update skip locked`
 
 async function noteExpired (db: Kysely<SystemTables>, at: Date): Promise<number> {
   const { numAffectedRows = 0n } = await sql`with expired as (
-    update tenantry.secrets s set expired_at = ${at} from (${ended(sql`expires_at <= ${at} and expired_at is null and deleted_at is null`)}) e
+    update tenantry.secrets s set expired_at = ${at} from (${
+    ended(sql`expires_at <= ${at} and expired_at is null and deleted_at is null`)
+  }) e
     where s.tenant_id = e.tenant_id and s.key = e.key returning s.tenant_id, s.key
-  ) insert into tenantry.audit_log (tenant_id, target, action, created_at) select tenant_id, key, 'secret.expire', ${at}::timestamptz from expired`.execute(db)
+  ) insert into tenantry.audit_log (tenant_id, target, action, created_at) select tenant_id, key, 'secret.expire', ${at}::timestamptz from expired`
+    .execute(db)
   return Number(numAffectedRows)
 }
 
 async function endGracePeriods (db: Kysely<SystemTables>, at: Date): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`update tenantry.secrets s set previous_value = null, previous_version = null, previous_valid_until = null
+  const { numAffectedRows = 0n } =
+    await sql`update tenantry.secrets s set previous_value = null, previous_version = null, previous_valid_until = null
     from (${ended(sql`previous_valid_until <= ${at}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`.execute(db)
   return Number(numAffectedRows)
 }
@@ -38,6 +47,7 @@ async function endEarlierValues (db: Kysely<SystemTables>, at: Date): Promise<nu
 /** What is left of deleted secrets. */
 async function deleteSecrets (db: Kysely<SystemTables>, at: Date): Promise<number> {
   const { numAffectedRows = 0n } = await sql`delete from tenantry.secrets s
-    using (${ended(sql`deleted_at <= ${new Date(at.getTime() - deletedFor)}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`.execute(db)
+    using (${ended(sql`deleted_at <= ${new Date(at.getTime() - deletedFor)}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`
+    .execute(db)
   return Number(numAffectedRows)
 }

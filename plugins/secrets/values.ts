@@ -45,15 +45,21 @@ export interface ValuesOptions {
 
 export interface TenantValues {
   /** At once where they are kept. */
-  get (tenant: string): Kept | Promise<Kept>
+  get(tenant: string): Kept | Promise<Kept>
   /** What is kept; nothing is read. */
-  peek (tenant: string): Kept | undefined
-  forget (tenant: string): void
-  clear (): void
+  peek(tenant: string): Kept | undefined
+  forget(tenant: string): void
+  clear(): void
 }
 
 export function createTenantValues ({ maxTenants, store, cipher, log, now, age, onExpired }: ValuesOptions): TenantValues {
-  const cache = createLoadCache({ max: maxTenants, maxAgeMs, load, weight: { max: maxCharacters, of: ({ weight }: Kept) => weight }, ...age !== undefined && { now: age } })
+  const cache = createLoadCache({
+    max: maxTenants,
+    maxAgeMs,
+    load,
+    weight: { max: maxCharacters, of: ({ weight }: Kept) => weight },
+    ...age !== undefined && { now: age }
+  })
 
   async function load (tenant: string): Promise<Kept> {
     const values = new Map<string, string | null>()
@@ -68,7 +74,9 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
       const last = page.rows.at(-1)?.key ?? after
       // Read after the page: a rotation in between moves a value from there to here.
       const earlier = new Map<string, EarlierRow[]>()
-      for (const row of page.rows.length === 0 ? [] : await store.earlier(tenant, after, last)) earlier.set(row.key, [...earlier.get(row.key) ?? [], row])
+      for (const row of page.rows.length === 0 ? [] : await store.earlier(tenant, after, last)) {
+        earlier.set(row.key, [...earlier.get(row.key) ?? [], row])
+      }
       after = last
       more = page.more
       for (const row of page.rows) {
@@ -149,5 +157,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
 
 /** The earlier value that stands in the row of the secret. */
 function latestOf ({ key, previousValue, previousVersion, previousValidUntil }: SealedRow): EarlierRow[] {
-  return previousValue === null || previousVersion === null || previousValidUntil === null ? [] : [{ key, version: previousVersion, value: previousValue, validUntil: previousValidUntil }]
+  return previousValue === null || previousVersion === null || previousValidUntil === null
+    ? []
+    : [{ key, version: previousVersion, value: previousValue, validUntil: previousValidUntil }]
 }

@@ -48,10 +48,25 @@ export default definePlugin<SessionsOptions>({
     const store = createRevocationStore(db)
     const refreshTokens = createRefreshStore(db, (tenant) => engine.kyselyFor(tenant))
     const owners = createOwners(auth.providers)
-    const revocations = createRevocations({ maxTenants: app.hasDecorator('tenancy') ? app.tenancy.maxRemembered : maxTenants, store, owners, now })
+    const revocations = createRevocations({
+      maxTenants: app.hasDecorator('tenancy') ? app.tenancy.maxRemembered : maxTenants,
+      store,
+      owners,
+      now
+    })
     requireSameContext(app, 'auth', 'sessions')
     app.decorate('revocations', revocations)
-    const service = createSessions({ store, refreshTokens, refreshLife: refreshDays * dayMs, owners, events, auth, dbFor: (tenant) => engine.kyselyFor(tenant), log, now })
+    const service = createSessions({
+      store,
+      refreshTokens,
+      refreshLife: refreshDays * dayMs,
+      owners,
+      events,
+      auth,
+      dbFor: (tenant) => engine.kyselyFor(tenant),
+      log,
+      now
+    })
     app.decorate('sessions', service)
 
     // The deletion of a tenant is a change of its sessions too.

@@ -22,9 +22,9 @@ interface OwnedList {
 
 export interface Revocations extends RevocationList {
   /** Something of the tenant was ended; of the empty one, of a user who has none. */
-  changed (tenant: string): void
+  changed(tenant: string): void
   /** Anything may have been ended. */
-  missed (): void
+  missed(): void
 }
 
 export interface RevocationsParts {
@@ -56,7 +56,9 @@ export function createRevocations ({ maxTenants, store, owners, now }: Revocatio
   }
 
   return {
-    get version () { return version },
+    get version () {
+      return version
+    },
     refuses (claims, id) {
       const list = lists.get(owners.of(claims))
       return list instanceof Promise ? list.then((read) => judge(read, claims, id)) : judge(list, claims, id)

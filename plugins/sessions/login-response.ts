@@ -7,24 +7,36 @@ import { named } from '../../lib/named-schema.js'
 
 export const ExpiresIn = Type.Integer({ description: 'Seconds.' })
 
-export const LoginSession = named('LoginSession', Type.Object({
-  token: Type.String({ description: 'Send it as `Authorization: Bearer <token>`.' }),
-  tokenType: Type.String({ enum: ['Bearer'] }),
-  expiresIn: ExpiresIn,
-  refreshToken: Type.String({ description: 'Gives the next token at `POST /auth/refresh`, once.' }),
-  user: Type.Object({
-    id: Type.String({ format: 'uuid', description: 'The `sub` of the token.' }),
-    email: Type.String(),
-    role: Type.String(),
-    tenantId: Type.Union([Type.String(), Type.Null()], { description: 'null: a user of the platform.' })
+export const LoginSession = named(
+  'LoginSession',
+  Type.Object({
+    token: Type.String({ description: 'Send it as `Authorization: Bearer <token>`.' }),
+    tokenType: Type.String({ enum: ['Bearer'] }),
+    expiresIn: ExpiresIn,
+    refreshToken: Type.String({ description: 'Gives the next token at `POST /auth/refresh`, once.' }),
+    user: Type.Object({
+      id: Type.String({ format: 'uuid', description: 'The `sub` of the token.' }),
+      email: Type.String(),
+      role: Type.String(),
+      tenantId: Type.Union([Type.String(), Type.Null()], { description: 'null: a user of the platform.' })
+    })
   })
-}))
+)
 
 /** A session, and its user. */
 export interface LoggedIn extends BegunSession {
   readonly user: SessionUser
 }
 
-export function sendSession (reply: FastifyReply, { token, expiresIn, refreshToken, user: { id, email, role, tenant } }: LoggedIn): FastifyReply {
-  return reply.send({ token, tokenType: 'Bearer', expiresIn, refreshToken, user: { id, email, role, tenantId: tenant === '' ? null : tenant } })
+export function sendSession (
+  reply: FastifyReply,
+  { token, expiresIn, refreshToken, user: { id, email, role, tenant } }: LoggedIn
+): FastifyReply {
+  return reply.send({
+    token,
+    tokenType: 'Bearer',
+    expiresIn,
+    refreshToken,
+    user: { id, email, role, tenantId: tenant === '' ? null : tenant }
+  })
 }

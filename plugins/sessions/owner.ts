@@ -5,9 +5,9 @@
  */
 
 export interface Owners {
-  of (user: { readonly sub: string, readonly tenant_id?: string | undefined }): string
+  of(user: { readonly sub: string, readonly tenant_id?: string | undefined }): string
   /** Whose lists may have changed when a notice names the tenant: the empty one stands for all that are no tenant's. */
-  toldOf (tenant: string): readonly string[]
+  toldOf(tenant: string): readonly string[]
 }
 
 /** @param providers the names of the external providers, which stand before the `sub` of their users */

@@ -22,14 +22,20 @@ export interface RefreshToken {
 }
 
 /** The first token of a session, or with `before` the next one. */
-export function createRefreshToken ({ tenant, session, secret = randomBytes(secretBytes).toString('base64url') }: Pick<RefreshToken, 'tenant' | 'session'> & Partial<RefreshToken>): RefreshToken {
+export function createRefreshToken (
+  { tenant, session, secret = randomBytes(secretBytes).toString('base64url') }:
+    & Pick<RefreshToken, 'tenant' | 'session'>
+    & Partial<RefreshToken>
+): RefreshToken {
   return { tenant, session, secret, own: randomBytes(ownBytes).toString('base64url') }
 }
 
 /** null for a text that no refresh token has. */
 export function readRefreshToken (text: string): RefreshToken | null {
   const [, tenant, session, secret, own] = form.exec(text) ?? []
-  return tenant === undefined || session === undefined || secret === undefined || own === undefined ? null : { tenant, session, secret, own }
+  return tenant === undefined || session === undefined || secret === undefined || own === undefined
+    ? null
+    : { tenant, session, secret, own }
 }
 
 export function textOf ({ tenant, session, secret, own }: RefreshToken): string {

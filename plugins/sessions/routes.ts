@@ -10,7 +10,10 @@ import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 
-const Nothing = named('OptionalBody', Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' }))
+const Nothing = named(
+  'OptionalBody',
+  Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' })
+)
 
 /** A key has no session, and there is nothing to say. */
 const shared = { tags: ['Sessions'], security: [{ bearer: [] }], body: Nothing, bodyOptional: true }
@@ -20,7 +23,12 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
   app.post('/auth/logout', {
     config,
-    schema: { ...shared, summary: 'End the session of this token', description: 'The token is refused from now on, within a second by every server.', response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: {
+      ...shared,
+      summary: 'End the session of this token',
+      description: 'The token is refused from now on, within a second by every server.',
+      response: { 200: Success, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const { claims, token } = sessionOf(request)
     await sessions.close(claims, token, actorOf(request))
@@ -29,7 +37,13 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
 
   app.post('/auth/logout-all', {
     config,
-    schema: { ...shared, summary: 'End all sessions of the user', description: 'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.', response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: {
+      ...shared,
+      summary: 'End all sessions of the user',
+      description:
+        'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.',
+      response: { 200: Success, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const { claims } = sessionOf(request)
     await sessions.closeAll(claims.tenant_id ?? '', claims.sub, actorOf(request), claims)
@@ -40,7 +54,11 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
 /** The token of the request, which the plugin auth has accepted, and its claims. */
 function sessionOf (request: FastifyRequest): { claims: Claims, token: string } {
   const { headers } = request
-  if (headers['x-api-key'] !== undefined) throw failure('badRequest', { message: 'An API key has no session: send the token whose session is to end. A key is ended where it was made' })
+  if (headers['x-api-key'] !== undefined) {
+    throw failure('badRequest', {
+      message: 'An API key has no session: send the token whose session is to end. A key is ended where it was made'
+    })
+  }
   const [, token] = headers.authorization?.trim().split(/ +/) ?? []
   if (token === undefined) throw tokenMissing()
   return { claims: callerOf(request), token }

@@ -49,7 +49,10 @@ export function keptMark (sub: string, session: string, sequence: number, form: 
   return hash('sha256', `kept ${session} ${sequence} ${subjectOf(sub, 'base64')}`, form)
 }
 
-/** What a user is known by in the table and in memory, of one length whatever the `sub` is. As UTF-8 halves of characters would all be one. */
+/**
+ * What a user is known by in the table and in memory, of one length whatever the `sub` is. As UTF-8 halves of characters would
+ * all be one.
+ */
 export function subjectOf (sub: string, form: 'base64'): string
 export function subjectOf (sub: string, form: 'buffer'): Buffer
 export function subjectOf (sub: string, form: 'base64' | 'buffer'): string | Buffer {

@@ -14,14 +14,13 @@ import { noActor, writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { partialLifetime } from '../auth/partial.js'
+import { endOf, futureIssue, later } from './claim-times.js'
 import { createRefreshToken, hashOf, readRefreshToken, textOf, type RefreshToken } from './refresh-token.js'
 import { isAfter, isUuid, keptMark, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
 export const maxTokens = 50 // of one user that end one by one; with one more all that the user has end
 export const maxRows = 20_000 // of one owner; with one more all that the owner's users have end
 const leastLife = 604_800_000 // ms that a logout of everywhere is remembered: tokens that were made elsewhere may live longer than ours
-const tolerance = 10_000 // ms that a token may be alive after its time: what verification forgives, and clocks that differ
-const latest = Date.UTC(9999, 11, 31)
 const everybody = Buffer.alloc(0)
 
 /** Whom a session is for. */
@@ -54,40 +53,41 @@ export interface Sessions {
    * A session of a user of this server: a token as `open` makes it, and a refresh token. Throws `tokenInvalid` where the
    * user is not there.
    */
-  begin (user: SessionUser, amr: readonly string[], partial?: Claims): Promise<BegunSession>
+  begin(user: SessionUser, amr: readonly string[], partial?: Claims): Promise<BegunSession>
   /**
    * The next token and the next refresh token of a session, with the user's present role. null for a refresh token that is
    * none, has expired or whose session has ended. One that was used before ends its session on every server.
    */
-  refresh (refreshToken: string, actor: Actor): Promise<BegunSession & { readonly user: SessionUser } | null>
+  refresh(refreshToken: string, actor: Actor): Promise<BegunSession & { readonly user: SessionUser } | null>
   /**
    * Runs the work in one transaction that can end what users of the tenant have, on every server within a second; changes
    * of one tenant wait for each other. The tenant is empty for the platform. Throws `tenantUnknown`.
    */
-  changeUsers<Result> (tenant: string, work: (writer: Transaction<SystemTables>, end: EndUser) => Promise<Result>): Promise<Result>
+  changeUsers<Result>(tenant: string, work: (writer: Transaction<SystemTables>, end: EndUser) => Promise<Result>): Promise<Result>
   /**
-   * A token that no earlier logout ends, not even one of the same second; `expiresIn` is in seconds. Throws where there is no key to sign with.
+   * A token that no earlier logout ends, not even one of the same second; `expiresIn` is in seconds. Throws where there is no
+   * key to sign with.
    *
    * @param partial the claims of the partial token that it is given for: a logout of everywhere that has ended that ends this one, too
    */
-  open (claims: SessionClaims, partial?: Claims): Promise<{ token: string, expiresIn: number }>
+  open(claims: SessionClaims, partial?: Claims): Promise<{ token: string, expiresIn: number }>
   /** A partial token that every later logout of everywhere ends, and no earlier one; `expiresIn` is in seconds. */
-  openPartial (claims: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<{ partialToken: string, expiresIn: number }>
+  openPartial(claims: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<{ partialToken: string, expiresIn: number }>
   /** Uses up a partial token; false where another request did so before, on any server. `tenantUnknown`. */
-  usePartial (claims: Claims): Promise<boolean>
+  usePartial(claims: Claims): Promise<boolean>
   /** Ends the token whose verified claims these are, with its session if it has one, on every server within a second. `tenantUnknown`. */
-  close (claims: Claims, token: string, actor: Actor): Promise<void>
+  close(claims: Claims, token: string, actor: Actor): Promise<void>
   /**
    * Ends every token that was issued to the user before, those of identity providers too, and none that is opened later.
    * The tenant is empty for a user of the platform. `tenantUnknown`.
    *
    * @param caller the claims of the token that asks for it: it is not forgotten while that is alive
    */
-  closeAll (tenant: string, userId: string, actor: Actor, caller?: Claims): Promise<void>
+  closeAll(tenant: string, userId: string, actor: Actor, caller?: Claims): Promise<void>
   /**
    * Whether a partial token was used up, or ended by `closeAll`, as the database knows it now.
    */
-  isClosed (claims: Claims): Promise<boolean>
+  isClosed(claims: Claims): Promise<boolean>
 }
 
 export interface SessionsParts {
@@ -111,7 +111,11 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     return new Date(at.getTime() + Math.max(leastLife, auth.lifetime * 1000) + tolerance)
   }
 
-  async function change (tenant: string, owner: string, work: (writer: Transaction<SystemTables>, at: Date) => Promise<void>): Promise<void> {
+  async function change (
+    tenant: string,
+    owner: string,
+    work: (writer: Transaction<SystemTables>, at: Date) => Promise<void>
+  ): Promise<void> {
     await events.change({ topic: 'sessions', tenant }, async (writer) => {
       if (!await store.lock(writer, tenant, owner)) throw failure('tenantUnknown')
       await work(writer, new Date(now()))
@@ -119,25 +123,53 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
   }
 
   /** Holds the bounds: more rows become one, which ends more than was asked for rather than less. */
-  async function bound (writer: Transaction<SystemTables>, tenant: string, owner: string, subject: Buffer, at: Date, actor: Actor, userId: string): Promise<void> {
+  async function bound (
+    writer: Transaction<SystemTables>,
+    tenant: string,
+    owner: string,
+    subject: Buffer,
+    at: Date,
+    actor: Actor,
+    userId: string
+  ): Promise<void> {
     const { tokens, rows } = await store.counts(writer, owner, subject, at)
     if (tokens > maxTokens) {
       await store.end(writer, owner, { subject, at, until: lifeOf(at) })
       await endSessions(writer, tenant, userId)
-      await writeAudit(writer, { tenant, action: 'auth.logout_all', actor, target: userId, details: { reason: `more than ${maxTokens} tokens were ended one by one` }, at })
+      await writeAudit(writer, {
+        tenant,
+        action: 'auth.logout_all',
+        actor,
+        target: userId,
+        details: { reason: `more than ${maxTokens} tokens were ended one by one` },
+        at
+      })
       return
     }
     if (rows <= maxRows || rows - await store.removeOver(writer, owner, at) <= maxRows) return
     await store.end(writer, owner, { subject: everybody, at, until: lifeOf(at) })
-    await writeAudit(writer, { tenant, action: 'auth.logout_all', actor: noActor, details: { reason: `more than ${maxRows} logouts were in force`, users: owner === tenant ? 'all' : `${owner.slice(1)}:*` }, at })
-    log.warn({ owner, ...tenant !== '' && { tenant } }, `more than ${maxRows} logouts of one tenant, or of one provider's users without a tenant, were in force: all of their tokens are ended`)
+    await writeAudit(writer, {
+      tenant,
+      action: 'auth.logout_all',
+      actor: noActor,
+      details: { reason: `more than ${maxRows} logouts were in force`, users: owner === tenant ? 'all' : `${owner.slice(1)}:*` },
+      at
+    })
+    log.warn(
+      { owner, ...tenant !== '' && { tenant } },
+      `more than ${maxRows} logouts of one tenant, or of one provider's users without a tenant, were in force: all of their tokens are ended`
+    )
   }
 
   function sequenceOf ({ sub, tenant_id: tenant = '' }: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<number> {
     return store.sequence(dbFor(tenant), owners.of({ sub, tenant_id: tenant }), subjectOf(sub, 'buffer'))
   }
 
-  function signed ({ sub, role, tenant_id: tenantId, email, amr }: SessionClaims, sequence: unknown, session?: string): { token: string, expiresIn: number } {
+  function signed (
+    { sub, role, tenant_id: tenantId, email, amr }: SessionClaims,
+    sequence: unknown,
+    session?: string
+  ): { token: string, expiresIn: number } {
     const token = auth.sign({
       sub,
       role,
@@ -150,12 +182,22 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     return { token, expiresIn: Math.ceil(auth.lifetime) }
   }
 
-  function signedFor ({ id: sub, role, email, tenant }: SessionUser, amr: readonly string[], sequence: unknown, refreshToken: RefreshToken): BegunSession {
+  function signedFor (
+    { id: sub, role, email, tenant }: SessionUser,
+    amr: readonly string[],
+    sequence: unknown,
+    refreshToken: RefreshToken
+  ): BegunSession {
     const claims = { sub, role, email, amr, ...tenant !== '' && { tenant_id: tenant } }
     return { ...signed(claims, sequence, refreshToken.session), refreshToken: textOf(refreshToken) }
   }
 
-  async function endSessions (writer: Transaction<SystemTables>, tenant: string, userId: string, kept: string | null = null): Promise<void> {
+  async function endSessions (
+    writer: Transaction<SystemTables>,
+    tenant: string,
+    userId: string,
+    kept: string | null = null
+  ): Promise<void> {
     if (isUuid(userId)) await refreshTokens.endAll(writer, tenant, userId, kept)
   }
 
@@ -169,8 +211,21 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     const subject = subjectOf(userId, 'buffer')
     await change(tenant, tenant, async (writer, at) => {
       if (!await refreshTokens.end(writer, tenant, userId, session)) return
-      await store.endToken(writer, tenant, { subject, token: sessionMark(userId, session, 'buffer'), issued: null, until: lastTokenEnd(at) })
-      await writeAudit(writer, { tenant, action: 'auth.refresh', actor, target: userId, outcome: 'failure', details: { reason: 'used before: the session was ended' }, at })
+      await store.endToken(writer, tenant, {
+        subject,
+        token: sessionMark(userId, session, 'buffer'),
+        issued: null,
+        until: lastTokenEnd(at)
+      })
+      await writeAudit(writer, {
+        tenant,
+        action: 'auth.refresh',
+        actor,
+        target: userId,
+        outcome: 'failure',
+        details: { reason: 'used before: the session was ended' },
+        at
+      })
       await bound(writer, tenant, tenant, subject, at, actor, userId)
     })
     return null
@@ -207,19 +262,24 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
       return null
     },
 
-    changeUsers: (tenant, work) => events.change({ topic: 'users', tenant }, async (writer) => {
-      if (!await store.lock(writer, tenant, tenant)) throw failure('tenantUnknown')
-      return await work(writer, async (userId, end, kept) => {
-        const at = new Date(now())
-        const until = lifeOf(at)
-        const subject = subjectOf(userId, 'buffer')
-        const session = kept === undefined ? null : sessionOf(kept)
-        const sequence = (await store.end(writer, tenant, { subject, at, until })).getTime()
-        if (session !== null) await store.endToken(writer, tenant, { subject, token: keptMark(userId, session, sequence, 'buffer'), issued: null, until })
-        if (end === 'sessions') await endSessions(writer, tenant, userId, session)
-        await bound(writer, tenant, tenant, subject, at, noActor, userId)
-      })
-    }),
+    changeUsers: (tenant, work) =>
+      events.change({ topic: 'users', tenant }, async (writer) => {
+        if (!await store.lock(writer, tenant, tenant)) throw failure('tenantUnknown')
+        return await work(writer, async (userId, end, kept) => {
+          const at = new Date(now())
+          const until = lifeOf(at)
+          const subject = subjectOf(userId, 'buffer')
+          const session = kept === undefined ? null : sessionOf(kept)
+          const sequence = (await store.end(writer, tenant, { subject, at, until })).getTime()
+          if (session !== null) {
+            await store.endToken(writer, tenant, { subject, token: keptMark(userId, session, sequence, 'buffer'), issued: null, until })
+          }
+          if (end === 'sessions') {
+            await endSessions(writer, tenant, userId, session)
+          }
+          await bound(writer, tenant, tenant, subject, at, noActor, userId)
+        })
+      }),
 
     async openPartial ({ sub, tenant_id: tenantId }) {
       const sequence = await sequenceOf({ sub, tenant_id: tenantId })
@@ -229,7 +289,10 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
 
     async usePartial (claims) {
       const { tenant_id: tenant = '' } = claims
-      return await store.usePartial(dbFor(tenant), tenant, owners.of(claims), { ...partialOf(claims), until: endOf(claims, new Date(now())) })
+      return await store.usePartial(dbFor(tenant), tenant, owners.of(claims), {
+        ...partialOf(claims),
+        until: endOf(claims, new Date(now()))
+      })
     },
 
     async close (claims, token, actor) {
@@ -240,7 +303,12 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
         const session = sessionOf(claims)
         const ended = session === null
           ? { subject, token: Buffer.from(auth.tokenId(token), 'base64url'), issued: futureIssue(claims, at), until: endOf(claims, at) }
-          : { subject, token: sessionMark(claims.sub, session, 'buffer'), issued: futureIssue(claims, at), until: later(lastTokenEnd(at), endOf(claims, at)) }
+          : {
+              subject,
+              token: sessionMark(claims.sub, session, 'buffer'),
+              issued: futureIssue(claims, at),
+              until: later(lastTokenEnd(at), endOf(claims, at))
+            }
         if (session !== null && isUuid(claims.sub)) await refreshTokens.end(writer, tenant, claims.sub, session)
         // Of two requests with one token at a time the second has nothing to do.
         if (!await store.endToken(writer, owner, ended)) return
@@ -273,19 +341,4 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
 function partialOf ({ sub, jti }: Claims): { readonly subject: Buffer, readonly token: Buffer } {
   if (typeof jti !== 'string') throw new Error('the claims are not those of a partial token')
   return { subject: subjectOf(sub, 'buffer'), token: hash('sha256', `partial ${jti}`, 'buffer') }
-}
-
-/** When the token can be alive no longer. It may say any number. */
-function endOf ({ exp }: Claims, at: Date): Date {
-  const end = (typeof exp === 'number' ? exp : Infinity) * 1000 + tolerance
-  return new Date(Math.max(at.getTime(), Math.min(end, latest)))
-}
-
-/** When the token was issued, by a clock that is ahead; else null. Verification admits some seconds. */
-function futureIssue ({ iat }: Claims, at: Date): Date | null {
-  return typeof iat === 'number' && iat * 1000 > at.getTime() && iat * 1000 < latest ? new Date(Math.ceil(iat * 1000)) : null
-}
-
-function later (one: Date, other: Date | null): Date {
-  return other !== null && other > one ? other : one
 }

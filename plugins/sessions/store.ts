@@ -1,6 +1,8 @@
 /**
- * The SQL of tokens that were ended before their time. A row ends one token or session, keeps one session at an end of all, or with an empty `token` all that a user had
- * until then, or with an empty `subject` besides all that the owner's users had. The column `tenant_id` says whose list a row is in: see `Owners`.
+ * The SQL of tokens that were ended before their time. A row ends one token or session, keeps one session at an end of all, or
+ * with an empty `token` all that a user had
+ * until then, or with an empty `subject` besides all that the owner's users had. The column `tenant_id` says whose list a row
+ * is in: see `Owners`.
  */
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -44,7 +46,9 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     async read (owner: string, at: Date): Promise<ReadRevocations> {
       const { rows: [row] } = await sql<ReadRevocations>`select
         (select string_agg(encode(token, 'base64'), ' ') from tenantry.revocations where tenant_id = ${owner} and token <> '' and expires_at > ${at}) as tokens,
-        (select string_agg(concat_ws(' ', encode(subject, 'base64'), ${milliseconds(sql`revoked_before`)}, ${milliseconds(sql`expires_at`)}), ',')
+        (select string_agg(concat_ws(' ', encode(subject, 'base64'), ${milliseconds(sql`revoked_before`)}, ${
+        milliseconds(sql`expires_at`)
+      }), ',')
           from tenantry.revocations where tenant_id = ${owner} and token = '' and expires_at > ${at}) as ends`.execute(db)
       return { tokens: base64url(row?.tokens ?? null), ends: row?.ends ?? null }
     },
@@ -71,20 +75,33 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /** Uses up a partial token; false where it was used, or its tenant is not there. */
-    async usePartial (writer: Kysely<SystemTables>, tenant: string, owner: string, { subject, token, until }: Omit<EndedToken, 'issued'>): Promise<boolean> {
-      const { rows } = await sql`with live as materialized (select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share)
+    async usePartial (
+      writer: Kysely<SystemTables>,
+      tenant: string,
+      owner: string,
+      { subject, token, until }: Omit<EndedToken, 'issued'>
+    ): Promise<boolean> {
+      const { rows } =
+        await sql`with live as materialized (select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share)
         insert into tenantry.revocations (tenant_id, subject, token, expires_at)
         select ${owner}, ${subject}, ${token}, ${until}::timestamptz where ${tenant} = '' or exists (select from live)
         on conflict do nothing returning 1`.execute(writer)
       return rows.length > 0
     },
 
-    async isUsed (reader: Kysely<SystemTables>, owner: string, { subject, token }: Pick<EndedToken, 'subject' | 'token'>): Promise<boolean> {
+    async isUsed (
+      reader: Kysely<SystemTables>,
+      owner: string,
+      { subject, token }: Pick<EndedToken, 'subject' | 'token'>
+    ): Promise<boolean> {
       return await reader.selectFrom('tenantry.revocations').select('tenant_id')
         .where('tenant_id', '=', owner).where('subject', '=', subject).where('token', '=', token).executeTakeFirst() !== undefined
     },
 
-    /** One row in the place of those of the user, or of the whole list. Its time is later than that of any end before it, whatever the clocks say. Resolves with that time. */
+    /**
+     * One row in the place of those of the user, or of the whole list. Its time is later than that of any end before it,
+     * whatever the clocks say. Resolves with that time.
+     */
     async end (writer: Writer, owner: string, { subject, at, until }: End): Promise<Date> {
       const { rows: [row] } = await sql<{ ended: Date }>`with gone as (
           delete from tenantry.revocations where tenant_id = ${owner} and (subject = ${subject} or ${subject}::bytea = '') and not (subject = ${subject} and token = '')
@@ -110,7 +127,11 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
 
     /** Removes the rows of the owner whose time is over; returns how many. */
     async removeOver (writer: Writer, owner: string, at: Date): Promise<number> {
-      const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', owner).where('expires_at', '<=', swept(at)).executeTakeFirst()
+      const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', owner).where(
+        'expires_at',
+        '<=',
+        swept(at)
+      ).executeTakeFirst()
       return Number(numDeletedRows)
     },
 

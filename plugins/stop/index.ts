@@ -31,15 +31,24 @@ declare module 'fastify' {
     [slotInFlight]: number
   }
   interface FastifyContextConfig {
-    /** The route tells whether this server wants requests: it is refused as soon as the server stops, others after the delay. Default: false. */
+    /**
+     * The route tells whether this server wants requests: it is refused as soon as the server stops, others after the delay.
+     * Default: false.
+     */
     probe?: boolean
   }
 }
 
 export interface StopOptions {
-  /** Milliseconds, 0 to 300,000, for which requests are still served while the app closes and probes are refused. Without a port there is no delay. Default: 0. */
+  /**
+   * Milliseconds, 0 to 300,000, for which requests are still served while the app closes and probes are refused. Without a port
+   * there is no delay. Default: 0.
+   */
   readonly delayMs?: number | undefined
-  /** Milliseconds that requests in flight have to finish after that; connections are destroyed then. Default: 9000, so that with the database's end a stop takes no longer than 10 s and the delay. */
+  /**
+   * Milliseconds that requests in flight have to finish after that; connections are destroyed then. Default: 9000, so that with
+   * the database's end a stop takes no longer than 10 s and the delay.
+   */
   readonly timeoutMs?: number | undefined
 }
 
@@ -59,7 +68,14 @@ const stop = definePlugin<StopOptions>({
     let timer: NodeJS.Timeout | undefined
     let refuses = false
     let whenIdle = () => {}
-    app.decorate('stopping', { signal: begun.signal, overdue: overdue.signal, skipDelay: () => hurried.abort(), until: (work) => { works.push(work) } })
+    app.decorate('stopping', {
+      signal: begun.signal,
+      overdue: overdue.signal,
+      skipDelay: () => hurried.abort(),
+      until: (work) => {
+        works.push(work)
+      }
+    })
 
     app.decorateRequest(slotInFlight, noSlot)
     whenEnded(app, (request) => {
@@ -72,7 +88,9 @@ const stop = definePlugin<StopOptions>({
     app.addHook('onRequest', (request, reply, done) => {
       const { raw } = reply
       if (begun.signal.aborted) {
-        if (refuses || request.routeOptions.config.probe === true) throw failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } })
+        if (refuses || request.routeOptions.config.probe === true) {
+          throw failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } })
+        }
         lastOfItsConnection(raw)
       }
       // The caller may have left during an earlier hook.
@@ -82,10 +100,14 @@ const stop = definePlugin<StopOptions>({
 
     // Fastify closes its server in the `onClose` that it adds last before it is ready; those added later run before it,
     // and, other than `preClose`, without a time-out of its own.
-    app.addHook('onReady', async () => { app.addHook('onClose', drain) })
+    app.addHook('onReady', async () => {
+      app.addHook('onClose', drain)
+    })
 
     // Of those of all plugins the last.
-    app.addHook('onClose', async () => { clearTimeout(timer) })
+    app.addHook('onClose', async () => {
+      clearTimeout(timer)
+    })
 
     async function drain (): Promise<void> {
       begun.abort()
@@ -99,11 +121,16 @@ const stop = definePlugin<StopOptions>({
       refuses = true
       timer = setTimeout(() => overdue.abort(), timeoutMs + endingMs).unref()
       if (!server.listening) return
-      const closed = new Promise<void>((resolve) => { server.once('close', resolve) })
-      const inTime = await endsWithin(new Promise<void>((resolve) => {
-        whenIdle = resolve
-        if (inFlight.size === 0) resolve()
-      }), timeoutMs)
+      const closed = new Promise<void>((resolve) => {
+        server.once('close', resolve)
+      })
+      const inTime = await endsWithin(
+        new Promise<void>((resolve) => {
+          whenIdle = resolve
+          if (inFlight.size === 0) resolve()
+        }),
+        timeoutMs
+      )
       if (!inTime) app.log.warn(`${inFlight.size} requests were cut off: they did not finish within ${timeoutMs} ms`)
       // Connections that have been opened are accepted, and requests on them and on kept ones read and refused.
       for (let turns = 0; turns < 3; turns++) await turn()

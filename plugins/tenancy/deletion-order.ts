@@ -43,7 +43,10 @@ export function deletionOrder (tables: readonly Table[]): TableGroup[] {
     }
     if (own.lowest === own.order) {
       const members = open.splice(place)
-      groups.push({ tables: members, circular: members.length > 1 || table.foreignKeys.some(({ referencedTable }) => referencedTable === table.name) })
+      groups.push({
+        tables: members,
+        circular: members.length > 1 || table.foreignKeys.some(({ referencedTable }) => referencedTable === table.name)
+      })
     }
     return own
   }

@@ -21,9 +21,9 @@ export interface Erasure {
    * Removes every row of a tenant that is `deleting`, or of an id that no tenant has. Rows of any other are never
    * touched, not even where one of the id is made meanwhile.
    */
-  sweep (tenant: string): Promise<void>
+  sweep(tenant: string): Promise<void>
   /** Removes every row of a tenant that is `deleting`, and those that requests which had begun before wrote meanwhile. */
-  erase (tenant: string): Promise<void>
+  erase(tenant: string): Promise<void>
 }
 
 /** A table as it stands in a statement. */
@@ -46,7 +46,9 @@ export function createErasure (engine: Engine, db: Kysely<SystemTables>, plans: 
       else for (const { name } of group.tables) await removable(name, () => empty(tenant, targets.get(name)!))
     }
     const listed: ReadonlySet<string> = new Set(tenantOwnedTables)
-    const others = [...await presentTables(db, 'tenantry')].filter((name) => !listed.has(`tenantry.${name}`)).map((name) => `tenantry.${identifier(name)}`)
+    const others = [...await presentTables(db, 'tenantry')].filter((name) => !listed.has(`tenantry.${name}`)).map((name) =>
+      `tenantry.${identifier(name)}`
+    )
     await inBatches((size) => archive(tenant, size))
     for (const name of [...tenantOwnedTables, ...others]) if (name !== auditLog) await empty(tenant, { name, owned: 'tenant_id = $1' })
   }
@@ -76,17 +78,26 @@ export function createErasure (engine: Engine, db: Kysely<SystemTables>, plans: 
    * Tables that refer to each other in a circle: first rows that no other refers to, again and again, then what is left,
    * which refers to itself in a circle, in one statement.
    */
-  async function untangle (tenant: string, tables: readonly Table[], targets: ReadonlyMap<string, Target>, referrers: ReadonlyMap<string, readonly Referrer[]>): Promise<void> {
+  async function untangle (
+    tenant: string,
+    tables: readonly Table[],
+    targets: ReadonlyMap<string, Target>,
+    referrers: ReadonlyMap<string, readonly Referrer[]>
+  ): Promise<void> {
     const names = tables.map(({ name }) => name)
     let progress = true
     while (progress) {
       progress = false
       for (const name of names) {
-        const leaf = (referrers.get(name) ?? []).filter(({ table }) => tables.includes(table)).map((key) => unreferred(key, targets.get(key.table.name)!))
+        const leaf = (referrers.get(name) ?? []).filter(({ table }) => tables.includes(table)).map((key) =>
+          unreferred(key, targets.get(key.table.name)!)
+        )
         if (await removable(name, () => empty(tenant, targets.get(name)!, leaf)) > 0) progress = true
       }
     }
-    const parts = names.map((name, index) => `gone${index} as (delete from ${targets.get(name)!.name} where ${targets.get(name)!.owned} and ${unowned} returning 1)`)
+    const parts = names.map((name, index) =>
+      `gone${index} as (delete from ${targets.get(name)!.name} where ${targets.get(name)!.owned} and ${unowned} returning 1)`
+    )
     const counts = names.map((_name, index) => `(select count(*) from gone${index})`)
     await removable(names.join('", "'), () => remove(tenant, `with ${parts.join(', ')} select (${counts.join(' + ')})::text`))
   }
@@ -97,7 +108,9 @@ export function createErasure (engine: Engine, db: Kysely<SystemTables>, plans: 
     const { auditRetentionDays: days } = plans.of(row?.plan).limits.tenantConfig
     const keptUntil = days === unlimited ? sql`'infinity'` : sql`created_at + make_interval(days => ${days}::int)`
     // A null hour: uses of a secret within the hour of an earlier deletion stay entries of their own.
-    const { numAffectedRows = 0n } = await sql`update tenantry.audit_log set tenant_id = ${archivedTenant(tenant)}, hour = null, kept_until = ${keptUntil}
+    const { numAffectedRows = 0n } = await sql`update tenantry.audit_log set tenant_id = ${
+      archivedTenant(tenant)
+    }, hour = null, kept_until = ${keptUntil}
       where id = any (array(select id from tenantry.audit_log where tenant_id = ${tenant}
         and not exists (select from tenantry.tenants where id = ${tenant} and status <> 'deleting') limit ${size}))`.execute(db)
     return Number(numAffectedRows)
@@ -161,6 +174,10 @@ async function removable (table: string, work: () => Promise<number>): Promise<n
     return await work()
   } catch (error) {
     if (!isFailure(error, 'constraintViolated')) throw error
-    throw failure('conflict', { message: `Rows of the tenant in "${table}" cannot be removed: others refer to them, or a trigger keeps them. The tenant stays closed; remove those and delete it again`, cause: error })
+    throw failure('conflict', {
+      message:
+        `Rows of the tenant in "${table}" cannot be removed: others refer to them, or a trigger keeps them. The tenant stays closed; remove those and delete it again`,
+      cause: error
+    })
   }
 }

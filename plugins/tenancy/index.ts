@@ -72,7 +72,10 @@ export default definePlugin<TenancyOptions>({
   after: ['plans'],
   observesRoutes: true,
   options: { ...membersOf(TenancySchema), maxRemembered: whole(1, 2 ** 31 - 1), now: callback },
-  setup (app, { provisioning = 'auto', trustHeader = false, maxLoadedTenants = 0, maxRemembered = Math.max(minRemembered, maxLoadedTenants), now }) {
+  setup (
+    app,
+    { provisioning = 'auto', trustHeader = false, maxLoadedTenants = 0, maxRemembered = Math.max(minRemembered, maxLoadedTenants), now }
+  ) {
     const { db, engine, events, log } = app
     const store = createTenantStore(db)
     const memory = createTenantMemory((id) => store.find(id), maxRemembered, now)
@@ -85,7 +88,9 @@ export default definePlugin<TenancyOptions>({
     const cache = optional(app, 'cache')
     // A later tenant of the same id must not get the cached answers of a deleted one.
     const clearAnswers = (tenant: string): void => {
-      Promise.resolve(cache()?.clear(tenant)).catch((err: unknown) => log.error({ err, tenant }, 'the cached answers of a tenant could not be cleared'))
+      Promise.resolve(cache()?.clear(tenant)).catch((err: unknown) =>
+        log.error({ err, tenant }, 'the cached answers of a tenant could not be cleared')
+      )
     }
     listen(app, events, {
       tenant (tenant) {
@@ -101,17 +106,26 @@ export default definePlugin<TenancyOptions>({
     })
 
     const { maxLifetime } = app.auth
-    if (maxLifetime !== Infinity) sweepHourly(app, 'ids of deleted tenants', () => forgetDeleted({ store, erasure, maxLifetime }, Date.now()))
+    if (maxLifetime !== Infinity) {
+      sweepHourly(app, 'ids of deleted tenants', () => forgetDeleted({ store, erasure, maxLifetime }, Date.now()))
+    }
 
     const provision = createProvisioning({ store, memory, events, erasure, makes: provisioning === 'auto' })
     const resolution = { provision, lookup: tenants.get, trustHeader }
     app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered, admit: createAdmission(resolution) }))
-    const [named, unnamed, stranger, sender] = [createCallerStep(resolution, true), createCallerStep(resolution, false), createStrangerStep(resolution, false), createStrangerStep(resolution, true)]
+    const [named, unnamed, stranger, sender] = [
+      createCallerStep(resolution, true),
+      createCallerStep(resolution, false),
+      createStrangerStep(resolution, false),
+      createStrangerStep(resolution, true)
+    ]
     guardRoutes(app, 'tenancy', (route) => {
       const { access, publicTenant = true, tenantInQuery = false } = route.config ?? {}
       if (access === undefined || access === 'public') return
       addStep(route, 'tenant', publicTenant ? named : unnamed)
-      if (access === 'open' && publicTenant && (tenantInQuery || !trustHeader)) addStep(route, 'public-tenant', tenantInQuery ? sender : stranger)
+      if (access === 'open' && publicTenant && (tenantInQuery || !trustHeader)) {
+        addStep(route, 'public-tenant', tenantInQuery ? sender : stranger)
+      }
     })
     return undefined
   }

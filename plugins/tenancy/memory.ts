@@ -17,16 +17,22 @@ const retryAfter = { 'retry-after': '1' } // s
 
 export interface TenantMemory {
   /** At once where the id is remembered. */
-  get (id: string): Found | Promise<Found>
+  get(id: string): Found | Promise<Found>
   /** What the id names has changed. */
-  forget (id: string): void
-  clear (): void
+  forget(id: string): void
+  clear(): void
 }
 
 /** @param max tenants remembered at most; fewer, where their settings together take more than 10 KB for each of them */
 export function createTenantMemory (find: (id: string) => Promise<Found>, max: number, now?: () => number): TenantMemory {
   // Every load goes through here, so that several that ask for one id share it.
-  const lookups = createLoadCache<Found>({ max: maxLookups, maxAgeMs: lookupAge, weight: { max: lookupWeight, of: weigh }, load: (id) => find(id).catch(unmigrated), ...now !== undefined && { now } })
+  const lookups = createLoadCache<Found>({
+    max: maxLookups,
+    maxAgeMs: lookupAge,
+    weight: { max: lookupWeight, of: weigh },
+    load: (id) => find(id).catch(unmigrated),
+    ...now !== undefined && { now }
+  })
   const known = createLoadCache<Found>({
     max,
     weight: { max: Math.max(minWeight, max * shareOfTenant), of: weigh },

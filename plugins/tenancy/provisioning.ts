@@ -33,7 +33,12 @@ export interface ProvisioningParts {
 export function createProvisioning ({ store, memory, events, erasure, makes }: ProvisioningParts): Provision {
   const running = new Map<string, Promise<void>>()
 
-  function settle (id: string, issuedAt: number | null, by: ActingRequest, { tenant, deletedAt }: Found): Tenant | null | Promise<Tenant | null> {
+  function settle (
+    id: string,
+    issuedAt: number | null,
+    by: ActingRequest,
+    { tenant, deletedAt }: Found
+  ): Tenant | null | Promise<Tenant | null> {
     if (tenant === null && (!makes || (deletedAt !== null && issuedAt === null))) return null
     refuseOlder(issuedAt, deletedAt)
     if (tenant !== null) return tenant
@@ -64,7 +69,14 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
       if (await store.insert(transaction, { id, name: id, plan: 'free' }) === null) return
       // The insert has waited for a deletion that was about to end, whose mark is there by now.
       refuseOlder(issuedAt, await store.deletedAt(transaction, id))
-      await writeAudit(transaction, { tenant: '', action: 'tenant.create', actor: actorOf(by), target: id, details: { name: id, plan: 'free' }, at: new Date() })
+      await writeAudit(transaction, {
+        tenant: '',
+        action: 'tenant.create',
+        actor: actorOf(by),
+        target: id,
+        details: { name: id, plan: 'free' },
+        at: new Date()
+      })
     })
   }
 
@@ -82,9 +94,11 @@ class TokenOlder extends TenantryError {
 
 function refuseOlder (issuedAt: number | null, deletedAt: Date | null): void {
   if (deletedAt === null || issuedAt === null || issuedAt > deletedAt.getTime()) return
-  throw new TokenOlder(issuedAt === -Infinity
-    ? 'A tenant of this id was deleted, and the token does not say when it was issued: get one with the claim "iat"'
-    : 'The token is older than the deletion of this tenant: get a new one')
+  throw new TokenOlder(
+    issuedAt === -Infinity
+      ? 'A tenant of this id was deleted, and the token does not say when it was issued: get one with the claim "iat"'
+      : 'The token is older than the deletion of this tenant: get a new one'
+  )
 }
 
 function isUnlessOlder (error: unknown): false {

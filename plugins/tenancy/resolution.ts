@@ -57,7 +57,9 @@ export function createStrangerStep ({ lookup }: ResolutionOptions, inQuery: bool
     if (request.auth !== null || request.tenant !== null) return done()
     const id = request.headers['x-tenant-id'] ?? (inQuery && request.method === 'POST' ? inQueryOf(request) : undefined)
     if (id === undefined) return done()
-    if (!isTenantId(id)) throw failure('tenantInvalid', { message: 'The parameter tenant must be one id of 1 to 64 characters of A-Z a-z 0-9 _ -' })
+    if (!isTenantId(id)) {
+      throw failure('tenantInvalid', { message: 'The parameter tenant must be one id of 1 to 64 characters of A-Z a-z 0-9 _ -' })
+    }
     enter(request, lookup(id), done)
   }
 }

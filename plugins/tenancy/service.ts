@@ -13,20 +13,20 @@ import { invalidInput } from '../../lib/validation-detail.js'
 /** What `app.tenants` is. Changes stand in the platform's audit log; their default actor is the server itself. */
 export interface Tenants {
   /** The tenant, at once where it is remembered; null where there is none. It may be suspended. */
-  get (id: string): Tenant | null | Promise<Tenant | null>
+  get(id: string): Tenant | null | Promise<Tenant | null>
   /** A page in the order of ids, and how many there are in all that the filters let through. */
-  list (list: TenantList): Promise<{ data: TenantRecord[], total: number }>
+  list(list: TenantList): Promise<{ data: TenantRecord[], total: number }>
   /** Makes an active tenant. `conflict` where there is one of this id, `validationFailed` without such a plan. Default plan: `free`. */
-  create (tenant: { id: string, name: string, plan?: string | undefined }, actor?: Actor): Promise<TenantRecord>
+  create(tenant: { id: string, name: string, plan?: string | undefined }, actor?: Actor): Promise<TenantRecord>
   /** `tenantUnknown`; `conflict` where it is being deleted; `validationFailed` without such a plan. */
-  update (id: string, changes: TenantChanges, actor?: Actor): Promise<TenantRecord>
+  update(id: string, changes: TenantChanges, actor?: Actor): Promise<TenantRecord>
   /**
    * Removes the tenant and all that it owns. `tenantUnknown`; `conflict` where rows that are not the tenant's refer to
    * rows of it. If it fails half-way the tenant stays `deleting`, which no request can use, and another call continues.
    */
-  delete (id: string, actor?: Actor): Promise<void>
+  delete(id: string, actor?: Actor): Promise<void>
   /** Calls back, on the server that deleted it, for what is in no table: files, say. */
-  onDelete (listener: (tenant: string) => void | Promise<void>): void
+  onDelete(listener: (tenant: string) => void | Promise<void>): void
 }
 
 export interface TenantsParts {
@@ -62,7 +62,9 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
       if (changes.plan !== undefined) refuseUnknown(plans, changes.plan)
       const updated = await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
         const record = await store.update(transaction, id, changes)
-        if (record !== null) await writeAudit(transaction, { tenant: '', action: 'tenant.update', actor, target: id, details: { ...changes }, at: new Date() })
+        if (record !== null) {
+          await writeAudit(transaction, { tenant: '', action: 'tenant.update', actor, target: id, details: { ...changes }, at: new Date() })
+        }
         return record
       })
       if (updated !== null) return updated
@@ -92,7 +94,9 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
         }
       }
     },
-    onDelete (listener) { listeners.push(listener) }
+    onDelete (listener) {
+      listeners.push(listener)
+    }
   }
 }
 

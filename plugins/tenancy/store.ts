@@ -28,23 +28,23 @@ export interface TenantList {
 }
 
 export interface TenantStore {
-  find (id: string): Promise<Found>
-  list (list: TenantList): Promise<{ data: TenantRecord[], total: number }>
-  read (id: string): Promise<TenantRecord | null>
+  find(id: string): Promise<Found>
+  list(list: TenantList): Promise<{ data: TenantRecord[], total: number }>
+  read(id: string): Promise<TenantRecord | null>
   /** null where there is a tenant of the id; then nothing was written. Waits for one that is being written or removed. */
-  insert (writer: Writer, tenant: { id: string, name: string, plan: string }): Promise<TenantRecord | null>
+  insert(writer: Writer, tenant: { id: string, name: string, plan: string }): Promise<TenantRecord | null>
   /** null where there is none, or one that is being deleted. */
-  update (writer: Writer, id: string, changes: TenantChanges): Promise<TenantRecord | null>
+  update(writer: Writer, id: string, changes: TenantChanges): Promise<TenantRecord | null>
   /** Makes it one that is being deleted; false where there is none that was not. */
-  close (writer: Writer, id: string): Promise<boolean>
+  close(writer: Writer, id: string): Promise<boolean>
   /** Removes one that is being deleted and notes its id, and the time; false where there is none. */
-  remove (writer: Writer, id: string, at: Date): Promise<boolean>
+  remove(writer: Writer, id: string, at: Date): Promise<boolean>
   /** When a tenant of the id was deleted last. */
-  deletedAt (writer: Writer, id: string): Promise<Date | null>
+  deletedAt(writer: Writer, id: string): Promise<Date | null>
   /** Ids of tenants that were deleted before that time and not made again, the oldest first. */
-  longDeleted (before: Date, limit: number): Promise<string[]>
+  longDeleted(before: Date, limit: number): Promise<string[]>
   /** Removes the note of a deletion, unless the tenant was made again or deleted later. */
-  forget (id: string, before: Date): Promise<void>
+  forget(id: string, before: Date): Promise<void>
 }
 
 const columns = ['id', 'name', 'plan', 'status', 'created_at'] as const
@@ -86,7 +86,9 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
       return row === undefined ? null : recordOf(row)
     },
     async insert (writer, tenant) {
-      const row = await writer.insertInto('tenantry.tenants').values(tenant).onConflict((conflict) => conflict.doNothing()).returning(columns).executeTakeFirst()
+      const row = await writer.insertInto('tenantry.tenants').values(tenant).onConflict((conflict) => conflict.doNothing()).returning(
+        columns
+      ).executeTakeFirst()
       return row === undefined ? null : recordOf(row)
     },
     async update (writer, id, changes) {
@@ -95,14 +97,20 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
       return row === undefined ? null : recordOf(row)
     },
     async close (writer, id) {
-      const row = await writer.updateTable('tenantry.tenants').set({ status: 'deleting', updated_at: sql`now()` }).where('id', '=', id).where('status', '<>', 'deleting').returning('id').executeTakeFirst()
+      const row = await writer.updateTable('tenantry.tenants').set({ status: 'deleting', updated_at: sql`now()` }).where('id', '=', id)
+        .where('status', '<>', 'deleting').returning('id').executeTakeFirst()
       return row !== undefined
     },
     async remove (writer, id, at) {
-      const row = await writer.deleteFrom('tenantry.tenants').where('id', '=', id).where('status', '=', 'deleting').returning('id').executeTakeFirst()
+      const row = await writer.deleteFrom('tenantry.tenants').where('id', '=', id).where('status', '=', 'deleting').returning('id')
+        .executeTakeFirst()
       if (row === undefined) return false
       await writer.insertInto('tenantry.deleted_tenants').values({ id, deleted_at: at })
-        .onConflict((conflict) => conflict.column('id').doUpdateSet((row) => ({ deleted_at: sql<Date>`greatest(${row.ref('tenantry.deleted_tenants.deleted_at')}, ${row.ref('excluded.deleted_at')})` }))).execute()
+        .onConflict((conflict) =>
+          conflict.column('id').doUpdateSet((row) => ({
+            deleted_at: sql<Date>`greatest(${row.ref('tenantry.deleted_tenants.deleted_at')}, ${row.ref('excluded.deleted_at')})`
+          }))
+        ).execute()
       return true
     },
     async deletedAt (writer, id) {
@@ -110,11 +118,13 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
       return row?.deleted_at ?? null
     },
     async longDeleted (before, limit) {
-      const rows = await db.selectFrom('tenantry.deleted_tenants as d').select('d.id').where('d.deleted_at', '<', before).where(notMade).orderBy('d.deleted_at').limit(limit).execute()
+      const rows = await db.selectFrom('tenantry.deleted_tenants as d').select('d.id').where('d.deleted_at', '<', before).where(notMade)
+        .orderBy('d.deleted_at').limit(limit).execute()
       return rows.map(({ id }) => id)
     },
     async forget (id, before) {
-      await db.deleteFrom('tenantry.deleted_tenants as d').where('d.id', '=', id).where('d.deleted_at', '<', before).where(notMade).execute()
+      await db.deleteFrom('tenantry.deleted_tenants as d').where('d.id', '=', id).where('d.deleted_at', '<', before).where(notMade)
+        .execute()
     }
   }
 }

@@ -10,12 +10,12 @@ const organizationSecret = 'payprov_organization_id'
 
 /** One request's way to payprov: all of its calls share the time of one. */
 export interface Account {
-  call<T> (options: Omit<PayprovCall, 'time'>, run: (polar: PayprovServices) => Promise<T>): Promise<T>
+  call<T>(options: Omit<PayprovCall, 'time'>, run: (polar: PayprovServices) => Promise<T>): Promise<T>
 }
 
 export interface Accounts {
   /** Throws `secretRequired` where the tenant has no key, or one of its secrets has expired, and `billingNotConfigured` without the SDK. */
-  open (tenant: string): Promise<Account>
+  open(tenant: string): Promise<Account>
 }
 
 export interface AccountOptions {
@@ -48,7 +48,10 @@ function valueOf (values: SecretValues, key: string): string | undefined {
 }
 
 function secretRequired (secret: string, what: string): Error {
-  return failure('secretRequired', { message: `The tenant's secret "${secret}" ${what}: store it with POST /tenant/secrets`, extras: { secret } })
+  return failure('secretRequired', {
+    message: `The tenant's secret "${secret}" ${what}: store it with POST /tenant/secrets`,
+    extras: { secret }
+  })
 }
 
 async function open (options: Parameters<typeof createPayprovClient>[0]): Promise<PayprovClient> {

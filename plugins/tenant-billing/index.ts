@@ -19,10 +19,16 @@ const maxInAll = 100
 const retryAfter = 1 // s
 
 /** An absolute address of http or https. */
-const httpAddress: OptionCheck = (value) => typeof value === 'string' && /^https?:\/\//i.test(value) && URL.canParse(value) ? undefined : 'expected an absolute address of http or https'
+const httpAddress: OptionCheck = (value) =>
+  typeof value === 'string' && /^https?:\/\//i.test(value) && URL.canParse(value)
+    ? undefined
+    : 'expected an absolute address of http or https'
 
 export interface TenantBillingOptions {
-  /** The address of payprov, such as that of a proxy: absolute, http or https. The platform says it, and no tenant. Default: payprov's own. */
+  /**
+   * The address of payprov, such as that of a proxy: absolute, http or https. The platform says it, and no tenant. Default:
+   * payprov's own.
+   */
   readonly baseUrl?: string | undefined
   /** Milliseconds that payprov may take for all calls of one request. Default: 10,000. */
   readonly timeoutMs?: number | undefined
@@ -40,12 +46,26 @@ export default definePlugin<TenantBillingOptions>({
     const places = createPlaces({
       maxOfTenant,
       maxInAll,
-      tooManyOfTenant: () => failure('rateLimited', { message: `At most ${maxOfTenant} requests of a tenant wait for its payment provider at a time: try again when one of them is answered`, ...later }),
+      tooManyOfTenant: () =>
+        failure('rateLimited', {
+          message:
+            `At most ${maxOfTenant} requests of a tenant wait for its payment provider at a time: try again when one of them is answered`,
+          ...later
+        }),
       tooManyInAll: () => failure('providerBusy', { message: 'Too many requests wait for payment providers; try again', ...later })
     })
     app.addHook('onClose', async () => places.close())
     return (group) => {
-      tenantBillingRoutes(group, createTenantBilling({ accounts: createAccounts(secrets, { baseUrl, timeoutMs }), places, dbFor: (tenant) => engine.kyselyFor(tenant), log, now }))
+      tenantBillingRoutes(
+        group,
+        createTenantBilling({
+          accounts: createAccounts(secrets, { baseUrl, timeoutMs }),
+          places,
+          dbFor: (tenant) => engine.kyselyFor(tenant),
+          log,
+          now
+        })
+      )
     }
   }
 })

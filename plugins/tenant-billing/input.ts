@@ -7,22 +7,53 @@ import { intervals, type Interval } from './records.js'
 const maxAmount = 99_999_999 // in minor units: payprov takes no more in any currency
 const maxUrl = 2000 // characters
 /** payprov's ids. */
-export const Id = (description: string) => Type.String({ pattern: '^[A-Za-z0-9_-]{1,255}$', expected: '1 to 255 characters of A-Z a-z 0-9 _ -', description })
+export const Id = (description: string) =>
+  Type.String({ pattern: '^[A-Za-z0-9_-]{1,255}$', expected: '1 to 255 characters of A-Z a-z 0-9 _ -', description })
 
 const closed = { additionalProperties: false } as const
 
 export const NewProduct = Type.Object({
-  name: Type.String({ minLength: 3, maxLength: 64, pattern: '^[^\\u0000]*$', description: '3 to 64 characters, the bounds of payprov.', examples: ['Pro'] }),
-  description: Type.Optional(Type.Union([Type.String({ maxLength: 10_000, pattern: '^[^\\u0000]*$' }), Type.Null()], { description: 'Default: none.' })),
-  prices: Type.Array(Type.Object({
-    amount: Type.Integer({ minimum: 0, maximum: maxAmount, description: 'In minor units of the currency, such as cents; 0 is free. payprov has a least amount for each currency, such as 50 for `usd`.', examples: [2900] }),
-    currency: Type.Enum([...currencies], { expected: 'a currency that payprov takes, by its ISO 4217 code in lower case, such as usd', description: 'ISO 4217 in lower case.', examples: ['usd'] }),
-    interval: Type.Enum([...intervals], { description: 'How often it is paid: the same in all prices, since a product of payprov has one interval. Make a product for each interval.' })
-  }, closed), { minItems: 1, maxItems: currencies.length, description: 'One for each currency.' })
+  name: Type.String({
+    minLength: 3,
+    maxLength: 64,
+    pattern: '^[^\\u0000]*$',
+    description: '3 to 64 characters, the bounds of payprov.',
+    examples: ['Pro']
+  }),
+  description: Type.Optional(
+    Type.Union([Type.String({ maxLength: 10_000, pattern: '^[^\\u0000]*$' }), Type.Null()], { description: 'Default: none.' })
+  ),
+  prices: Type.Array(
+    Type.Object({
+      amount: Type.Integer({
+        minimum: 0,
+        maximum: maxAmount,
+        description:
+          'In minor units of the currency, such as cents; 0 is free. payprov has a least amount for each currency, such as 50 for `usd`.',
+        examples: [2900]
+      }),
+      currency: Type.Enum([...currencies], {
+        expected: 'a currency that payprov takes, by its ISO 4217 code in lower case, such as usd',
+        description: 'ISO 4217 in lower case.',
+        examples: ['usd']
+      }),
+      interval: Type.Enum([...intervals], {
+        description:
+          'How often it is paid: the same in all prices, since a product of payprov has one interval. Make a product for each interval.'
+      })
+    }, closed),
+    { minItems: 1, maxItems: currencies.length, description: 'One for each currency.' }
+  )
 }, closed)
 export type NewProduct = Static<typeof NewProduct>
 
-const Url = (description: string) => Type.String({ maxLength: maxUrl, pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#]', expected: 'an absolute URL of http or https', description: `${description} Absolute, http or https, without a user or password.` })
+const Url = (description: string) =>
+  Type.String({
+    maxLength: maxUrl,
+    pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#]',
+    expected: 'an absolute URL of http or https',
+    description: `${description} Absolute, http or https, without a user or password.`
+  })
 
 export const NewCheckout = Type.Object({
   productPriceId: Id('The id of a price of one of the products.'),
@@ -38,8 +69,16 @@ export function intervalOf ([first, ...others]: NewProduct['prices']): Interval 
   const seen = new Set<string>([first.currency])
   for (const [index, { currency, interval }] of others.entries()) {
     const at = `/body/prices/${index + 1}`
-    if (interval !== first.interval) throw invalidInput(`${at}/interval`, `must be "${first.interval}", as in the first price: a product of payprov has one interval; make another product for "${interval}"`, 'const')
-    if (seen.has(currency)) throw invalidInput(`${at}/currency`, 'must not be that of another price: a product has one price in each currency', 'uniqueItems')
+    if (interval !== first.interval) {
+      throw invalidInput(
+        `${at}/interval`,
+        `must be "${first.interval}", as in the first price: a product of payprov has one interval; make another product for "${interval}"`,
+        'const'
+      )
+    }
+    if (seen.has(currency)) {
+      throw invalidInput(`${at}/currency`, 'must not be that of another price: a product has one price in each currency', 'uniqueItems')
+    }
     seen.add(currency)
   }
   return first.interval
@@ -49,6 +88,8 @@ export function intervalOf ([first, ...others]: NewProduct['prices']): Interval 
 export function checkUrl (text: string, member: 'successUrl' | 'cancelUrl'): void {
   const [, authority] = /^https?:\/\/([^/?#]+)(?:[/?#]|$)/i.exec(text) ?? []
   // What browsers read as another character, or drop, is no part of a URL that two programs read alike.
-  if (authority === undefined || !URL.canParse(text) || /[\s\\\p{Cc}]/u.test(text)) throw invalidInput(`/body/${member}`, 'must be an absolute URL of http or https', 'format')
+  if (authority === undefined || !URL.canParse(text) || /[\s\\\p{Cc}]/u.test(text)) {
+    throw invalidInput(`/body/${member}`, 'must be an absolute URL of http or https', 'format')
+  }
   if (authority.includes('@')) throw invalidInput(`/body/${member}`, 'must not hold a user or password', 'format')
 }

@@ -22,7 +22,11 @@ export interface Listed<Item> {
  *
  * @param cursor of the answer before; undefined for the first. Throws `validationFailed` for any other text
  */
-export async function listAll<Item extends { readonly id: string }> (resource: Resource, cursor: string | undefined, read: (page: number) => Promise<Page<Item>>): Promise<Listed<Item>> {
+export async function listAll<Item extends { readonly id: string }> (
+  resource: Resource,
+  cursor: string | undefined,
+  read: (page: number) => Promise<Page<Item>>
+): Promise<Listed<Item>> {
   const first = cursor === undefined ? 1 : pageOfCursor(resource, cursor)
   const items = new Map<string, Item>()
   let characters = 0
@@ -32,7 +36,9 @@ export async function listAll<Item extends { readonly id: string }> (resource: R
     characters += JSON.stringify(found).length
     const isLast = page >= last || found.length === 0
     if (isLast) return { items: [...items.values()] }
-    if ((page - first + 1) * pageSize >= maxItems || characters >= maxCharacters) return { items: [...items.values()], nextCursor: cursorOf(resource, page + 1) }
+    if ((page - first + 1) * pageSize >= maxItems || characters >= maxCharacters) {
+      return { items: [...items.values()], nextCursor: cursorOf(resource, page + 1) }
+    }
   }
 }
 
@@ -43,6 +49,8 @@ function cursorOf (resource: Resource, page: number): string {
 function pageOfCursor (resource: Resource, cursor: string): number {
   const [name, page] = Buffer.from(cursor, 'base64url').toString('latin1').split(':')
   const number = Number(page)
-  if (name === resource && Number.isInteger(number) && number > 1 && number <= maxPage && cursorOf(resource, number) === cursor) return number
+  if (
+    name === resource && Number.isInteger(number) && number > 1 && number <= maxPage && cursorOf(resource, number) === cursor
+  ) { return number }
   throw invalidInput('/query/cursor', 'must be the `nextCursor` of an answer of this list', 'format')
 }

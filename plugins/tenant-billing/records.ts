@@ -13,51 +13,76 @@ const Time = (description: string) => Type.String({ format: 'date-time', descrip
 export const intervals = ['day', 'week', 'month', 'year'] as const
 export type Interval = typeof intervals[number]
 
-export const Price = named('Price', Type.Object({
-  id: Text('What a checkout takes as `productPriceId`.'),
-  amount: Type.Union([Type.Integer(), Type.Null()], { description: 'In minor units of the currency; 0 is free. null where it is not fixed: by seat, by unit, by use, or what the customer wants to pay.' }),
-  currency: Text('ISO 4217 in lower case, such as `usd`.'),
-  interval: TextOrNull('How often it is paid: `day`, `week`, `month` or `year`; null: once.'),
-  intervalCount: Type.Optional(Type.Integer({ description: 'So many intervals lie between two payments. Left out: 1.' }))
-}))
+export const Price = named(
+  'Price',
+  Type.Object({
+    id: Text('What a checkout takes as `productPriceId`.'),
+    amount: Type.Union([Type.Integer(), Type.Null()], {
+      description:
+        'In minor units of the currency; 0 is free. null where it is not fixed: by seat, by unit, by use, or what the customer wants to pay.'
+    }),
+    currency: Text('ISO 4217 in lower case, such as `usd`.'),
+    interval: TextOrNull('How often it is paid: `day`, `week`, `month` or `year`; null: once.'),
+    intervalCount: Type.Optional(Type.Integer({ description: 'So many intervals lie between two payments. Left out: 1.' }))
+  })
+)
 export type Price = Static<typeof Price>
 
-export const Product = named('Product', Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  description: TextOrNull('null: there is none.'),
-  prices: Type.Array(Price)
-}))
+export const Product = named(
+  'Product',
+  Type.Object({
+    id: Type.String(),
+    name: Type.String(),
+    description: TextOrNull('null: there is none.'),
+    prices: Type.Array(Price)
+  })
+)
 export type Product = Static<typeof Product>
 
-export const Customer = named('Customer', Type.Object({
-  id: Type.String(),
-  email: TextOrNull('null for a team without one of its own.'),
-  name: TextOrNull('null where the customer has not said it.'),
-  created_at: Time('When it became a customer.')
-}))
+export const Customer = named(
+  'Customer',
+  Type.Object({
+    id: Type.String(),
+    email: TextOrNull('null for a team without one of its own.'),
+    name: TextOrNull('null where the customer has not said it.'),
+    created_at: Time('When it became a customer.')
+  })
+)
 export type Customer = Static<typeof Customer>
 
-export const Subscription = named('CustomerSubscription', Type.Object({
-  id: Type.String(),
-  customer_id: Type.String(),
-  status: Text('As payprov tells it: `active`, `trialing`, `past_due`, `canceled`, `unpaid`, `paused`, `incomplete` or `incomplete_expired`.'),
-  current_period_end: Time('When the period ends that is paid.'),
-  product: Type.Object({ name: Type.String() })
-}))
+export const Subscription = named(
+  'CustomerSubscription',
+  Type.Object({
+    id: Type.String(),
+    customer_id: Type.String(),
+    status: Text(
+      'As payprov tells it: `active`, `trialing`, `past_due`, `canceled`, `unpaid`, `paused`, `incomplete` or `incomplete_expired`.'
+    ),
+    current_period_end: Time('When the period ends that is paid.'),
+    product: Type.Object({ name: Type.String() })
+  })
+)
 export type Subscription = Static<typeof Subscription>
 
-export const CustomerState = named('CustomerState', Type.Object({
-  customerId: Type.String(),
-  hasActiveSubscription: Type.Boolean(),
-  subscriptions: Type.Array(Type.Object({ id: Type.String(), status: Type.String(), product: Text('The name of the product.') }), { description: 'Those that are active or on trial.' })
-}))
+export const CustomerState = named(
+  'CustomerState',
+  Type.Object({
+    customerId: Type.String(),
+    hasActiveSubscription: Type.Boolean(),
+    subscriptions: Type.Array(Type.Object({ id: Type.String(), status: Type.String(), product: Text('The name of the product.') }), {
+      description: 'Those that are active or on trial.'
+    })
+  })
+)
 export type CustomerState = Static<typeof CustomerState>
 
-export const Checkout = named('Checkout', Type.Object({
-  id: Type.String(),
-  url: Text('Where the customer pays.')
-}))
+export const Checkout = named(
+  'Checkout',
+  Type.Object({
+    id: Type.String(),
+    url: Text('Where the customer pays.')
+  })
+)
 export type Checkout = Static<typeof Checkout>
 
 /** A subscription that was canceled. */
@@ -104,12 +129,19 @@ const GivenSubscription = Type.Object({
   ended_at: GivenOrNull,
   product: Type.Object({ name: Given })
 })
-const GivenState = Type.Object({ id: Given, active_subscriptions: Type.Array(Type.Object({ id: Given, status: Given, product_id: Given })) })
+const GivenState = Type.Object({
+  id: Given,
+  active_subscriptions: Type.Array(Type.Object({ id: Given, status: Given, product_id: Given }))
+})
 const GivenCheckout = Type.Object({ id: Given, url: Type.String({ pattern: '^https?://' }) })
 
 /** Reads a list's page. */
 export const productsOf = pageReader('a list of products', GivenProduct, toProduct)
-export const customersOf = pageReader('a list of customers', GivenCustomer, ({ id, email = null, name = null, created_at: createdAt }): Customer => ({ id, email, name, created_at: isoOf(createdAt) }))
+export const customersOf = pageReader(
+  'a list of customers',
+  GivenCustomer,
+  ({ id, email = null, name = null, created_at: createdAt }): Customer => ({ id, email, name, created_at: isoOf(createdAt) })
+)
 export const subscriptionsOf = pageReader('a list of subscriptions', GivenSubscription, toSubscription)
 
 const readProduct = documented('a product', GivenProduct)
@@ -171,7 +203,9 @@ function toProduct (product: Static<typeof GivenProduct>): Product {
   }
 }
 
-function toSubscription ({ id, customer_id: customer, status, current_period_end: end, product }: Static<typeof GivenSubscription>): Subscription {
+function toSubscription (
+  { id, customer_id: customer, status, current_period_end: end, product }: Static<typeof GivenSubscription>
+): Subscription {
   return { id, customer_id: customer, status, current_period_end: isoOf(end), product: { name: product.name } }
 }
 

@@ -14,16 +14,25 @@ import { Checkout, Customer, CustomerState, Product, Subscription } from './reco
 const closed = { additionalProperties: false } as const
 
 const ListQuery = Type.Object({
-  cursor: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the `nextCursor` of an answer of this list', description: 'The `nextCursor` of the answer before. Default: the beginning.' }))
+  cursor: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9_-]{1,64}$',
+      expected: 'the `nextCursor` of an answer of this list',
+      description: 'The `nextCursor` of the answer before. Default: the beginning.'
+    })
+  )
 }, closed)
 type ListQuery = Static<typeof ListQuery>
-const ListOf = <Item extends TSchema>(item: Item) => Type.Object({
-  items: Type.Array(item, { maxItems, description: 'The oldest first.' }),
-  nextCursor: Type.Optional(Type.String({ description: 'There are more: send it as `cursor`.' }))
-})
+const ListOf = <Item extends TSchema>(item: Item) =>
+  Type.Object({
+    items: Type.Array(item, { maxItems, description: 'The oldest first.' }),
+    nextCursor: Type.Optional(Type.String({ description: 'There are more: send it as `cursor`.' }))
+  })
 
 const CancelQuery = Type.Object({
-  atPeriodEnd: Type.Optional(Type.Boolean({ default: false, description: 'The subscription goes on until its period ends. Default: it ends now.' }))
+  atPeriodEnd: Type.Optional(
+    Type.Boolean({ default: false, description: 'The subscription goes on until its period ends. Default: it ends now.' })
+  )
 }, closed)
 const CancelHeaders = IdempotencyHeaders('The same for tries of one request, which the payment provider gets. Default: each is another.')
 const Canceled = Type.Object({
@@ -43,7 +52,13 @@ const page = `Up to ${maxItems} records an answer.`
 export function tenantBillingRoutes (app: FastifyInstance, service: TenantBilling): void {
   app.get<{ Querystring: ListQuery }>('/billing/tenant/products', {
     config,
-    schema: { tags, summary: "The tenant's products", description: `${page} Archived products and prices are left out.`, querystring: ListQuery, response: { 200: ListOf(Product), ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: "The tenant's products",
+      description: `${page} Archived products and prices are left out.`,
+      querystring: ListQuery,
+      response: { 200: ListOf(Product), ...errorResponses(...refusals) }
+    }
   }, async (request) => await service.products(tenantOf(request), request.query.cursor))
 
   app.post<{ Body: NewProduct }>('/billing/tenant/products', {
@@ -56,7 +71,12 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
 
   app.post<{ Body: NewCheckout }>('/billing/tenant/checkout', {
     config: { ...config, idempotency: 'plain' },
-    schema: { tags, summary: 'Begin a checkout for a customer', body: NewCheckout, response: { 200: Checkout, ...errorResponses(...refusals, 413) } }
+    schema: {
+      tags,
+      summary: 'Begin a checkout for a customer',
+      body: NewCheckout,
+      response: { 200: Checkout, ...errorResponses(...refusals, 413) }
+    }
   }, async (request) => {
     const tenant = tenantOf(request)
     return await service.createCheckout(tenant, request.body, requestOf(request, tenant))
@@ -64,25 +84,55 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
 
   app.get<{ Querystring: ListQuery }>('/billing/tenant/customers', {
     config,
-    schema: { tags, summary: "The tenant's customers", description: page, querystring: ListQuery, response: { 200: ListOf(Customer), ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: "The tenant's customers",
+      description: page,
+      querystring: ListQuery,
+      response: { 200: ListOf(Customer), ...errorResponses(...refusals) }
+    }
   }, async (request) => await service.customers(tenantOf(request), request.query.cursor))
 
   app.get<{ Params: Static<typeof CustomerParams> }>('/billing/tenant/customers/:id/state', {
     config,
-    schema: { tags, summary: 'What a customer subscribes to', params: CustomerParams, response: { 200: CustomerState, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'What a customer subscribes to',
+      params: CustomerParams,
+      response: { 200: CustomerState, ...errorResponses(...refusals) }
+    }
   }, async (request) => await service.customerState(tenantOf(request), request.params.id))
 
   app.get<{ Querystring: ListQuery }>('/billing/tenant/subscriptions', {
     config,
-    schema: { tags, summary: 'The subscriptions of the customers', description: `${page} Those that ended are among them.`, querystring: ListQuery, response: { 200: ListOf(Subscription), ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The subscriptions of the customers',
+      description: `${page} Those that ended are among them.`,
+      querystring: ListQuery,
+      response: { 200: ListOf(Subscription), ...errorResponses(...refusals) }
+    }
   }, async (request) => await service.subscriptions(tenantOf(request), request.query.cursor))
 
   app.delete<{ Params: Static<typeof SubscriptionParams>, Querystring: Static<typeof CancelQuery> }>('/billing/tenant/subscriptions/:id', {
     config,
-    schema: { tags, summary: 'Cancel a subscription', description: 'Canceling it again is answered alike.', headers: CancelHeaders, params: SubscriptionParams, querystring: CancelQuery, response: { 200: Canceled, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Cancel a subscription',
+      description: 'Canceling it again is answered alike.',
+      headers: CancelHeaders,
+      params: SubscriptionParams,
+      querystring: CancelQuery,
+      response: { 200: Canceled, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const tenant = tenantOf(request)
-    const { subscription, cancelAtPeriodEnd } = await service.cancel(tenant, request.params.id, request.query.atPeriodEnd ?? false, requestOf(request, tenant))
+    const { subscription, cancelAtPeriodEnd } = await service.cancel(
+      tenant,
+      request.params.id,
+      request.query.atPeriodEnd ?? false,
+      requestOf(request, tenant)
+    )
     return { success: true, subscription, cancelAtPeriodEnd }
   })
 }

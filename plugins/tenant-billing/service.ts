@@ -12,7 +12,22 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { currencies, type Currency } from './currencies.js'
 import { checkUrl, intervalOf } from './input.js'
 import { listAll, pageSize, type Listed, type Resource } from './pages.js'
-import { canceledOf, checkoutOf, customersOf, productOf, productsOf, stateOf, subscriptionsOf, type Canceled, type Checkout, type Customer, type CustomerState, type Page, type Product, type Subscription } from './records.js'
+import {
+  canceledOf,
+  checkoutOf,
+  customersOf,
+  productOf,
+  productsOf,
+  stateOf,
+  subscriptionsOf,
+  type Canceled,
+  type Checkout,
+  type Customer,
+  type CustomerState,
+  type Page,
+  type Product,
+  type Subscription
+} from './records.js'
 
 /** Who asks for something to be done, and the key under which tries of it are one. */
 export interface Request extends IdempotencyKey {
@@ -24,15 +39,15 @@ export interface Request extends IdempotencyKey {
  * payprov refuses, and what a call of payprov throws.
  */
 export interface TenantBilling {
-  products (tenant: string, cursor?: string): Promise<Listed<Product>>
-  createProduct (tenant: string, product: NewProduct, request: Request): Promise<Product>
+  products(tenant: string, cursor?: string): Promise<Listed<Product>>
+  createProduct(tenant: string, product: NewProduct, request: Request): Promise<Product>
   /** `notFound` for a price that none of the products has. */
-  createCheckout (tenant: string, checkout: NewCheckout, request: Request): Promise<Checkout>
-  customers (tenant: string, cursor?: string): Promise<Listed<Customer>>
-  customerState (tenant: string, id: string): Promise<CustomerState>
-  subscriptions (tenant: string, cursor?: string): Promise<Listed<Subscription>>
+  createCheckout(tenant: string, checkout: NewCheckout, request: Request): Promise<Checkout>
+  customers(tenant: string, cursor?: string): Promise<Listed<Customer>>
+  customerState(tenant: string, id: string): Promise<CustomerState>
+  subscriptions(tenant: string, cursor?: string): Promise<Listed<Subscription>>
   /** Done already: the same answer. */
-  cancel (tenant: string, id: string, atPeriodEnd: boolean, request: Request): Promise<Canceled>
+  cancel(tenant: string, id: string, atPeriodEnd: boolean, request: Request): Promise<Canceled>
 }
 
 export interface TenantBillingParts {
@@ -49,9 +64,12 @@ const maxSearched = 100 // pages of products that are looked at for a price
 
 /** Reads a page; the oldest come first, so that what is added meanwhile moves nothing to another page. */
 type Listing<Item> = (polar: PayprovServices, page: number) => Promise<Page<Item>>
-const listProducts: Listing<Product> = async ({ products }, page) => productsOf(await products.list({ is_archived: false, sorting: ['created_at'], page, limit: pageSize }))
-const listCustomers: Listing<Customer> = async ({ customers }, page) => customersOf(await customers.list({ sorting: ['created_at'], page, limit: pageSize }))
-const listSubscriptions: Listing<Subscription> = async ({ subscriptions }, page) => subscriptionsOf(await subscriptions.list({ sorting: ['started_at'], page, limit: pageSize }))
+const listProducts: Listing<Product> = async ({ products }, page) =>
+  productsOf(await products.list({ is_archived: false, sorting: ['created_at'], page, limit: pageSize }))
+const listCustomers: Listing<Customer> = async ({ customers }, page) =>
+  customersOf(await customers.list({ sorting: ['created_at'], page, limit: pageSize }))
+const listSubscriptions: Listing<Subscription> = async ({ subscriptions }, page) =>
+  subscriptionsOf(await subscriptions.list({ sorting: ['started_at'], page, limit: pageSize }))
 
 export function createTenantBilling ({ accounts, places, dbFor, log, now }: TenantBillingParts): TenantBilling {
   /** Runs the work on the tenant's account, in one of its places. */
@@ -59,7 +77,12 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
     return places.run(tenant, async () => await work(await accounts.open(tenant)))
   }
 
-  function list<Item extends { readonly id: string }> (tenant: string, resource: Resource, cursor: string | undefined, listing: Listing<Item>): Promise<Listed<Item>> {
+  function list<Item extends { readonly id: string }> (
+    tenant: string,
+    resource: Resource,
+    cursor: string | undefined,
+    listing: Listing<Item>
+  ): Promise<Listed<Item>> {
     return on(tenant, (account) => listAll(resource, cursor, (page) => read(account, (polar) => listing(polar, page))))
   }
 
@@ -67,7 +90,11 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
    * Runs a change at payprov and audits its outcome, which may be unknown. There is no transaction with payprov: if the
    * entry cannot be written, the change is answered all the same and logged.
    */
-  async function audited<T extends { readonly id: string }> (tenant: string, entry: Pick<AuditEntry, 'action' | 'actor' | 'target' | 'details'>, work: () => Promise<T>): Promise<T> {
+  async function audited<T extends { readonly id: string }> (
+    tenant: string,
+    entry: Pick<AuditEntry, 'action' | 'actor' | 'target' | 'details'>,
+    work: () => Promise<T>
+  ): Promise<T> {
     async function note (ended: Pick<AuditEntry, 'outcome' | 'target'>): Promise<void> {
       try {
         await writeAudit(dbFor(tenant), { ...entry, ...ended, tenant, at: new Date(now()) })
@@ -80,7 +107,9 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
       await note({ outcome: 'success', target: done.id })
       return done
     } catch (error) {
-      if (isFailure(error, 'providerFailed') || isFailure(error, 'providerTimeout')) await note({ outcome: 'failure', target: entry.target })
+      if (isFailure(error, 'providerFailed') || isFailure(error, 'providerTimeout')) {
+        await note({ outcome: 'failure', target: entry.target })
+      }
       throw error
     }
   }
@@ -98,15 +127,18 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
         metadata: { [keyMember]: idempotencyKey },
         prices: prices.map(({ amount, currency }) => ({ amount_type: 'fixed' as const, price_amount: amount, price_currency: currency }))
       }
-      return await on(tenant, (account) => audited(tenant, { action: 'tenant_billing.product.create', actor, details: { name } }, () => {
-        let mayBeThere = isCallers
-        // Polar promises nothing of idempotency keys: what a try before this one made is found by the key in its metadata.
-        return account.call({ repeatable: true, idempotencyKey }, async ({ products }) => {
-          const made = mayBeThere ? productsOf(await products.list({ metadata: { [keyMember]: idempotencyKey }, limit: 1 })).items[0] : undefined
-          mayBeThere = true
-          return made ?? productOf(await products.create(product))
-        })
-      }))
+      return await on(tenant, (account) =>
+        audited(tenant, { action: 'tenant_billing.product.create', actor, details: { name } }, () => {
+          let mayBeThere = isCallers
+          // Polar promises nothing of idempotency keys: what a try before this one made is found by the key in its metadata.
+          return account.call({ repeatable: true, idempotencyKey }, async ({ products }) => {
+            const made = mayBeThere
+              ? productsOf(await products.list({ metadata: { [keyMember]: idempotencyKey }, limit: 1 })).items[0]
+              : undefined
+            mayBeThere = true
+            return made ?? productOf(await products.create(product))
+          })
+        }))
     },
 
     async createCheckout (tenant, { productPriceId, customerEmail, successUrl, cancelUrl }, { actor, idempotencyKey }) {
@@ -122,19 +154,22 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
       })
     },
 
-    customerState: (tenant, id) => on(tenant, async (account) => {
-      const { customerId, active } = await read(account, async ({ customers }) => stateOf(await customers.getState(id)))
-      const names = await productNames(account, active.map(({ productId }) => productId))
-      return {
-        customerId,
-        hasActiveSubscription: active.length > 0,
-        subscriptions: active.map(({ id, status, productId }) => ({ id, status, product: nameIn(names, productId) }))
-      }
-    }),
+    customerState: (tenant, id) =>
+      on(tenant, async (account) => {
+        const { customerId, active } = await read(account, async ({ customers }) => stateOf(await customers.getState(id)))
+        const names = await productNames(account, active.map(({ productId }) => productId))
+        return {
+          customerId,
+          hasActiveSubscription: active.length > 0,
+          subscriptions: active.map(({ id, status, productId }) => ({ id, status, product: nameIn(names, productId) }))
+        }
+      }),
 
-    cancel: (tenant, id, atPeriodEnd, { actor, idempotencyKey }) => on(tenant, (account) => {
-      return audited(tenant, { action: 'tenant_billing.subscription.cancel', actor, target: id, details: { atPeriodEnd } }, () => cancelOnce(account, id, atPeriodEnd, idempotencyKey))
-    })
+    cancel: (tenant, id, atPeriodEnd, { actor, idempotencyKey }) =>
+      on(tenant, (account) => {
+        return audited(tenant, { action: 'tenant_billing.subscription.cancel', actor, target: id, details: { atPeriodEnd } }, () =>
+          cancelOnce(account, id, atPeriodEnd, idempotencyKey))
+      })
   }
 }
 
@@ -148,13 +183,21 @@ function read<T> (account: Account, run: (polar: PayprovServices) => Promise<T>)
  */
 async function soldAt (account: Account, priceId: string): Promise<{ product: string, currency: Currency | null }> {
   for (let page = 1, last = 1; page <= Math.min(last, maxSearched); page++) {
-    const { items, maxPage } = await read(account, async ({ products }) => productsOf(await products.list({ is_archived: false, page, limit: pageSize })))
+    const { items, maxPage } = await read(
+      account,
+      async ({ products }) => productsOf(await products.list({ is_archived: false, page, limit: pageSize }))
+    )
     last = maxPage
     for (const { id, prices } of items) {
       const price = prices.find((price) => price.id === priceId)
       if (price === undefined) continue
       // Products of before had prices of several intervals, and the checkout would choose among them.
-      if (prices.some(({ interval }) => interval !== price.interval)) throw failure('providerRefused', { message: 'The product has prices of several intervals, of which payprov no longer sells one alone: make a product for each interval' })
+      if (prices.some(({ interval }) => interval !== price.interval)) {
+        throw failure('providerRefused', {
+          message:
+            'The product has prices of several intervals, of which payprov no longer sells one alone: make a product for each interval'
+        })
+      }
       return { product: id, currency: currencies.find((currency) => currency === price.currency) ?? null }
     }
   }

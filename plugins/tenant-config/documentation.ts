@@ -13,7 +13,12 @@ import { asksForToken } from './serve.js'
  * @param prefix what stands before the paths of tenants' routes; empty or beginning with "/"
  * @param limitStatuses with which the server's own limits refuse requests of them
  */
-export async function documentedRoutes ({ tenant, auth }: FastifyRequest, loaded: Loaded, prefix: string, limitStatuses: readonly number[]): Promise<FurtherRoutes | null> {
+export async function documentedRoutes (
+  { tenant, auth }: FastifyRequest,
+  loaded: Loaded,
+  prefix: string,
+  limitStatuses: readonly number[]
+): Promise<FurtherRoutes | null> {
   if (tenant === null) return null
   const { routes } = await loaded.get(tenant.id)
   const audience = auth === null ? 'strangers' : 'callers'
@@ -31,6 +36,11 @@ function * documented (routes: readonly TenantRoute[], prefix: string, limitStat
     const own = limit === null ? [] : [limit.rule.statusCode ?? catalogue.rateLimited.status]
     const openapi = route.documentation()
     if (openapi === undefined) continue
-    yield { methods: [methodOf(declared)], url: prefix + declared.path, config: { access: asksForToken(declared) ? 'user' : 'open', openapi, limitStatuses: [...limitStatuses, ...own] }, schema: undefined }
+    yield {
+      methods: [methodOf(declared)],
+      url: prefix + declared.path,
+      config: { access: asksForToken(declared) ? 'user' : 'open', openapi, limitStatuses: [...limitStatuses, ...own] },
+      schema: undefined
+    }
   }
 }

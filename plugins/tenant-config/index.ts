@@ -50,21 +50,52 @@ export default definePlugin<TenantConfigOptions>({
   after: ['files', 'idempotency', 'integrations', 'openapi', 'realtime', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
   options: { tenancy: record, pagination: record, cache: record, functions: record, config: record, env: record, prefix: text },
-  setup (app, { env = process.env, config, tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, functions: ownFunctions, prefix: ownPrefix = '' }) {
-    const { tenancy, pagination, cache, functions } = config ?? checkConfig({ tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, functions: ownFunctions, routes: [] }, { env, embedded: true })
+  setup (
+    app,
+    {
+      env = process.env,
+      config,
+      tenancy: ownTenancy,
+      pagination: ownPagination,
+      cache: ownCache,
+      functions: ownFunctions,
+      prefix: ownPrefix = ''
+    }
+  ) {
+    const { tenancy, pagination, cache, functions } = config ??
+      checkConfig({ tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, functions: ownFunctions, routes: [] }, {
+        env,
+        embedded: true
+      })
     const { engine, db, events, log } = app
     const prefix = app.prefix + ownPrefix
     const taken = collectTaken(app, prefix)
     const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events)
     const secrets = optional(app, 'secrets')
     const fileRules = app.hasDecorator('routeFiles') ? app.routeFiles.rules : null
-    const context = (catalogue: Catalogue) => ({ env, tenancy, pagination, cache, functions, catalogue, fileRules, firestore: app.firestore, messages: app.hasDecorator('realtime'), ...app.hasDecorator('workflows') && { stepKinds: app.workflows.steps } })
+    const context = (catalogue: Catalogue) => ({
+      env,
+      tenancy,
+      pagination,
+      cache,
+      functions,
+      catalogue,
+      fileRules,
+      firestore: app.firestore,
+      messages: app.hasDecorator('realtime'),
+      ...app.hasDecorator('workflows') && { stepKinds: app.workflows.steps }
+    })
     const loaded = createLoaded({
       max: tenancy.maxLoadedTenants,
       events,
       log,
       // The document of a waiting request is read on the server's own connections.
-      load: createLoad({ store: createConfigStore(() => db, events), log, catalogue: () => engine.catalogue, context: (document, tables) => routeContextOf(document, context(tables), true) })
+      load: createLoad({
+        store: createConfigStore(() => db, events),
+        log,
+        catalogue: () => engine.catalogue,
+        context: (document, tables) => routeContextOf(document, context(tables), true)
+      })
     })
     for (const reader of readers) requireSameContext(app, reader, 'tenant-config')
     const { env: visibleEnv, envNames } = routeContextOf({}, context(engine.catalogue), true)
@@ -76,7 +107,9 @@ export default definePlugin<TenantConfigOptions>({
       webhooks: (tenant, through) => webhooksOf(tenant, through, { env: visibleEnv, envNames, log }),
       documentation: (request) => documentedRoutes(request, loaded, prefix, limitStatuses)
     })
-    const endCatalogue = engine.onCatalogue(() => { if (app.hasDecorator('openapi')) app.openapi.invalidate() })
+    const endCatalogue = engine.onCatalogue(() => {
+      if (app.hasDecorator('openapi')) app.openapi.invalidate()
+    })
     app.addHook('onClose', async () => {
       endCatalogue()
       loaded.close()
@@ -84,12 +117,21 @@ export default definePlugin<TenantConfigOptions>({
 
     const service = createConfigService(
       store,
-      () => ({ ...context(engine.catalogue), taken, authProviders: app.auth.providers, sendsWebhooks: app.hasDecorator('webhooks'), hasCors: app.hasPlugin('tenantry-cors'), ...app.hasDecorator('tools') && { tools: app.tools.names } }),
+      () => ({
+        ...context(engine.catalogue),
+        taken,
+        authProviders: app.auth.providers,
+        sendsWebhooks: app.hasDecorator('webhooks'),
+        hasCors: app.hasPlugin('tenantry-cors'),
+        ...app.hasDecorator('tools') && { tools: app.tools.names }
+      }),
       (tenant) => loaded.settled(tenant),
       async (tenant) => await secrets()?.values(tenant) ?? new Map()
     )
     return async (group) => {
-      group.addHook('onRoute', ({ routePath, config }) => { if (routePath === '/*') limitStatuses = config?.limitStatuses ?? [] })
+      group.addHook('onRoute', ({ routePath, config }) => {
+        if (routePath === '/*') limitStatuses = config?.limitStatuses ?? []
+      })
       tenantConfigRoutes(group, service)
       await serveTenantRoutes(group, { loaded, dashboardPermission: tenancy.dashboardPermission, appUrl: setting(env, 'APP_URL') })
     }

@@ -29,7 +29,10 @@ export interface LoadParts {
   readonly store: ConfigStore
   readonly catalogue: () => Catalogue
   /** What the routes of a document are compiled against. */
-  readonly context: (document: Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>, tables: Catalogue) => Omit<RouteContext, 'faults'>
+  readonly context: (
+    document: Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>,
+    tables: Catalogue
+  ) => Omit<RouteContext, 'faults'>
   readonly log: FastifyBaseLogger
 }
 
@@ -42,14 +45,25 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
   async function make (tenant: string, { version, document, createdAt }: SavedDocument): Promise<TenantRoutes> {
     const { routes: declared, rateLimit, ...rest } = readTenantDocument(document)
     const routes = [...declared.map((value, index) => ({ value, pointer: pointerTo('/routes', index) })), ...webhookRoutes(rest.webhooks)]
-    const shared = sharedBy({ cache: rest.cache, workflows: rest.workflows, credentials: rest.credentials, customIntegrations: rest.customIntegrations })
+    const shared = sharedBy({
+      cache: rest.cache,
+      workflows: rest.workflows,
+      credentials: rest.credentials,
+      customIntegrations: rest.customIntegrations
+    })
     const rowPaths = rowPathsOf(declared)
     const contextOf = memo((tables: Catalogue) => {
       const compiled = { ...context(rest, tables), faults: new FaultList() }
       return { ...compiled, workflows: createWorkflowSet(workflowsOf(rest.workflows), compiled) }
     })
     // Its faults were reported when it was saved. A new one is due to the tables.
-    const compile = (route: Route, tables: Catalogue) => shared(route, tables, () => compileRoute(route, '', { ...contextOf(tables), rowPaths, faults: new FaultList() }), candidatesFor(route, rowPaths))
+    const compile = (route: Route, tables: Catalogue) =>
+      shared(
+        route,
+        tables,
+        () => compileRoute(route, '', { ...contextOf(tables), rowPaths, faults: new FaultList() }),
+        candidatesFor(route, rowPaths)
+      )
     return await createTenantRoutes({
       tenant,
       version,
@@ -67,7 +81,14 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
 
   /** The routes of a tenant that has saved nothing; a workflow that it sends is compiled all the same. */
   function nothing (version: number): TenantRoutes {
-    return { version, weight: 1, routes: [], find: () => null, methodsOf: () => new Set(), workflows: { workflows: [], context: memo((tables: Catalogue) => context(empty, tables)) } }
+    return {
+      version,
+      weight: 1,
+      routes: [],
+      find: () => null,
+      methodsOf: () => new Set(),
+      workflows: { workflows: [], context: memo((tables: Catalogue) => context(empty, tables)) }
+    }
   }
 
   return async (tenant, before) => {
@@ -80,7 +101,10 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
       // Another version of the server may have saved it. Routes that are loaded stay.
-      log.error({ err: error, tenant, version: saved.version }, 'the saved document of a tenant cannot be read by this version of the server')
+      log.error(
+        { err: error, tenant, version: saved.version },
+        'the saved document of a tenant cannot be read by this version of the server'
+      )
       return before ?? { ...nothing(saved.version), find: unreadable }
     }
   }
@@ -107,8 +131,15 @@ function memo<Made> (make: (tables: Catalogue) => Made): (tables: Catalogue) => 
 }
 
 function weightOf (document: unknown, routes: readonly Route[], workflows: readonly Workflow[]): number {
-  const steps = [...workflows, ...routes.flatMap(({ workflow }) => workflow ?? [])].reduce((count, { steps = [] }) => count + [...everyStep(steps)].length, 0)
-  const parts = routes.reduce((count, { queries = [], firebaseQueries = [], integrations = [] }) => count + 1 + queries.length + firebaseQueries.length + integrations.length, steps)
+  const steps = [...workflows, ...routes.flatMap(({ workflow }) => workflow ?? [])].reduce(
+    (count, { steps = [] }) => count + [...everyStep(steps)].length,
+    0
+  )
+  const parts = routes.reduce(
+    (count, { queries = [], firebaseQueries = [], integrations = [] }) =>
+      count + 1 + queries.length + firebaseQueries.length + integrations.length,
+    steps
+  )
   return 1 + Math.floor((stringifyJson(document).length * bytesOfText + parts * bytesOfPart) / unit)
 }
 

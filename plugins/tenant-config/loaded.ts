@@ -10,10 +10,10 @@ const lastRetry = 30_000 // ms; each attempt waits twice as long as the one befo
 
 export interface Loaded {
   /** The routes in force; at once where they are at hand. */
-  get (tenant: string): TenantRoutes | Promise<TenantRoutes>
+  get(tenant: string): TenantRoutes | Promise<TenantRoutes>
   /** Resolves when a document of which notice has come serves here, and none before it does. */
-  settled (tenant: string): Promise<void>
-  close (): void
+  settled(tenant: string): Promise<void>
+  close(): void
 }
 
 export interface LoadedOptions {

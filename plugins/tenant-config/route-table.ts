@@ -121,7 +121,12 @@ function keyOf (text: string, bounds: readonly number[], form: string): string |
 }
 
 /** null where one is too long. */
-function paramsOf (names: readonly string[], text: string, bounds: readonly number[], form: string): Readonly<Record<string, string>> | null {
+function paramsOf (
+  names: readonly string[],
+  text: string,
+  bounds: readonly number[],
+  form: string
+): Readonly<Record<string, string>> | null {
   const params = new Params()
   let position = -1
   for (const name of names) {

@@ -13,21 +13,28 @@ import { named } from '../../lib/named-schema.js'
 
 const maxDocument = 1_048_576 // bytes
 
-const Document = named('TenantDocument', Type.Object({}, { additionalProperties: true, description: "The tenant's document: routes, credentials, rateLimit, cache, settings." }))
+const Document = named(
+  'TenantDocument',
+  Type.Object({}, { additionalProperties: true, description: "The tenant's document: routes, credentials, rateLimit, cache, settings." })
+)
 
 const SaveQuery = Type.Object({
   dryRun: Type.Optional(Type.Boolean({ description: 'Check the document and save nothing. Default: false.' }))
 }, { additionalProperties: false })
 
 const ReadQuery = Type.Object({
-  version: Type.Optional(Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'An earlier version. Default: the one in force.' }))
+  version: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'An earlier version. Default: the one in force.' })
+  )
 }, { additionalProperties: false })
 
 const Saved = Type.Object({
   success: Type.Boolean(),
   message: Type.String(),
   version: Type.Integer({ description: 'That of the saved document; after a dry run the one in force.' }),
-  secretsDetected: Type.Array(Type.String(), { description: 'The keys of the secrets that the document reads, in templates and in expressions.' })
+  secretsDetected: Type.Array(Type.String(), {
+    description: 'The keys of the secrets that the document reads, in templates and in expressions.'
+  })
 })
 
 const Page = Type.Object(pageQuery('Versions', 1_000_000), { additionalProperties: false })
@@ -45,7 +52,12 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService): void {
   app.get<{ Querystring: Static<typeof ReadQuery> }>('/tenant/config', {
     config,
-    schema: { tags, summary: "The tenant's document, as it was saved; its version is the ETag", querystring: ReadQuery, response: { 200: Document, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: "The tenant's document, as it was saved; its version is the ETag",
+      querystring: ReadQuery,
+      response: { 200: Document, ...errorResponses(...refusals) }
+    }
   }, async (request, reply) => {
     const { version, document } = await service.read(tenantOf(request), request.query.version)
     reply.header('content-type', 'application/json; charset=utf-8')
@@ -55,7 +67,14 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
   app.post<{ Querystring: Static<typeof SaveQuery> }>('/tenant/config', {
     config,
     bodyLimit: maxDocument,
-    schema: { tags, summary: "Save the tenant's document; it serves at once", querystring: SaveQuery, headers: IfMatchHeaders, body: Document, response: { 200: Saved, ...errorResponses(...refusals, 409, 412, 413, 415) } }
+    schema: {
+      tags,
+      summary: "Save the tenant's document; it serves at once",
+      querystring: SaveQuery,
+      headers: IfMatchHeaders,
+      body: Document,
+      response: { 200: Saved, ...errorResponses(...refusals, 409, 412, 413, 415) }
+    }
   }, async (request, reply) => {
     const { dryRun = false } = request.query
     const { version, secretsDetected, secretsMissing } = await service.save({
@@ -72,11 +91,19 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
 
   app.get<{ Querystring: Static<typeof Page> }>('/tenant/config/versions', {
     config,
-    schema: { tags, summary: 'The versions of the document that are kept, the newest first', querystring: Page, response: { 200: Versions, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The versions of the document that are kept, the newest first',
+      querystring: Page,
+      response: { 200: Versions, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const { data, total } = await service.versions(tenantOf(request), page)
-    return { data: data.map(({ createdAt, ...version }) => ({ ...version, createdAt: createdAt.toISOString() })), pagination: { ...page, total } }
+    return {
+      data: data.map(({ createdAt, ...version }) => ({ ...version, createdAt: createdAt.toISOString() })),
+      pagination: { ...page, total }
+    }
   })
 }
 

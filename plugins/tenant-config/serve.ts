@@ -65,7 +65,9 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
 
   // The plugins that it takes from may be registered after this one.
   let serving: Serving
-  app.addHook('onReady', async () => { serving = servingOf(app, { dashboardPermission, appUrl, receipts, prefix: app.prefix }) })
+  app.addHook('onReady', async () => {
+    serving = servingOf(app, { dashboardPermission, appUrl, receipts, prefix: app.prefix })
+  })
 
   // The parser of forms has hooks of its own, which reads do without.
   await app.register(async (own) => mount(own, ['GET', 'DELETE'], false))
@@ -94,12 +96,13 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
         const isRefused = takesForms && request.isMultipart() && request.tenantRoute?.declared.multipart !== true
         done(isRefused ? failure('mediaTypeUnsupported') : undefined)
       },
-      handler: (request, reply) => readiness.whenMigrated(() => {
-        const { tenantRoute } = request
-        const compiled = tenantRoute?.compiled() ?? null
-        if (compiled === null || tenantRoute === null) throw readiness.schemaChanged()
-        return serveRoute(compiled, serving, request, reply, tenantRoute)
-      })
+      handler: (request, reply) =>
+        readiness.whenMigrated(() => {
+          const { tenantRoute } = request
+          const compiled = tenantRoute?.compiled() ?? null
+          if (compiled === null || tenantRoute === null) throw readiness.schemaChanged()
+          return serveRoute(compiled, serving, request, reply, tenantRoute)
+        })
     })
   }
 }

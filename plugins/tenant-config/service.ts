@@ -35,10 +35,13 @@ export interface Saved {
 
 export interface ConfigService {
   /** The document in force, or that of a version that is kept; throws `notFound` for a version that is not. */
-  read (tenant: string, version?: number): Promise<SavedDocument>
-  versions (tenant: string, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
-  /** Throws `configInvalid` with every fault, `routeConflict`, `preconditionFailed` where the version in force does not meet `match`, and `versionConflict` where another save came between. */
-  save (save: Save): Promise<Saved>
+  read(tenant: string, version?: number): Promise<SavedDocument>
+  versions(tenant: string, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
+  /**
+   * Throws `configInvalid` with every fault, `routeConflict`, `preconditionFailed` where the version in force does not meet
+   * `match`, and `versionConflict` where another save came between.
+   */
+  save(save: Save): Promise<Saved>
 }
 
 const nothing: SavedDocument = Object.freeze({ version: 0, document: Object.freeze({}), createdAt: new Date(0) })
@@ -48,7 +51,12 @@ const nothing: SavedDocument = Object.freeze({ version: 0, document: Object.free
  * @param settled resolves when what was saved serves on this instance
  * @param secretsOf the tenant's secrets; those that have expired are null
  */
-export function createConfigService (store: ConfigStore, context: () => TenantDocumentContext, settled: (tenant: string) => Promise<void>, secretsOf: (tenant: string) => Promise<ReadonlyMap<string, string | null>>): ConfigService {
+export function createConfigService (
+  store: ConfigStore,
+  context: () => TenantDocumentContext,
+  settled: (tenant: string) => Promise<void>,
+  secretsOf: (tenant: string) => Promise<ReadonlyMap<string, string | null>>
+): ConfigService {
   return {
     async read (tenant, version) {
       const saved = await store.read(tenant, version)
@@ -69,15 +77,26 @@ export function createConfigService (store: ConfigStore, context: () => TenantDo
       // Before the work of the check; and under the lock once more, which alone counts.
       const before = await store.read(tenant) ?? nothing
       guard(before.version)
-      const { document: { workflows }, secrets, secretParts } = await checkTenantDocument(document, context(), createPace(tenant)).catch(refuse)
+      const { document: { workflows }, secrets, secretParts } = await checkTenantDocument(document, context(), createPace(tenant)).catch(
+        refuse
+      )
       const mayUseSecrets = secretParts.length === 0 || await usesSecrets()
       if (!mayUseSecrets && !keepsParts(secretParts, document, before.document)) {
-        throw failure('forbidden', { message: `To add or change ${listed(secretParts)} you need the permission secrets:write too: a secret is used there` })
+        throw failure('forbidden', {
+          message: `To add or change ${listed(secretParts)} you need the permission secrets:write too: a secret is used there`
+        })
       }
       const stored = secrets.length === 0 ? undefined : await secretsOf(tenant)
       const found = { secretsDetected: secrets, secretsMissing: secrets.filter((key) => typeof stored?.get(key) !== 'string') }
       if (dryRun) return { version: before.version, ...found }
-      const version = await store.save({ tenant, document: stringifyJson(document), secrets, workflows, actor, guard: mayUseSecrets ? guard : guardSame })
+      const version = await store.save({
+        tenant,
+        document: stringifyJson(document),
+        secrets,
+        workflows,
+        actor,
+        guard: mayUseSecrets ? guard : guardSame
+      })
       await settled(tenant)
       return { version, ...found }
     }

@@ -14,7 +14,12 @@ import { stringifyJson } from '../../lib/json/stringify.js'
  * Compiles the route, or returns the one that was compiled for the same tables; null if the tables do not fit.
  * @param others what the route depends on of other routes of its document
  */
-export type CompileShared = (route: Route, tables: Catalogue, compile: () => CompiledRoute | null, others?: readonly object[]) => CompiledRoute | null
+export type CompileShared = (
+  route: Route,
+  tables: Catalogue,
+  compile: () => CompiledRoute | null,
+  others?: readonly object[]
+) => CompiledRoute | null
 
 /** @param settings what else a compiled route depends on, by the document it stands in */
 export function createSharedRoutes (): (settings: unknown) => CompileShared {

@@ -42,18 +42,19 @@ export interface Saving {
 
 export interface ConfigStore {
   /** The document in force, or that of an earlier version; undefined where there is none. */
-  read (tenant: string, version?: number): Promise<SavedDocument | undefined>
+  read(tenant: string, version?: number): Promise<SavedDocument | undefined>
   /** The newest first. */
-  versions (tenant: string, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
+  versions(tenant: string, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
   /** Saves a document and tells every server; its version. */
-  save (saving: Saving): Promise<number>
+  save(saving: Saving): Promise<number>
 }
 
 /** @param dbFor in whose turn statements of a tenant wait for a connection */
 export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTables>, events: Events): ConfigStore {
   return {
     read (tenant, version) {
-      const documents = dbFor(tenant).selectFrom('tenantry.tenant_configs').select(['version', 'document', 'created_at as createdAt']).where('tenant_id', '=', tenant)
+      const documents = dbFor(tenant).selectFrom('tenantry.tenant_configs').select(['version', 'document', 'created_at as createdAt'])
+        .where('tenant_id', '=', tenant)
       return (version === undefined ? documents : documents.where('version', '=', version))
         .orderBy('version', 'desc').limit(1).executeTakeFirst()
     },
@@ -61,27 +62,41 @@ export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTable
     async versions (tenant, { limit, offset }) {
       const versions = dbFor(tenant).selectFrom('tenantry.tenant_configs').where('tenant_id', '=', tenant)
       const [data, { total }] = await Promise.all([
-        versions.select(['version', 'created_at as createdAt', 'created_by as createdBy']).orderBy('version', 'desc').limit(limit).offset(offset).execute(),
+        versions.select(['version', 'created_at as createdAt', 'created_by as createdBy']).orderBy('version', 'desc').limit(limit).offset(
+          offset
+        ).execute(),
         versions.select(sql<number>`count(*)::int`.as('total')).executeTakeFirstOrThrow()
       ])
       return { data, total }
     },
 
-    save: ({ tenant, document, secrets, workflows, actor, guard }) => events.change({ topic: 'config', tenant }, async (transaction) => {
-      const current = await lockVersion(transaction, tenant)
-      guard(current)
-      const version = current + 1
-      await transaction.insertInto('tenantry.tenant_configs').values({ tenant_id: tenant, version, document, created_by: actor.userId ?? '' }).execute()
-      await sql`
+    save: ({ tenant, document, secrets, workflows, actor, guard }) =>
+      events.change({ topic: 'config', tenant }, async (transaction) => {
+        const current = await lockVersion(transaction, tenant)
+        guard(current)
+        const version = current + 1
+        await transaction.insertInto('tenantry.tenant_configs').values({
+          tenant_id: tenant,
+          version,
+          document,
+          created_by: actor.userId ?? ''
+        }).execute()
+        await sql`
         delete from tenantry.tenant_configs where tenant_id = ${tenant} and version < ${version} and version in (
           select version from (
             select version, row_number() over newest as place, sum(pg_column_size(document)) over newest as bytes
             from tenantry.tenant_configs where tenant_id = ${tenant} window newest as (order by version desc)
           ) kept where place > ${keptVersions} or bytes > ${keptBytes})`.execute(transaction)
-      await saveSchedules(transaction, tenant, workflows, new Date())
-      await writeAudit(transaction, { tenant, action: 'config.save', actor, details: { version, ...secrets.length > 0 && { secrets: secrets.slice(0, maxAudited) } }, at: new Date() })
-      return version
-    })
+        await saveSchedules(transaction, tenant, workflows, new Date())
+        await writeAudit(transaction, {
+          tenant,
+          action: 'config.save',
+          actor,
+          details: { version, ...secrets.length > 0 && { secrets: secrets.slice(0, maxAudited) } },
+          at: new Date()
+        })
+        return version
+      })
   }
 }
 
@@ -89,6 +104,9 @@ export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTable
 async function lockVersion (transaction: Transaction<SystemTables>, tenant: string): Promise<number> {
   const found = await transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).forUpdate().executeTakeFirst()
   if (found === undefined) throw failure('tenantUnknown')
-  const last = await transaction.selectFrom('tenantry.tenant_configs').select('version').where('tenant_id', '=', tenant).orderBy('version', 'desc').limit(1).executeTakeFirst()
+  const last = await transaction.selectFrom('tenantry.tenant_configs').select('version').where('tenant_id', '=', tenant).orderBy(
+    'version',
+    'desc'
+  ).limit(1).executeTakeFirst()
   return last?.version ?? 0
 }

@@ -23,11 +23,11 @@ export interface TenantRoute extends Origin {
   /** The tenant's own limit; null where only the server's counts. */
   readonly limit: Limit | null
   /** For the tables as they are now; null where these no longer have what the route needs. */
-  compiled (): CompiledRoute | null
+  compiled(): CompiledRoute | null
   /** It was requested at least once. */
   readonly used: boolean
   /** What `/doc` says of the route as it is in `compiled`, without keeping what only documentation needs. */
-  documentation (): RouteDocumentation | undefined
+  documentation(): RouteDocumentation | undefined
 }
 
 export interface TenantRoutes {
@@ -39,9 +39,9 @@ export interface TenantRoutes {
   /** The workflows of the document, and what those are compiled against that the tenant sends. */
   readonly workflows: WorkflowDocument
   /** The route of a method and a path as it came, without query string. */
-  find (method: string, path: string): Found<TenantRoute> | null
+  find(method: string, path: string): Found<TenantRoute> | null
   /** The methods of the routes of a path that count. */
-  methodsOf (path: string, counts: (route: TenantRoute) => boolean): Set<string>
+  methodsOf(path: string, counts: (route: TenantRoute) => boolean): Set<string>
 }
 
 export interface TenantRoutesSource {
@@ -58,7 +58,9 @@ export interface TenantRoutesSource {
 }
 
 /** Makes the table in short turns: a document may have hundreds of routes. */
-export async function createTenantRoutes ({ tenant, version, generation, weight, routes, rateLimit, catalogue, compile, workflows }: TenantRoutesSource): Promise<TenantRoutes> {
+export async function createTenantRoutes (
+  { tenant, version, generation, weight, routes, rateLimit, catalogue, compile, workflows }: TenantRoutesSource
+): Promise<TenantRoutes> {
   const rules = createRules(rateLimit ?? { enabled: false }, tenant)
   const table = new RouteTable<TenantRoute>()
   const pace = createPace(tenant)
@@ -100,7 +102,14 @@ class Mounted implements TenantRoute {
   #of: Catalogue | undefined
   #compiled: CompiledRoute | null = null
 
-  constructor (declared: Route, pointer: string, generation: string, limit: Limit | null, catalogue: () => Catalogue, compile: TenantRoutesSource['compile']) {
+  constructor (
+    declared: Route,
+    pointer: string,
+    generation: string,
+    limit: Limit | null,
+    catalogue: () => Catalogue,
+    compile: TenantRoutesSource['compile']
+  ) {
     this.declared = declared
     this.id = `${methodOf(declared)} ${declared.path}`
     this.generation = generation

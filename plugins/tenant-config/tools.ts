@@ -15,7 +15,8 @@ const known = new WeakMap<TenantRoutes, TenantTools>()
 export function toolsOf (tenant: string, loaded: TenantRoutes, prefix: string): TenantTools | null {
   const [first] = loaded.routes
   if (first === undefined) return null
-  const tools = known.get(loaded) ?? { key: `${tenant} ${first.generation}`, routes: loaded.routes.flatMap((route) => toolRouteOf(route, prefix) ?? []) }
+  const tools = known.get(loaded) ??
+    { key: `${tenant} ${first.generation}`, routes: loaded.routes.flatMap((route) => toolRouteOf(route, prefix) ?? []) }
   known.set(loaded, tools)
   return tools.routes.length === 0 ? null : tools
 }

@@ -16,7 +16,11 @@ export interface WebhookContext extends Pick<TemplateContext, 'env' | 'envNames'
 }
 
 /** Reads those of the document in force. Of a document that this version cannot read, there are none. */
-export async function webhooksOf (tenant: string, db: Kysely<SystemTables>, { env, envNames, log }: WebhookContext): Promise<VersionedWebhooks> {
+export async function webhooksOf (
+  tenant: string,
+  db: Kysely<SystemTables>,
+  { env, envNames, log }: WebhookContext
+): Promise<VersionedWebhooks> {
   const saved = await db.selectFrom('tenantry.tenant_configs').select(['version', sql<unknown>`document->'webhooks'`.as('webhooks')])
     .where('tenant_id', '=', tenant).orderBy('version', 'desc').limit(1).executeTakeFirst()
   if (saved === undefined) return { version: 0, webhooks: [] }

@@ -35,10 +35,16 @@ export function checkRbac ({ roles, defaultRole }: RbacConfig): void {
   let permissions = 0
   for (const role of roles.values()) {
     if (role.name === 'admin') throw invalid('"admin" is the role of administrators: no role of a tenant has this name')
-    if (role.parentRole !== null && !roles.has(role.parentRole)) throw invalid(`The role "${role.name}" inherits from "${role.parentRole}", which is none of the roles`)
+    if (role.parentRole !== null && !roles.has(role.parentRole)) {
+      throw invalid(`The role "${role.name}" inherits from "${role.parentRole}", which is none of the roles`)
+    }
     permissions += role.permissions.length
   }
-  if (permissions > maxPermissionsInAll) throw invalid(`The roles of a tenant have at most ${maxPermissionsInAll} permissions in all: name those of a parent once, or use "resource:*"`)
+  if (permissions > maxPermissionsInAll) {
+    throw invalid(
+      `The roles of a tenant have at most ${maxPermissionsInAll} permissions in all: name those of a parent once, or use "resource:*"`
+    )
+  }
   refuseParents(roles)
   if (defaultRole !== null && !roles.has(defaultRole)) throw invalid(`The default role "${defaultRole}" is none of the roles`)
 }
@@ -87,7 +93,9 @@ export function resolveRoles ({ enabled, defaultRole, roles }: RbacConfig): Role
 const givesNothing: RolePermissions = () => noPermissions
 
 function inheriting (own: ReadonlySet<string>, parent: PermissionSet | undefined): PermissionSet {
-  return parent === undefined ? own : { has: (permission) => own.has(permission) || parent.has(permission), values: () => [...own, ...parent.values()] }
+  return parent === undefined
+    ? own
+    : { has: (permission) => own.has(permission) || parent.has(permission), values: () => [...own, ...parent.values()] }
 }
 
 function invalid (message: string): Error {

@@ -15,35 +15,56 @@ import { named } from '../../lib/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
 
-const Name = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$', description: '1 to 64 of `A-Z a-z 0-9 _ . -`; not `admin`.', examples: ['editor'] })
-const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema, description: string) => Type.Union([schema, Type.Null()], { description })
+const Name = Type.String({
+  pattern: '^[A-Za-z0-9_.-]{1,64}$',
+  description: '1 to 64 of `A-Z a-z 0-9 _ . -`; not `admin`.',
+  examples: ['editor']
+})
+const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema, description: string) =>
+  Type.Union([schema, Type.Null()], { description })
 const closed = { additionalProperties: false } as const
 
 const members = {
   description: Type.Optional(orNull(Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), 'What the role is for.')),
-  permissions: Type.Array(Permission, { maxItems: maxPermissions, uniqueItems: true, description: 'What users of the role may do, besides what its parents give.' }),
+  permissions: Type.Array(Permission, {
+    maxItems: maxPermissions,
+    uniqueItems: true,
+    description: 'What users of the role may do, besides what its parents give.'
+  }),
   parentRole: Type.Optional(orNull(Name, 'A role whose permissions it has too. Default: none.'))
 }
 const NewRole = named('NewTenantRole', Type.Object({ name: Name, ...members }, closed))
-const RoleChanges = Type.Object({ name: Type.Optional(Name), ...members, permissions: Type.Optional(members.permissions) }, { ...closed, minProperties: 1, description: 'What is left out stays; null removes a description or a parent. The name stays.' })
+const RoleChanges = Type.Object({ name: Type.Optional(Name), ...members, permissions: Type.Optional(members.permissions) }, {
+  ...closed,
+  minProperties: 1,
+  description: 'What is left out stays; null removes a description or a parent. The name stays.'
+})
 const NewRbac = Type.Object({
   enabled: Type.Boolean({ description: 'Whether roles give anything.' }),
   defaultRole: Type.Optional(orNull(Name, 'The role of users who have none, or one that is not listed. Default: none.')),
   roles: Type.Optional(Type.Array(NewRole, { maxItems: maxRoles, default: [] }))
 }, { ...closed, description: 'The whole: roles that are not listed are removed.' })
 
-const Shown = named('TenantRole', Type.Object({
-  name: Type.String(),
-  description: Type.Optional(Type.String()),
-  permissions: Type.Array(Type.String()),
-  parentRole: Type.Optional(Type.String())
-}))
+const Shown = named(
+  'TenantRole',
+  Type.Object({
+    name: Type.String(),
+    description: Type.Optional(Type.String()),
+    permissions: Type.Array(Type.String()),
+    parentRole: Type.Optional(Type.String())
+  })
+)
 const Roles = Type.Array(Shown, { description: 'By name.' })
-const Rbac = named('TenantRbac', Type.Object({
-  enabled: Type.Boolean({ description: 'Whether roles give anything. false until it was saved.' }),
-  defaultRole: Type.Union([Type.String(), Type.Null()], { description: 'The role of users who have none, or one that is not listed; null: there is none.' }),
-  roles: Roles
-}))
+const Rbac = named(
+  'TenantRbac',
+  Type.Object({
+    enabled: Type.Boolean({ description: 'Whether roles give anything. false until it was saved.' }),
+    defaultRole: Type.Union([Type.String(), Type.Null()], {
+      description: 'The role of users who have none, or one that is not listed; null: there is none.'
+    }),
+    roles: Roles
+  })
+)
 const ListQuery = Type.Object({ ...searchQuery('the name or the description'), ...pageQuery('Roles') }, closed)
 const List = ListOf(Shown)
 const Params = Type.Object({ name: Type.String({ maxLength: 64 }) })
@@ -52,12 +73,17 @@ const tags = ['Roles']
 const reading = { access: 'user' } as const
 const writing = { access: 'tenant-admin', permission: 'rbac:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const rule = `Callers who are not administrators can grant only permissions that they hold. At most ${maxRoles} roles with ${maxPermissionsInAll} permissions in all.`
+const rule =
+  `Callers who are not administrators can grant only permissions that they hold. At most ${maxRoles} roles with ${maxPermissionsInAll} permissions in all.`
 
 export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): void {
   app.get('/tenant/rbac', {
     config: reading,
-    schema: { tags, summary: 'The roles of the tenant, and whether they are in force', response: { 200: Rbac, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The roles of the tenant, and whether they are in force',
+      response: { 200: Rbac, ...errorResponses(...refusals) }
+    }
   }, async (request, reply) => {
     const rbac = await service.read(tenantOf(request))
     return withTag(request, reply, rbacTag(rbac), rbacBody(rbac))
@@ -65,7 +91,14 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
 
   app.put<{ Body: Static<typeof NewRbac> }>('/tenant/rbac', {
     config: writing,
-    schema: { tags, summary: 'Replace the roles of the tenant', description: rule, headers: IfMatchHeaders, body: NewRbac, response: { 200: Rbac, ...errorResponses(...refusals, 412) } }
+    schema: {
+      tags,
+      summary: 'Replace the roles of the tenant',
+      description: rule,
+      headers: IfMatchHeaders,
+      body: NewRbac,
+      response: { 200: Rbac, ...errorResponses(...refusals, 412) }
+    }
   }, async (request, reply) => {
     const { enabled, defaultRole = null, roles = [] } = request.body
     const config = { enabled, defaultRole, roles: byName(roles.map(roleOf)) }
@@ -76,11 +109,18 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
 
   app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/rbac/roles', {
     config: reading,
-    schema: { tags, summary: 'The roles of the tenant, by name', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The roles of the tenant, by name',
+      querystring: ListQuery,
+      response: { 200: List, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const { search } = request.query
-    const roles = rolesBody(await service.read(tenantOf(request))).filter(({ name, description = '' }) => isFound(search, name, description))
+    const roles = rolesBody(await service.read(tenantOf(request))).filter(({ name, description = '' }) =>
+      isFound(search, name, description)
+    )
     return { data: slice(roles, page), pagination: { ...page, total: roles.length } }
   })
 
@@ -95,16 +135,31 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
 
   app.put<{ Params: Static<typeof Params>, Body: Static<typeof RoleChanges> }>('/tenant/rbac/roles/:name', {
     config: writing,
-    schema: { tags, summary: 'Change a role', description: rule, params: Params, body: RoleChanges, response: { 200: Shown, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Change a role',
+      description: rule,
+      params: Params,
+      body: RoleChanges,
+      response: { 200: Shown, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const { name, ...changes } = request.body
-    if (name !== undefined && name !== request.params.name) throw failure('roleInvalid', { message: 'A role keeps its name: add one with the other name, and delete this one' })
+    if (name !== undefined && name !== request.params.name) {
+      throw failure('roleInvalid', { message: 'A role keeps its name: add one with the other name, and delete this one' })
+    }
     return roleBody(await service.update(tenantOf(request), request.params.name, changes, await authorOf(request)))
   })
 
   app.delete<{ Params: Static<typeof Params> }>('/tenant/rbac/roles/:name', {
     config: writing,
-    schema: { tags, summary: 'Delete a role', description: 'Its users have the default role from then on. One that others inherit from, and the default role, stay.', params: Params, response: { 200: Success, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Delete a role',
+      description: 'Its users have the default role from then on. One that others inherit from, and the default role, stay.',
+      params: Params,
+      response: { 200: Success, ...errorResponses(...refusals, 409) }
+    }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.name, await authorOf(request))
     return { success: true }

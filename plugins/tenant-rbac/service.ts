@@ -24,20 +24,25 @@ export type RoleChanges = Partial<Omit<Role, 'name'>>
  * hold, and `tenantUnknown`. Of two changes at a time the second is checked against the result of the first.
  */
 export interface TenantRbac {
-  read (tenant: string): Promise<RbacConfig>
+  read(tenant: string): Promise<RbacConfig>
   /** Replaces all of it at once; `preconditionFailed` where the configuration in force does not meet `match`. */
-  replace (tenant: string, config: RbacConfig, author: Author, match?: Precondition): Promise<RbacConfig>
+  replace(tenant: string, config: RbacConfig, author: Author, match?: Precondition): Promise<RbacConfig>
   /** `conflict` where there is one of the name. */
-  create (tenant: string, role: Role, author: Author): Promise<void>
+  create(tenant: string, role: Role, author: Author): Promise<void>
   /** What the changes leave out stays. `notFound`. */
-  update (tenant: string, name: string, changes: RoleChanges, author: Author): Promise<Role>
+  update(tenant: string, name: string, changes: RoleChanges, author: Author): Promise<Role>
   /** `notFound`; `roleInUse` where others inherit from it, or it is the default role. */
-  delete (tenant: string, name: string, author: Author): Promise<void>
+  delete(tenant: string, name: string, author: Author): Promise<void>
 }
 
 /** `dbFor`: for what a tenant's endpoints read. */
 export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tenant: string) => Kysely<SystemTables>): TenantRbac {
-  async function edit (tenant: string, { held, actor }: Author, entry: Pick<AuditEntry, 'action' | 'target' | 'details'>, change: (before: RbacConfig) => RbacConfig): Promise<void> {
+  async function edit (
+    tenant: string,
+    { held, actor }: Author,
+    entry: Pick<AuditEntry, 'action' | 'target' | 'details'>,
+    change: (before: RbacConfig) => RbacConfig
+  ): Promise<void> {
     await events.change({ topic: 'roles', tenant }, async (transaction) => {
       const before = await store.locked(transaction, tenant)
       if (before === null) throw failure('tenantUnknown')
@@ -55,10 +60,15 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
 
     async replace (tenant, config, author, match) {
       const { enabled, defaultRole, roles } = config
-      await edit(tenant, author, { action: 'role.replace', details: { enabled, defaultRole, roles: [...roles.keys()].join(' ') } }, (before) => {
-        requireMatch(match, rbacTag(before))
-        return config
-      })
+      await edit(
+        tenant,
+        author,
+        { action: 'role.replace', details: { enabled, defaultRole, roles: [...roles.keys()].join(' ') } },
+        (before) => {
+          requireMatch(match, rbacTag(before))
+          return config
+        }
+      )
       return config
     },
 
@@ -83,7 +93,9 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
       await edit(tenant, author, { action: 'role.delete', target: name }, (before) => {
         roleOf(before, name)
         const heir = [...before.roles.values()].find(({ parentRole }) => parentRole === name)
-        if (heir !== undefined) throw failure('roleInUse', { message: `The role "${heir.name}" inherits from "${name}": give it another parent first` })
+        if (heir !== undefined) {
+          throw failure('roleInUse', { message: `The role "${heir.name}" inherits from "${name}": give it another parent first` })
+        }
         if (before.defaultRole === name) throw failure('roleInUse', { message: `"${name}" is the default role: name another one first` })
         const roles = new Map(before.roles)
         roles.delete(name)
@@ -96,7 +108,13 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
 /** The entity tag of a configuration, whatever the order of its roles. */
 export function rbacTag ({ enabled, defaultRole, roles }: RbacConfig): string {
   const sorted = [...roles.values()].sort((a, b) => a.name < b.name ? -1 : 1)
-  return tagOf(JSON.stringify([enabled, defaultRole, ...sorted.map(({ name, description, permissions, parentRole }) => [name, description, permissions, parentRole])]))
+  return tagOf(
+    JSON.stringify([
+      enabled,
+      defaultRole,
+      ...sorted.map(({ name, description, permissions, parentRole }) => [name, description, permissions, parentRole])
+    ])
+  )
 }
 
 /** What the audit tells of a role, or of changes of one: who is given what. */

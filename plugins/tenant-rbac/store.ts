@@ -38,17 +38,29 @@ export function createRbacStore (db: Reader) {
     /** Writes what is another in `after` than in `before`. */
     async write (writer: Writer, tenant: string, before: RbacConfig, after: RbacConfig): Promise<void> {
       const gone = [...before.roles.keys()].filter((name) => !after.roles.has(name))
-      if (gone.length > 0) await writer.deleteFrom('tenantry.tenant_roles').where('tenant_id', '=', tenant).where('name', 'in', gone).execute()
+      if (gone.length > 0) {
+        await writer.deleteFrom('tenantry.tenant_roles').where('tenant_id', '=', tenant).where('name', 'in', gone).execute()
+      }
 
       const changed = [...after.roles.values()].filter((role) => role !== before.roles.get(role.name))
       if (changed.length > 0) {
         await writer.insertInto('tenantry.tenant_roles')
-          .values(changed.map(({ name, description, permissions, parentRole }) => ({ tenant_id: tenant, name, description, permissions: [...permissions], parent_role: parentRole })))
-          .onConflict((conflict) => conflict.columns(['tenant_id', 'name']).doUpdateSet((row) => ({
-            description: row.ref('excluded.description'),
-            permissions: row.ref('excluded.permissions'),
-            parent_role: row.ref('excluded.parent_role')
-          }))).execute()
+          .values(
+            changed.map(({ name, description, permissions, parentRole }) => ({
+              tenant_id: tenant,
+              name,
+              description,
+              permissions: [...permissions],
+              parent_role: parentRole
+            }))
+          )
+          .onConflict((conflict) =>
+            conflict.columns(['tenant_id', 'name']).doUpdateSet((row) => ({
+              description: row.ref('excluded.description'),
+              permissions: row.ref('excluded.permissions'),
+              parent_role: row.ref('excluded.parent_role')
+            }))
+          ).execute()
       }
 
       const { enabled, defaultRole } = after

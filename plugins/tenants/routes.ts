@@ -17,15 +17,20 @@ const Name = Type.String({ minLength: 1, maxLength: 200 })
 const Plan = Type.String({ description: 'The tier of its plan.' })
 const CreatedAt = Type.String({ format: 'date-time' })
 
-const Status = Type.Enum(['active', 'suspended', 'deleting'], { description: '`deleting`: what it owns is being removed, or was until that was cut off.' })
+const Status = Type.Enum(['active', 'suspended', 'deleting'], {
+  description: '`deleting`: what it owns is being removed, or was until that was cut off.'
+})
 
-const Managed = named('Tenant', Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  plan: Plan,
-  status: Status,
-  createdAt: CreatedAt
-}))
+const Managed = named(
+  'Tenant',
+  Type.Object({
+    id: Type.String(),
+    name: Type.String(),
+    plan: Plan,
+    status: Status,
+    createdAt: CreatedAt
+  })
+)
 
 const Query = Type.Object({
   status: Type.Optional(Status),
@@ -51,17 +56,20 @@ type Bodies = ReturnType<typeof bodiesOf>
 
 const Params = Type.Object({ id: Id })
 
-const Info = named('TenantInfo', Type.Object({
-  id: Type.String(),
-  name: Type.String(),
-  plan: Plan,
-  createdAt: CreatedAt,
-  limits: Type.Object({
-    apiCalls: Type.Number({ description: 'Requests a minute; they are counted unless the document has `rateLimit.enabled` false.' }),
-    llmTokens: Type.Number({ description: 'Tokens a month.' }),
-    storage: Type.Number({ description: 'Bytes.' })
-  }, { description: 'What the plan includes; -1 is unlimited.' })
-}))
+const Info = named(
+  'TenantInfo',
+  Type.Object({
+    id: Type.String(),
+    name: Type.String(),
+    plan: Plan,
+    createdAt: CreatedAt,
+    limits: Type.Object({
+      apiCalls: Type.Number({ description: 'Requests a minute; they are counted unless the document has `rateLimit.enabled` false.' }),
+      llmTokens: Type.Number({ description: 'Tokens a month.' }),
+      storage: Type.Number({ description: 'Bytes.' })
+    }, { description: 'What the plan includes; -1 is unlimited.' })
+  })
+)
 
 const tags = ['Tenants']
 const config = { access: 'platform-admin' } as const
@@ -73,7 +81,12 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
 
   app.get<{ Querystring: Static<typeof Query> }>('/tenants', {
     config,
-    schema: { tags, summary: 'The tenants, in the order of their ids', querystring: Query, response: { 200: List, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The tenants, in the order of their ids',
+      querystring: Query,
+      response: { 200: List, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const { status, plan, search } = request.query
@@ -83,7 +96,13 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
 
   app.post<{ Body: Static<Bodies['New']> }>('/tenants', {
     config: { ...config, idempotency: 'plain', location: true },
-    schema: { tags, summary: 'Make a tenant', description: 'On the plan `free`, unless the body names another.', body: New, response: { 201: Managed, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Make a tenant',
+      description: 'On the plan `free`, unless the body names another.',
+      body: New,
+      response: { 201: Managed, ...errorResponses(...refusals, 409) }
+    }
   }, async (request, reply) => {
     const created = await tenants.create(request.body, actorOf(request))
     return reply.code(201).header('location', `${app.prefix}/tenants/${created.id}`).send(bodyOf(created))
@@ -100,7 +119,13 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
 
   app.patch<{ Params: Static<typeof Params>, Body: Static<Bodies['Changes']> }>('/tenants/:id', {
     config,
-    schema: { tags, summary: "Change a tenant's name or plan, suspend it or activate it again", params: Params, body: Changes, response: { 200: Managed, ...errorResponses(...refusals, 404, 409) } }
+    schema: {
+      tags,
+      summary: "Change a tenant's name or plan, suspend it or activate it again",
+      params: Params,
+      body: Changes,
+      response: { 200: Managed, ...errorResponses(...refusals, 404, 409) }
+    }
   }, async (request) => bodyOf(await tenants.update(request.params.id, request.body, actorOf(request))))
 
   app.delete<{ Params: Static<typeof Params> }>('/tenants/:id', {
@@ -108,7 +133,8 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     schema: {
       tags,
       summary: 'Delete a tenant and everything that it owns',
-      description: 'From the beginning of the deletion nothing is served in its name. One that was cut off is carried on by sending it again.',
+      description:
+        'From the beginning of the deletion nothing is served in its name. One that was cut off is carried on by sending it again.',
       params: Params,
       response: { 200: Success, ...errorResponses(...refusals, 404, 409) }
     }
@@ -119,13 +145,23 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
 
   app.get('/tenant/info', {
     config: { access: 'user' },
-    schema: { tags, summary: "The caller's tenant, and what its plan includes", response: { 200: Info, ...errorResponses(...refusals, 404) } }
+    schema: {
+      tags,
+      summary: "The caller's tenant, and what its plan includes",
+      response: { 200: Info, ...errorResponses(...refusals, 404) }
+    }
   }, async ({ tenant }) => {
     if (tenant === null) throw failure('tenantRequired')
     const { api, ai, fileStorage: { maxStorageMB } } = plans.of(tenant.plan).limits
     const { id, name, plan, createdAt } = tenant
     const storage = maxStorageMB === unlimited ? unlimited : maxStorageMB * bytesPerMB
-    return { id, name, plan, createdAt: createdAt.toISOString(), limits: { apiCalls: api.requestsPerMinute, llmTokens: ai.llmTokensPerMonth, storage } }
+    return {
+      id,
+      name,
+      plan,
+      createdAt: createdAt.toISOString(),
+      limits: { apiCalls: api.requestsPerMinute, llmTokens: ai.llmTokensPerMonth, storage }
+    }
   })
 }
 

@@ -11,7 +11,12 @@ export function createFigures (app: FastifyInstance): CountCall {
     const registry = optional(app, 'metrics')()
     if (registry === null) return
     const { Counter } = await import('prom-client')
-    const calls = new Counter({ name: 'tenantry_tool_calls_total', help: 'Calls of tools, by outcome.', labelNames: ['outcome'] as const, registers: [registry] })
+    const calls = new Counter({
+      name: 'tenantry_tool_calls_total',
+      help: 'Calls of tools, by outcome.',
+      labelNames: ['outcome'] as const,
+      registers: [registry]
+    })
     count = (outcome) => calls.inc({ outcome })
   })
   return (outcome) => count?.(outcome)

@@ -44,7 +44,11 @@ export default definePlugin<ToolsOptions>({
   observesRoutes: true,
   options: {},
   setup (app) {
-    const service = createTools({ run: createRun(app, trackNesting(app)), count: createFigures(app), documents: optional(app, 'tenantDocuments') })
+    const service = createTools({
+      run: createRun(app, trackNesting(app)),
+      count: createFigures(app),
+      documents: optional(app, 'tenantDocuments')
+    })
     app.decorate('tools', service)
     const add = (route: RouteOptions) => {
       const tool = toolRouteOf(route)

@@ -26,7 +26,9 @@ export function requestOf ({ route, shape, params }: CompiledTool, input: unknow
     const isKnown = params.includes(name) || shape.query.has(name) || (shape.takesBody && name === bodyMember)
     if (!isKnown) throw invalid({ path: `/${name}`, message: 'is no member of the input of this tool', keyword: 'additionalProperties' })
   }
-  const segments = route.path.split('/').map((segment) => segment.startsWith(':') ? segmentOf(segment.slice(1), members.get(segment.slice(1))) : segment)
+  const segments = route.path.split('/').map((segment) =>
+    segment.startsWith(':') ? segmentOf(segment.slice(1), members.get(segment.slice(1))) : segment
+  )
   const body = members.get(bodyMember)
   const url = segments.join('/') + queryOf(members, shape.query)
   if (url.length > maxUrl) throw invalid({ path: '', message: `must make a URL of at most ${maxUrl} characters`, keyword: 'maxLength' })
@@ -48,12 +50,19 @@ function queryOf (members: ReadonlyMap<string, unknown>, names: ReadonlySet<stri
 function segmentOf (name: string, value: unknown): string {
   const path = `/${name}`
   if (value === undefined) throw invalid({ path, message: 'is required', keyword: 'required' })
-  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') throw invalid({ path, message: 'must be a string, a number or a boolean', keyword: 'type' })
+  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') {
+    throw invalid({ path, message: 'must be a string, a number or a boolean', keyword: 'type' })
+  }
   const text = String(value)
-  if (text === '' || text === '.' || text === '..' || !isStorable(text)) throw invalid({ path, message: 'must be a text that can stand in a path', keyword: 'format' })
+  if (text === '' || text === '.' || text === '..' || !isStorable(text)) {
+    throw invalid({ path, message: 'must be a text that can stand in a path', keyword: 'format' })
+  }
   return encodeURIComponent(text)
 }
 
 function invalid (detail: ErrorDetail): TenantryError {
-  return failure('validationFailed', { message: `Validation failed; ${`${detail.path} ${detail.message}`.trim()}`, extras: { details: [detail] } })
+  return failure('validationFailed', {
+    message: `Validation failed; ${`${detail.path} ${detail.message}`.trim()}`,
+    extras: { details: [detail] }
+  })
 }

@@ -67,7 +67,9 @@ export class LocalResponse extends ServerResponse {
 
   override writeHead (status: number, ...rest: unknown[]): this {
     this.statusCode = status
-    for (const headers of rest) if (isHeaders(headers)) for (const [name, value] of Object.entries(headers)) if (value !== undefined) this.setHeader(name, value)
+    for (const headers of rest) {
+      if (isHeaders(headers)) { for (const [name, value] of Object.entries(headers)) if (value !== undefined) this.setHeader(name, value) }
+    }
     return super.writeHead(status)
   }
 
@@ -92,7 +94,13 @@ export class LocalResponse extends ServerResponse {
   }
 
   #keep (chunk: unknown, rest: readonly unknown[]): void {
-    for (const given of [chunk, ...rest]) if (typeof given === 'function') this.once('finish', () => { given() })
+    for (const given of [chunk, ...rest]) {
+      if (typeof given === 'function') {
+        this.once('finish', () => {
+          given()
+        })
+      }
+    }
     if (typeof chunk !== 'string' && !(chunk instanceof Uint8Array)) return
     const bytes = Buffer.from(chunk)
     this.#bytes += bytes.length

@@ -19,7 +19,7 @@ export interface Nesting {
    * the greatest depth. An AsyncLocalStorage would slow every promise of the process on Node 20, and lose the depth in
    * callbacks of pools.
    */
-  mark (call: IncomingMessage, within: FastifyRequest): void
+  mark(call: IncomingMessage, within: FastifyRequest): void
 }
 
 export function trackNesting (app: FastifyInstance): Nesting {

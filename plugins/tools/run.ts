@@ -18,7 +18,17 @@ const maxMessage = 1000 // characters
  * Headers of the caller that its tool calls have too: who calls, for which tenant, from where, and the trace. No other
  * header passes.
  */
-const passed = ['authorization', 'x-api-key', 'x-tenant-id', 'host', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'traceparent', 'tracestate'] as const
+const passed = [
+  'authorization',
+  'x-api-key',
+  'x-tenant-id',
+  'host',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'traceparent',
+  'tracestate'
+] as const
 
 export type RunTool = (tool: CompiledTool, input: unknown, request: FastifyRequest, call: ToolCall) => Promise<ToolAnswer>
 
@@ -82,7 +92,9 @@ function errorOf (status: number, body: unknown): TenantryError {
   if (typeof code !== 'string' || typeof message !== 'string' || typeof error !== 'string') {
     return failure('toolFailed', { message: `The tool failed with the status ${status}` })
   }
-  const faults = Array.isArray(details) ? details.filter(isRecord).slice(0, maxDetails).map((detail) => `${String(detail['path'])} ${String(detail['message'])}`.trim()) : []
+  const faults = Array.isArray(details)
+    ? details.filter(isRecord).slice(0, maxDetails).map((detail) => `${String(detail['path'])} ${String(detail['message'])}`.trim())
+    : []
   const whole = [message, ...faults].join('; ')
   return new TenantryError({ code, status, title: error, message }, { message: whole.slice(0, maxMessage) })
 }

@@ -19,9 +19,9 @@ const maxListed = 250_000 // tools in lists that are kept
 
 export interface ToolService extends Tools {
   /** Adds a route of the platform. Throws for a name that another one has. */
-  add (route: ToolRoute): void
+  add(route: ToolRoute): void
   /** The tables of the database have changed, and the routes with them. */
-  invalidate (): void
+  invalidate(): void
 }
 
 export interface ToolParts {
@@ -35,7 +35,10 @@ export interface ToolParts {
 export function createTools ({ run, count, documents }: ToolParts): ToolService {
   const routes = new Map<string, ToolRoute>()
   const ofTenants = new LRUCache<string, ToolSet>({ max: maxSets })
-  const schemas = new LRUCache<string, { readonly tool: CompiledTool | null }>({ maxSize: maxCharacters, sizeCalculation: ({ tool }) => tool?.size ?? 100 })
+  const schemas = new LRUCache<string, { readonly tool: CompiledTool | null }>({
+    maxSize: maxCharacters,
+    sizeCalculation: ({ tool }) => tool?.size ?? 100
+  })
   const lists = new LRUCache<string, readonly ListedTool[]>({ maxSize: maxListed, sizeCalculation: (list) => list.length + 1 })
   let platform: ToolSet | null = null
   let generation = 0
@@ -96,11 +99,15 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
   }
 
   const service: ToolService = {
-    get names () { return new Set(routes.keys()) },
+    get names () {
+      return new Set(routes.keys())
+    },
     add (route) {
       const { name } = route.declared
       const other = routes.get(name)
-      if (other !== undefined) throw new Error(`the routes ${other.method} ${other.path} and ${route.method} ${route.path} are tools of the same name, "${name}"`)
+      if (other !== undefined) {
+        throw new Error(`the routes ${other.method} ${other.path} and ${route.method} ${route.path} are tools of the same name, "${name}"`)
+      }
       routes.set(name, route)
       service.invalidate()
     },
@@ -158,12 +165,17 @@ function merged (parts: readonly (readonly ToolEntry[])[]): ToolEntry[] {
   return parts.flat().sort((left, right) => left.route.declared.name < right.route.declared.name ? -1 : 1)
 }
 
-/** Whether the route would let the caller in. The route itself judges each call once more. Waits for nothing where what a role gives is known. */
+/**
+ * Whether the route would let the caller in. The route itself judges each call once more. Waits for nothing where what a role
+ * gives is known.
+ */
 function admits ({ access, authProvider, permission, permissions }: ToolAccess, request: FastifyRequest): boolean | Promise<boolean> {
   try {
     if (authProvider !== undefined) requireProvider(request, authProvider)
     const caller = requireCaller(request, access, permission)
-    const held = caller instanceof Promise ? caller.then(() => requirePermissions(request, permissions)) : requirePermissions(request, permissions)
+    const held = caller instanceof Promise
+      ? caller.then(() => requirePermissions(request, permissions))
+      : requirePermissions(request, permissions)
     return held instanceof Promise ? held.then(() => true, refusal) : true
   } catch (error) {
     return refusal(error)

@@ -8,7 +8,7 @@ export interface ToolEntry {
   /** The index of what it asks, in `accesses` of its set. */
   readonly access: number
   /** null for a route that the tables of the database do not fit. */
-  compiled (): CompiledTool | null
+  compiled(): CompiledTool | null
 }
 
 export interface ToolSet {

@@ -17,7 +17,7 @@ export interface Tool extends ToolDeclaration {
 /** A tool in a list: what its route declares. */
 export interface ListedTool extends ToolDeclaration {
   /** With its schemas, which are compiled if need be. null for a route that the tables of the database do not fit. */
-  tool (): Tool | null
+  tool(): Tool | null
 }
 
 /** What a route answers to a call. */
@@ -44,7 +44,7 @@ export interface ToolRoute extends ToolAccess {
   /** With `:name` parameters, and with the prefix of its plugin. */
   readonly path: string
   /** undefined for a route that the tables of the database do not fit. */
-  documentation (): ToolDocumentation | undefined
+  documentation(): ToolDocumentation | undefined
 }
 
 /** The tools of a tenant's own routes. */
@@ -73,19 +73,19 @@ export interface ToolCall {
 /** What `app.tools` is. */
 export interface Tools extends ToolSource {
   /** The tools that the caller may call, in the order of their names. A tool of the platform hides a tenant's one of the same name. */
-  list (request: FastifyRequest): Promise<Tool[]>
+  list(request: FastifyRequest): Promise<Tool[]>
   /** The same, without their schemas. The list is shared by callers with the same rights. */
-  listed (request: FastifyRequest): Promise<readonly ListedTool[]>
+  listed(request: FastifyRequest): Promise<readonly ListedTool[]>
   /** null for a tool that `list` would leave out. */
-  find (name: string, request: FastifyRequest): Promise<Tool | null>
+  find(name: string, request: FastifyRequest): Promise<Tool | null>
   /**
    * Calls the route with the credentials, the tenant and the address of the request, and resolves with its JSON. Rejects
    * with `toolUnknown` for tools that `list` would leave out, with the route's own error, `answerTooLarge`, `toolTimeout`
    * and `toolsNested`.
    */
-  call (name: string, input: unknown, request: FastifyRequest, call?: ToolCall): Promise<unknown>
+  call(name: string, input: unknown, request: FastifyRequest, call?: ToolCall): Promise<unknown>
   /** As `call`, and resolves with the text of the response. */
-  answer (name: string, input: unknown, request: FastifyRequest, call?: ToolCall): Promise<ToolAnswer>
+  answer(name: string, input: unknown, request: FastifyRequest, call?: ToolCall): Promise<ToolAnswer>
   /** The names of the platform's tools, which no tool of a tenant may have. */
   readonly names: ReadonlySet<string>
 }

@@ -45,15 +45,15 @@ export interface WaitingCounts {
    * Where to add what the tenant does now; undefined where that is not counted: for a tenant that was deleted, and where
    * too many wait. With `since` null it goes to whichever tenant has figures already.
    */
-  of (tenant: string, since: number | null): Counts | undefined
+  of(tenant: string, since: number | null): Counts | undefined
   /** There are figures of the tenant of today. */
-  has (tenant: string): boolean
+  has(tenant: string): boolean
   /** Removes and returns figures of at most so many entries, of one day; `more` where others are left. */
-  take (entries: number): { figures: Figures, more: boolean }
+  take(entries: number): { figures: Figures, more: boolean }
   /** Entries: a tenant on a day. */
   readonly size: number
   /** How many were not counted since this was asked last, since too many waited. */
-  dropped (): number
+  dropped(): number
 }
 
 export function add (sum: number, amount: number): number {
@@ -88,7 +88,14 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
   }
 
   function remove (day: string, counted: Map<string, Counts>, entries: number): Figures {
-    const figures = { day, tenants: [] as string[], since: [] as (number | null)[], calls: [] as number[], bandwidth: [] as number[], freed: [] as Freed[] }
+    const figures = {
+      day,
+      tenants: [] as string[],
+      since: [] as (number | null)[],
+      calls: [] as number[],
+      bandwidth: [] as number[],
+      freed: [] as Freed[]
+    }
     for (const [tenant, { since, calls, bandwidth, freed }] of counted) {
       if (entries-- === 0) break
       counted.delete(tenant)
@@ -127,7 +134,9 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
       }
       return { figures: noFigures, more: false }
     },
-    get size () { return size },
+    get size () {
+      return size
+    },
     dropped () {
       const count = dropped
       dropped = 0

@@ -12,15 +12,15 @@ const maxTaken = 1000 // a transaction
 
 export interface Gauges {
   /** Admits one more, over all instances. Rejects with `planLimit`, `tenantUnknown`. */
-  take (tenant: string, gauge: Gauge): Promise<void>
-  give (tenant: string, gauge: Gauge): void
-  isChanged (): boolean
+  take(tenant: string, gauge: Gauge): Promise<void>
+  give(tenant: string, gauge: Gauge): void
+  isChanged(): boolean
   /** The values that changed and are not written yet. One at a time: `written` or `rewrite` ends it. */
-  changed (): GaugeValue[]
+  changed(): GaugeValue[]
   /** The values that were handed out last are written. */
-  written (): void
+  written(): void
   /** Whatever the database has may be wrong: all values are to be written. */
-  rewrite (): void
+  rewrite(): void
   readonly size: number
 }
 
@@ -100,7 +100,11 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
       }
       return cell.held
     }
-    const taken = await store.take({ instance, tenant, gauge, written: ++writes, wanted }, holding, (tier) => allowed(gauge, plans.of(tier)))
+    const taken = await store.take(
+      { instance, tenant, gauge, written: ++writes, wanted },
+      holding,
+      (tier) => allowed(gauge, plans.of(tier))
+    )
     if (taken === null) throw failure('tenantUnknown')
     const { plan, others, admitted } = taken
     cell.held += admitted
@@ -150,6 +154,8 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
       for (const cell of cells.values()) cell.changed = true
       handedOut = []
     },
-    get size () { return cells.size }
+    get size () {
+      return cells.size
+    }
   }
 }

@@ -46,7 +46,14 @@ export default definePlugin<UsageOptions>({
   setup (app, { report = true, now }) {
     const { db, engine, log } = app
     const plans = plansOf(app)
-    const notices = createNotices({ emitter: optional(app, 'webhooks'), plans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: now ?? Date.now, log })
+    const notices = createNotices({
+      emitter: optional(app, 'webhooks'),
+      plans,
+      db,
+      dbFor: (tenant) => engine.kyselyFor(tenant),
+      now: now ?? Date.now,
+      log
+    })
     const service = createUsage({ engine, tenants: app.tenants, plans, notices, log, now })
     app.decorate('usage', service)
     countRequests(app, service)

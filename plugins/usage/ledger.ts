@@ -26,13 +26,13 @@ export interface LedgerParts {
 
 export interface Ledger {
   /** Writes what was counted until now. Rejects where that fails; it is kept and tried again. Those who ask meanwhile share a write. */
-  flush (): Promise<void>
+  flush(): Promise<void>
   /** Resolves when the database knows the instance; at once where it does. */
-  registered (): void | Promise<void>
+  registered(): void | Promise<void>
   /** Begins to write every second. */
-  start (): void
+  start(): void
   /** Writes what there is, and ends what the instance reserved and has open. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 export function createLedger ({ store, instance, counts, gauges, settleLate, log }: LedgerParts): Ledger {
@@ -105,7 +105,9 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
 
   function start (): void {
     if (closed) return
-    timer = setTimeout(() => { beating = beat().then(start) }, every).unref()
+    timer = setTimeout(() => {
+      beating = beat().then(start)
+    }, every).unref()
   }
 
   return {
@@ -124,7 +126,10 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
         await flush()
         if (isKnown) await store.retire(instance)
       } catch (err) {
-        log.error({ err, entries: counts.size + (pending?.figures.tenants.length ?? 0) }, 'the usage of the last moments could not be written')
+        log.error(
+          { err, entries: counts.size + (pending?.figures.tenants.length ?? 0) },
+          'the usage of the last moments could not be written'
+        )
       }
     }
   }

@@ -27,12 +27,32 @@ interface Limit {
 }
 
 export const limits: Readonly<Record<Reserved | Gauge, Limit>> = {
-  llm_tokens: { limitOf: ({ limits }) => limits.ai.llmTokensPerMonth, unit: 1, textOf: (limit) => `${limit} tokens of language models a month` },
-  ai_cost: { limitOf: ({ limits }) => limits.ai.maxCostPerMonth, unit: microPerUSD, textOf: (limit) => `${limit} USD for language models a month` },
-  storage_bytes: { limitOf: ({ limits }) => limits.fileStorage.maxStorageMB, unit: bytesPerMB, textOf: (limit) => `${bytesText(limit * bytesPerMB)} of files` },
-  connections: { limitOf: ({ limits }) => limits.websocket.maxConnections, unit: 1, textOf: (limit) => `${limit} websocket connections at a time` },
+  llm_tokens: {
+    limitOf: ({ limits }) => limits.ai.llmTokensPerMonth,
+    unit: 1,
+    textOf: (limit) => `${limit} tokens of language models a month`
+  },
+  ai_cost: {
+    limitOf: ({ limits }) => limits.ai.maxCostPerMonth,
+    unit: microPerUSD,
+    textOf: (limit) => `${limit} USD for language models a month`
+  },
+  storage_bytes: {
+    limitOf: ({ limits }) => limits.fileStorage.maxStorageMB,
+    unit: bytesPerMB,
+    textOf: (limit) => `${bytesText(limit * bytesPerMB)} of files`
+  },
+  connections: {
+    limitOf: ({ limits }) => limits.websocket.maxConnections,
+    unit: 1,
+    textOf: (limit) => `${limit} websocket connections at a time`
+  },
   rooms: { limitOf: ({ limits }) => limits.websocket.maxRooms, unit: 1, textOf: (limit) => `${limit} rooms at a time` },
-  entities_watched: { limitOf: ({ limits }) => limits.websocket.maxEntitiesWatched, unit: 1, textOf: (limit) => `${limit} watched entities at a time` }
+  entities_watched: {
+    limitOf: ({ limits }) => limits.websocket.maxEntitiesWatched,
+    unit: 1,
+    textOf: (limit) => `${limit} watched entities at a time`
+  }
 }
 
 /** What the plan allows, in what the ledger counts; null for as much as one likes. */

@@ -25,11 +25,11 @@ const monthly: ReadonlySet<Reserved | Gauge> = new Set(['llm_tokens', 'ai_cost']
 
 export interface Notices {
   /** An operation was refused. Returns at once, and throws nothing. */
-  reached (tenant: string, metric: Reserved | Gauge, plan: Plan): void
+  reached(tenant: string, metric: Reserved | Gauge, plan: Plan): void
   /** Removes those of periods that are over. */
-  sweep (): Promise<void>
+  sweep(): Promise<void>
   /** Resolves when all that were begun are written. */
-  close (): Promise<void>
+  close(): Promise<void>
 }
 
 export interface NoticesParts {
@@ -56,7 +56,13 @@ export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesP
         .onConflict((conflict) => conflict.columns(['tenant_id', 'metric', 'period']).doNothing()).returning('metric').executeTakeFirst()
       if (row === undefined) return false
       const upgrade = plans.upgrade(plan.tier, limits[metric].limitOf, limit + 1)
-      await events.emit(transaction, { tenant, type: 'usage.limit_reached', subject: `usage:${metric}`, data: { metric, period, plan: plan.tier, limit, upgrade }, at })
+      await events.emit(transaction, {
+        tenant,
+        type: 'usage.limit_reached',
+        subject: `usage:${metric}`,
+        data: { metric, period, plan: plan.tier, limit, upgrade },
+        at
+      })
       return true
     })
     if (isNew) events.wake()

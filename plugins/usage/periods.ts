@@ -15,7 +15,10 @@ export function monthOf (day: string): string {
 /** The days of a month, as far as the last one, where that is given; none where the month has not begun by then. */
 export function daysOf (month: string, last: string = `${month}-31`): string[] {
   if (month > monthOf(last)) return []
-  const days = Array.from({ length: lengthOf(Number(month.slice(0, 4)), Number(month.slice(5))) }, (_none, index) => `${month}-${String(index + 1).padStart(2, '0')}`)
+  const days = Array.from(
+    { length: lengthOf(Number(month.slice(0, 4)), Number(month.slice(5))) },
+    (_none, index) => `${month}-${String(index + 1).padStart(2, '0')}`
+  )
   return days.filter((day) => day <= last)
 }
 

@@ -15,17 +15,24 @@ const metric = {
 }
 const Metric = named('UsageMetric', Type.Object(metric))
 
-export const Report = named('UsageReport', Type.Object({
-  tenantId: Type.String(),
-  plan: Type.String(),
-  usage: Type.Object({
-    websocket: Type.Object({ connections: Metric, entitiesWatched: Metric, rooms: Metric }),
-    fileStorage: Type.Object({
-      storage: Type.Object({ ...metric, currentFormatted: Type.String({ examples: ['1.5 MB'] }), limitFormatted: Type.String({ examples: ['5 GB', 'Unlimited'] }) }, { description: 'In bytes.' })
-    }),
-    tenantConfig: Type.Object({ secrets: Metric })
+export const Report = named(
+  'UsageReport',
+  Type.Object({
+    tenantId: Type.String(),
+    plan: Type.String(),
+    usage: Type.Object({
+      websocket: Type.Object({ connections: Metric, entitiesWatched: Metric, rooms: Metric }),
+      fileStorage: Type.Object({
+        storage: Type.Object({
+          ...metric,
+          currentFormatted: Type.String({ examples: ['1.5 MB'] }),
+          limitFormatted: Type.String({ examples: ['5 GB', 'Unlimited'] })
+        }, { description: 'In bytes.' })
+      }),
+      tenantConfig: Type.Object({ secrets: Metric })
+    })
   })
-}))
+)
 export type Report = Static<typeof Report>
 
 export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gauges }: Standing): Report {
@@ -40,7 +47,11 @@ export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gaug
         rooms: metricOf(gauges.rooms, allowed('rooms', plan))
       },
       fileStorage: {
-        storage: { ...metricOf(storage, maxStorage), currentFormatted: bytesText(storage), limitFormatted: maxStorage === null ? 'Unlimited' : bytesText(maxStorage) }
+        storage: {
+          ...metricOf(storage, maxStorage),
+          currentFormatted: bytesText(storage),
+          limitFormatted: maxStorage === null ? 'Unlimited' : bytesText(maxStorage)
+        }
       },
       tenantConfig: { secrets: metricOf(secrets, plan.limits.tenantConfig.maxSecrets) }
     }

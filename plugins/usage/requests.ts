@@ -26,7 +26,10 @@ declare module 'fastify' {
     ended: boolean
   }
   interface FastifyContextConfig {
-    /** The route is published for tenants: a request without a token is usage of the tenant that it names; `signed`: after its signature was verified. Default: false. */
+    /**
+     * The route is published for tenants: a request without a token is usage of the tenant that it names; `signed`: after its
+     * signature was verified. Default: false.
+     */
     countsStrangers?: boolean | 'signed'
   }
 }
@@ -48,7 +51,9 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
     if (request.ended) count(request, 0)
     if (typeof payload !== 'object' || payload === null || payload instanceof Buffer || reply.hasHeader('content-length')) return done()
     if (payload instanceof ReadableStream) return done(null, observedWeb(request, payload))
-    if (payload instanceof Response) return done(null, payload.body === null ? payload : new Response(observedWeb(request, payload.body), payload))
+    if (payload instanceof Response) {
+      return done(null, payload.body === null ? payload : new Response(observedWeb(request, payload.body), payload))
+    }
     // However other hooks change the payload, it is written as the last of them left it.
     reply.raw.once('pipe', (source) => observe(request, source))
     done()
@@ -115,12 +120,14 @@ function observe (request: FastifyRequest, stream: Readable): void {
 }
 
 function observedWeb (request: FastifyRequest, stream: ReadableStream): ReadableStream {
-  return stream.pipeThrough(new TransformStream({
-    transform (chunk: Uint8Array | string, controller) {
-      add(request, chunk)
-      controller.enqueue(chunk)
-    }
-  }))
+  return stream.pipeThrough(
+    new TransformStream({
+      transform (chunk: Uint8Array | string, controller) {
+        add(request, chunk)
+        controller.enqueue(chunk)
+      }
+    })
+  )
 }
 
 function add (request: FastifyRequest, chunk: Uint8Array | string): void {

@@ -24,26 +24,26 @@ export interface Reservation {
    *
    * @param within a transaction, which books it when it commits. After a rollback, `release` it. It rejects where the statement fails.
    */
-  settle (amount: number, within?: Kysely<SystemTables>): Promise<void>
+  settle(amount: number, within?: Kysely<SystemTables>): Promise<void>
   /** Books nothing. */
-  release (): Promise<void>
+  release(): Promise<void>
 }
 
 /** Amounts of several counters that an operation may use together. As for one, the first end holds. */
 export interface JointReservation {
   /** Books what was used, 0 to 2^53 - 1 of each; of a counter that is left out nothing. */
-  settle (amounts: Amounts): Promise<void>
-  release (): Promise<void>
+  settle(amounts: Amounts): Promise<void>
+  release(): Promise<void>
 }
 
 /** Whole numbers of tokens, and of millionths of a USD. */
 export type Amounts = { readonly [counter in Exclude<Reserved, 'storage_bytes'>]?: number }
 
 export interface Reservations {
-  reserve (tenant: string, counter: Reserved, amount: number): Promise<Reservation>
-  reserveAll (tenant: string, amounts: Amounts): Promise<JointReservation>
+  reserve(tenant: string, counter: Reserved, amount: number): Promise<Reservation>
+  reserveAll(tenant: string, amounts: Amounts): Promise<JointReservation>
   /** Ends those whose end could not be written. */
-  settleLate (): Promise<void>
+  settleLate(): Promise<void>
   readonly late: number
 }
 
@@ -89,15 +89,20 @@ export function createReservations ({ store, instance, plans, registered, notice
   }
 
   /** Resolves with the ids, in the order of the amounts. */
-  async function place (tenant: string, period: string, amounts: ReadonlyArray<{ readonly counter: Reserved, readonly amount: number }>): Promise<string[]> {
+  async function place (
+    tenant: string,
+    period: string,
+    amounts: ReadonlyArray<{ readonly counter: Reserved, readonly amount: number }>
+  ): Promise<string[]> {
     for (const { amount } of amounts) refuseAmount(amount, 1)
     await registered()
     const placed = amounts.map((one) => ({ id: randomUUID(), ...one }))
-    const found = await store.reserve({ instance, tenant, period, amounts: placed }, (tier, counter) => allowed(counter, plans.of(tier))).catch((error: unknown) => {
-      // The reservations may have been made all the same: they are released later.
-      for (const { id } of placed) late.set(id, null)
-      throw error
-    })
+    const found = await store.reserve({ instance, tenant, period, amounts: placed }, (tier, counter) => allowed(counter, plans.of(tier)))
+      .catch((error: unknown) => {
+        // The reservations may have been made all the same: they are released later.
+        for (const { id } of placed) late.set(id, null)
+        throw error
+      })
     if (found === null) throw failure('tenantUnknown')
     for (const [index, { taken, admitted }] of found.outcomes.entries()) {
       const one = amounts[index]
@@ -118,7 +123,8 @@ export function createReservations ({ store, instance, plans, registered, notice
       const asked = summed.flatMap((counter) => amounts[counter] === undefined ? [] : [{ counter, amount: amounts[counter] }])
       const ids = await place(tenant, dayOf(now()), asked)
       let ended: Promise<void> | undefined
-      const finish = (used: Amounts | null) => end(tenant, asked.map(({ counter }, index) => ({ id: ids[index] ?? '', amount: used?.[counter] ?? null })))
+      const finish = (used: Amounts | null) =>
+        end(tenant, asked.map(({ counter }, index) => ({ id: ids[index] ?? '', amount: used?.[counter] ?? null })))
       return {
         async settle (used) {
           for (const { counter } of asked) refuseAmount(used[counter] ?? 0, 0)
@@ -136,6 +142,8 @@ export function createReservations ({ store, instance, plans, registered, notice
         for (const { id } of endings) late.delete(id)
       }
     },
-    get late () { return late.size }
+    get late () {
+      return late.size
+    }
   }
 }

@@ -12,18 +12,26 @@ const Period = Type.String({ description: 'A month, in UTC: `YYYY-MM`.', example
 const Calls = Type.Number({ description: 'Requests, those that failed included, without those that a rate limit refused.' })
 const Tokens = Type.Number({ description: 'Tokens of language models.' })
 
-const Summary = named('UsageSummary', Type.Object({
-  tenant_id: Type.String(),
-  period: Period,
-  api_calls: Calls,
-  llm_tokens: Tokens,
-  storage_bytes: Type.Number({ description: 'Bytes of files that there are now.' }),
-  bandwidth_bytes: Type.Number({ description: 'Bytes of the bodies of requests and answers.' })
-}))
+const Summary = named(
+  'UsageSummary',
+  Type.Object({
+    tenant_id: Type.String(),
+    period: Period,
+    api_calls: Calls,
+    llm_tokens: Tokens,
+    storage_bytes: Type.Number({ description: 'Bytes of files that there are now.' }),
+    bandwidth_bytes: Type.Number({ description: 'Bytes of the bodies of requests and answers.' })
+  })
+)
 
-const HistoryQuery = Type.Object({ period: Type.Optional(Type.String({ description: 'The month: `YYYY-MM`, in UTC. Default: the current one.', examples: ['2026-02'] })) }, { additionalProperties: false })
+const HistoryQuery = Type.Object({
+  period: Type.Optional(Type.String({ description: 'The month: `YYYY-MM`, in UTC. Default: the current one.', examples: ['2026-02'] }))
+}, { additionalProperties: false })
 const History = Type.Object({
-  history: Type.Array(Type.Object({ date: Type.String({ format: 'date' }), api_calls: Calls, llm_tokens: Tokens }), { maxItems: 31, description: 'Each day of the month, as far as today.' })
+  history: Type.Array(Type.Object({ date: Type.String({ format: 'date' }), api_calls: Calls, llm_tokens: Tokens }), {
+    maxItems: 31,
+    description: 'Each day of the month, as far as today.'
+  })
 })
 
 const tags = ['Usage']
@@ -41,13 +49,22 @@ export function usageRoutes (app: FastifyInstance, hasReport: boolean): void {
 
   app.get<{ Querystring: Static<typeof HistoryQuery> }>('/usage/history', {
     config,
-    schema: { tags, summary: 'What the tenant has used on each day of a month', querystring: HistoryQuery, response: { 200: History, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'What the tenant has used on each day of a month',
+      querystring: HistoryQuery,
+      response: { 200: History, ...errorResponses(...refusals) }
+    }
   }, async (request) => ({ history: await service.history(tenantOf(request), monthOf(request.query.period)) }))
 
   if (!hasReport) return
   app.get('/billing/usage', {
     config,
-    schema: { tags, summary: 'What the tenant has now, beside what its plan includes', response: { 200: Report, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'What the tenant has now, beside what its plan includes',
+      response: { 200: Report, ...errorResponses(...refusals) }
+    }
   }, (request) => service.report(tenantOf(request)))
 }
 

@@ -39,36 +39,36 @@ export interface HistoryEntry {
 /** What `app.usage` is. Amounts are whole numbers up to 2^53 - 1, at which every sum ends; others are a TypeError. */
 export interface Usage {
   /** Adds in memory; written within a second, when the server stops, and before a figure is read. Default amount: 1. */
-  record (tenant: string, counter: Counted, amount?: number): void
+  record(tenant: string, counter: Counted, amount?: number): void
   /**
    * Takes an amount of 1 or more before the operation that uses it, atomically over all servers. Rejects with `planLimit`
    * where the plan has no room for it beside what was used and what is reserved, and with `tenantUnknown`.
    */
-  reserve (tenant: string, counter: Reserved, amount: number): Promise<Reservation>
+  reserve(tenant: string, counter: Reserved, amount: number): Promise<Reservation>
   /** As `reserve`, for tokens and cost at once: all of the amounts or none. */
-  reserveAll (tenant: string, amounts: Amounts): Promise<JointReservation>
+  reserveAll(tenant: string, amounts: Amounts): Promise<JointReservation>
   /**
    * Takes away what was stored and is no longer. Resolves when that is written, or could not be and is tried again every second.
    *
    * @param within a transaction, which takes it away when it commits. It rejects where the statement fails.
    */
-  free (tenant: string, counter: 'storage_bytes', amount: number, within?: Kysely<SystemTables>): Promise<void>
+  free(tenant: string, counter: 'storage_bytes', amount: number, within?: Kysely<SystemTables>): Promise<void>
   /** One more is open, over all servers. Rejects with `planLimit` where the plan has no room for it, and with `tenantUnknown`. */
-  take (tenant: string, gauge: Gauge): Promise<void>
+  take(tenant: string, gauge: Gauge): Promise<void>
   /** One that was taken is open no more. */
-  give (tenant: string, gauge: Gauge): void
+  give(tenant: string, gauge: Gauge): void
   /** The current month. */
-  summary (tenant: string): Promise<Summary>
+  summary(tenant: string): Promise<Summary>
   /** Each day of the month (`YYYY-MM`), as far as today; none of a month to come. Default: the current one. */
-  history (tenant: string, month?: string): Promise<HistoryEntry[]>
+  history(tenant: string, month?: string): Promise<HistoryEntry[]>
   /** Rejects with `tenantUnknown`. */
-  report (tenant: string): Promise<Report>
+  report(tenant: string): Promise<Report>
   /** The id of this server or worker, another one after each start. */
   readonly instance: string
   /** The servers and workers of the database that were heard of in the last 30 seconds, by id, `limit` at most. */
-  instances (limit: number): Promise<Instance[]>
+  instances(limit: number): Promise<Instance[]>
   /** Writes what was recorded until now. Rejects where that fails; it is kept, and tried again every second. */
-  flush (): Promise<void>
+  flush(): Promise<void>
 }
 
 export interface UsageParts {
@@ -87,16 +87,18 @@ export interface UsageParts {
 /** The service, and what its plugin does with it. */
 export interface UsageService extends Usage {
   /** Counts a request of the tenant, and the bytes of its bodies. */
-  request (tenant: Tenant, bytes: number): void
+  request(tenant: Tenant, bytes: number): void
   /** Tenants and days whose figures wait in memory. */
   readonly waiting: number
-  start (): void
-  close (): Promise<void>
+  start(): void
+  close(): Promise<void>
 }
 
 const unnoticed: Pick<Notices, 'reached'> = { reached: () => {} }
 
-export function createUsage ({ engine, tenants, plans, notices = unnoticed, log, now = Date.now, store = createUsageStore(engine) }: UsageParts): UsageService {
+export function createUsage (
+  { engine, tenants, plans, notices = unnoticed, log, now = Date.now, store = createUsageStore(engine) }: UsageParts
+): UsageService {
   const instance = randomUUID()
   const counts = createCounts(now)
   const registered = (): void | Promise<void> => ledger.registered()
@@ -176,7 +178,9 @@ export function createUsage ({ engine, tenants, plans, notices = unnoticed, log,
     instance,
     instances: store.instances,
     flush: ledger.flush,
-    get waiting () { return counts.size },
+    get waiting () {
+      return counts.size
+    },
     start: ledger.start,
     close: ledger.close
   }

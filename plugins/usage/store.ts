@@ -103,18 +103,22 @@ const bookText = `insert into tenantry.usage_counters as c (tenant_id, counter, 
 const book = sql.raw(bookText)
 
 /** Tenants in the place of what was counted for them: not of those that are being deleted, nor of others of the same id. */
-const present = (since: Sql): Sql => sql`t.status <> 'deleting' and (${since} is null or (t.created_at >= to_timestamp(${since}::float8 / 1000) and t.created_at < to_timestamp((${since} + 1)::float8 / 1000)))`
+const present = (since: Sql): Sql =>
+  sql`t.status <> 'deleting' and (${since} is null or (t.created_at >= to_timestamp(${since}::float8 / 1000) and t.created_at < to_timestamp((${since} + 1)::float8 / 1000)))`
 
 /** Storage of uploads that run. */
-const reservedStorage = (tenant: Sql): Sql => sql`coalesce((
+const reservedStorage = (tenant: Sql): Sql =>
+  sql`coalesce((
   select sum(amount) from tenantry.usage_reservations where tenant_id = ${tenant} and counter = 'storage_bytes' and booked is null
 ), 0)`
 
 /** Rooms that have members, each once over all instances. */
-const joinedRooms = sql`(select count(distinct m.room) from tenantry.realtime_members m join tenantry.realtime_instances i on i.id = m.instance_id
+const joinedRooms =
+  sql`(select count(distinct m.room) from tenantry.realtime_members m join tenantry.realtime_instances i on i.id = m.instance_id
   where m.tenant_id = t.id and i.seen_at > clock_timestamp() - interval ${silence})::float8`
 
-const gone = sql`not exists (select from tenantry.usage_instances i where i.id = r.instance_id and i.seen_at > clock_timestamp() - interval ${silence})`
+const gone =
+  sql`not exists (select from tenantry.usage_instances i where i.id = r.instance_id and i.seen_at > clock_timestamp() - interval ${silence})`
 
 const lockTenant = {
   name: 'usage_tenant',
@@ -157,7 +161,9 @@ const takeStatement = {
   ) select value::float8 as others, admitted::float8 as admitted from room`
 }
 
-export function createUsageStore ({ kysely: db, kyselyFor, text, transaction }: Pick<Engine, 'kysely' | 'kyselyFor' | 'text' | 'transaction'>) {
+export function createUsageStore (
+  { kysely: db, kyselyFor, text, transaction }: Pick<Engine, 'kysely' | 'kyselyFor' | 'text' | 'transaction'>
+) {
   return {
     /**
      * Writes a batch, the values of gauges, and that the instance lives, in one statement. False where this batch had been
@@ -175,7 +181,9 @@ export function createUsageStore ({ kysely: db, kyselyFor, text, transaction }: 
         select f.tenant_id, ${day}, f.api_calls, f.bandwidth_bytes
         from unnest(${tenants}::text[], ${since}::bigint[], ${calls}::bigint[], ${bandwidth}::bigint[]) as f (tenant_id, since, api_calls, bandwidth_bytes)
         join tenantry.tenants t on t.id = f.tenant_id and ${present(sql`f.since`)} where exists (select from heard) order by f.tenant_id
-        on conflict (tenant_id, day) do update set api_calls = least(r.api_calls + excluded.api_calls, ${sql.lit(maxAmount)}), bandwidth_bytes = least(r.bandwidth_bytes + excluded.bandwidth_bytes, ${sql.lit(maxAmount)})
+        on conflict (tenant_id, day) do update set api_calls = least(r.api_calls + excluded.api_calls, ${
+        sql.lit(maxAmount)
+      }), bandwidth_bytes = least(r.bandwidth_bytes + excluded.bandwidth_bytes, ${sql.lit(maxAmount)})
       ), sums as (
         select f.tenant_id, 'storage_bytes' as counter, ${sql.lit(total)} as period, -f.amount as amount
         from unnest(${freed('tenant')}::text[], ${freed('since')}::bigint[], ${freed('amount')}::bigint[]) as f (tenant_id, since, amount)
@@ -183,7 +191,9 @@ export function createUsageStore ({ kysely: db, kyselyFor, text, transaction }: 
       ), counted as (${book}), gauged as (
         insert into tenantry.usage_gauges as g (instance_id, tenant_id, gauge, value, written)
         select ${instance}::uuid, v.tenant_id, v.gauge, v.value, v.written
-        from unnest(${value('tenant')}::text[], ${value('since')}::bigint[], ${value('gauge')}::text[], ${value('value')}::bigint[], ${value('written')}::bigint[]) as v (tenant_id, since, gauge, value, written)
+        from unnest(${value('tenant')}::text[], ${value('since')}::bigint[], ${value('gauge')}::text[], ${value('value')}::bigint[], ${
+        value('written')
+      }::bigint[]) as v (tenant_id, since, gauge, value, written)
         join tenantry.tenants t on t.id = v.tenant_id and ${present(sql`v.since`)} where exists (select from heard)
         on conflict (tenant_id, gauge, instance_id) do update set value = excluded.value, written = excluded.written, written_at = clock_timestamp() where g.written < excluded.written
       ) select exists (select from heard) as heard`.execute(db)
@@ -194,7 +204,10 @@ export function createUsageStore ({ kysely: db, kyselyFor, text, transaction }: 
      * Reserves the amounts where the plan, as it is now, has room for all of them beside what was used and what is
      * reserved, and none otherwise. null where there is no such tenant.
      */
-    async reserve ({ instance, tenant, period, amounts }: Reservation, limitOf: (plan: string, counter: Reserved) => number | null): Promise<{ plan: string, outcomes: readonly Reserving[] } | null> {
+    async reserve (
+      { instance, tenant, period, amounts }: Reservation,
+      limitOf: (plan: string, counter: Reserved) => number | null
+    ): Promise<{ plan: string, outcomes: readonly Reserving[] } | null> {
       return await transaction({ tenantId: tenant }, async (session) => {
         // A statement of its own: what comes after it sees what those wrote that it waited for.
         const [locked] = await session.rows<{ plan: string }>(lockTenant, [tenant])
@@ -202,8 +215,14 @@ export function createUsageStore ({ kysely: db, kyselyFor, text, transaction }: 
         const { plan } = locked
         const column = <Value>(of: (one: Reservation['amounts'][number]) => Value) => amounts.map(of)
         const outcomes = await session.rows<{ taken: number, admitted: boolean }>(reserveStatement, [
-          column(({ id }) => id), instance, tenant, column(({ counter }) => counter), period, column(({ amount }) => amount),
-          period === total ? [total] : daysOf(monthOf(period)), column(({ counter }) => limitOf(plan, counter))
+          column(({ id }) => id),
+          instance,
+          tenant,
+          column(({ counter }) => counter),
+          period,
+          column(({ amount }) => amount),
+          period === total ? [total] : daysOf(monthOf(period)),
+          column(({ counter }) => limitOf(plan, counter))
         ])
         return { plan, outcomes }
       })
@@ -233,7 +252,9 @@ export function createUsageStore ({ kysely: db, kyselyFor, text, transaction }: 
      */
     async resolve (): Promise<number> {
       const { rows: [row] } = await sql<{ count: number }>`with dead as (
-        select r.id from tenantry.usage_reservations r where r.booked is null and ${gone} order by r.id limit ${sql.lit(maxResolved)} for update skip locked
+        select r.id from tenantry.usage_reservations r where r.booked is null and ${gone} order by r.id limit ${
+        sql.lit(maxResolved)
+      } for update skip locked
       ), resolved as (
         update tenantry.usage_reservations r set booked = case r.counter when 'storage_bytes' then 0 else r.amount end, resolved_at = clock_timestamp()
         from dead where r.id = dead.id returning r.tenant_id, r.counter, r.period, r.booked as amount
@@ -260,8 +281,15 @@ export function createUsageStore ({ kysely: db, kyselyFor, text, transaction }: 
       await sql`delete from tenantry.usage_gauges where value = 0 and written_at < clock_timestamp() - interval '10 minutes'`.execute(db)
     },
 
-    /** Takes as many of those wanted as the plan has room for. null where there is no such tenant; `holding` is what the instance has of it. */
-    async take ({ instance, tenant, gauge, written, wanted }: Taking, holding: (createdAt: number) => number, limitOf: (plan: string) => number | null): Promise<{ plan: string, others: number, admitted: number } | null> {
+    /**
+     * Takes as many of those wanted as the plan has room for. null where there is no such tenant; `holding` is what the instance
+     * has of it.
+     */
+    async take (
+      { instance, tenant, gauge, written, wanted }: Taking,
+      holding: (createdAt: number) => number,
+      limitOf: (plan: string) => number | null
+    ): Promise<{ plan: string, others: number, admitted: number } | null> {
       return await transaction({ tenantId: tenant }, async (session) => {
         const [locked] = await session.rows<{ plan: string, created_at: Date }>(lockTenant, [tenant])
         if (locked === undefined) return null
@@ -274,13 +302,22 @@ export function createUsageStore ({ kysely: db, kyselyFor, text, transaction }: 
 
     /** Those that live, by id. */
     async instances (limit: number): Promise<Instance[]> {
-      const { rows } = await sql<Instance>`select id, seen_at as "seenAt" from tenantry.usage_instances where seen_at > clock_timestamp() - interval ${silence} order by id limit ${limit}`.execute(db)
+      const { rows } = await sql<
+        Instance
+      >`select id, seen_at as "seenAt" from tenantry.usage_instances where seen_at > clock_timestamp() - interval ${silence} order by id limit ${limit}`
+        .execute(db)
       return rows
     },
 
     /** Amounts by counter and period; those that are not there are 0. */
-    async amounts (tenant: string, counters: readonly Counter[], periods: readonly string[]): Promise<(counter: Counter, period: string) => number> {
-      const { rows } = await sql<{ counter: Counter, period: string, amount: number }>`select counter, period, sum(amount)::float8 as amount from (
+    async amounts (
+      tenant: string,
+      counters: readonly Counter[],
+      periods: readonly string[]
+    ): Promise<(counter: Counter, period: string) => number> {
+      const { rows } = await sql<
+        { counter: Counter, period: string, amount: number }
+      >`select counter, period, sum(amount)::float8 as amount from (
         select counter, period, amount from tenantry.usage_counters where tenant_id = ${tenant}
         union all select c.counter, r.day, c.amount from tenantry.usage_requests r
         cross join lateral (values ('api_calls', r.api_calls), ('bandwidth_bytes', r.bandwidth_bytes)) c (counter, amount) where r.tenant_id = ${tenant}
@@ -292,11 +329,14 @@ export function createUsageStore ({ kysely: db, kyselyFor, text, transaction }: 
 
     /** undefined where there is no such tenant. */
     async standing (tenant: string): Promise<Standing | undefined> {
-      const open = (gauge: Gauge) => sql`coalesce((
+      const open = (gauge: Gauge) =>
+        sql`coalesce((
         select sum(g.value) from tenantry.usage_gauges g join tenantry.usage_instances i on i.id = g.instance_id
         where g.tenant_id = t.id and g.gauge = ${sql.lit(gauge)} and i.seen_at > clock_timestamp() - interval ${silence}), 0)::float8`
       const { rows: [row] } = await sql<Omit<Standing, 'gauges'> & Record<Gauge, number>>`select t.plan,
-          coalesce((select amount from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = 'storage_bytes' and c.period = 'total'), 0)::float8 + ${reservedStorage(sql`t.id`)}::float8 as storage,
+          coalesce((select amount from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = 'storage_bytes' and c.period = 'total'), 0)::float8 + ${
+        reservedStorage(sql`t.id`)
+      }::float8 as storage,
           (select count(*) from tenantry.secrets s where s.tenant_id = t.id and s.deleted_at is null)::float8 as secrets,
           ${open('connections')} as connections, ${open('rooms')} + ${joinedRooms} as rooms, ${open('entities_watched')} as entities_watched
         from tenantry.tenants t where t.id = ${tenant}`.execute(kyselyFor(tenant))

@@ -35,17 +35,23 @@ export function createUserAdminStore (dbFor: (tenant: string) => Kysely<SystemTa
 
     /** The user, whom no other change of users can change until the transaction ends. */
     async read (writer: Writer, { tenant, id }: UserId): Promise<User | null> {
-      const row = await writer.selectFrom('tenantry.users').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).forUpdate().executeTakeFirst()
+      const row = await writer.selectFrom('tenantry.users').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).forUpdate()
+        .executeTakeFirst()
       return row === undefined ? null : userOf(row)
     },
 
     async update (writer: Writer, { tenant, id }: UserId, changes: UserChanges, at: Date): Promise<void> {
-      await writer.updateTable('tenantry.users').set({ ...changes, updated_at: at }).where('tenant_id', '=', tenant).where('id', '=', id).execute()
+      await writer.updateTable('tenantry.users').set({ ...changes, updated_at: at }).where('tenant_id', '=', tenant).where('id', '=', id)
+        .execute()
     },
 
     /** Removes the user with its second factor and its conversations. Its sessions go by themselves. */
     async delete (writer: Writer, { tenant, id }: UserId): Promise<void> {
-      await writer.deleteFrom('tenantry.conversations').where('tenant_id', '=', tenant).where('user_id', '=', id).where('platform', '=', false).execute()
+      await writer.deleteFrom('tenantry.conversations').where('tenant_id', '=', tenant).where('user_id', '=', id).where(
+        'platform',
+        '=',
+        false
+      ).execute()
       await writer.deleteFrom('tenantry.user_mfa').where('tenant_id', '=', tenant).where('user_id', '=', id).execute()
       await writer.deleteFrom('tenantry.users').where('tenant_id', '=', tenant).where('id', '=', id).execute()
     },

@@ -38,19 +38,23 @@ export interface Author {
 
 /** Throws `notFound` for users that the tenant does not have. */
 export interface UserAdministration {
-  list (tenant: string, filter: UserFilter, page: Page): Promise<{ data: User[], total: number }>
-  read (tenant: string, id: string): Promise<User>
+  list(tenant: string, filter: UserFilter, page: Page): Promise<{ data: User[], total: number }>
+  read(tenant: string, id: string): Promise<User>
   /**
    * Another role ends the user's tokens; a user who is disabled loses sessions, API keys and invitations too. Throws
    * `forbidden` for the caller itself, `grantExceeds`, and `stateConflict` for the last administrator.
    */
-  update (tenant: string, id: string, changes: UserChanges, author: Author): Promise<User>
+  update(tenant: string, id: string, changes: UserChanges, author: Author): Promise<User>
   /** Throws as `update`. */
-  delete (tenant: string, id: string, author: Author): Promise<void>
+  delete(tenant: string, id: string, author: Author): Promise<void>
   /** Sends a link to a user to come. Throws `mailNotConfigured`, `grantExceeds`, `conflict`, `tooManyAttempts`, `tenantUnknown`. */
-  invite (tenant: string, invited: { readonly email: string, readonly role?: string | undefined }, author: Author): Promise<{ id: string, expiresAt: Date }>
+  invite(
+    tenant: string,
+    invited: { readonly email: string, readonly role?: string | undefined },
+    author: Author
+  ): Promise<{ id: string, expiresAt: Date }>
   /** Makes the user of an invitation. Throws `linkInvalid`, `validationFailed`, `conflict`. */
-  accept (token: LinkToken, password: string, actor: Actor): Promise<LoggedIn>
+  accept(token: LinkToken, password: string, actor: Actor): Promise<LoggedIn>
 }
 
 export interface AdministrationParts {
@@ -66,7 +70,9 @@ export interface AdministrationParts {
   readonly now: () => number
 }
 
-export function createUserAdministration ({ store, adminStore, users, sessions, auth, mail, attemptsOf, dbFor, now }: AdministrationParts): UserAdministration {
+export function createUserAdministration (
+  { store, adminStore, users, sessions, auth, mail, attemptsOf, dbFor, now }: AdministrationParts
+): UserAdministration {
   const at = () => new Date(now())
 
   /** Throws `grantExceeds` unless the author holds all that the role gives. */
@@ -82,20 +88,29 @@ export function createUserAdministration ({ store, adminStore, users, sessions, 
   async function allowed (tenant: string, id: string, { role }: UserChanges, author: Author): Promise<User> {
     const user = await users.find(tenant, id)
     if (user === null) throw userUnknown()
-    if (author.claims.sub === id && author.claims.tenant_id === tenant) throw failure('forbidden', { message: 'You cannot change or delete your own user: ask another administrator' })
+    if (author.claims.sub === id && author.claims.tenant_id === tenant) {
+      throw failure('forbidden', { message: 'You cannot change or delete your own user: ask another administrator' })
+    }
     await requireRole(author, tenant, id, user.role)
     if (role !== undefined) await requireRole(author, tenant, id, role)
     return user
   }
 
   /** The same user as it is in the transaction, which leaves the tenant an administrator. */
-  async function locked (writer: Transaction<SystemTables>, { tenant, id, role: judged }: User, { role, status }: UserChanges, author: Author): Promise<User> {
+  async function locked (
+    writer: Transaction<SystemTables>,
+    { tenant, id, role: judged }: User,
+    { role, status }: UserChanges,
+    author: Author
+  ): Promise<User> {
     const user = await adminStore.read(writer, { tenant, id })
     if (user === null) throw userUnknown()
     if (user.role !== judged) throw failure('stateConflict', { message: 'The user was changed by another request: read it again' })
     const staysAdministrator = (role ?? user.role) === 'admin' && (status ?? user.status) === 'active'
     const isAdministrator = user.role === 'admin' && user.status === 'active'
-    if (isAdministrator && !staysAdministrator && !isPlatformAdmin(author.claims) && !await adminStore.hasOtherAdministrator(writer, user)) {
+    if (
+      isAdministrator && !staysAdministrator && !isPlatformAdmin(author.claims) && !await adminStore.hasOtherAdministrator(writer, user)
+    ) {
       throw failure('stateConflict', { message: 'This is the last administrator of the tenant: make another one first' })
     }
     return user
@@ -106,7 +121,14 @@ export function createUserAdministration ({ store, adminStore, users, sessions, 
     const keys = await adminStore.deleteApiKeys(writer, { tenant, id })
     await mail?.links.removeTo(writer, tenant, id)
     await mail?.links.removeFrom(writer, tenant, [id, ...keys.map((key) => `api-key:${key}`)])
-    const entries = keys.map((key): AuditEntry => ({ tenant, action: 'api_key.delete', actor, target: key, details: { user: id }, at: at() }))
+    const entries = keys.map((key): AuditEntry => ({
+      tenant,
+      action: 'api_key.delete',
+      actor,
+      target: key,
+      details: { user: id },
+      at: at()
+    }))
     if (entries.length > 0) await writeAudit(writer, ...entries)
   }
 
@@ -185,7 +207,14 @@ export function createUserAdministration ({ store, adminStore, users, sessions, 
         // The link was sent to this address.
         const user: User = { id, tenant, email, role, status: 'active', emailVerified: true, createdAt: at() }
         if (!await store.insert(writer, user, hash)) throw taken()
-        await writeAudit(writer, { tenant, action: 'user.accept', actor: { ...actor, userId: id }, target: email, details: { id, role }, at: at() })
+        await writeAudit(writer, {
+          tenant,
+          action: 'user.accept',
+          actor: { ...actor, userId: id },
+          target: email,
+          details: { id, role },
+          at: at()
+        })
         return user
       })
       return { ...await sessions.begin(user, ['pwd']), user }

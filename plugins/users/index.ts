@@ -41,11 +41,26 @@ export default definePlugin<UsersOptions>({
     const store = createUserStore(dbFor)
     const users = createUsers({ store, passwords, now, log: app.log })
     app.decorate('users', users)
-    app.addHook('onClose', async () => { passwords.close() })
+    app.addHook('onClose', async () => {
+      passwords.close()
+    })
     return (group) => {
       const { auth, sessions } = app
       const attemptsOf = (tenant: string) => createAttempts(dbFor(tenant), now)
-      userRoutes(group, createUserAdministration({ store, adminStore: createUserAdminStore(dbFor), users, sessions, auth, mail: optional(app, 'mail')(), attemptsOf, dbFor, now }))
+      userRoutes(
+        group,
+        createUserAdministration({
+          store,
+          adminStore: createUserAdminStore(dbFor),
+          users,
+          sessions,
+          auth,
+          mail: optional(app, 'mail')(),
+          attemptsOf,
+          dbFor,
+          now
+        })
+      )
     }
   }
 })

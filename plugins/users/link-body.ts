@@ -4,6 +4,13 @@ import { named } from '../../lib/named-schema.js'
 import { maxLinkTokenLength } from '../mail/links.js'
 import { Password } from './user.js'
 
-export const LinkTokenText = Type.String({ minLength: 1, maxLength: maxLinkTokenLength, description: 'That of the link in the mail: the fragment `#token=…`.' })
+export const LinkTokenText = Type.String({
+  minLength: 1,
+  maxLength: maxLinkTokenLength,
+  description: 'That of the link in the mail: the fragment `#token=…`.'
+})
 
-export const LinkPassword = named('LinkPassword', Type.Object({ token: LinkTokenText, password: Password }, { additionalProperties: false }))
+export const LinkPassword = named(
+  'LinkPassword',
+  Type.Object({ token: LinkTokenText, password: Password }, { additionalProperties: false })
+)

@@ -20,18 +20,23 @@ const bodyLimit = 16_384 // bytes: the longest password as `\uXXXX`, and a token
 const closed = { additionalProperties: false } as const
 const Status = Type.Union([Type.Literal('active'), Type.Literal('disabled')], { description: '`disabled`: the user cannot log in.' })
 
-const Shown = named('User', Type.Object({
-  id: Type.String({ format: 'uuid', description: 'The `sub` of the user\'s tokens.' }),
-  email: Type.String(),
-  role: Type.String(),
-  status: Status,
-  emailVerified: Type.Boolean({ description: 'The user has proven to receive mail at the address.' }),
-  createdAt: Type.String({ format: 'date-time' })
-}))
+const Shown = named(
+  'User',
+  Type.Object({
+    id: Type.String({ format: 'uuid', description: "The `sub` of the user's tokens." }),
+    email: Type.String(),
+    role: Type.String(),
+    status: Status,
+    emailVerified: Type.Boolean({ description: 'The user has proven to receive mail at the address.' }),
+    createdAt: Type.String({ format: 'date-time' })
+  })
+)
 const List = ListOf(Shown)
 const ListQuery = Type.Object({
   ...pageQuery('Users'),
-  search: Type.Optional(Type.String({ minLength: 1, maxLength: maxEmailLength, pattern: '^[^\\u0000]*$', description: 'Part of the address, in any case.' })),
+  search: Type.Optional(
+    Type.String({ minLength: 1, maxLength: maxEmailLength, pattern: '^[^\\u0000]*$', description: 'Part of the address, in any case.' })
+  ),
   status: Type.Optional(Status)
 }, closed)
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
@@ -44,12 +49,18 @@ const Invited = Type.Object({
 const tags = ['Users']
 const config = { access: 'tenant-admin', permission: 'users:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const rule = 'Callers without the role `admin` must hold what the user\'s role gives. Callers cannot change or delete themselves or the last administrator of the tenant; administrators of the platform can.'
+const rule =
+  "Callers without the role `admin` must hold what the user's role gives. Callers cannot change or delete themselves or the last administrator of the tenant; administrators of the platform can."
 
 export function userRoutes (app: FastifyInstance, service: UserAdministration): void {
   app.get<{ Querystring: Static<typeof ListQuery> }>('/users', {
     config,
-    schema: { tags, summary: 'The users of the tenant, by address', querystring: ListQuery, response: { 200: List, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The users of the tenant, by address',
+      querystring: ListQuery,
+      response: { 200: List, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const { search, status } = request.query
     const page = pageOf(request)
@@ -67,7 +78,8 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     schema: {
       tags,
       summary: 'Give a user another role, disable or enable a user',
-      description: `${rule} Another role ends the user's tokens; refresh tokens give new ones. A user who is disabled loses tokens, sessions and the API keys that the user made.`,
+      description:
+        `${rule} Another role ends the user's tokens; refresh tokens give new ones. A user who is disabled loses tokens, sessions and the API keys that the user made.`,
       params: Params,
       body: Changes,
       response: { 200: Shown, ...errorResponses(...refusals, 409) }
@@ -76,7 +88,13 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
 
   app.delete<{ Params: Static<typeof Params> }>('/users/:id', {
     config,
-    schema: { tags, summary: 'Delete a user, with its sessions and the API keys that it made', description: rule, params: Params, response: { 200: Success, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Delete a user, with its sessions and the API keys that it made',
+      description: rule,
+      params: Params,
+      response: { 200: Success, ...errorResponses(...refusals, 409) }
+    }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.id, await authorOf(request))
     return { success: true }
@@ -87,7 +105,8 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     schema: {
       tags,
       summary: 'Invite a user by mail',
-      description: 'Callers without the role `admin` must hold what the role gives. Default role: `user`. A newer invitation of the address replaces the one before. An address is sent at most three an hour, and a caller sends at most 100. 503 without `auth.mail`.',
+      description:
+        'Callers without the role `admin` must hold what the role gives. Default role: `user`. A newer invitation of the address replaces the one before. An address is sent at most three an hour, and a caller sends at most 100. 503 without `auth.mail`.',
       body: Invitation,
       response: { 201: Invited, ...errorResponses(...refusals, 409) }
     }
@@ -99,7 +118,12 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
   app.post<{ Body: Static<typeof LinkPassword> }>('/auth/invite/accept', {
     config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
-    schema: { tags, summary: 'Become a user with the link of an invitation', body: LinkPassword, response: { 201: LoginSession, ...errorResponses(400, 403, 409, 429, 500, 503) } }
+    schema: {
+      tags,
+      summary: 'Become a user with the link of an invitation',
+      body: LinkPassword,
+      response: { 201: LoginSession, ...errorResponses(400, 403, 409, 429, 500, 503) }
+    }
   }, async (request, reply) => {
     const { token, password } = request.body
     return sendSession(reply.code(201), await service.accept(await reachableLink(request, token), password, strangerOf(request)))

@@ -25,22 +25,25 @@ export interface Users {
    *
    * @param action how the audit log calls it
    */
-  create (user: NewUser, actor: Actor, action?: 'user.create' | 'auth.register'): Promise<User>
-  /** The user whose address and password these are; null where there is none, or one that is disabled, which takes as long. Throws `loginBusy`. */
-  authenticate (tenant: string, email: string, password: string): Promise<User | null>
+  create(user: NewUser, actor: Actor, action?: 'user.create' | 'auth.register'): Promise<User>
+  /**
+   * The user whose address and password these are; null where there is none, or one that is disabled, which takes as long.
+   * Throws `loginBusy`.
+   */
+  authenticate(tenant: string, email: string, password: string): Promise<User | null>
   /** Whether a user whom `authenticate` has given is still there with that password and role, and not disabled. */
-  isUnchanged (user: User, password: string): Promise<boolean>
+  isUnchanged(user: User, password: string): Promise<boolean>
   /** The hash of a new password. Throws `validationFailed` where it cannot be one, and `loginBusy`. */
-  hashPassword (tenant: string, password: string): Promise<string>
+  hashPassword(tenant: string, password: string): Promise<string>
   /**
    * Writes another password; false where the user is not there or disabled, or where `since`, a user whom `authenticate`
    * has given, has another password by now. End the user's sessions in the same transaction.
    */
-  setPassword (writer: Transaction<SystemTables>, user: UserId, hash: string, since?: User): Promise<boolean>
+  setPassword(writer: Transaction<SystemTables>, user: UserId, hash: string, since?: User): Promise<boolean>
   /** The user receives mail at the address; false where there is no such active user. */
-  setVerified (writer: Transaction<SystemTables>, user: UserId, email: string): Promise<boolean>
+  setVerified(writer: Transaction<SystemTables>, user: UserId, email: string): Promise<boolean>
   /** Also one that is disabled. */
-  find (tenant: string, id: string): Promise<User | null>
+  find(tenant: string, id: string): Promise<User | null>
 }
 
 export interface UsersParts {
@@ -78,10 +81,20 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
       if (details.length > 0) throw failure('validationFailed', { extras: { details } })
       const hash = await passwords.hash(tenant, password)
       const at = new Date(now())
-      const user: User = { id: randomUUID(), tenant, email: given.toLowerCase(), role, status: 'active', emailVerified: false, createdAt: at }
+      const user: User = {
+        id: randomUUID(),
+        tenant,
+        email: given.toLowerCase(),
+        role,
+        status: 'active',
+        emailVerified: false,
+        createdAt: at
+      }
       await store.transaction(tenant, async (writer) => {
         if (!await holdTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
-        if (!await store.insert(writer, user, hash)) throw failure('conflict', { message: 'There is a user of this e-mail address already' })
+        if (!await store.insert(writer, user, hash)) {
+          throw failure('conflict', { message: 'There is a user of this e-mail address already' })
+        }
         await writeAudit(writer, { tenant, action, actor, target: user.email, details: { id: user.id, role }, at })
       })
       return user
@@ -108,7 +121,8 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
       return await passwords.hash(tenant, password)
     },
 
-    setPassword: (writer, user, hash, since) => store.setPassword(writer, user, hash, new Date(now()), since === undefined ? undefined : checked.get(since) ?? ''),
+    setPassword: (writer, user, hash, since) =>
+      store.setPassword(writer, user, hash, new Date(now()), since === undefined ? undefined : checked.get(since) ?? ''),
 
     setVerified: (writer, user, email) => store.setVerified(writer, user, email, new Date(now())),
 

@@ -24,19 +24,31 @@ export type UserStore = ReturnType<typeof createUserStore>
 export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
   return {
     async find (tenant: string, id: string): Promise<User | null> {
-      const row = await dbFor(tenant).selectFrom('tenantry.users').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst()
+      const row = await dbFor(tenant).selectFrom('tenantry.users').select(columns).where('tenant_id', '=', tenant).where('id', '=', id)
+        .executeTakeFirst()
       return row === undefined ? null : userOf(row)
     },
 
     async findByEmail (tenant: string, email: string): Promise<StoredUser | null> {
-      const row = await dbFor(tenant).selectFrom('tenantry.users').select([...columns, 'password_hash']).where('tenant_id', '=', tenant).where('email', '=', email).executeTakeFirst()
+      const row = await dbFor(tenant).selectFrom('tenantry.users').select([...columns, 'password_hash']).where('tenant_id', '=', tenant)
+        .where('email', '=', email).executeTakeFirst()
       return row === undefined ? null : { user: userOf(row), hash: row.password_hash }
     },
 
     /** false where the tenant has a user of this address. */
     async insert (writer: Writer, { id, tenant, email, role, status, emailVerified, createdAt }: User, hash: string): Promise<boolean> {
       const { numInsertedOrUpdatedRows = 0n } = await writer.insertInto('tenantry.users')
-        .values({ tenant_id: tenant, id, email, password_hash: hash, role, status, email_verified_at: emailVerified ? createdAt : null, created_at: createdAt, updated_at: createdAt })
+        .values({
+          tenant_id: tenant,
+          id,
+          email,
+          password_hash: hash,
+          role,
+          status,
+          email_verified_at: emailVerified ? createdAt : null,
+          created_at: createdAt,
+          updated_at: createdAt
+        })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'email']).doNothing()).executeTakeFirst()
       return numInsertedOrUpdatedRows > 0n
     },
@@ -58,7 +70,10 @@ export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>
 
     /** The user receives mail at the address; false where there is no such user. */
     async setVerified (writer: Writer, { tenant, id }: UserId, email: string, at: Date): Promise<boolean> {
-      const { numUpdatedRows } = await writer.updateTable('tenantry.users').set((row) => ({ email_verified_at: row.fn.coalesce('email_verified_at', row.val(at)), updated_at: at }))
+      const { numUpdatedRows } = await writer.updateTable('tenantry.users').set((row) => ({
+        email_verified_at: row.fn.coalesce('email_verified_at', row.val(at)),
+        updated_at: at
+      }))
         .where('tenant_id', '=', tenant).where('id', '=', id).where('email', '=', email).where('status', '=', 'active').executeTakeFirst()
       return numUpdatedRows > 0n
     },
@@ -67,6 +82,8 @@ export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>
   }
 }
 
-export function userOf ({ tenant_id: tenant, id, email, role, status, email_verified_at: verifiedAt, created_at: createdAt }: Pick<Row, typeof columns[number]>): User {
+export function userOf (
+  { tenant_id: tenant, id, email, role, status, email_verified_at: verifiedAt, created_at: createdAt }: Pick<Row, typeof columns[number]>
+): User {
   return { id, tenant, email, role, status, emailVerified: verifiedAt !== null, createdAt }
 }

@@ -25,10 +25,17 @@ export const defaultRole = 'user'
 /** The longest that SMTP carries (RFC 5321, 4.5.3.1.3). */
 export const maxEmailLength = 254 // characters
 
-export const Email = Type.String({ format: 'email', maxLength: maxEmailLength, description: `An e-mail address of at most ${maxEmailLength} characters; upper and lower case are the same.` })
+export const Email = Type.String({
+  format: 'email',
+  maxLength: maxEmailLength,
+  description: `An e-mail address of at most ${maxEmailLength} characters; upper and lower case are the same.`
+})
 
 /** A password as it is sent; whether it can be a new one `passwordFault` says. */
-export const Password = Type.String({ maxLength: maxPasswordInput, description: `${minPasswordLength} to ${maxPasswordLength} characters.` })
+export const Password = Type.String({
+  maxLength: maxPasswordInput,
+  description: `${minPasswordLength} to ${maxPasswordLength} characters.`
+})
 
 export const Role = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$', description: '1 to 64 of `A-Z a-z 0-9 _ . -`.' })
 

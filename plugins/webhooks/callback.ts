@@ -18,16 +18,23 @@ export interface NewCallback {
 }
 
 /** Writes the event with its delivery, unless the tenant is gone or is being deleted. */
-export async function writeCallback (transaction: Kysely<SystemTables>, { id, event, url, sealed, now, giveUpAt }: NewCallback): Promise<void> {
+export async function writeCallback (
+  transaction: Kysely<SystemTables>,
+  { id, event, url, sealed, now, giveUpAt }: NewCallback
+): Promise<void> {
   const { tenant, type, subject, data, at } = event
   // Nothing waits for it: a subject has one callback.
   await sql`
     with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share),
     added as (
       insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
-      select ${tenant}::text, ${type}::text, ${subject}::text, ${eventText(data)}::json, ${at}::timestamptz, true where ${tenant}::text = '' or exists (select from live)
+      select ${tenant}::text, ${type}::text, ${subject}::text, ${
+    eventText(data)
+  }::json, ${at}::timestamptz, true where ${tenant}::text = '' or exists (select from live)
       returning place
     )
     insert into tenantry.webhook_deliveries (id, tenant_id, event, type, subject, endpoint, url, sealed, next_attempt_at, give_up_at, created_at)
-    select ${id}::uuid, ${tenant}, place, ${type}, ${chainOf(subject)}, '', ${url}, ${sealed}, ${now}::timestamptz, ${giveUpAt}::timestamptz, ${now}::timestamptz from added`.execute(transaction)
+    select ${id}::uuid, ${tenant}, place, ${type}, ${
+    chainOf(subject)
+  }, '', ${url}, ${sealed}, ${now}::timestamptz, ${giveUpAt}::timestamptz, ${now}::timestamptz from added`.execute(transaction)
 }

@@ -33,11 +33,11 @@ export interface DispatcherParts {
 }
 
 export interface Dispatcher {
-  start (): void
+  start(): void
   /** There may be something to do. */
-  wake (): void
+  wake(): void
   /** Takes no more, and waits for attempts under way until the deadline, of `performance.now()`; then ends them, and hands them back. */
-  stop (deadline: number): Promise<void>
+  stop(deadline: number): Promise<void>
 }
 
 /** Attempts under way, by line. */
@@ -60,7 +60,10 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
   const polled = {
     signal: draining.signal,
     log,
-    messages: { failed: 'webhooks are not sent: the database cannot be reached, or is not migrated. It is tried again', again: 'webhooks are sent again' }
+    messages: {
+      failed: 'webhooks are not sent: the database cannot be reached, or is not migrated. It is tried again',
+      again: 'webhooks are sent again'
+    }
   }
   // Side by side: very many events of one tenant keep no delivery waiting.
   const fanning = createPoller({ look: makeDeliveries, ...polled })
@@ -73,7 +76,10 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
     const { outcome, from, refused } = await fanOut(db, hearers, fanTurn, new Date(now()))
     fanTurn = from
     for (const { owner, source, deliveries } of refused) {
-      log.warn({ tenant: owner === '' ? source : owner, ofPlatform: owner === '', deliveries }, 'webhooks were not sent: too many deliveries of the tenant wait already')
+      log.warn(
+        { tenant: owner === '' ? source : owner, ofPlatform: owner === '', deliveries },
+        'webhooks were not sent: too many deliveries of the tenant wait already'
+      )
     }
     if (outcome === 'more') taking.wake()
     return outcome === 'busy' ? busyPauseMs : outcome === 'done' ? idlePauseMs : 0

@@ -67,11 +67,14 @@ export async function fanOut (db: Kysely<SystemTables>, hearers: HearerBook, fro
   if (last === undefined) return { outcome: from === '' ? 'done' : 'more', from: '', refused }
 
   const done = await db.transaction().execute(async (transaction) => {
-    const { rows: [lock] } = await sql<{ held: boolean }>`select pg_try_advisory_xact_lock(hashtextextended('tenantry.webhook_events.fan_out', 0)) as held`.execute(transaction)
+    const { rows: [lock] } = await sql<
+      { held: boolean }
+    >`select pg_try_advisory_xact_lock(hashtextextended('tenantry.webhook_events.fan_out', 0)) as held`.execute(transaction)
     if (lock?.held !== true) return false
     const places = events.map(({ place }) => place)
     const { rows: fresh } = await sql<EventRow>`
-      select place, tenant_id as tenant, type, subject from tenantry.webhook_events where place = any (${places}::bigint[]) and not fanned_out order by place for update`.execute(transaction)
+      select place, tenant_id as tenant, type, subject from tenantry.webhook_events where place = any (${places}::bigint[]) and not fanned_out order by place for update`
+      .execute(transaction)
     const present = await presentTenants(transaction, [...known.keys()])
     const rows: Row[] = []
     const settled: string[] = []
@@ -87,10 +90,14 @@ export async function fanOut (db: Kysely<SystemTables>, hearers: HearerBook, fro
       const heardBy = isThere ? [...of(hearers.platform, '', type), ...of(own, tenant, type)] : []
       if (heardBy.length === 0) unheard.push(place)
       else settled.push(place)
-      for (const { owner, endpoint, url } of heardBy) rows.push({ tenant: owner, source: owner === '' ? tenant : '', event: place, type, subject: chainOf(subject), endpoint, url })
+      for (const { owner, endpoint, url } of heardBy) {
+        rows.push({ tenant: owner, source: owner === '' ? tenant : '', event: place, type, subject: chainOf(subject), endpoint, url })
+      }
     }
     refused = await insertDeliveries(transaction, rows, now)
-    if (settled.length > 0) await sql`update tenantry.webhook_events set fanned_out = true where place = any (${settled}::bigint[])`.execute(transaction)
+    if (settled.length > 0) {
+      await sql`update tenantry.webhook_events set fanned_out = true where place = any (${settled}::bigint[])`.execute(transaction)
+    }
     if (unheard.length > 0) await sql`delete from tenantry.webhook_events where place = any (${unheard}::bigint[])`.execute(transaction)
     return true
   })
@@ -122,7 +129,9 @@ async function waiting (db: Kysely<SystemTables>, from: string): Promise<EventRo
 async function presentTenants (transaction: Kysely<SystemTables>, tenants: readonly string[]): Promise<ReadonlyMap<string, number>> {
   const { rows } = await sql<{ id: string, version: number }>`
     select t.id, coalesce((select max(version) from tenantry.tenant_configs c where c.tenant_id = t.id), 0) as version
-    from tenantry.tenants t where t.id = any (${tenants}::text[]) and t.status <> 'deleting' order by t.id for share of t`.execute(transaction)
+    from tenantry.tenants t where t.id = any (${tenants}::text[]) and t.status <> 'deleting' order by t.id for share of t`.execute(
+    transaction
+  )
   return new Map(rows.map(({ id, version }) => [id, version]))
 }
 
@@ -137,15 +146,20 @@ async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readon
   const full = await fullLines(transaction, rows)
   const isRefused = ({ tenant, source }: Row) => full.some((line) => line.tenant === tenant && line.source === source)
   const column = (of: (row: Row) => string) => rows.map(of)
-  const given = sql`unnest(${column(({ tenant }) => tenant)}::text[], ${column(({ source }) => source)}::text[], ${column(({ event }) => event)}::bigint[],
-    ${column(({ type }) => type)}::text[], ${column(({ subject }) => subject)}::text[], ${column(({ endpoint }) => endpoint)}::text[], ${column(({ url }) => url)}::text[],
+  const given = sql`unnest(${column(({ tenant }) => tenant)}::text[], ${column(({ source }) => source)}::text[], ${
+    column(({ event }) => event)
+  }::bigint[],
+    ${column(({ type }) => type)}::text[], ${column(({ subject }) => subject)}::text[], ${column(({ endpoint }) => endpoint)}::text[], ${
+    column(({ url }) => url)
+  }::text[],
     ${rows.map(isRefused)}::bool[]) as g (tenant_id, source, event, type, subject, endpoint, url, refused)`
   // Locks the last waiting delivery of each subject. Its end is then committed before this transaction, which sees it, or
   // after, and lets the new delivery go.
   await sql`
     select from (select distinct tenant_id, source, endpoint, subject from ${given}) chain, lateral (
       select id from tenantry.webhook_deliveries d where d.tenant_id = chain.tenant_id and d.source = chain.source
-      and d.endpoint = chain.endpoint and d.subject = chain.subject and d.status = 'pending' order by d.event desc limit 1 for update) tail`.execute(transaction)
+      and d.endpoint = chain.endpoint and d.subject = chain.subject and d.status = 'pending' order by d.event desc limit 1 for update) tail`
+    .execute(transaction)
   await sql`
     insert into tenantry.webhook_deliveries (tenant_id, source, event, type, subject, endpoint, url, status, last_error, next_attempt_at, give_up_at, created_at)
     select g.tenant_id, g.source, g.event, g.type, g.subject, g.endpoint, g.url, case when g.refused then 'failed' else 'pending' end,
@@ -155,7 +169,11 @@ async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readon
         and p.subject = g.subject and p.status = 'pending' limit 1) is null then ${now}::timestamptz end,
       ${new Date(now.getTime() + retryForMs)}::timestamptz, ${now}::timestamptz
     from ${given}`.execute(transaction)
-  return full.map(({ tenant, source }) => ({ owner: tenant, source, deliveries: rows.filter((row) => row.tenant === tenant && row.source === source).length }))
+  return full.map(({ tenant, source }) => ({
+    owner: tenant,
+    source,
+    deliveries: rows.filter((row) => row.tenant === tenant && row.source === source).length
+  }))
 }
 
 type Line = Pick<Row, 'tenant' | 'source'>
@@ -163,7 +181,9 @@ type Line = Pick<Row, 'tenant' | 'source'>
 /** The lines of the rows that have as many waiting deliveries as a line may have. */
 async function fullLines (transaction: Kysely<SystemTables>, rows: readonly Row[]): Promise<readonly Line[]> {
   const { rows: full } = await sql<Line>`
-    select tenant, source from (select distinct * from unnest(${rows.map(({ tenant }) => tenant)}::text[], ${rows.map(({ source }) => source)}::text[]) as g (tenant, source)) line, lateral (
+    select tenant, source from (select distinct * from unnest(${rows.map(({ tenant }) => tenant)}::text[], ${
+    rows.map(({ source }) => source)
+  }::text[]) as g (tenant, source)) line, lateral (
       select count(*) as waiting from (
         select from tenantry.webhook_deliveries d where d.tenant_id = line.tenant and d.source = line.source and d.status = 'pending' limit ${maxWaiting}::int) held) w
     where waiting >= ${maxWaiting}::int`.execute(transaction)

@@ -20,11 +20,11 @@ export interface Hearers extends Pick<VersionedWebhooks, 'webhooks'> {
 export interface HearerBook {
   readonly platform: Hearers
   /** At once where they are at hand. */
-  of (tenant: string): Hearers | Promise<Hearers>
+  of(tenant: string): Hearers | Promise<Hearers>
   /** Within a transaction of the caller: listeners that are not in memory are read with it, and not kept. */
-  within (transaction: Kysely<SystemTables>, tenant: string): Hearers | Promise<Hearers>
-  forget (tenant: string): void
-  close (): void
+  within(transaction: Kysely<SystemTables>, tenant: string): Hearers | Promise<Hearers>
+  forget(tenant: string): void
+  close(): void
 }
 
 export interface HearerOptions {

@@ -38,7 +38,10 @@ export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {
   readonly deliver?: boolean | undefined
   /** Milliseconds for the whole response of a receiver, 1 to 20,000. Default: 10,000. */
   readonly timeoutMs?: number | undefined
-  /** Milliseconds for running attempts when the server stops; then other processes take them. Default: 8500, so that a stop takes at most 10 s. */
+  /**
+   * Milliseconds for running attempts when the server stops; then other processes take them. Default: 8500, so that a stop takes
+   * at most 10 s.
+   */
   readonly stopTimeoutMs?: number | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
@@ -62,12 +65,26 @@ export default definePlugin<WebhooksOptions>({
     now: callback
   },
   async setup (app, options) {
-    const { webhooks: declared = [], env = process.env, deliver = true, timeoutMs = 10_000, stopTimeoutMs = 8500, now = Date.now, ...settings } = options
+    const {
+      webhooks: declared = [],
+      env = process.env,
+      deliver = true,
+      timeoutMs = 10_000,
+      stopTimeoutMs = 8500,
+      now = Date.now,
+      ...settings
+    } = options
     const { engine, db, events, log } = app
     const sent = outboundOf(declared)
     if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
-      if (sent.length > 0) throw new Error(`SECRETS_MASTER_KEY is missing: the secrets of webhooks are encrypted under it. Set it (${howToMake}), or take the webhooks with a \`url\` out of the document`)
-      log.warn(`outbound webhooks are off: SECRETS_MASTER_KEY is missing, which their secrets are encrypted under. Set it (${howToMake}), or turn them off with "plugins": { "webhooks": false } in the document`)
+      if (sent.length > 0) {
+        throw new Error(
+          `SECRETS_MASTER_KEY is missing: the secrets of webhooks are encrypted under it. Set it (${howToMake}), or take the webhooks with a \`url\` out of the document`
+        )
+      }
+      log.warn(
+        `outbound webhooks are off: SECRETS_MASTER_KEY is missing, which their secrets are encrypted under. Set it (${howToMake}), or turn them off with "plugins": { "webhooks": false } in the document`
+      )
       return undefined
     }
     const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
@@ -75,13 +92,17 @@ export default definePlugin<WebhooksOptions>({
     if (note !== undefined && engine.folder !== undefined) log.warn({ masterKeyId: keys.current.id }, note)
     const cipher = createSecretCipher(keys)
     const faults = new FaultList()
-    const platform = sent.map((webhook, index) => compileOutboundWebhook(webhook, `/webhooks/${index}`, { faults, env, sources: platformWebhookSources }, 'platform'))
+    const platform = sent.map((webhook, index) =>
+      compileOutboundWebhook(webhook, `/webhooks/${index}`, { faults, env, sources: platformWebhookSources }, 'platform')
+    )
     faults.throwIfAny()
 
     const documents = optional(app, 'tenantDocuments')
     const hearers = createHearers({ platform, tenants: () => documents()?.webhooks ?? null, db, events })
     const secrets = createSigningSecrets({ db, events, cipher, now })
-    const dispatcher = deliver ? createDispatcher({ db, hearers, send: createSend({ app, hearers, secrets, cipher, now, timeoutMs }), log, now }) : null
+    const dispatcher = deliver
+      ? createDispatcher({ db, hearers, send: createSend({ app, hearers, secrets, cipher, now, timeoutMs }), log, now })
+      : null
     const notice = dispatcher === null ? createNotice(app) : null
     const service = createWebhooks({
       dbFor: (tenant) => engine.kyselyFor(tenant),
@@ -89,7 +110,9 @@ export default definePlugin<WebhooksOptions>({
       secrets,
       cipher,
       now,
-      wake: () => { (dispatcher ?? notice)?.wake() }
+      wake: () => {
+        ;(dispatcher ?? notice)?.wake()
+      }
     })
     app.decorate('webhooks', service)
 
@@ -97,7 +120,11 @@ export default definePlugin<WebhooksOptions>({
     if (dispatcher !== null) listen(app, events, { webhooks: dispatcher.wake, config: dispatcher.wake, gap: dispatcher.wake })
     let isStopping = false
     // Its sends may need what later plugins add when the app is ready.
-    app.addHook('onReady', async () => { app.ready().then(() => { if (!isStopping) dispatcher?.start() }, () => {}) })
+    app.addHook('onReady', async () => {
+      app.ready().then(() => {
+        if (!isStopping) dispatcher?.start()
+      }, () => {})
+    })
     whenStopping(app, async () => {
       isStopping = true
       await dispatcher?.stop(performance.now() + stopTimeoutMs)
@@ -112,15 +139,19 @@ export default definePlugin<WebhooksOptions>({
 })
 
 /** Tells the processes that deliver; many wakes at once in one notice. */
-function createNotice ({ events, log }: FastifyInstance): { wake (): void, close (): Promise<void> } {
+function createNotice ({ events, log }: FastifyInstance): { wake(): void, close(): Promise<void> } {
   let timer: NodeJS.Timeout | undefined
   let telling: Promise<void> = Promise.resolve()
   const tell = () => {
     timer = undefined
-    telling = events.change({ topic: 'webhooks', tenant: '' }, async () => {}).catch((err: unknown) => log.debug({ err }, 'processes that send webhooks were not notified of new events, and find them a little later'))
+    telling = events.change({ topic: 'webhooks', tenant: '' }, async () => {}).catch((err: unknown) =>
+      log.debug({ err }, 'processes that send webhooks were not notified of new events, and find them a little later')
+    )
   }
   return {
-    wake () { timer ??= setTimeout(tell, noticeMs).unref() },
+    wake () {
+      timer ??= setTimeout(tell, noticeMs).unref()
+    },
     async close () {
       clearTimeout(timer)
       await telling

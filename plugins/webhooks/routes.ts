@@ -23,19 +23,25 @@ const Query = Type.Object({
 
 const orNull = (schema: Parameters<typeof Type.Union>[0][number], description: string) => Type.Union([schema, Type.Null()], { description })
 const time = Type.String({ format: 'date-time' })
-const Delivery = named('WebhookDelivery', Type.Object({
-  id: Type.String({ format: 'uuid' }),
-  event: Type.String({ description: 'The kind of event.' }),
-  webhook: orNull(Type.String(), 'The name of the webhook in the document; null for the callback of a run.'),
-  url: Type.String({ description: 'Where it goes, without its query string.' }),
-  status: Type.Enum(['pending', 'delivered', 'failed']),
-  attempts: Type.Integer({ description: 'How often it was tried.' }),
-  lastStatus: orNull(Type.Integer(), 'What the receiver answered last; null where it did not.'),
-  lastError: orNull(Type.String(), 'Why it was not delivered; null where it was, or was not tried yet.'),
-  nextAttemptAt: orNull(time, 'When it is tried next; null where it has ended, and where an earlier delivery of the same entity goes first.'),
-  createdAt: time,
-  deliveredAt: orNull(time, 'When the receiver took it.')
-}))
+const Delivery = named(
+  'WebhookDelivery',
+  Type.Object({
+    id: Type.String({ format: 'uuid' }),
+    event: Type.String({ description: 'The kind of event.' }),
+    webhook: orNull(Type.String(), 'The name of the webhook in the document; null for the callback of a run.'),
+    url: Type.String({ description: 'Where it goes, without its query string.' }),
+    status: Type.Enum(['pending', 'delivered', 'failed']),
+    attempts: Type.Integer({ description: 'How often it was tried.' }),
+    lastStatus: orNull(Type.Integer(), 'What the receiver answered last; null where it did not.'),
+    lastError: orNull(Type.String(), 'Why it was not delivered; null where it was, or was not tried yet.'),
+    nextAttemptAt: orNull(
+      time,
+      'When it is tried next; null where it has ended, and where an earlier delivery of the same entity goes first.'
+    ),
+    createdAt: time,
+    deliveredAt: orNull(time, 'When the receiver took it.')
+  })
+)
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const Secret = Type.Object({ secret: Type.String({ description: '`whsec_<base64>`, as Standard Webhooks has it.' }) })
 
@@ -50,7 +56,8 @@ export function webhookRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'What was sent by webhooks, the newest first',
-      description: `Of the tenant; for platform administrators without \`X-Tenant-ID\` of the platform's own webhooks. Kept for 30 days. \`total\` counts up to ${maxOffset}.`,
+      description:
+        `Of the tenant; for platform administrators without \`X-Tenant-ID\` of the platform's own webhooks. Kept for 30 days. \`total\` counts up to ${maxOffset}.`,
       querystring: Query,
       response: { 200: ListOf(Delivery), ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
     }
@@ -65,7 +72,8 @@ export function webhookRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'Sends an event again',
-      description: 'Under the same `webhook-id`, at once, and again for 24 hours where it fails. One that waits for an earlier one of the same entity goes on waiting.',
+      description:
+        'Under the same `webhook-id`, at once, and again for 24 hours where it fails. One that waits for an earlier one of the same entity goes on waiting.',
       params: Params,
       bodyOptional: true,
       body: EmptyBody,
@@ -81,7 +89,8 @@ export function webhookRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'The secret that signs webhooks which name no other',
-      description: 'Made when it is asked for first, or first signs. For platform administrators without `X-Tenant-ID` that of the platform.',
+      description:
+        'Made when it is asked for first, or first signs. For platform administrators without `X-Tenant-ID` that of the platform.',
       response: { 200: Secret, ...errorResponses(401, 403, 404, 429, 500, 503) }
     }
   }, async (request) => ({ secret: await webhooks.secretOf(ownerOf(request)) }))

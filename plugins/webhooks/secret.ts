@@ -16,12 +16,23 @@ const maxAgeMs = 60_000
 
 export interface SigningSecrets {
   /** `whsec_<base64>`; made where the owner has none. Throws `tenantUnknown`, and SecretUnreadable where the master key is missing. */
-  of (tenant: string): Promise<string>
-  close (): void
+  of(tenant: string): Promise<string>
+  close(): void
 }
 
-export function createSigningSecrets ({ db, events, cipher, now }: { readonly db: Kysely<SystemTables>, readonly events: Events, readonly cipher: SecretCipher, readonly now: () => number }): SigningSecrets {
-  const cache = createLoadCache<{ readonly secret: string }>({ max: maxKept, maxAgeMs, load: async (tenant) => ({ secret: cipher.decrypt(webhookSecretPlace(tenant), await sealedOf(tenant)) }) })
+export function createSigningSecrets (
+  { db, events, cipher, now }: {
+    readonly db: Kysely<SystemTables>,
+    readonly events: Events,
+    readonly cipher: SecretCipher,
+    readonly now: () => number
+  }
+): SigningSecrets {
+  const cache = createLoadCache<{ readonly secret: string }>({
+    max: maxKept,
+    maxAgeMs,
+    load: async (tenant) => ({ secret: cipher.decrypt(webhookSecretPlace(tenant), await sealedOf(tenant)) })
+  })
   const ends = [events.on('tenant', (tenant) => cache.forget(tenant)), events.onGap(() => cache.clear())]
 
   async function sealedOf (tenant: string): Promise<Buffer> {

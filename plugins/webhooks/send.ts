@@ -70,17 +70,40 @@ export function createSend ({ app, hearers, secrets, cipher, now, timeoutMs }: S
 
   return async (attempt, signal) => {
     const { attempts, giveUpAt, tenant, messageId, type, at, data } = attempt
-    const ended = (status: number | null, error: string, called = true): Ending => ({ delivered: false, status, error, again: nextAttempt(attempts, new Date(now()), giveUpAt, called) })
+    const ended = (status: number | null, error: string, called = true): Ending => ({
+      delivered: false,
+      status,
+      error,
+      again: nextAttempt(attempts, new Date(now()), giveUpAt, called)
+    })
     try {
       const target = await targetOf(attempt)
-      if (target === null) return { delivered: false, status: null, error: 'the document has no webhook of this name any more', again: null }
+      if (target === null) {
+        return { delivered: false, status: null, error: 'the document has no webhook of this name any more', again: null }
+      }
       if (typeof target === 'string') return ended(null, target)
       const body = `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(at.toISOString())},"data":${data}}`
-      const headers = { 'content-type': 'application/json; charset=utf-8', 'user-agent': 'tenantry-webhooks', ...signedHeaders(target.secret, body, messageId, now()) }
-      const { status } = await app.outbound.request({ tenant, trusted: target.trusted, method: 'POST', url: target.url, headers, body, timeoutMs, signal })
+      const headers = {
+        'content-type': 'application/json; charset=utf-8',
+        'user-agent': 'tenantry-webhooks',
+        ...signedHeaders(target.secret, body, messageId, now())
+      }
+      const { status } = await app.outbound.request({
+        tenant,
+        trusted: target.trusted,
+        method: 'POST',
+        url: target.url,
+        headers,
+        body,
+        timeoutMs,
+        signal
+      })
       if (status >= 200 && status < 300) return { delivered: true, status, error: null, again: null }
       if (status === gone) return { delivered: false, status, error: 'the receiver wants no more of it', again: null }
-      return ended(status, status >= 300 && status < 400 ? 'it answered with a redirect, which is not followed' : 'it answered with an error')
+      return ended(
+        status,
+        status >= 300 && status < 400 ? 'it answered with a redirect, which is not followed' : 'it answered with an error'
+      )
     } catch (error) {
       if (signal.aborted) throw error
       const reason = reasonOf(error, timeoutMs)

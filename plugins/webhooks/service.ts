@@ -57,7 +57,9 @@ export function createWebhooks ({ dbFor, hearers, secrets, cipher, now, wake }: 
     async redeliver (tenant, id, actor) {
       const at = new Date(now())
       await dbFor(tenant).transaction().execute(async (transaction) => {
-        if (!await redeliver(transaction, tenant, id, at, new Date(at.getTime() + retryForMs))) throw failure('notFound', { message: 'There is no such delivery' })
+        if (!await redeliver(transaction, tenant, id, at, new Date(at.getTime() + retryForMs))) {
+          throw failure('notFound', { message: 'There is no such delivery' })
+        }
         await writeAudit(transaction, { tenant, action: 'webhook.redeliver', actor, target: id, at })
       })
       wake()

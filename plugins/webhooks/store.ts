@@ -8,7 +8,8 @@ import { removal, sweep } from '../../lib/database/sweeping.js'
 export const leaseMs = 30_000
 
 const keptMs = 30 * 86_400_000
-const keptDeliveries = 100_000 // of a tenant's webhooks, and of the platform's for the events of one tenant; the oldest that have ended leave
+// Of a tenant's webhooks, and of the platform's for the events of one tenant. The oldest ended ones are removed.
+const keptDeliveries = 100_000
 const maxCounted = 10_000
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
@@ -123,7 +124,9 @@ export function takeStatement ({ now, holder, platform, tenants, each }: Taking)
         where owners.tenant_id <> all (${tenants.full}::text[]) limit ${tenants.room}::int)
       ) either limit ${tenants.room}::int
     ), taken as (
-      update tenantry.webhook_deliveries d set next_attempt_at = ${new Date(now.getTime() + leaseMs)}, holder = ${holder}::uuid, attempts = attempts + 1
+      update tenantry.webhook_deliveries d set next_attempt_at = ${new Date(
+    now.getTime() + leaseMs
+  )}, holder = ${holder}::uuid, attempts = attempts + 1
       from chosen where d.id = chosen.id
       returning d.id, d.tenant_id, d.source, d.event, d.endpoint, d.sealed, d.attempts, d.give_up_at
     )
@@ -133,7 +136,13 @@ export function takeStatement ({ now, holder, platform, tenants, each }: Taking)
 }
 
 /** Writes how an attempt ended, and lets the next delivery of its subject go; nothing where another process has it now. */
-export async function finish (db: Kysely<SystemTables>, id: string, holder: string, { delivered, status, error, again }: Ending, now: Date): Promise<void> {
+export async function finish (
+  db: Kysely<SystemTables>,
+  id: string,
+  holder: string,
+  { delivered, status, error, again }: Ending,
+  now: Date
+): Promise<void> {
   await db.transaction().execute(async (transaction) => {
     const ended = await transaction.updateTable('tenantry.webhook_deliveries')
       .set({
@@ -157,7 +166,11 @@ export async function finish (db: Kysely<SystemTables>, id: string, holder: stri
 
 /** Returns deliveries to the queue for other servers. The attempts do not count. */
 export async function handBack (db: Kysely<SystemTables>, ids: readonly string[], holder: string, now: Date): Promise<void> {
-  await db.updateTable('tenantry.webhook_deliveries').set({ next_attempt_at: now, holder: null, attempts: sql<number>`greatest(attempts - 1, 0)` })
+  await db.updateTable('tenantry.webhook_deliveries').set({
+    next_attempt_at: now,
+    holder: null,
+    attempts: sql<number>`greatest(attempts - 1, 0)`
+  })
     .where('id', 'in', ids).where('holder', '=', holder).where('status', '=', 'pending').execute()
 }
 
@@ -167,22 +180,51 @@ export interface DeliveryFilter {
 }
 
 /** A page of an owner's deliveries, the newest first, and how many there are, counted up to 10,000. */
-export async function listDeliveries (db: Kysely<SystemTables>, tenant: string, { status, event }: DeliveryFilter, { limit, offset }: { limit: number, offset: number }): Promise<{ data: LoggedDelivery[], total: number }> {
+export async function listDeliveries (
+  db: Kysely<SystemTables>,
+  tenant: string,
+  { status, event }: DeliveryFilter,
+  { limit, offset }: { limit: number, offset: number }
+): Promise<{ data: LoggedDelivery[], total: number }> {
   let found = db.selectFrom('tenantry.webhook_deliveries').where('tenant_id', '=', tenant)
   if (status !== undefined) found = found.where('status', '=', status)
   if (event !== undefined) found = found.where('type', '=', event)
   const data = await found
-    .select(['id', 'type as event', 'url', 'endpoint', 'status', 'attempts', 'last_status as lastStatus', 'last_error as lastError', 'next_attempt_at as nextAttemptAt', 'created_at as createdAt', 'delivered_at as deliveredAt'])
+    .select([
+      'id',
+      'type as event',
+      'url',
+      'endpoint',
+      'status',
+      'attempts',
+      'last_status as lastStatus',
+      'last_error as lastError',
+      'next_attempt_at as nextAttemptAt',
+      'created_at as createdAt',
+      'delivered_at as deliveredAt'
+    ])
     .orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).offset(offset).execute()
-  const { total } = await db.selectFrom(found.select('id').limit(maxCounted).as('counted')).select(sql<number>`count(*)::int`.as('total')).executeTakeFirstOrThrow()
+  const { total } = await db.selectFrom(found.select('id').limit(maxCounted).as('counted')).select(sql<number>`count(*)::int`.as('total'))
+    .executeTakeFirstOrThrow()
   return { data: data.map(({ endpoint, ...row }) => ({ ...row, webhook: endpoint === '' ? null : endpoint })), total }
 }
 
-/** Lets a delivery be tried at once, and again until `giveUpAt`; false where the owner has none of that id. One that waits for another of its subject goes on waiting. */
-export async function redeliver (transaction: Kysely<SystemTables>, tenant: string, id: string, now: Date, giveUpAt: Date): Promise<boolean> {
+/**
+ * Lets a delivery be tried at once, and again until `giveUpAt`; false where the owner has none of that id. One that waits for
+ * another of its subject goes on waiting.
+ */
+export async function redeliver (
+  transaction: Kysely<SystemTables>,
+  tenant: string,
+  id: string,
+  now: Date,
+  giveUpAt: Date
+): Promise<boolean> {
   const { numUpdatedRows } = await transaction.updateTable('tenantry.webhook_deliveries')
     .set({
-      next_attempt_at: sql<Date | null>`case when status <> 'pending' or (next_attempt_at is not null and holder is null) then ${now}::timestamptz else next_attempt_at end`,
+      next_attempt_at: sql<
+        Date | null
+      >`case when status <> 'pending' or (next_attempt_at is not null and holder is null) then ${now}::timestamptz else next_attempt_at end`,
       give_up_at: giveUpAt,
       delivered_at: null,
       status: 'pending'
@@ -191,18 +233,25 @@ export async function redeliver (transaction: Kysely<SystemTables>, tenant: stri
   return numUpdatedRows > 0n
 }
 
-/** Removes events older than 30 days with their deliveries, then the oldest ended deliveries beyond `keptDeliveries`, then events without deliveries. */
+/**
+ * Removes events older than 30 days with their deliveries, then the oldest ended deliveries beyond `keptDeliveries`, then events
+ * without deliveries.
+ */
 export function sweepDeliveries (db: Kysely<SystemTables>, now: Date): Promise<boolean> {
   return sweep(db, 'tenantry.webhook_deliveries.sweep', [
-    removal('tenantry.webhook_events', sql`at < ${new Date(now.getTime() - keptMs)} and not exists (
-      select from tenantry.webhook_deliveries d where d.event = place and d.status = 'pending')`),
+    removal(
+      'tenantry.webhook_events',
+      sql`at < ${new Date(now.getTime() - keptMs)} and not exists (
+      select from tenantry.webhook_deliveries d where d.event = place and d.status = 'pending')`
+    ),
     async (transaction) => {
       await sql`
         delete from tenantry.webhook_deliveries d using (
             select tenant_id, source from tenantry.webhook_deliveries group by tenant_id, source having count(*) > ${keptDeliveries}) many,
           lateral (select created_at from tenantry.webhook_deliveries k where k.tenant_id = many.tenant_id and k.source = many.source
             order by created_at desc, id desc offset ${keptDeliveries} limit 1) last
-        where d.tenant_id = many.tenant_id and d.source = many.source and d.created_at <= last.created_at and d.status <> 'pending'`.execute(transaction)
+        where d.tenant_id = many.tenant_id and d.source = many.source and d.created_at <= last.created_at and d.status <> 'pending'`
+        .execute(transaction)
       // One statement finds them all.
       return 0
     },

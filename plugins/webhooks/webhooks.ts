@@ -44,20 +44,27 @@ export type TenantWebhooks = (tenant: string, db: Kysely<SystemTables>) => Promi
 
 export interface Webhooks {
   /** Writes the event in the transaction; nothing where no webhook could hear it. Call `wake` when it is committed. */
-  emit (transaction: Kysely<SystemTables>, event: OutboundEvent): Promise<void>
+  emit(transaction: Kysely<SystemTables>, event: OutboundEvent): Promise<void>
   /**
    * Whether a webhook of the platform, or of the tenant (empty: none), hears of entities. A promise only where the tenant's
    * document is not in memory.
    */
-  hears (tenant: string): boolean | Promise<boolean>
+  hears(tenant: string): boolean | Promise<boolean>
   /** Writes a signed POST in the transaction; it is retried as events are, under one `webhook-id`. Call `wake` when it is committed. */
-  callback (transaction: Kysely<SystemTables>, callback: Callback): Promise<void>
-  /** The secret that signs what names no other: generated when it is asked for first. `whsec_<base64>`. Empty tenant: the platform's. Throws `tenantUnknown`. */
-  secretOf (tenant: string): Promise<string>
+  callback(transaction: Kysely<SystemTables>, callback: Callback): Promise<void>
+  /**
+   * The secret that signs what names no other: generated when it is asked for first. `whsec_<base64>`. Empty tenant: the
+   * platform's. Throws `tenantUnknown`.
+   */
+  secretOf(tenant: string): Promise<string>
   /** A page of the owner's deliveries, the newest first. `tenant`: empty for the platform's webhooks. */
-  deliveries (tenant: string, filter: DeliveryFilter, page: { readonly limit: number, readonly offset: number }): Promise<{ data: LoggedDelivery[], total: number }>
+  deliveries(
+    tenant: string,
+    filter: DeliveryFilter,
+    page: { readonly limit: number, readonly offset: number }
+  ): Promise<{ data: LoggedDelivery[], total: number }>
   /** Sends a delivery again, for 24 hours from now. Throws `notFound`. */
-  redeliver (tenant: string, id: string, actor: Actor): Promise<void>
+  redeliver(tenant: string, id: string, actor: Actor): Promise<void>
   /** New events may have been committed: deliveries start at once. Without this call they start within a few seconds. */
-  wake (): void
+  wake(): void
 }

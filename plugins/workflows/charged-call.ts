@@ -4,7 +4,10 @@ import { failure } from '../../lib/errors.js'
 import { isCharged, markCharged } from '../../lib/models/failures.js'
 
 /** Rejects with `stepAnswerLost` if the step has made its call before. */
-export async function chargedOnce<Result> ({ wasSent, note }: Pick<StepCall, 'wasSent' | 'note'>, make: () => Promise<Result>): Promise<Result> {
+export async function chargedOnce<Result> (
+  { wasSent, note }: Pick<StepCall, 'wasSent' | 'note'>,
+  make: () => Promise<Result>
+): Promise<Result> {
   if (wasSent) {
     const error = failure('stepAnswerLost')
     markCharged(error)

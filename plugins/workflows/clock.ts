@@ -3,9 +3,9 @@ import { setTimeout } from 'node:timers/promises'
 
 export interface Clock {
   /** Milliseconds since 1970. */
-  now (): number
+  now(): number
   /** Resolves after as many milliseconds; rejects where the signal is aborted before. */
-  sleep (ms: number, signal: AbortSignal): Promise<void>
+  sleep(ms: number, signal: AbortSignal): Promise<void>
 }
 
 export const systemClock: Clock = {

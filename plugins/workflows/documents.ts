@@ -41,20 +41,20 @@ export interface NamedWorkflow {
   readonly schedule: Schedule | undefined
   readonly requiredPermissions: readonly string[]
   /** null where the tables no longer have what it needs. */
-  compiled (): CompiledWorkflow | null
+  compiled(): CompiledWorkflow | null
 }
 
 export interface Documents {
   /** Those of the tenant, then those of the platform of other names. Empty tenant: the platform's. */
-  list (tenant: string): Promise<ListedWorkflow[]>
+  list(tenant: string): Promise<ListedWorkflow[]>
   /** The tenant's workflow of that id, else the platform's. */
-  find (tenant: string, id: string): Promise<NamedWorkflow | undefined>
+  find(tenant: string, id: string): Promise<NamedWorkflow | undefined>
   /** What was stored with a run, against the tables and connectors of today; null where they no longer have what it needs. */
-  stored (tenant: string, definition: string): Promise<CompiledWorkflow | null>
+  stored(tenant: string, definition: string): Promise<CompiledWorkflow | null>
   /** The same without its steps, for the callback at its end. */
-  storedEnd (tenant: string, definition: string): Promise<CompiledWorkflow | null>
+  storedEnd(tenant: string, definition: string): Promise<CompiledWorkflow | null>
   /** A tenant's text, with all of its bounds; null after faults were added. */
-  own (tenant: string, definition: WorkflowDefinition, pointer: string, faults: FaultList): Promise<CompiledWorkflow | null>
+  own(tenant: string, definition: WorkflowDefinition, pointer: string, faults: FaultList): Promise<CompiledWorkflow | null>
 }
 
 interface Compiled {
@@ -104,7 +104,11 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
         if (workflow === undefined) continue
         const definition = definitionOf(workflow)
         const owner = document === platform ? '' : tenant
-        return { schedule: workflow.schedule, requiredPermissions: workflow.requiredPermissions ?? [], compiled: () => compile(owner, stringifyJson(definition), definition, document) }
+        return {
+          schedule: workflow.schedule,
+          requiredPermissions: workflow.requiredPermissions ?? [],
+          compiled: () => compile(owner, stringifyJson(definition), definition, document)
+        }
       }
       return undefined
     },

@@ -25,8 +25,13 @@ export interface DurableJournalParts {
 
 type RunStatement = (statement: Statement, values: readonly unknown[]) => Promise<string | null>
 
-/** Rejects with `answerTooLarge`, and writes nothing, for a result that is larger than 1 MiB, has too many different keys, or is larger than what is left of 16 MiB for the run. */
-export function createDurableJournal ({ engine, run: { tenant, id, attempt }, outcomes, sent = new Set(), databaseSteps, signal }: DurableJournalParts): Journal {
+/**
+ * Rejects with `answerTooLarge`, and writes nothing, for a result that is larger than 1 MiB, has too many different keys, or is
+ * larger than what is left of 16 MiB for the run.
+ */
+export function createDurableJournal (
+  { engine, run: { tenant, id, attempt }, outcomes, sent = new Set(), databaseSteps, signal }: DurableJournalParts
+): Journal {
   const options = { tenantId: tenant === '' ? null : tenant }
   const calls = new Set(sent)
   let kept = 0
@@ -34,10 +39,14 @@ export function createDurableJournal ({ engine, run: { tenant, id, attempt }, ou
 
   function requireRoom ({ result }: StepOutcome): void {
     const size = sizeOf(result)
-    if (size > maxResultBytes) throw failure('answerTooLarge', { message: `The result of a step has at most ${maxResultBytes} bytes as JSON: this one has ${size}` })
+    if (size > maxResultBytes) {
+      throw failure('answerTooLarge', { message: `The result of a step has at most ${maxResultBytes} bytes as JSON: this one has ${size}` })
+    }
     const excess = result === null ? null : storedExcess(result)
     if (excess !== null) throw failure('answerTooLarge', { message: `The JSON of a step's result ${excess}` })
-    if (kept + size > maxKeptBytes) throw failure('answerTooLarge', { message: `The results of all steps of a run have at most ${maxKeptBytes} bytes as JSON` })
+    if (kept + size > maxKeptBytes) {
+      throw failure('answerTooLarge', { message: `The results of all steps of a run have at most ${maxKeptBytes} bytes as JSON` })
+    }
   }
 
   async function write (statement: Statement, values: readonly unknown[], run: RunStatement): Promise<void> {
@@ -47,7 +56,7 @@ export function createDurableJournal ({ engine, run: { tenant, id, attempt }, ou
     } catch (error) {
       throw new Interrupted('the database does not take how the run goes on', { cause: error })
     }
-    if (answer === null) throw new Interrupted('the run is no longer this attempt\'s')
+    if (answer === null) throw new Interrupted("the run is no longer this attempt's")
   }
 
   const alone: RunStatement = (statement, values) => engine.text(statement, values, options)

@@ -34,17 +34,24 @@ export function createEmbeddingsStep (embeddings: Embeddings): StepRunner {
         case 'document': {
           const document = valid<NewDocument>(validators.document, params)
           checkDocument(document, '/params')
-          const { id, chunks, usage } = await chargedOnce(sending, () => embeddings.put(tenant, document, { ...call, actor: { ...noActor, userId: user } }))
+          const { id, chunks, usage } = await chargedOnce(
+            sending,
+            () => embeddings.put(tenant, document, { ...call, actor: { ...noActor, userId: user } })
+          )
           return { id, chunks, usage }
         }
         case 'search': {
           const search = valid<Search>(validators.search, params)
           checkFilter(search.filter ?? {}, '/params/filter')
           // Words are searched without a model.
-          return search.mode === 'text' ? await embeddings.search(tenant, search, call) : await chargedOnce(sending, () => embeddings.search(tenant, search, call))
+          return search.mode === 'text'
+            ? await embeddings.search(tenant, search, call)
+            : await chargedOnce(sending, () => embeddings.search(tenant, search, call))
         }
-        case undefined: throw failure('badRequest', { message: `embeddings has no operation "${String(operation)}"` })
-        default: return name satisfies never
+        case undefined:
+          throw failure('badRequest', { message: `embeddings has no operation "${String(operation)}"` })
+        default:
+          return name satisfies never
       }
     }
   }

@@ -31,12 +31,22 @@ export interface Address {
 }
 
 /** Writes the end for as long as the attempt has the run; rejects with `Interrupted` where it has it no more. */
-export type EndRun = (run: HeldRun & { readonly workflow: string | null }, end: RunEnd, address: Address | null, signal: AbortSignal) => Promise<void>
+export type EndRun = (
+  run: HeldRun & { readonly workflow: string | null },
+  end: RunEnd,
+  address: Address | null,
+  signal: AbortSignal
+) => Promise<void>
 
 export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
   async function write (run: Parameters<EndRun>[0], end: RunEnd, address: Address | null): Promise<boolean> {
     const emitter = webhooks()
-    if (address !== null && emitter === null) log.warn({ workflowId: run.id, tenant: run.tenant }, 'the callback at the end of a workflow is not sent: the plugin "tenantry/plugins/webhooks" is not registered')
+    if (address !== null && emitter === null) {
+      log.warn(
+        { workflowId: run.id, tenant: run.tenant },
+        'the callback at the end of a workflow is not sent: the plugin "tenantry/plugins/webhooks" is not registered'
+      )
+    }
     return await dbFor(run.tenant).transaction().execute(async (transaction) => {
       if (!await store.end(transaction, run, end)) return false
       if (emitter === null) return true
@@ -49,7 +59,7 @@ export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
 
   return async (run, end, address, signal) => {
     // After an outage the write may have happened: the next attempt then finds nothing to do.
-    if (!await throughOutages(() => write(run, end, address), signal)) throw new Interrupted('the run is no longer this attempt\'s')
+    if (!await throughOutages(() => write(run, end, address), signal)) throw new Interrupted("the run is no longer this attempt's")
     webhooks()?.wake()
   }
 }

@@ -23,7 +23,10 @@ export interface WorkflowHost {
   readonly clock?: Clock | undefined
   /** Milliseconds after which no further step or try begins; the run then rejects with `providerTimeout`. Default: as long as it takes. */
   readonly timeoutMs?: number | undefined
-  /** Milliseconds of one step of the list, with those in it and its tries, after which nothing more of it begins: it has failed with `providerTimeout`. Default: as long as it takes. */
+  /**
+   * Milliseconds of one step of the list, with those in it and its tries, after which nothing more of it begins: it has failed
+   * with `providerTimeout`. Default: as long as it takes.
+   */
   readonly stepMs?: number | undefined
   /** Milliseconds after which the run rejects with `TurnOver` before its next step, where it has done one. Default: as long as it takes. */
   readonly turnMs?: number | undefined

@@ -47,14 +47,21 @@ declare module 'fastify' {
 }
 
 /** The document's sections of the same names, with the document's defaults. */
-export interface WorkflowsOptions extends Pick<EndpointOptions, 'prefix'>, Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'workflows' | 'credentials' | 'customIntegrations'>> {
+export interface WorkflowsOptions
+  extends
+  Pick<EndpointOptions, 'prefix'>,
+  Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'workflows' | 'credentials' | 'customIntegrations'>> {
   /** The values of `{{env.NAME}}`. Default: the process's environment. */
   readonly env?: Env | undefined
   /** A checked configuration, in place of the sections. */
   readonly config?: Config | undefined
   /** Its compiled connectors. Default: they are compiled from the configuration. */
   readonly connectors?: ConnectorSet | undefined
-  /** The runners of steps of the types `llm`, `embeddings`, `storage` and `realtime`. Default: those of the plugins models for `llm`, embeddings for `embeddings`, files for `storage` and realtime for `realtime`; documents with steps of other types are refused. */
+  /**
+   * The runners of steps of the types `llm`, `embeddings`, `storage` and `realtime`. Default: those of the plugins models for
+   * `llm`, embeddings for `embeddings`, files for `storage` and realtime for `realtime`; documents with steps of other types are
+   * refused.
+   */
   readonly steps?: StepRunners | undefined
 }
 
@@ -85,8 +92,11 @@ export default definePlugin<WorkflowsOptions>({
     prefix: text
   },
   setup (app, options) {
-    const { env = process.env, steps: ownSteps = {}, prefix = '', tenancy, pagination, workflows, credentials, customIntegrations } = options
-    const { config = checkConfig({ tenancy, pagination, workflows, credentials, customIntegrations, routes: [] }, { env, embedded: true }) } = options
+    const { env = process.env, steps: ownSteps = {}, prefix = '', tenancy, pagination, workflows, credentials, customIntegrations } =
+      options
+    const {
+      config = checkConfig({ tenancy, pagination, workflows, credentials, customIntegrations, routes: [] }, { env, embedded: true })
+    } = options
     const { connectors = platformConnectors(config, env, config.tenancy.overridableEnv) } = options
     const { db, engine, events, log, queue } = app
     const routeFiles = app.hasDecorator('routeFiles') ? app.routeFiles : null
@@ -101,8 +111,17 @@ export default definePlugin<WorkflowsOptions>({
       ...ownSteps
     }
     const tenantDocuments = optional(app, 'tenantDocuments')
-    const documents = createDocuments(platformOf({ ...config, connectors, env }, steps, routeFiles?.rules ?? null), () => tenantDocuments()?.workflows ?? null, () => engine.catalogue)
-    const [cache, integrations, secrets, webhooks] = [optional(app, 'cache'), optional(app, 'integrations'), optional(app, 'secrets'), optional(app, 'webhooks')]
+    const documents = createDocuments(
+      platformOf({ ...config, connectors, env }, steps, routeFiles?.rules ?? null),
+      () => tenantDocuments()?.workflows ?? null,
+      () => engine.catalogue
+    )
+    const [cache, integrations, secrets, webhooks] = [
+      optional(app, 'cache'),
+      optional(app, 'integrations'),
+      optional(app, 'secrets'),
+      optional(app, 'webhooks')
+    ]
     const dbFor = (tenant: string) => tenant === '' ? engine.kysely : engine.kyselyFor(tenant)
     const store = createRunStore(dbFor)
 
@@ -123,7 +142,13 @@ export default definePlugin<WorkflowsOptions>({
       })
     })
     // An attempt takes as long as its steps. After a failure of the server itself the run is retried for a day.
-    queue.define(runTask, { retryLimit: 100, retryDelay: 1, expireIn: 86_400, setAside: job.setAside, endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it' }, job.handle)
+    queue.define(runTask, {
+      retryLimit: 100,
+      retryDelay: 1,
+      expireIn: 86_400,
+      setAside: job.setAside,
+      endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it'
+    }, job.handle)
 
     const runs = createWorkflowRuns({
       engine,
@@ -143,14 +168,18 @@ export default definePlugin<WorkflowsOptions>({
       if (!isStopping && queue.status().workers > 0) endWatch = schedules.watch()
     }
     // The queue starts its workers when the app is ready, and before this.
-    app.addHook('onReady', async () => { app.ready().then(watch, () => {}) })
+    app.addHook('onReady', async () => {
+      app.ready().then(watch, () => {})
+    })
     whenStopping(app, async () => {
       isStopping = true
       await endWatch()
     })
 
     const check = (tenant: string) => {
-      job.check(tenant).catch((err: unknown) => log.debug({ err }, 'canceled runs of workflows could not be read; the next step of each run notices'))
+      job.check(tenant).catch((err: unknown) =>
+        log.debug({ err }, 'canceled runs of workflows could not be read; the next step of each run notices')
+      )
     }
     listen(app, events, { workflows: check, tenant: check })
     sweepHourly(app, 'old runs of workflows', () => sweepRuns(db))
@@ -158,7 +187,11 @@ export default definePlugin<WorkflowsOptions>({
   }
 })
 
-function platformOf ({ workflows, connectors, pagination, tenancy, env }: CheckedSections, steps: StepRunners, fileRules: FileRules | null): WorkflowDocument {
+function platformOf (
+  { workflows, connectors, pagination, tenancy, env }: CheckedSections,
+  steps: StepRunners,
+  fileRules: FileRules | null
+): WorkflowDocument {
   const context = {
     env,
     pagination,

@@ -10,7 +10,11 @@ import { requireBounds } from '../../lib/tenant-document/bounds.js'
 import { readingOf } from '../../lib/tenant-document/read.js'
 import { refuse } from '../tenant-config/service.js'
 
-const Inline = Section({ id: Type.Optional(Workflow.properties.id), steps: Workflow.properties.steps, webhookOnComplete: Workflow.properties.webhookOnComplete }, { description: 'The workflow.' })
+const Inline = Section({
+  id: Type.Optional(Workflow.properties.id),
+  steps: Workflow.properties.steps,
+  webhookOnComplete: Workflow.properties.webhookOnComplete
+}, { description: 'The workflow.' })
 
 const secretTemplate = /^\{\{\s*secret:[^{}|]+\}\}$/
 
@@ -21,7 +25,11 @@ interface InlineBody {
 }
 
 /** Throws `configInvalid` that names every fault. */
-export async function readInline (tenant: string, { id, steps, webhookOnComplete }: InlineBody, compile: (definition: WorkflowDefinition, faults: FaultList) => Promise<CompiledWorkflow | null>): Promise<CompiledWorkflow> {
+export async function readInline (
+  tenant: string,
+  { id, steps, webhookOnComplete }: InlineBody,
+  compile: (definition: WorkflowDefinition, faults: FaultList) => Promise<CompiledWorkflow | null>
+): Promise<CompiledWorkflow> {
   const faults = new FaultList()
   const pace = createPace(tenant)
   try {
@@ -32,7 +40,9 @@ export async function readInline (tenant: string, { id, steps, webhookOnComplete
     if (read === undefined) throw new Error('a workflow could not be read, and has no fault')
     const { webhookOnComplete: callback } = read
     // It would stand in the row of the run.
-    if (typeof callback === 'object' && callback.secret !== undefined && !secretTemplate.test(callback.secret)) faults.add('/body/webhookOnComplete/secret', 'expected a secret of the tenant, as {{secret:KEY}}')
+    if (typeof callback === 'object' && callback.secret !== undefined && !secretTemplate.test(callback.secret)) {
+      faults.add('/body/webhookOnComplete/secret', 'expected a secret of the tenant, as {{secret:KEY}}')
+    }
     const workflow = await compile({ named: true, ...read }, faults)
     faults.throwIfAny()
     if (workflow === null) throw new Error('a workflow could not be compiled, and has no fault')

@@ -52,11 +52,11 @@ export interface RunJobParts {
 
 export interface RunJob {
   /** Rejects where the run is not at its end: it is tried again. */
-  handle (job: Pick<Job, 'id' | 'tenant' | 'attempt' | 'signal'>): Promise<void>
+  handle(job: Pick<Job, 'id' | 'tenant' | 'attempt' | 'signal'>): Promise<void>
   /** Ends the run as failed without running a step, where two processes ended at the same step. */
-  setAside (job: Pick<Job, 'id' | 'tenant' | 'lost' | 'signal'>): Promise<void>
+  setAside(job: Pick<Job, 'id' | 'tenant' | 'lost' | 'signal'>): Promise<void>
   /** Runs of the tenant may have been canceled, or be gone: ends what of them runs here. */
-  check (tenant: string): Promise<void>
+  check(tenant: string): Promise<void>
 }
 
 /** How a run ended, and the address that is called then. */
@@ -67,7 +67,10 @@ interface Ended {
 
 const noValues: SecretValues = new Map()
 const nothing: EarlierSteps = { outcomes: new Map(), sent: new Set() }
-const endedProcesses: StoredError = { code: catalogue.internal.code, message: 'Two processes ended while they ran the same step, so the run is not tried again' }
+const endedProcesses: StoredError = {
+  code: catalogue.internal.code,
+  message: 'Two processes ended while they ran the same step, so the run is not tried again'
+}
 const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run was begun too often without coming to its end' }
 
 export function createRunJob ({ engine, store, documents, tenants, plugins, steps, end, log: ownLog }: RunJobParts): RunJob {
@@ -95,7 +98,16 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     const journal = createDurableJournal({ engine, run, outcomes, sent, databaseSteps: databaseSteps(workflow), signal })
     try {
       const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hears(id)
-      const { result } = await runWorkflow(workflow, { ...scope, events }, { journal, cache, integrations, steps, signal, log, stepMs, turnMs })
+      const { result } = await runWorkflow(workflow, { ...scope, events }, {
+        journal,
+        cache,
+        integrations,
+        steps,
+        signal,
+        log,
+        stepMs,
+        turnMs
+      })
       return { end: { status: 'completed', result }, address: address() }
     } catch (error) {
       if (error instanceof Interrupted || signal.aborted || isFailure(error, 'databaseUnavailable')) throw error

@@ -31,19 +31,19 @@ export interface Journal {
   /** An earlier attempt may have begun any step without an outcome. */
   readonly isRepeated: boolean
   /** How the step ended in an earlier attempt of the run. */
-  outcome (step: string): StepOutcome | undefined
-  started (step: string): void | Promise<void>
+  outcome(step: string): StepOutcome | undefined
+  started(step: string): void | Promise<void>
   /**
    * Runs the statements of a database step and returns what `run` resolves with. Where the journal keeps outcomes, the
    * statements and the outcome are one transaction: nothing is written where `run` rejects. `run` may be called again
    * after a serialization failure.
    */
-  database (step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome>
-  finished (step: string, outcome: StepOutcome): void | Promise<void>
+  database(step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome>
+  finished(step: string, outcome: StepOutcome): void | Promise<void>
   /** The step has made a call, of this attempt or an earlier one, that may have been charged. */
-  wasSent (step: string): boolean
+  wasSent(step: string): boolean
   /** Notes before such a call that it is made, and after it that nothing was charged. */
-  sent (step: string, isSent: boolean): void | Promise<void>
+  sent(step: string, isSent: boolean): void | Promise<void>
 }
 
 /**

@@ -18,7 +18,9 @@ const depth = 2
 /** @param servers null without MCP servers */
 export function createLlmStep (models: Models, servers: () => McpServers | null): StepRunner {
   async function toolsOf (names: unknown, { tenant, user, signal }: StepCall): Promise<ModelTool[]> {
-    if (!Array.isArray(names) || names.length > maxTools || !names.every((name) => typeof name === 'string')) throw refused(`\`params.tools\` must be an array of at most ${maxTools} names`)
+    if (!Array.isArray(names) || names.length > maxTools || !names.every((name) => typeof name === 'string')) {
+      throw refused(`\`params.tools\` must be an array of at most ${maxTools} names`)
+    }
     const found = await servers()?.toolsFor(names, { tenant, actor: { userId: user, address: null }, depth, signal })
     const missing = names.find((name) => found?.has(name) !== true)
     if (missing !== undefined) throw refused(`no MCP server has the tool "${missing.slice(0, 200)}"`)

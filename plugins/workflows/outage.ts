@@ -4,7 +4,10 @@ import { isOutage } from '../../lib/database/failures.js'
 
 const pauseMs = 1000
 
-/** Does the work again while the database is in an outage, or what it rejects with comes of one; rejects with anything else, and where the signal is aborted. */
+/**
+ * Does the work again while the database is in an outage, or what it rejects with comes of one; rejects with anything else, and
+ * where the signal is aborted.
+ */
 export async function throughOutages<Result> (work: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
   for (;;) {
     try {

@@ -28,30 +28,65 @@ const closed = { additionalProperties: false } as const
 const WorkflowId = Type.String({ format: 'uuid', description: 'The run, as it was answered when it was started.' })
 const Time = Type.String({ format: 'date-time' })
 const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema) => Type.Union([schema, Type.Null()])
-const RunError = named('WorkflowError', Type.Optional(Type.Object({ message: Type.String(), code: Type.String() }, { description: 'Why it failed.' })))
+const RunError = named(
+  'WorkflowError',
+  Type.Optional(Type.Object({ message: Type.String(), code: Type.String() }, { description: 'Why it failed.' }))
+)
 const Status = Type.Enum([...runStatuses])
 const Name = Type.Union([Type.String(), Type.Null()], { description: 'The id of the workflow; null for one that has none.' })
 
-const StepStatus = named('WorkflowStep', Type.Object({
-  id: Type.String(),
-  status: Type.Enum(['pending', 'running', 'completed', 'failed', 'skipped', 'canceled'], { description: '`pending`: it has not begun.' }),
-  startedAt: orNull(Time),
-  finishedAt: orNull(Time),
-  error: RunError
-}))
-const RunStatus = named('WorkflowRunStatus', Type.Object({
-  workflowId: Type.String({ format: 'uuid' }),
-  workflow: Name,
-  status: Status,
-  steps: Type.Array(StepStatus, { description: 'All of them, in the order of the declaration.' }),
-  result: Type.Optional(Type.Unknown({ description: 'Of a completed run: that of the last step that ran.' })),
-  error: RunError,
-  createdAt: Time,
-  finishedAt: orNull(Time)
-}))
-const Run = named('WorkflowRun', Type.Object({ workflowId: Type.String({ format: 'uuid' }), workflow: Name, status: Status, error: RunError, createdAt: Time, finishedAt: orNull(Time) }))
-const Completed = named('CompletedWorkflow', Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('completed'), result: Type.Unknown({ description: 'That of the last step that ran.' }) }))
-const Queued = named('QueuedWorkflow', Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('queued'), statusUrl: Type.String({ description: 'The path of its status.' }) }))
+const StepStatus = named(
+  'WorkflowStep',
+  Type.Object({
+    id: Type.String(),
+    status: Type.Enum(['pending', 'running', 'completed', 'failed', 'skipped', 'canceled'], {
+      description: '`pending`: it has not begun.'
+    }),
+    startedAt: orNull(Time),
+    finishedAt: orNull(Time),
+    error: RunError
+  })
+)
+const RunStatus = named(
+  'WorkflowRunStatus',
+  Type.Object({
+    workflowId: Type.String({ format: 'uuid' }),
+    workflow: Name,
+    status: Status,
+    steps: Type.Array(StepStatus, { description: 'All of them, in the order of the declaration.' }),
+    result: Type.Optional(Type.Unknown({ description: 'Of a completed run: that of the last step that ran.' })),
+    error: RunError,
+    createdAt: Time,
+    finishedAt: orNull(Time)
+  })
+)
+const Run = named(
+  'WorkflowRun',
+  Type.Object({
+    workflowId: Type.String({ format: 'uuid' }),
+    workflow: Name,
+    status: Status,
+    error: RunError,
+    createdAt: Time,
+    finishedAt: orNull(Time)
+  })
+)
+const Completed = named(
+  'CompletedWorkflow',
+  Type.Object({
+    workflowId: Type.String({ format: 'uuid' }),
+    status: Type.Literal('completed'),
+    result: Type.Unknown({ description: 'That of the last step that ran.' })
+  })
+)
+const Queued = named(
+  'QueuedWorkflow',
+  Type.Object({
+    workflowId: Type.String({ format: 'uuid' }),
+    status: Type.Literal('queued'),
+    statusUrl: Type.String({ description: 'The path of its status.' })
+  })
+)
 const Canceled = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('canceled') })
 const ListedQuery = Type.Object(pageQuery('Workflows'), closed)
 const Listed = ListOf(Type.Object({
@@ -63,18 +98,40 @@ const Listed = ListOf(Type.Object({
 const Id = Type.Object({ workflowId: WorkflowId }, closed)
 const StatusQuery = Type.Object({
   workflowId: WorkflowId,
-  token: Type.Optional(Type.String({ pattern: tokenPattern, expected: 'the token of a `statusUrl`', description: 'The token of the `statusUrl` that a caller without credentials got. It shows this one run.' }))
+  token: Type.Optional(
+    Type.String({
+      pattern: tokenPattern,
+      expected: 'the token of a `statusUrl`',
+      description: 'The token of the `statusUrl` that a caller without credentials got. It shows this one run.'
+    })
+  )
 }, closed)
 const RunsQuery = Type.Object({ status: Type.Optional(Status), ...pageQuery('Runs', maxCounted) }, closed)
 const Async = Type.Optional(Type.Boolean({ description: 'false runs it within the request, and answers its result. Default: true.' }))
 const Input = Type.Optional(Type.Unknown({ description: 'What `{{input.field}}` reads.' }))
-const NamedBody = Type.Object({ ref: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', description: "The id of a workflow: the tenant's, or else the platform's." }), input: Input, async: Async }, closed)
+const NamedBody = Type.Object({
+  ref: Type.String({
+    pattern: '^[A-Za-z0-9_-]{1,64}$',
+    expected: '1 to 64 of A-Z a-z 0-9 _ -',
+    description: "The id of a workflow: the tenant's, or else the platform's."
+  }),
+  input: Input,
+  async: Async
+}, closed)
 const InlineBody = Type.Object({
-  id: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', description: 'A name for the list of runs.' })),
-  steps: Type.Array(Type.Object({}, { additionalProperties: true }), { minItems: 1, maxItems: 100, description: 'The steps, as in `workflows` of a document.' }),
+  id: Type.Optional(
+    Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', description: 'A name for the list of runs.' })
+  ),
+  steps: Type.Array(Type.Object({}, { additionalProperties: true }), {
+    minItems: 1,
+    maxItems: 100,
+    description: 'The steps, as in `workflows` of a document.'
+  }),
   input: Input,
   async: Async,
-  webhookOnComplete: Type.Optional(Type.Unknown({ description: 'The address that is called at the end: a URL, or `{url, secret}` with the secret as `{{secret:KEY}}`.' }))
+  webhookOnComplete: Type.Optional(
+    Type.Unknown({ description: 'The address that is called at the end: a URL, or `{url, secret}` with the secret as `{{secret:KEY}}`.' })
+  )
 }, closed)
 
 const tags = ['Workflows']
@@ -87,12 +144,25 @@ export function workflowRoutes (app: FastifyInstance): void {
   const { documents } = workflows
   const inRequest = createInRequest(app)
 
-  async function run (workflow: CompiledWorkflow, input: unknown, isAsync: boolean, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  async function run (
+    workflow: CompiledWorkflow,
+    input: unknown,
+    isAsync: boolean,
+    request: FastifyRequest,
+    reply: FastifyReply
+  ): Promise<FastifyReply> {
     const tenant = request.tenant?.id ?? ''
     if (workflow.tenantScoped && tenant === '') throw failure('tenantRequired')
     const scope = scopeOf(request, input)
     if (!isAsync) return await inRequest(workflow, scope, request, reply)
-    const { workflowId, statusUrl } = await workflows.start({ tenant, user: callerOf(request).sub, workflow, scope, limitedUser: limitedUser(request), actor: actorOf(request) })
+    const { workflowId, statusUrl } = await workflows.start({
+      tenant,
+      user: callerOf(request).sub,
+      workflow,
+      scope,
+      limitedUser: limitedUser(request),
+      actor: actorOf(request)
+    })
     return await reply.code(202).send({ workflowId, status: 'queued', statusUrl })
   }
 
@@ -101,7 +171,8 @@ export function workflowRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'Run a workflow whose steps are sent',
-      description: "The steps are those that the tenant's own document could have, and use its connectors. Steps that read a secret, in a template or in an expression, need the permission `secrets:write` too.",
+      description:
+        "The steps are those that the tenant's own document could have, and use its connectors. Steps that read a secret, in a template or in an expression, need the permission `secrets:write` too.",
       body: InlineBody,
       response: { 200: Completed, 202: Queued, ...errorResponses(...runRefusals) }
     }
@@ -109,13 +180,20 @@ export function workflowRoutes (app: FastifyInstance): void {
     const tenant = tenantOf(request)
     const { input, async: isAsync = true } = request.body
     const workflow = await readInline(tenant, request.body, (definition, faults) => documents.own(tenant, definition, '/body', faults))
-    if (workflow.secrets.length > 0 && !await holds(request, 'secrets:write')) throw failure('forbidden', { message: 'To run steps that read a secret you need the permission secrets:write too' })
+    if (workflow.secrets.length > 0 && !await holds(request, 'secrets:write')) {
+      throw failure('forbidden', { message: 'To run steps that read a secret you need the permission secrets:write too' })
+    }
     return await run(workflow, input, isAsync, request, reply)
   })
 
   app.post<{ Body: Static<typeof NamedBody> }>('/agent/workflow/run', {
     config: { ...config, idempotency: 'encrypted' },
-    schema: { tags, summary: 'Run a workflow by its name', body: NamedBody, response: { 200: Completed, 202: Queued, ...errorResponses(...runRefusals) } }
+    schema: {
+      tags,
+      summary: 'Run a workflow by its name',
+      body: NamedBody,
+      response: { 200: Completed, 202: Queued, ...errorResponses(...runRefusals) }
+    }
   }, async (request, reply) => {
     const { ref, input, async: isAsync = true } = request.body
     const named = await documents.find(request.tenant?.id ?? '', ref)
@@ -129,8 +207,17 @@ export function workflowRoutes (app: FastifyInstance): void {
   app.get<{ Querystring: Static<typeof StatusQuery> }>('/agent/workflow/status', {
     config: { access: 'open' },
     // 401 comes before what is wrong with the query.
-    preValidation: async (request) => { if (request.query.token === undefined) callerOf(request) },
-    schema: { tags, summary: 'The status of a run', description: 'Users see their own runs, administrators all runs of their tenant. Without credentials the `token` of the `statusUrl` shows its run, with the same `X-Tenant-ID` as the request that started it.', querystring: StatusQuery, response: { 200: RunStatus, ...errorResponses(...refusals) } }
+    preValidation: async (request) => {
+      if (request.query.token === undefined) callerOf(request)
+    },
+    schema: {
+      tags,
+      summary: 'The status of a run',
+      description:
+        'Users see their own runs, administrators all runs of their tenant. Without credentials the `token` of the `statusUrl` shows its run, with the same `X-Tenant-ID` as the request that started it.',
+      querystring: StatusQuery,
+      response: { 200: RunStatus, ...errorResponses(...refusals) }
+    }
   }, async (request, reply) => {
     const { workflowId } = request.query
     // Fastify's serializer would change the numbers of the result, or fail on them.
@@ -140,7 +227,13 @@ export function workflowRoutes (app: FastifyInstance): void {
 
   app.get<{ Querystring: Static<typeof RunsQuery> }>('/agent/workflow/runs', {
     config,
-    schema: { tags, summary: 'Runs, the newest first', description: `Those of the caller; for administrators all of their tenant, kept for 30 days. \`total\` counts up to ${maxCounted}.`, querystring: RunsQuery, response: { 200: ListOf(Run), ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Runs, the newest first',
+      description: `Those of the caller; for administrators all of their tenant, kept for 30 days. \`total\` counts up to ${maxCounted}.`,
+      querystring: RunsQuery,
+      response: { 200: ListOf(Run), ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const { data, total } = await workflows.list(viewerOf(request), request.query.status, page)
@@ -149,7 +242,13 @@ export function workflowRoutes (app: FastifyInstance): void {
 
   app.post<{ Body: Static<typeof Id> }>('/agent/workflow/cancel', {
     config,
-    schema: { tags, summary: 'End a run that has not ended', description: 'What its steps have done stays done; nothing more is.', body: Id, response: { 200: Canceled, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'End a run that has not ended',
+      description: 'What its steps have done stays done; nothing more is.',
+      body: Id,
+      response: { 200: Canceled, ...errorResponses(...refusals, 409) }
+    }
   }, async (request) => {
     const { workflowId } = request.body
     await workflows.cancel(viewerOf(request), workflowId, actorOf(request))
@@ -158,7 +257,12 @@ export function workflowRoutes (app: FastifyInstance): void {
 
   app.get<{ Querystring: Static<typeof ListedQuery> }>('/agent/workflows', {
     config,
-    schema: { tags, summary: 'The workflows that can be run by name', querystring: ListedQuery, response: { 200: Listed, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'The workflows that can be run by name',
+      querystring: ListedQuery,
+      response: { 200: Listed, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     const page = pageOf(request)
     const workflows = await documents.list(request.tenant?.id ?? '')
@@ -181,7 +285,19 @@ function statusViewerOf (request: FastifyRequest<{ Querystring: Static<typeof St
 /** What a workflow with a name reads: its input, and who runs it. */
 function scopeOf (request: FastifyRequest, input: unknown): Scope {
   const auth = callerOf(request)
-  return { body: null, params: {}, query: {}, headers: {}, auth, tenant: request.tenant ?? null, secrets: new Map(), results: {}, fullAccess: auth.role === 'admin', input: input ?? null, trace: traceOf(request.headers) }
+  return {
+    body: null,
+    params: {},
+    query: {},
+    headers: {},
+    auth,
+    tenant: request.tenant ?? null,
+    secrets: new Map(),
+    results: {},
+    fullAccess: auth.role === 'admin',
+    input: input ?? null,
+    trace: traceOf(request.headers)
+  }
 }
 
 function statusOf ({ definition, result, steps, ...run }: ReadRun): Static<typeof RunStatus> {

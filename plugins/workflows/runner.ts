@@ -57,8 +57,15 @@ type Turn = 'only' | 'first' | 'again'
 const skipped: StepOutcome = Object.freeze({ status: 'skipped', result: null, error: null })
 const nothing = Object.freeze({})
 
-/** What a workflow with a name reads is its input, and nothing else of the request. Written out, since copying by `...` takes several times as long. */
-function scopeOf ({ definition: { named } }: CompiledWorkflow, { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, input, payload, events = false, trace = null }: Scope, steps: Record<string, unknown>): Scope {
+/**
+ * What a workflow with a name reads is its input, and nothing else of the request. Written out, since copying by `...` takes
+ * several times as long.
+ */
+function scopeOf (
+  { definition: { named } }: CompiledWorkflow,
+  { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, input, payload, events = false, trace = null }: Scope,
+  steps: Record<string, unknown>
+): Scope {
   return {
     body: named ? undefined : body,
     params: named ? nothing : params,
@@ -154,7 +161,11 @@ class Run {
     for (let tries = 1; ; tries++) {
       let outcome
       try {
-        outcome = await this.#try(step, ends, tries > 1 || turn === 'again' ? 'again' : turn === 'first' || step.attempts > 1 ? 'first' : 'only')
+        outcome = await this.#try(
+          step,
+          ends,
+          tries > 1 || turn === 'again' ? 'again' : turn === 'first' || step.attempts > 1 ? 'first' : 'only'
+        )
       } catch (error) {
         this.#refuseEnd(error)
         if (tries < step.attempts && !this.#isOver() && !this.#isFinal(step, error)) {
@@ -242,7 +253,11 @@ class Run {
     const first = errors.find(({ error }) => error instanceof Interrupted) ?? errors.toSorted((left, right) => left.index - right.index)[0]
     if (first !== undefined) throw first.error
     if (results.reduce((sum, { length }) => sum + length, 0) > maxAnswerBytes) throw failure('answerTooLarge')
-    return { status: 'completed', result: `{${steps.map(({ id }, index) => `${JSON.stringify(id)}:${results[index] ?? 'null'}`).join(',')}}`, error: null }
+    return {
+      status: 'completed',
+      result: `{${steps.map(({ id }, index) => `${JSON.stringify(id)}:${results[index] ?? 'null'}`).join(',')}}`,
+      error: null
+    }
   }
 
   async #finish (step: CompiledStep, outcome: StepOutcome, turn: Turn, error?: unknown): Promise<StepOutcome> {

@@ -31,9 +31,16 @@ export class NotDue extends Error {
 }
 
 /** Moves a schedule on to its next time. Throws `NotDue` unless it stands at this one: of two processes one gets past here. */
-export async function passDue (transaction: Kysely<SystemTables> | Transaction<SystemTables>, { tenant, workflow, at, next }: DueTime, run?: string): Promise<void> {
+export async function passDue (
+  transaction: Kysely<SystemTables> | Transaction<SystemTables>,
+  { tenant, workflow, at, next }: DueTime,
+  run?: string
+): Promise<void> {
   // PostgreSQL's times have microseconds.
-  const { numUpdatedRows } = await transaction.updateTable('tenantry.workflow_schedules').set({ next_at: next, ...run !== undefined && { last_run: run } })
+  const { numUpdatedRows } = await transaction.updateTable('tenantry.workflow_schedules').set({
+    next_at: next,
+    ...run !== undefined && { last_run: run }
+  })
     .where('tenant_id', '=', tenant).where('workflow', '=', workflow).where('next_at', '<', new Date(at.getTime() + 1)).executeTakeFirst()
   if (numUpdatedRows === 0n) throw new NotDue('the schedule is at another time')
 }
@@ -52,9 +59,9 @@ export interface SchedulesParts {
 
 export interface Schedules {
   /** Starts what is due; resolves with the number of runs. Of times that have passed the last one counts. */
-  startDue (now: Date): Promise<number>
+  startDue(now: Date): Promise<number>
   /** Looks every 10 seconds from now on; returns the end of it, which waits for a look under way. */
-  watch (): () => Promise<void>
+  watch(): () => Promise<void>
 }
 
 interface Row {
@@ -89,7 +96,13 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
   }
 
   function dueRows (now: Date, offset: number): Promise<Row[]> {
-    return db.selectFrom('tenantry.workflow_schedules').select(['tenant_id as tenant', 'workflow', 'schedule', 'next_at as at', 'last_run as lastRun'])
+    return db.selectFrom('tenantry.workflow_schedules').select([
+      'tenant_id as tenant',
+      'workflow',
+      'schedule',
+      'next_at as at',
+      'last_run as lastRun'
+    ])
       .where('next_at', '<=', now).orderBy('next_at').orderBy('tenant_id').orderBy('workflow').limit(maxDue).offset(offset).execute()
   }
 
@@ -135,7 +148,9 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
       let timer: NodeJS.Timeout | undefined
       let looking: Promise<unknown> = Promise.resolve()
       const look = (): void => {
-        looking = startDue(new Date()).catch((err: unknown) => log.debug({ err }, 'schedules of workflows could not be read; they are read again')).finally(() => {
+        looking = startDue(new Date()).catch((err: unknown) =>
+          log.debug({ err }, 'schedules of workflows could not be read; they are read again')
+        ).finally(() => {
           if (!ended) timer = setTimeout(look, lookMs).unref()
         })
       }

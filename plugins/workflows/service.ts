@@ -35,7 +35,10 @@ export interface NewRun {
 
 export interface StartedRun {
   readonly workflowId: string
-  /** The path that answers the status. For a run without a user it has a token, which is not stored: every caller with the path can read the status of this run. */
+  /**
+   * The path that answers the status. For a run without a user it has a token, which is not stored: every caller with the path
+   * can read the status of this run.
+   */
   readonly statusUrl: string
 }
 
@@ -45,15 +48,19 @@ export interface WorkflowRuns {
    * reads of the request is larger than 2 MiB, `queueFull`, `resourceLimit` where the user's limit has no room, and
    * `tenantUnknown` where the tenant is not there or is being deleted.
    */
-  start (run: NewRun): Promise<StartedRun>
+  start(run: NewRun): Promise<StartedRun>
   /** Throws `notFound` for a run that the viewer does not see. */
-  read (viewer: Viewer | TokenViewer, workflowId: string): Promise<ReadRun>
+  read(viewer: Viewer | TokenViewer, workflowId: string): Promise<ReadRun>
   /** The newest first. */
-  list (viewer: Viewer, status: RunStatus | undefined, page: { readonly limit: number, readonly offset: number }): Promise<{ data: ListedRun[], total: number }>
+  list(
+    viewer: Viewer,
+    status: RunStatus | undefined,
+    page: { readonly limit: number, readonly offset: number }
+  ): Promise<{ data: ListedRun[], total: number }>
   /** Nothing more of it is written, and what of it runs is ended. Throws `notFound`, and `stateConflict` where it has ended. */
-  cancel (viewer: Viewer, workflowId: string, actor: Actor): Promise<void>
+  cancel(viewer: Viewer, workflowId: string, actor: Actor): Promise<void>
   /** Starts the run of a schedule's time, which it then has passed. Rejects with `NotDue` where another process did. */
-  startAt (due: DueTime, workflow: CompiledWorkflow, input: unknown): Promise<void>
+  startAt(due: DueTime, workflow: CompiledWorkflow, input: unknown): Promise<void>
   /** The workflows of documents. */
   readonly documents: Documents
   /** Who runs kinds of steps that other parts of the server have. */
@@ -85,7 +92,9 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, li
     await store.insert(transaction, sent.map(({ id, tenant, row }) => ({ ...row, id, tenant })))
     for (const { id, row: { due } } of sent) if (due !== undefined) await passDue(transaction, due, id)
     const at = new Date()
-    const entries = sent.flatMap(({ id, tenant, row: { actor, workflow } }) => actor === undefined ? [] : [{ tenant, action: 'workflow.run', actor, target: id, details: { workflow }, at } as const])
+    const entries = sent.flatMap(({ id, tenant, row: { actor, workflow } }) =>
+      actor === undefined ? [] : [{ tenant, action: 'workflow.run', actor, target: id, details: { workflow }, at } as const]
+    )
     if (entries.length > 0) await writeAudit(transaction, ...entries)
   })
 
@@ -94,7 +103,14 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, li
     steps,
     async start ({ tenant, user, workflow, scope, limitedUser = null, actor }) {
       const status = user === null ? createStatusToken() : undefined
-      const row: StartRow = { user, workflow: workflow.id, definition: definitionText(workflow), scope: scopeText(workflow, scope), tokenHash: status?.hash ?? null, actor }
+      const row: StartRow = {
+        user,
+        workflow: workflow.id,
+        definition: definitionText(workflow),
+        scope: scopeText(workflow, scope),
+        tokenHash: status?.hash ?? null,
+        actor
+      }
       const taken = limits()?.take(limitedUser, { resource: 'workflow', metric: 'count', amount: 1 })
       const share = taken instanceof Promise ? await taken : taken
       try {
@@ -110,8 +126,27 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, li
     },
 
     async startAt (due, workflow, input) {
-      const scope: Scope = { body: null, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false, input }
-      const row: StartRow = { user: null, workflow: workflow.id, definition: definitionText(workflow), scope: scopeText(workflow, scope), tokenHash: null, actor: undefined, due }
+      const scope: Scope = {
+        body: null,
+        params: {},
+        query: {},
+        headers: {},
+        auth: null,
+        tenant: null,
+        secrets: new Map(),
+        results: {},
+        fullAccess: false,
+        input
+      }
+      const row: StartRow = {
+        user: null,
+        workflow: workflow.id,
+        definition: definitionText(workflow),
+        scope: scopeText(workflow, scope),
+        tokenHash: null,
+        actor: undefined,
+        due
+      }
       await send({ tenant: due.tenant, data: {} }, row, row.definition.length + row.scope.length)
     },
 

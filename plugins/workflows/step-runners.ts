@@ -14,19 +14,19 @@ export interface StepCall {
   /** The step has made a call, in this attempt of the run or an earlier one, that may have been charged. */
   readonly wasSent: boolean
   /** Notes before such a call that it is made, and after it that nothing was charged. */
-  note (isSent: boolean): void | Promise<void>
+  note(isSent: boolean): void | Promise<void>
   /** Aborted when the try has taken its time, or the run ends. */
   readonly signal: AbortSignal
 }
 
 export interface StepRunner extends StepKind {
   /** Whether a failure is not tried again, whatever the step's `retry` says. Default: never. */
-  isFinal? (error: unknown): boolean
+  isFinal?(error: unknown): boolean
   /**
    * Runs a step whose templates are evaluated. Resolves with its result, which JSON can hold; rejects with an error of the
    * catalogue for what the caller may know.
    */
-  run (members: Readonly<Record<string, unknown>>, call: StepCall): Promise<unknown>
+  run(members: Readonly<Record<string, unknown>>, call: StepCall): Promise<unknown>
 }
 
 /** The kinds that this app runs; a document with steps of another is refused. */

@@ -12,7 +12,12 @@ export function overdue (step: string): TenantryError {
  * Does the work until the moment `ends`, in milliseconds since 1970; rejects with `providerTimeout` then, and aborts the signal that
  * the work was given.
  */
-export async function within<Result> (ends: number, step: string, { clock, signal }: { readonly clock: Clock, readonly signal: AbortSignal }, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+export async function within<Result> (
+  ends: number,
+  step: string,
+  { clock, signal }: { readonly clock: Clock, readonly signal: AbortSignal },
+  work: (signal: AbortSignal) => Promise<Result>
+): Promise<Result> {
   const over = new AbortController()
   const done = new AbortController()
   const late = new Promise<never>((_resolve, reject) => {

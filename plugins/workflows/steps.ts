@@ -26,11 +26,22 @@ export interface StepSurroundings {
  * @param ends when it, or those around it, have taken their time, in milliseconds since 1970; Infinity where nothing says so
  * @param again it, or a step around it, was tried before
  */
-export function runStep (step: DatabaseStep | IntegrationStep | RunnerStep, ends: number, again: boolean, around: StepSurroundings): Promise<StepOutcome> {
+export function runStep (
+  step: DatabaseStep | IntegrationStep | RunnerStep,
+  ends: number,
+  again: boolean,
+  around: StepSurroundings
+): Promise<StepOutcome> {
   switch (step.kind) {
-    case 'database': return runDatabase(step, ends, around)
-    case 'integration': return runIntegration(step, ends, around)
-    case 'llm': case 'embeddings': case 'storage': case 'realtime': return runOther(step, ends, again, around)
+    case 'database':
+      return runDatabase(step, ends, around)
+    case 'integration':
+      return runIntegration(step, ends, around)
+    case 'llm':
+    case 'embeddings':
+    case 'storage':
+    case 'realtime':
+      return runOther(step, ends, again, around)
   }
 }
 
@@ -79,7 +90,11 @@ async function textWithin (ms: number, step: string, bound: BoundQuery, text: Ru
   return result
 }
 
-async function runIntegration ({ id, call }: IntegrationStep, ends: number, { host, scope, clock }: StepSurroundings): Promise<StepOutcome> {
+async function runIntegration (
+  { id, call }: IntegrationStep,
+  ends: number,
+  { host, scope, clock }: StepSurroundings
+): Promise<StepOutcome> {
   const { integrations, journal, signal, log } = host
   if (integrations === null) throw new Error('a workflow calls other services, and the app has no plugin for it')
   const result = await integrations.run(call, scope, {
@@ -94,21 +109,29 @@ async function runIntegration ({ id, call }: IntegrationStep, ends: number, { ho
   return completed(result)
 }
 
-async function runOther ({ id, kind, members }: RunnerStep, ends: number, again: boolean, { host, scope, clock }: StepSurroundings): Promise<StepOutcome> {
+async function runOther (
+  { id, kind, members }: RunnerStep,
+  ends: number,
+  again: boolean,
+  { host, scope, clock }: StepSurroundings
+): Promise<StepOutcome> {
   const { journal, steps, signal } = host
   const runner = steps[kind]
   if (runner === undefined) throw new Error(`nothing runs steps of the kind ${kind}`)
   const evaluated = members.evaluate(scope)
   const until = ends === Infinity ? clock.now() + defaultTimeoutMs : ends
-  return completed(await within(until, id, { clock, signal }, (over) => runner.run(isRecord(evaluated) ? evaluated : {}, {
-    tenant: tenantOf(scope),
-    user: scope.auth?.sub ?? null,
-    idempotencyKey: keyOf(journal.runId, id),
-    isRepeated: again || journal.isRepeated,
-    wasSent: journal.wasSent(id),
-    note: (isSent) => journal.sent(id, isSent),
-    signal: over
-  })))
+  return completed(
+    await within(until, id, { clock, signal }, (over) =>
+      runner.run(isRecord(evaluated) ? evaluated : {}, {
+        tenant: tenantOf(scope),
+        user: scope.auth?.sub ?? null,
+        idempotencyKey: keyOf(journal.runId, id),
+        isRepeated: again || journal.isRepeated,
+        wasSent: journal.wasSent(id),
+        note: (isSent) => journal.sent(id, isSent),
+        signal: over
+      }))
+  )
 }
 
 function completed (value: unknown): StepOutcome {

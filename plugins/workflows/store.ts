@@ -102,7 +102,10 @@ const held = `held as (
   select from tenantry.workflow_runs where tenant_id = $1 and id = $2::uuid and attempt = $3::int and status = 'running' for share
 )`
 
-/** Values: tenant, run, attempt, step. Answers a row where the attempt has the run; one that failed may be tried again, one that has completed never is. */
+/**
+ * Values: tenant, run, attempt, step. Answers a row where the attempt has the run; one that failed may be tried again, one that
+ * has completed never is.
+ */
 export const beginStep: Statement = {
   name: 'tenantry_step_begin',
   text: `with ${held}
@@ -110,7 +113,10 @@ insert into tenantry.workflow_steps (tenant_id, run_id, step, status) select $1,
 on conflict (tenant_id, run_id, step) do update set status = 'running', finished_at = null where workflow_steps.status in ('running', 'failed') returning 'held'`
 }
 
-/** Values: tenant, run, attempt, step, status, result, error. Answers a row as `beginStep` does. The run has made progress: ends of processes count anew. */
+/**
+ * Values: tenant, run, attempt, step, status, result, error. Answers a row as `beginStep` does. The run has made progress: ends
+ * of processes count anew.
+ */
 export const endStep: Statement = {
   name: 'tenantry_step_end',
   text: `with ${held}, progress as (
@@ -139,23 +145,27 @@ export interface EarlierSteps {
 }
 
 export interface RunStore {
-  insert (db: Kysely<SystemTables>, runs: readonly NewStoredRun[]): Promise<void>
+  insert(db: Kysely<SystemTables>, runs: readonly NewStoredRun[]): Promise<void>
   /** The run becomes this attempt's, and no other's; undefined where it has ended, or is gone. */
-  take (tenant: string, id: string): Promise<TakenRun | undefined>
+  take(tenant: string, id: string): Promise<TakenRun | undefined>
   /** Complete where the run was taken before. */
-  earlier (tenant: string, id: string): Promise<EarlierSteps>
+  earlier(tenant: string, id: string): Promise<EarlierSteps>
   /** The ids of those that are this process's still. */
-  heldOf (tenant: string, runs: readonly HeldRun[]): Promise<ReadonlySet<string>>
+  heldOf(tenant: string, runs: readonly HeldRun[]): Promise<ReadonlySet<string>>
   /** false for one that has ended, or is gone. */
-  isOpen (tenant: string, id: string): Promise<boolean>
+  isOpen(tenant: string, id: string): Promise<boolean>
   /** false where the attempt has it no more. */
-  end (db: Kysely<SystemTables>, run: HeldRun, end: RunEnd): Promise<boolean>
+  end(db: Kysely<SystemTables>, run: HeldRun, end: RunEnd): Promise<boolean>
   /** false where there is none to see that has not ended. */
-  cancel (db: Kysely<SystemTables>, viewer: Viewer, id: string): Promise<boolean>
-  status (viewer: Viewer, id: string): Promise<RunStatus | undefined>
-  read (viewer: Viewer | TokenViewer, id: string): Promise<ReadRun | undefined>
+  cancel(db: Kysely<SystemTables>, viewer: Viewer, id: string): Promise<boolean>
+  status(viewer: Viewer, id: string): Promise<RunStatus | undefined>
+  read(viewer: Viewer | TokenViewer, id: string): Promise<ReadRun | undefined>
   /** The newest first; `total` is at most `maxCounted`. */
-  list (viewer: Viewer, status: RunStatus | undefined, page: { readonly limit: number, readonly offset: number }): Promise<{ data: ListedRun[], total: number }>
+  list(
+    viewer: Viewer,
+    status: RunStatus | undefined,
+    page: { readonly limit: number, readonly offset: number }
+  ): Promise<{ data: ListedRun[], total: number }>
 }
 
 /** Without what PostgreSQL's jsonb does not take, and no longer than anybody reads. */
@@ -180,7 +190,9 @@ export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>)
       const column = (of: (run: NewStoredRun) => string | null) => runs.map(of)
       await sql`insert into tenantry.workflow_runs (tenant_id, id, user_id, workflow, definition, scope, status_token_hash) select * from unnest(
         ${column(({ tenant }) => tenant)}::text[], ${column(({ id }) => id)}::uuid[], ${column(({ user }) => user)}::text[],
-        ${column(({ workflow }) => workflow)}::text[], ${column(({ definition }) => definition)}::text[], ${column(({ scope }) => scope)}::text[],
+        ${column(({ workflow }) => workflow)}::text[], ${column(({ definition }) => definition)}::text[], ${
+        column(({ scope }) => scope)
+      }::text[],
         ${runs.map(({ tokenHash }) => tokenHash)}::bytea[])`.execute(db)
     },
 
@@ -195,27 +207,34 @@ export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>)
       const { rows } = await sql<EarlierRow>`select step, status, result, error, sent_at is not null as sent from tenantry.workflow_steps
         where tenant_id = ${tenant} and run_id = ${id}::uuid and (status <> 'running' or sent_at is not null)`.execute(dbFor(tenant))
       return {
-        outcomes: new Map(rows.flatMap(({ step, status, result, error }) => status === 'running' ? [] : [[step, { status, result, error }]])),
+        outcomes: new Map(
+          rows.flatMap(({ step, status, result, error }) => status === 'running' ? [] : [[step, { status, result, error }]])
+        ),
         sent: new Set(rows.flatMap(({ step, sent }) => sent ? [step] : []))
       }
     },
 
     async heldOf (tenant, runs) {
       const { rows } = await sql<{ id: string }>`select id from tenantry.workflow_runs where tenant_id = ${tenant} and status = 'running'
-        and (id, attempt) in (select * from unnest(${runs.map(({ id }) => id)}::uuid[], ${runs.map(({ attempt }) => attempt)}::int[]))`.execute(dbFor(tenant))
+        and (id, attempt) in (select * from unnest(${runs.map(({ id }) => id)}::uuid[], ${runs.map(({ attempt }) => attempt)}::int[]))`
+        .execute(dbFor(tenant))
       return new Set(rows.map(({ id }) => id))
     },
 
     async isOpen (tenant, id) {
-      const { rows } = await sql`select from tenantry.workflow_runs where tenant_id = ${tenant} and id = ${id}::uuid and ${open}`.execute(dbFor(tenant))
+      const { rows } = await sql`select from tenantry.workflow_runs where tenant_id = ${tenant} and id = ${id}::uuid and ${open}`.execute(
+        dbFor(tenant)
+      )
       return rows.length > 0
     },
 
     async end (db, { tenant, id, attempt }, end) {
       const result = end.status === 'completed' ? end.result : null
       const error = end.status === 'failed' ? JSON.stringify(storedError(end.error)) : null
-      const { rows } = await over(sql`status = ${end.status}, result = ${result}, error = ${error}::jsonb`,
-        sql`tenant_id = ${tenant} and id = ${id}::uuid and attempt = ${attempt}::int and status = 'running'`).execute(db)
+      const { rows } = await over(
+        sql`status = ${end.status}, result = ${result}, error = ${error}::jsonb`,
+        sql`tenant_id = ${tenant} and id = ${id}::uuid and attempt = ${attempt}::int and status = 'running'`
+      ).execute(db)
       return rows.length > 0
     },
 
@@ -225,26 +244,42 @@ export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>)
     },
 
     async status (viewer, id) {
-      const { rows: [row] } = await sql<{ status: RunStatus }>`select status from tenantry.workflow_runs where ${seenBy(viewer)} and id = ${id}::uuid`.execute(dbFor(viewer.tenant))
+      const { rows: [row] } = await sql<{ status: RunStatus }>`select status from tenantry.workflow_runs where ${
+        seenBy(viewer)
+      } and id = ${id}::uuid`.execute(dbFor(viewer.tenant))
       return row?.status
     },
 
     async read (viewer, id) {
-      const { rows: [row] } = await sql<ReadRun & { tokenHash: Buffer | null }>`select id, workflow, status, error, created_at as "createdAt", finished_at as "finishedAt", definition, result, status_token_hash as "tokenHash",
+      const { rows: [row] } = await sql<
+        ReadRun & { tokenHash: Buffer | null }
+      >`select id, workflow, status, error, created_at as "createdAt", finished_at as "finishedAt", definition, result, status_token_hash as "tokenHash",
           coalesce((select json_agg(json_build_object('step', step, 'status', status, 'error', error, 'startedAt', started_at, 'finishedAt', finished_at))
             from tenantry.workflow_steps where tenant_id = run.tenant_id and run_id = run.id), '[]') as steps
-        from tenantry.workflow_runs run where ${'token' in viewer ? sql`tenant_id = ${viewer.tenant}` : seenBy(viewer)} and id = ${id}::uuid`.execute(dbFor(viewer.tenant))
+        from tenantry.workflow_runs run where ${
+        'token' in viewer ? sql`tenant_id = ${viewer.tenant}` : seenBy(viewer)
+      } and id = ${id}::uuid`.execute(dbFor(viewer.tenant))
       if (row === undefined) return undefined
       const { tokenHash, ...found } = row
       if ('token' in viewer && (tokenHash === null || !isTokenOf(tokenHash, viewer.token))) return undefined
-      return { ...found, steps: row.steps.map((step) => ({ ...step, startedAt: new Date(step.startedAt), finishedAt: step.finishedAt && new Date(step.finishedAt) })) }
+      return {
+        ...found,
+        steps: row.steps.map((step) => ({
+          ...step,
+          startedAt: new Date(step.startedAt),
+          finishedAt: step.finishedAt && new Date(step.finishedAt)
+        }))
+      }
     },
 
     async list (viewer, status, { limit, offset }) {
       const runs = sql`from tenantry.workflow_runs where ${seenBy(viewer)} ${status === undefined ? sql`` : sql`and status = ${status}`}`
       const db = dbFor(viewer.tenant)
       const [{ rows: data }, { rows: [count] }] = await Promise.all([
-        sql<ListedRun>`select id, workflow, status, error, created_at as "createdAt", finished_at as "finishedAt" ${runs} order by created_at desc, id desc limit ${limit} offset ${offset}`.execute(db),
+        sql<
+          ListedRun
+        >`select id, workflow, status, error, created_at as "createdAt", finished_at as "finishedAt" ${runs} order by created_at desc, id desc limit ${limit} offset ${offset}`
+          .execute(db),
         sql<{ total: number }>`select count(*)::int as total from (select ${runs} limit ${maxCounted}) counted`.execute(db)
       ])
       return { data, total: count?.total ?? 0 }
@@ -270,7 +305,8 @@ function seenBy ({ tenant, user }: Viewer) {
 export function sweepRuns (db: Kysely<SystemTables>): Promise<boolean> {
   const part: SweepPart = async (transaction) => {
     const { numAffectedRows = 0n } = await sql`delete from tenantry.workflow_runs where ctid = any (array(
-      select ctid from tenantry.workflow_runs where created_at < now() - interval '30 days' limit ${sweptRuns} for update skip locked))`.execute(transaction)
+      select ctid from tenantry.workflow_runs where created_at < now() - interval '30 days' limit ${sweptRuns} for update skip locked))`
+      .execute(transaction)
     return Number(numAffectedRows) < sweptRuns ? 0 : maxSweptRows
   }
   return sweep(db, 'workflows', [part])

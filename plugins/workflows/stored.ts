@@ -44,7 +44,10 @@ export function readDefinition (text: string): StoredDefinition {
   return Object(parseJson(text))
 }
 
-/** What the workflow reads, as JSON: no secret, and since the compiler refuses them no header that holds credentials. Throws `bodyTooLarge` beyond 2 MiB. */
+/**
+ * What the workflow reads, as JSON: no secret, and since the compiler refuses them no header that holds credentials. Throws
+ * `bodyTooLarge` beyond 2 MiB.
+ */
 export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string {
   const stored: StoredScope = {
     fullAccess: scope.fullAccess,
@@ -60,14 +63,31 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string 
   }
   const text = stringifyJson(stored)
   const bytes = Buffer.byteLength(text)
-  if (bytes > maxScopeBytes) throw failure('bodyTooLarge', { message: `What a workflow is given has at most ${maxScopeBytes} bytes as JSON: this has ${bytes}` })
+  if (bytes > maxScopeBytes) {
+    throw failure('bodyTooLarge', { message: `What a workflow is given has at most ${maxScopeBytes} bytes as JSON: this has ${bytes}` })
+  }
   return text
 }
 
 /** The scope of a run: what was stored, with the tenant and its secrets as they are now. */
-export function readScope ({ scope: text, user }: { readonly scope: string, readonly user: string | null }, tenant: ScopeTenant | null, secrets: SecretValues): Scope {
+export function readScope (
+  { scope: text, user }: { readonly scope: string, readonly user: string | null },
+  tenant: ScopeTenant | null,
+  secrets: SecretValues
+): Scope {
   // Where no template reads the claims, steps know who started the run.
-  const { body = null, params = {}, query = {}, headers = {}, auth = user === null ? null : { sub: user }, files, input, payload, fullAccess, trace = null }: StoredScope = Object(parseJson(text))
+  const {
+    body = null,
+    params = {},
+    query = {},
+    headers = {},
+    auth = user === null ? null : { sub: user },
+    files,
+    input,
+    payload,
+    fullAccess,
+    trace = null
+  }: StoredScope = Object(parseJson(text))
   return {
     body,
     params,

@@ -15,36 +15,61 @@ async function filled (t: Test, postgres: SystemPostgres) {
   const { connectionString } = await postgres.makeDatabase()
   const folder = t.testdir({})
   const document = `${folder}/tenantry.json`
-  writeFileSync(document, JSON.stringify({ databaseProvider: 'postgres', migrate: 'manual', tables: { odd_name: tables['odd "name'] }, routes: [] }))
-  const run = (words: string[], url = connectionString) => here([words[0]!, document, ...words.slice(1)], { DATABASE_URL: url, SECRETS_MASTER_KEY: testMasterKey, PATH: process.env['PATH'] ?? '' })
+  writeFileSync(
+    document,
+    JSON.stringify({ databaseProvider: 'postgres', migrate: 'manual', tables: { odd_name: tables['odd "name'] }, routes: [] })
+  )
+  const run = (words: string[], url = connectionString) =>
+    here([words[0]!, document, ...words.slice(1)], {
+      DATABASE_URL: url,
+      SECRETS_MASTER_KEY: testMasterKey,
+      PATH: process.env['PATH'] ?? ''
+    })
   t.equal((await run(['migrate'])).code, 0)
   const rows = titles.flatMap((title, place) => ['a', 'b'].map((tenant) => `(${place}, ${title}, '${tenant}')`))
-  await runIn(connectionString, `set app.tenant_id = '*';
+  await runIn(
+    connectionString,
+    `set app.tenant_id = '*';
     alter table odd_name rename to ${table};
     insert into ${table} (id, title, tenant_id) values ${rows.join(', ')};
-    insert into tenantry.tenants (id, name) values ('a', 'A'), ('b', 'B')`)
+    insert into tenantry.tenants (id, name) values ('a', 'A'), ('b', 'B')`
+  )
   return { connectionString, folder, run }
 }
 
-test('a backup as the owner of the tables holds every tenant\'s rows, and a restore brings them back', async (t) => {
+test("a backup as the owner of the tables holds every tenant's rows, and a restore brings them back", async (t) => {
   const postgres = await systemPostgres(t)
   const { connectionString, folder, run } = await filled(t, postgres)
   const to = `${folder}/backup`
   const bin = ['--pg-bin', postgres.programs]
   const backedUp = await run(['backup', '--to', to, ...bin])
-  t.match(backedUp, { code: 0, output: [/^\d+ rows of \d+ tables backed up to .*backup$/], errors: [/SECRETS_MASTER_KEY, which is in no backup/] })
+  t.match(backedUp, {
+    code: 0,
+    output: [/^\d+ rows of \d+ tables backed up to .*backup$/],
+    errors: [/SECRETS_MASTER_KEY, which is in no backup/]
+  })
   const manifest = JSON.parse(readFileSync(`${to}/manifest.json`, 'utf8'))
-  t.match(manifest, { server: postgres.major, pgDump: postgres.major, rows: { [`public.${table}`]: titles.length * 2, 'tenantry.tenants': 2 } })
+  t.match(manifest, {
+    server: postgres.major,
+    pgDump: postgres.major,
+    rows: { [`public.${table}`]: titles.length * 2, 'tenantry.tenants': 2 }
+  })
   t.notMatch(readFileSync(`${to}/manifest.json`, 'utf8'), /a-password/)
   t.match(await run(['backup', '--to', to, ...bin]), { code: 1, errors: [/is not empty: name a new folder/] })
 
   const { connectionString: target } = await postgres.makeDatabase()
-  t.match(await run(['restore', '--from', to, ...bin], target), { code: 0, output: [backedUp.output[0]!.replace('backed up to', 'restored from')] })
+  t.match(await run(['restore', '--from', to, ...bin], target), {
+    code: 0,
+    output: [backedUp.output[0]!.replace('backed up to', 'restored from')]
+  })
   const all = `select id, title, tenant_id from ${table} order by tenant_id, id`
   t.strictSame(await runIn(target, `set app.tenant_id = '*'; ${all}`), await runIn(connectionString, `set app.tenant_id = '*'; ${all}`))
   t.equal((await runIn(target, `set app.tenant_id = 'a'; ${all}`)).length, titles.length, 'the policies are restored too')
   await t.rejects(runIn(target, all), { code: '42704' })
-  t.match(await run(['restore', '--from', to, ...bin], target), { code: 1, errors: [/^the database is not empty, it has public\..+ and \d+ more tables: restore into a new database/] })
+  t.match(await run(['restore', '--from', to, ...bin], target), {
+    code: 1,
+    errors: [/^the database is not empty, it has public\..+ and \d+ more tables: restore into a new database/]
+  })
 })
 
 test('a backup or a restore that is not complete fails and names the tables', async (t) => {
@@ -60,7 +85,10 @@ test('a backup or a restore that is not complete fails and names the tables', as
   replace('pg_restore', '')
   replace('pg_dump', "--exclude-table-data='public.*'")
   const bin = ['--pg-bin', programs]
-  t.match(await run(['backup', '--to', `${folder}/one`, ...bin]), { code: 1, errors: ['the dump is not complete:', `public.${table}: ${titles.length * 2} rows in the backup's snapshot, no table in the dump`] })
+  t.match(await run(['backup', '--to', `${folder}/one`, ...bin]), {
+    code: 1,
+    errors: ['the dump is not complete:', `public.${table}: ${titles.length * 2} rows in the backup's snapshot, no table in the dump`]
+  })
   t.notOk(existsSync(`${folder}/one/database.dump`))
   t.match(await run(['restore', '--from', `${folder}/one`, ...bin]), { code: 1, errors: [/holds no finished backup/] })
 
@@ -73,10 +101,16 @@ test('a backup or a restore that is not complete fails and names the tables', as
   t.ok(broken.errors.includes(`public.${table}: ${titles.length * 2} rows in the backup's snapshot, 0 in the database`))
 
   writeFileSync(`${folder}/two/database.dump`, 'x', { flag: 'a' })
-  t.match(await run(['restore', '--from', `${folder}/two`, ...bin], (await postgres.makeDatabase()).connectionString), { code: 1, errors: [/is damaged: its SHA-256/] })
+  t.match(await run(['restore', '--from', `${folder}/two`, ...bin], (await postgres.makeDatabase()).connectionString), {
+    code: 1,
+    errors: [/is damaged: its SHA-256/]
+  })
 
   await runIn(connectionString, `create policy own on ${table} as restrictive using (title = 'x')`)
-  t.match(await run(['backup', '--to', `${folder}/three`, ...bin]), { code: 1, errors: [/policies of your own may hide rows of "odd ""name" from this role: use a role with BYPASSRLS/] })
+  t.match(await run(['backup', '--to', `${folder}/three`, ...bin]), {
+    code: 1,
+    errors: [/policies of your own may hide rows of "odd ""name" from this role: use a role with BYPASSRLS/]
+  })
 })
 
 test('a missing or an older pg_dump is named, with the remedy', async (t) => {
@@ -84,12 +118,23 @@ test('a missing or an older pg_dump is named, with the remedy', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [] }) })
   const run = (...words: string[]) => here(['backup', `${folder}/tenantry.json`, '--to', `${folder}/backup`, ...words])
-  t.match(await run('--pg-bin', folder), { code: 1, errors: [/^pg_dump is missing in .*: install PostgreSQL's client programs .*--pg-bin/] })
-  if (postgres.major < 18) t.match(await run('--pg-bin', postgres.programs), { code: 1, errors: [new RegExp(`^pg_dump ${postgres.major} cannot back up PostgreSQL 18: install`)] })
+  t.match(await run('--pg-bin', folder), {
+    code: 1,
+    errors: [/^pg_dump is missing in .*: install PostgreSQL's client programs .*--pg-bin/]
+  })
+  if (postgres.major < 18) {
+    t.match(await run('--pg-bin', postgres.programs), {
+      code: 1,
+      errors: [new RegExp(`^pg_dump ${postgres.major} cannot back up PostgreSQL 18: install`)]
+    })
+  }
   t.match(await here(['backup', `${folder}/tenantry.json`]), { code: 1, errors: [/^--to is missing/, /^usage:/] })
 })
 
 test('an embedded database is copied by hand, and the command says how', async (t) => {
   const folder = t.testdir({ 'tenantry.json': JSON.stringify({ embedded: { dbPath: '.data' }, routes: [] }) })
-  t.match(await here(['backup', `${folder}/tenantry.json`, '--to', `${folder}/backup`]), { code: 1, errors: [/embedded: stop the server, then copy the folder \S*\.data as a whole/] })
+  t.match(await here(['backup', `${folder}/tenantry.json`, '--to', `${folder}/backup`]), {
+    code: 1,
+    errors: [/embedded: stop the server, then copy the folder \S*\.data as a whole/]
+  })
 })

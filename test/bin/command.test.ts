@@ -19,7 +19,23 @@ t.test('--version and --help', async (t) => {
   t.equal(code, 0)
   t.strictSame((await here(['help'])).output, (await here(['--help'])).output)
   t.strictSame((await here(['help', 'start'])).output, (await here(['start', '--help'])).output)
-  for (const name of ['init', 'start', 'dev', 'worker', 'validate', 'migrate', 'backup', 'restore', 'token', 'openapi', 'user create', 'secrets rekey', 'files repair']) {
+  for (
+    const name of [
+      'init',
+      'start',
+      'dev',
+      'worker',
+      'validate',
+      'migrate',
+      'backup',
+      'restore',
+      'token',
+      'openapi',
+      'user create',
+      'secrets rekey',
+      'files repair'
+    ]
+  ) {
     t.ok(output.some((line) => line.trim().startsWith(`${name} `)), name)
     t.match(await here([...name.split(' '), '--help']), { code: 0, output: [new RegExp(`^usage: tenantry ${name} `)], errors: [] })
   }
@@ -29,7 +45,10 @@ t.test('a call that is not understood is answered with what was meant, and 1', a
   const folder = t.testdir({ 'tenantry.json': '{"routes": []}' })
   const calls: [string[], RegExp][] = [
     [['strat'], /^there is no command "strat", did you mean "start"\?$/],
-    [['serve-everything'], /^there is no command "serve-everything"; there are init, start, dev, worker, validate, migrate, backup, restore, token, openapi, user create, secrets rekey, files repair$/],
+    [
+      ['serve-everything'],
+      /^there is no command "serve-everything"; there are init, start, dev, worker, validate, migrate, backup, restore, token, openapi, user create, secrets rekey, files repair$/
+    ],
     [['user'], /^"tenantry user" needs another word; there is "tenantry user create"$/],
     [['user', 'create'], /^--email is missing/],
     [['user', 'create', '--email', 'ada'], /^--email must be an e-mail address$/],
@@ -54,7 +73,10 @@ t.test('a call that is not understood is answered with what was meant, and 1', a
 })
 
 t.test('a command without a document says where it looked', async (t) => {
-  t.match(await tenantry(t, t.testdir({}), ['start']), { code: 1, errors: ['no document: there is no tenantry.json, tenantry.jsonc, tenantry.js or tenantry.ts in this folder; name one'] })
+  t.match(await tenantry(t, t.testdir({}), ['start']), {
+    code: 1,
+    errors: ['no document: there is no tenantry.json, tenantry.jsonc, tenantry.js or tenantry.ts in this folder; name one']
+  })
 })
 
 t.test('a document in TypeScript is read by tsx, and its absence is named', async (t) => {
@@ -65,7 +87,10 @@ t.test('a document in TypeScript is read by tsx, and its absence is named', asyn
   const plain = { NODE_OPTIONS: '' }
   const readsTypeScript = 'typescript' in process.features && process.features.typescript !== false
   if (!readsTypeScript) {
-    t.match(await tenantry(t, folder, ['validate', 'tenantry.ts'], plain), { code: 1, errors: [/^tenantry.ts: the module cannot be loaded: Node.js v\d+\.\d+\.\d+ does not read TypeScript: run "npm i -D tsx"/] })
+    t.match(await tenantry(t, folder, ['validate', 'tenantry.ts'], plain), {
+      code: 1,
+      errors: [/^tenantry.ts: the module cannot be loaded: Node.js v\d+\.\d+\.\d+ does not read TypeScript: run "npm i -D tsx"/]
+    })
   }
   symlinkSync(dirname(dirname(createRequire(import.meta.url).resolve('tsx/package.json'))), `${folder}/node_modules`)
   for (const type of ['module', 'commonjs']) {
@@ -78,27 +103,74 @@ t.test('validate', async (t) => {
   const folder = t.testdir({
     'right.json': JSON.stringify({ jwt: {}, tables: { notes }, routes: [list] }),
     'wrong.json': JSON.stringify({ firebase: {}, routes: [{ ...list, methd: 'get' }, { path: '/', method: 'get' }] }),
-    'tables.json': JSON.stringify({ tables: { notes }, routes: [{ path: '/a', method: 'get', queries: [{ table: 'note', operation: 'select' }, { table: 'notes', alias: 'x', operation: 'select', filters: [{ column: 'txt', value: 1 }, { column: 'text', value: '{{params.id}}' }] }] }] }),
+    'tables.json': JSON.stringify({
+      tables: { notes },
+      routes: [{
+        path: '/a',
+        method: 'get',
+        queries: [{ table: 'note', operation: 'select' }, {
+          table: 'notes',
+          alias: 'x',
+          operation: 'select',
+          filters: [{ column: 'txt', value: 1 }, { column: 'text', value: '{{params.id}}' }]
+        }]
+      }]
+    }),
     'partly.json': JSON.stringify({
       postgres: { connectionString: 'postgres://nobody@127.0.0.1:1/none' },
       tables: { notes },
       routes: [
-        { path: '/a/:id', method: 'get', queries: [{ table: 'found', operation: 'select', filters: [{ column: 'id', value: '{{params.idd}}' }] }, { table: 'notes', operation: 'select', filters: [{ column: 'txt', value: '{{results.found.data}}' }] }] },
+        {
+          path: '/a/:id',
+          method: 'get',
+          queries: [{ table: 'found', operation: 'select', filters: [{ column: 'id', value: '{{params.idd}}' }] }, {
+            table: 'notes',
+            operation: 'select',
+            filters: [{ column: 'txt', value: '{{results.found.data}}' }]
+          }]
+        },
         { ...list, methd: 'get' }
       ]
     }),
-    'undeclared.json': JSON.stringify({ postgres: { connectionString: 'postgres://nobody@127.0.0.1:1/none' }, tables: { notes }, routes: [{ ...list, queries: [{ table: 'found', operation: 'select', select: '*, notes(nothing)' }] }] }),
+    'undeclared.json': JSON.stringify({
+      postgres: { connectionString: 'postgres://nobody@127.0.0.1:1/none' },
+      tables: { notes },
+      routes: [{ ...list, queries: [{ table: 'found', operation: 'select', select: '*, notes(nothing)' }] }]
+    }),
     'calls.json': JSON.stringify({
       credentials: { stripe: { secretKey: 'sk' } },
       tables: { notes },
-      workflows: [{ id: 'add', steps: [{ id: 'pay', type: 'integration', integration: 'stripe', action: 'createCustomer', params: { email: '{{input.email}}' } }, { id: 'note', type: 'database', table: 'notes', operation: 'insert', data: { text: '{{steps.pay.result.id}}' } }] }],
-      webhooks: [{ name: 'github', path: '/hooks/github', provider: 'github', secret: 'a secret of the service', workflow: { ref: 'add' } }],
+      workflows: [{
+        id: 'add',
+        steps: [{ id: 'pay', type: 'integration', integration: 'stripe', action: 'createCustomer', params: { email: '{{input.email}}' } }, {
+          id: 'note',
+          type: 'database',
+          table: 'notes',
+          operation: 'insert',
+          data: { text: '{{steps.pay.result.id}}' }
+        }]
+      }],
+      webhooks: [{
+        name: 'github',
+        path: '/hooks/github',
+        provider: 'github',
+        secret: 'a secret of the service',
+        workflow: { ref: 'add' }
+      }],
       routes: [
-        { path: '/pay', method: 'post', integrations: [{ type: 'stripe', action: 'createPaymentIntent', params: { amount: 5, currency: 'usd' } }] },
+        {
+          path: '/pay',
+          method: 'post',
+          integrations: [{ type: 'stripe', action: 'createPaymentIntent', params: { amount: 5, currency: 'usd' } }]
+        },
         { path: '/add', method: 'post', workflow: { ref: 'add' } }
       ]
     }),
-    'steps.json': JSON.stringify({ tables: { notes }, routes: [], workflows: [{ id: 'add', steps: [{ id: 'note', type: 'database', table: 'notes', operation: 'insert', data: { txt: 'x' } }] }] }),
+    'steps.json': JSON.stringify({
+      tables: { notes },
+      routes: [],
+      workflows: [{ id: 'add', steps: [{ id: 'note', type: 'database', table: 'notes', operation: 'insert', data: { txt: 'x' } }] }]
+    }),
     'broken.json': '{"routes": [}',
     '.env': `JWT_SECRET=${testSecret}`
   })
@@ -114,38 +186,86 @@ t.test('validate', async (t) => {
   })
   t.match(await here(['validate', `${folder}/tables.json`]), {
     code: 1,
-    errors: [/^\/routes\/0\/queries\/1\/filters\/1\/value: /, /^\/routes\/0\/queries\/0\/table: there is no table "note".*did you mean "notes"\?$/, /^\/routes\/0\/queries\/1\/filters\/0\/column: .*did you mean "text"\?$/]
+    errors: [
+      /^\/routes\/0\/queries\/1\/filters\/1\/value: /,
+      /^\/routes\/0\/queries\/0\/table: there is no table "note".*did you mean "notes"\?$/,
+      /^\/routes\/0\/queries\/1\/filters\/0\/column: .*did you mean "text"\?$/
+    ]
   })
   t.match(await here(['validate', `${folder}/partly.json`]), {
     code: 1,
-    errors: [/^\/routes\/1\/methd: unknown member/, /^\/routes\/0\/queries\/0\/filters\/0\/value: .* did you mean "id"\?$/, /^\/routes\/0\/queries\/1\/filters\/0\/column: .* did you mean "text"\?$/]
+    errors: [
+      /^\/routes\/1\/methd: unknown member/,
+      /^\/routes\/0\/queries\/0\/filters\/0\/value: .* did you mean "id"\?$/,
+      /^\/routes\/0\/queries\/1\/filters\/0\/column: .* did you mean "text"\?$/
+    ]
   }, 'a table that is not declared keeps no fault of the rest back')
-  t.strictSame(await here(['validate', `${folder}/undeclared.json`]), { code: 0, output: [], errors: ['note: /routes/0: the table "found" is not declared: it is looked for when the server starts'] })
-  t.strictSame(await here(['validate', `${folder}/calls.json`]), { code: 0, output: [], errors: [] }, 'integrations, workflows and webhooks that have no faults')
-  t.match(await here(['validate', `${folder}/steps.json`]), { code: 1, errors: [/^\/workflows\/0\/steps\/0\/data\/txt: .* did you mean "text"\?$/] })
+  t.strictSame(await here(['validate', `${folder}/undeclared.json`]), {
+    code: 0,
+    output: [],
+    errors: ['note: /routes/0: the table "found" is not declared: it is looked for when the server starts']
+  })
+  t.strictSame(
+    await here(['validate', `${folder}/calls.json`]),
+    { code: 0, output: [], errors: [] },
+    'integrations, workflows and webhooks that have no faults'
+  )
+  t.match(await here(['validate', `${folder}/steps.json`]), {
+    code: 1,
+    errors: [/^\/workflows\/0\/steps\/0\/data\/txt: .* did you mean "text"\?$/]
+  })
   t.match(await here(['validate', `${folder}/broken.json`]), { code: 1, errors: [/broken\.json:1:13: expected a value$/] })
   for (const command of ['validate', 'start']) {
-    t.strictSame(await here([command, `${folder}/right.json`], { PAYMENT_PROVIDER: 'stripe', APP_URL: 'app.example.com', PAYPROV_PRODUCT_MAP: '{"pro_montly":"3f0c2a6e-1b7d-4c58-9a39-5f1c6f9a0b11"}' }), {
-      code: 1,
-      output: [],
-      errors: [
-        'PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe)',
-        'APP_URL: expected an absolute address, http or https, without user, query and fragment',
-        'PAYPROV_PRODUCT_MAP: "pro_montly" is none of what there is to sell: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
-      ]
-    }, `${command} tells all faults of the payment provider`)
+    t.strictSame(
+      await here([command, `${folder}/right.json`], {
+        PAYMENT_PROVIDER: 'stripe',
+        APP_URL: 'app.example.com',
+        PAYPROV_PRODUCT_MAP: '{"pro_montly":"3f0c2a6e-1b7d-4c58-9a39-5f1c6f9a0b11"}'
+      }),
+      {
+        code: 1,
+        output: [],
+        errors: [
+          'PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe)',
+          'APP_URL: expected an absolute address, http or https, without user, query and fragment',
+          'PAYPROV_PRODUCT_MAP: "pro_montly" is none of what there is to sell: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
+        ]
+      },
+      `${command} tells all faults of the payment provider`
+    )
   }
 })
 
 t.test('token signs with the secret of the document, for its user', async (t) => {
   const folder = t.testdir({
-    'tenantry.json': JSON.stringify({ jwt: { secret: '{{env.SECRET}}', expiresIn: 60, issuer: 'notes', audience: ['a', 'b'] }, routes: [] }),
+    'tenantry.json': JSON.stringify({
+      jwt: { secret: '{{env.SECRET}}', expiresIn: 60, issuer: 'notes', audience: ['a', 'b'] },
+      routes: []
+    }),
     '.env': `SECRET="${testSecret}"`
   })
-  const { code, output } = await tenantry(t, folder, ['token', '--sub', 'ada', '--role', 'author', '--tenant', 'acme', '--permissions', 'notes:read, notes:write'])
+  const { code, output } = await tenantry(t, folder, [
+    'token',
+    '--sub',
+    'ada',
+    '--role',
+    'author',
+    '--tenant',
+    'acme',
+    '--permissions',
+    'notes:read, notes:write'
+  ])
   t.equal(code, 0)
   const claims = createVerifier({ key: testSecret, algorithms: ['HS256'] })(output[0]!)
-  t.match(claims, { sub: 'ada', role: 'author', tenant_id: 'acme', permissions: ['notes:read', 'notes:write'], iss: 'notes', aud: ['a', 'b'], jti: /^[0-9a-f-]{36}$/ })
+  t.match(claims, {
+    sub: 'ada',
+    role: 'author',
+    tenant_id: 'acme',
+    permissions: ['notes:read', 'notes:write'],
+    iss: 'notes',
+    aud: ['a', 'b'],
+    jti: /^[0-9a-f-]{36}$/
+  })
   t.equal(claims.exp - claims.iat, 60)
   t.ok(Math.abs(claims.iat - Date.now() / 1000) < 60)
 
@@ -159,7 +279,10 @@ t.test('token signs with JWT_SECRET where there is no document', async (t) => {
   const verify = createVerifier({ key: testSecret, algorithms: ['HS256'] })
   const { output } = await tenantry(t, t.testdir({}), ['token', '--sub', 'ada'], { JWT_SECRET: testSecret })
   t.match(verify(output[0]!), { sub: 'ada' })
-  t.match(await tenantry(t, t.testdir({}), ['token', '--sub', 'ada'], { JWT_SECRET: 'short' }), { code: 1, errors: ['/jwt/secret: expected at least 32 characters (set by JWT_SECRET)'] })
+  t.match(await tenantry(t, t.testdir({}), ['token', '--sub', 'ada'], { JWT_SECRET: 'short' }), {
+    code: 1,
+    errors: ['/jwt/secret: expected at least 32 characters (set by JWT_SECRET)']
+  })
 })
 
 t.test('token signs with a private key, and says where there is none', async (t) => {
@@ -170,5 +293,8 @@ t.test('token signs with a private key, and says where there is none', async (t)
   })
   const { output } = await here(['token', `${folder}/pair.json`, '--sub', 'ada'])
   t.match(createVerifier({ key: publicKey, algorithms: ['ES256'] })(output[0]!), { sub: 'ada' })
-  t.match(await here(['token', `${folder}/public.json`, '--sub', 'ada']), { code: 1, errors: [/^there is no key to sign with: the document has a jwt\.publicKey/] })
+  t.match(await here(['token', `${folder}/public.json`, '--sub', 'ada']), {
+    code: 1,
+    errors: [/^there is no key to sign with: the document has a jwt\.publicKey/]
+  })
 })

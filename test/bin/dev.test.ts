@@ -9,7 +9,12 @@ const notes = {
   tenantScoped: true,
   columns: { id: { type: 'integer', primaryKey: true }, text: { type: 'text', notNull: true } }
 }
-const write = { method: 'patch', requireAuth: true, request: { params: { id: { type: 'integer' } }, body: { text: { type: 'string' } } }, queries: [{ table: 'notes', operation: 'update', id: '{{params.id}}' }] }
+const write = {
+  method: 'patch',
+  requireAuth: true,
+  request: { params: { id: { type: 'integer' } }, body: { text: { type: 'string' } } },
+  queries: [{ table: 'notes', operation: 'update', id: '{{params.id}}' }]
+}
 
 function documentOf (greeting: string, { unique = false } = {}): string {
   return JSON.stringify({
@@ -17,7 +22,12 @@ function documentOf (greeting: string, { unique = false } = {}): string {
     auth: { registration: 'open' },
     tables: { notes: { ...notes, columns: { ...notes.columns, text: { ...notes.columns.text, unique } } } },
     routes: [
-      { path: '/notes/:id', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select', id: '{{params.id}}', select: 'text' }] },
+      {
+        path: '/notes/:id',
+        method: 'get',
+        requireAuth: true,
+        queries: [{ table: 'notes', operation: 'select', id: '{{params.id}}', select: 'text' }]
+      },
       { path: '/notes', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select', select: 'text' }] },
       { ...write, path: '/notes/:id' },
       { ...write, path: '/renamed/:id' },
@@ -55,7 +65,8 @@ t.test('a document, its changes and its faults', async (t) => {
   const platform = first(/export PLATFORM_TOKEN=(\S+)/, await dev.line(/export PLATFORM_TOKEN=/))
   const authorization = { authorization: `Bearer ${token}` }
   const list = async () => await (await fetch(`${address}/notes`, { headers: authorization })).json()
-  const update = (path: string) => fetch(`${address}${path}`, { method: 'PATCH', headers: { ...json, ...authorization }, body: '{"text":"new"}' })
+  const update = (path: string) =>
+    fetch(`${address}${path}`, { method: 'PATCH', headers: { ...json, ...authorization }, body: '{"text":"new"}' })
 
   t.test('it prints where it is and tokens that work, and fills the empty database', async (t) => {
     t.equal(await dev.line(/^documentation: /), `documentation: ${address}/ui`)
@@ -76,7 +87,9 @@ t.test('a document, its changes and its faults', async (t) => {
 
   t.test('mails of users are printed', async (t) => {
     const registered = await fetch(`${address}/auth/register`, {
-      method: 'POST', headers: { ...json, 'x-tenant-id': 'acme' }, body: JSON.stringify({ email: 'ada@example.com', password: 'correct horse' })
+      method: 'POST',
+      headers: { ...json, 'x-tenant-id': 'acme' },
+      body: JSON.stringify({ email: 'ada@example.com', password: 'correct horse' })
     })
     t.equal(registered.status, 201)
     await dev.line(/^mail to ada@example\.com: /)
@@ -115,7 +128,11 @@ t.test('a document, its changes and its faults', async (t) => {
     await rename(join(folder, '.env.draft'), join(folder, '.env'))
     await dev.line(/^reloaded in \d+ ms$/, 3)
     t.equal((await fetch(`${address}/notes`, { headers: authorization })).status, 401)
-    t.equal((await fetch(`${address}/notes`, { headers: { authorization: `Bearer ${signToken({ tenant_id: 'acme' }, { key: other })}` } })).status, 200)
+    t.equal(
+      (await fetch(`${address}/notes`, { headers: { authorization: `Bearer ${signToken({ tenant_id: 'acme' }, { key: other })}` } }))
+        .status,
+      200
+    )
   })
 
   t.test('a signal ends it with 0, and it has printed no secret, and its address and tokens once', async (t) => {
@@ -134,8 +151,14 @@ t.test('a document that is a module is read anew with the modules that it import
   const routes = "[{ path: '/greeting', method: 'get' as const, response: { greeting: greeting() } }]"
   const folder = t.testdir({
     'package.json': '{"type":"module"}',
-    shared: { 'greeting.ts': "import { word } from './word.js'\nexport const greeting = (): string => word", 'word.ts': "export const word = 'one'" },
-    api: { 'tenantry.ts': `import { greeting } from '../shared/greeting.js'\nexport default { jwt: { secret: '${testSecret}' }, embedded: { dbPath: 'data' }, routes: ${routes} }` }
+    shared: {
+      'greeting.ts': "import { word } from './word.js'\nexport const greeting = (): string => word",
+      'word.ts': "export const word = 'one'"
+    },
+    api: {
+      'tenantry.ts':
+        `import { greeting } from '../shared/greeting.js'\nexport default { jwt: { secret: '${testSecret}' }, embedded: { dbPath: 'data' }, routes: ${routes} }`
+    }
   })
   const api = join(folder, 'api')
   const dev = launch(t, api, ['dev', '--port', '0'])
@@ -152,7 +175,10 @@ t.test('a document that is a module is read anew with the modules that it import
   // A folder that did not exist at the start, of which the document becomes a part.
   await mkdir(join(api, 'parts'))
   await writeFile(join(api, 'parts', 'greeting.ts'), "export const greeting = () => 'three'")
-  await writeFile(join(api, 'tenantry.ts'), `import { greeting } from './parts/greeting.js'\nexport default { jwt: { secret: '${testSecret}' }, embedded: { dbPath: 'data' }, routes: ${routes} }`)
+  await writeFile(
+    join(api, 'tenantry.ts'),
+    `import { greeting } from './parts/greeting.js'\nexport default { jwt: { secret: '${testSecret}' }, embedded: { dbPath: 'data' }, routes: ${routes} }`
+  )
   await dev.line(/^reloaded in /, 2)
   await writeFile(join(api, 'parts', 'greeting.ts'), "export const greeting = () => 'four'")
   await dev.line(/^reloaded in /, 3)
@@ -171,5 +197,7 @@ t.test('a call that cannot succeed ends with 1 and says why', async (t) => {
     [['--seed', `${folder}/list.json`], /expected an object that has a list of rows for each table/],
     [['--seed', `${folder}/rows.json`], /\/notes: expected a list of rows/]
   ]
-  for (const [words, message, env] of calls) t.match(await here(['dev', `${folder}/tenantry.json`, ...words], env), { code: 1, errors: [message] }, words.join(' '))
+  for (const [words, message, env] of calls) {
+    t.match(await here(['dev', `${folder}/tenantry.json`, ...words], env), { code: 1, errors: [message] }, words.join(' '))
+  }
 })

@@ -19,7 +19,8 @@ test('files repair restores the copy that the disk or S3 lacks, and deletes obje
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const document = { files: { path: `${folder}/files` }, storageProvider: 'both' as const, s3 }
   const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'pro' }] })
-  const put = async (text: string) => (await app.files.put('acme', { name: 'a.txt', contentType: 'text/plain' }, Readable.from([Buffer.from(text)]), by)).id
+  const put = async (text: string) =>
+    (await app.files.put('acme', { name: 'a.txt', contentType: 'text/plain' }, Readable.from([Buffer.from(text)]), by)).id
   const [whole, notOnDisk, notInS3, lost] = [await put('whole'), await put('not on the disk'), await put('not in S3'), await put('lost')]
   const path = (id: string) => `${folder}/files/acme/${id}`
   const remote = await createS3Store(s3)
@@ -36,8 +37,13 @@ test('files repair restores the copy that the disk or S3 lacks, and deletes obje
 
   writeFileSync(`${folder}/tenantry.json`, JSON.stringify(testDocument(document, engine)))
   const repair = () => tenantry(t, folder, ['files', 'repair'], { NODE_NO_WARNINGS: '1' })
-  const line = (complete: number, copied: number, lost: number, deleted: number) => `${complete} ${complete === 1 ? 'file' : 'files'} complete, ${copied} copied, ${lost} lost; ${deleted} objects without a file deleted`
-  t.strictSame(await repair(), { code: 1, output: [line(1, 2, 1, 4)], errors: [`the file acme/${lost} is in no store: restore it from a backup, or delete it`] })
+  const line = (complete: number, copied: number, lost: number, deleted: number) =>
+    `${complete} ${complete === 1 ? 'file' : 'files'} complete, ${copied} copied, ${lost} lost; ${deleted} objects without a file deleted`
+  t.strictSame(await repair(), {
+    code: 1,
+    output: [line(1, 2, 1, 4)],
+    errors: [`the file acme/${lost} is in no store: restore it from a backup, or delete it`]
+  })
   const texts = async (id: string) => await remote.stat(`acme/${id}`) !== null
   t.ok(await texts(notInS3))
   const found = await app.files.open('acme', notOnDisk)
@@ -47,7 +53,11 @@ test('files repair restores the copy that the disk or S3 lacks, and deletes obje
   await app.files.remove('acme', lost, by)
   t.strictSame(await repair(), { code: 0, output: [line(3, 0, 0, 0)], errors: [] })
   stop()
-  t.match(await here(['files', 'repair', `${folder}/tenantry.json`]), { code: 1, output: [], errors: [/^The store of files cannot be reached; try again: /] })
+  t.match(await here(['files', 'repair', `${folder}/tenantry.json`]), {
+    code: 1,
+    output: [],
+    errors: [/^The store of files cannot be reached; try again: /]
+  })
 })
 
 test('with both stores a lost disk is read from S3, takes new files, and is filled again by files repair', async (t) => {
@@ -73,7 +83,11 @@ test('with both stores a lost disk is read from S3, takes new files, and is fill
   t.same(await onDisk(`${folder}/files`), [fresh.key])
 
   writeFileSync(`${folder}/tenantry.json`, JSON.stringify(testDocument(document, engine)))
-  t.match(await here(['files', 'repair', `${folder}/tenantry.json`]), { code: 0, output: [/^1 file complete, 2 copied, 0 lost; 0 objects/], errors: [] })
+  t.match(await here(['files', 'repair', `${folder}/tenantry.json`]), {
+    code: 0,
+    output: [/^1 file complete, 2 copied, 0 lost; 0 objects/],
+    errors: []
+  })
   t.same(await onDisk(`${folder}/files`), [...old, fresh].map(({ key }) => key).sort())
   stop()
   t.same(await Promise.all([...old, fresh].map(read)), ['one', 'two', 'three'], 'from the disk, while S3 is down')
@@ -89,9 +103,14 @@ test('files repair of one store names lost files', async (t) => {
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const document = { files: { path: `${folder}/files` } }
   const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'pro' }] })
-  const ids = await Promise.all(Array.from({ length: 22 }, async () => (await app.files.put('acme', { name: 'a' }, Readable.from([Buffer.from('x')]), by)).id))
+  const ids = await Promise.all(
+    Array.from({ length: 22 }, async () => (await app.files.put('acme', { name: 'a' }, Readable.from([Buffer.from('x')]), by)).id)
+  )
   writeFileSync(`${folder}/tenantry.json`, JSON.stringify(testDocument(document, engine)))
-  t.match(await here(['files', 'repair', `${folder}/tenantry.json`]), { code: 0, output: [/^22 files complete, 0 copied, 0 lost; 0 objects/] })
+  t.match(await here(['files', 'repair', `${folder}/tenantry.json`]), {
+    code: 0,
+    output: [/^22 files complete, 0 copied, 0 lost; 0 objects/]
+  })
   for (const id of ids) rmSync(`${folder}/files/acme/${id}`)
   const { code, errors } = await here(['files', 'repair', `${folder}/tenantry.json`])
   t.same([code, errors.length, errors.at(-1)], [1, 21, 'and 2 more'])

@@ -20,7 +20,11 @@ t.test('the project serves, and its test passes', async (t) => {
   const folder = join(parent, 'My API')
   t.strictSame(readdirSync(folder).sort(), ['.env', '.gitignore', 'package.json', 'tenantry.json', 'test'])
   t.equal(statSync(join(folder, '.env')).mode & 0o077, 0, 'only the owner reads the secret')
-  t.match(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')), { name: 'my-api', private: true, dependencies: { tenantry: /^\^\d/ } })
+  t.match(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')), {
+    name: 'my-api',
+    private: true,
+    dependencies: { tenantry: /^\^\d/ }
+  })
   // As npm installs it.
   mkdirSync(join(folder, 'node_modules'))
   symlinkSync(project, join(folder, 'node_modules', 'tenantry'))
@@ -29,7 +33,11 @@ t.test('the project serves, and its test passes', async (t) => {
   const server = launch(t, folder, ['start', '--port', '0'])
   const [, address = ''] = /^listening on (.*)$/.exec(await server.line(/^listening on/)) ?? []
   const { output: [token = ''] } = await tenantry(t, folder, ['token', '--sub', 'anna', '--tenant', 'acme', '--permissions', 'notes:write'])
-  const created = await fetch(`${address}/notes`, { method: 'POST', headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' }, body: '{"text":"Buy milk"}' })
+  const created = await fetch(`${address}/notes`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: '{"text":"Buy milk"}'
+  })
   t.equal(created.status, 201)
   // Beside the running server: the test has a database of its own.
   const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap'], { cwd: folder })
@@ -41,7 +49,10 @@ t.test('the project serves, and its test passes', async (t) => {
 t.test('no file is overwritten', async (t) => {
   const folder = t.testdir({})
   writeFileSync(join(folder, '.env'), 'MINE=1')
-  t.match(await here(['init', folder]), { code: 1, errors: [`${folder} has .env already: name a new folder, as in "tenantry init my-api"`] })
+  t.match(await here(['init', folder]), {
+    code: 1,
+    errors: [`${folder} has .env already: name a new folder, as in "tenantry init my-api"`]
+  })
   t.strictSame(readdirSync(folder), ['.env'])
   t.equal(readFileSync(join(folder, '.env'), 'utf8'), 'MINE=1')
 })

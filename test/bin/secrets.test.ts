@@ -22,8 +22,16 @@ test('secrets rekey moves what is stored while a server serves, and a server wit
   const [old, current] = [makeMasterKey(), makeMasterKey()]
   const { app, engine, document } = await stored(t, old.text)
   const folder = t.testdir({ 'tenantry.json': document, '.env': `SECRETS_MASTER_KEY=${current.text}\nSECRETS_PREVIOUS_KEYS=${old.text}\n` })
-  t.strictSame(await tenantry(t, folder, ['secrets', 'rekey']), { code: 0, output: [`2 secrets moved to the master key ${current.key.id}`], errors: [] })
-  t.strictSame(await here(['secrets', 'rekey', `${folder}/tenantry.json`]), { code: 0, output: [`0 secrets moved to the master key ${current.key.id}`], errors: [] })
+  t.strictSame(await tenantry(t, folder, ['secrets', 'rekey']), {
+    code: 0,
+    output: [`2 secrets moved to the master key ${current.key.id}`],
+    errors: []
+  })
+  t.strictSame(await here(['secrets', 'rekey', `${folder}/tenantry.json`]), {
+    code: 0,
+    output: [`0 secrets moved to the master key ${current.key.id}`],
+    errors: []
+  })
   t.same(await valuesOf(app, 'acme'), {}, 'the server that has only the old key reads them no more')
   const { app: after } = await open(t, engine, { masterKey: current.text })
   t.same(await valuesOf(after, 'acme'), { a: value, b: value })
@@ -38,10 +46,20 @@ test('secrets rekey names what it cannot read, and moves the rest', async (t) =>
   t.strictSame(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: current.text, SECRETS_PREVIOUS_KEYS: old.text }), {
     code: 1,
     output: [`1 secret moved to the master key ${current.key.id}`],
-    errors: [`the secret "a" of the tenant "acme" was left as it is: it was encrypted under the master key ${lost.key.id}, which is not among the keys of this server`]
+    errors: [
+      `the secret "a" of the tenant "acme" was left as it is: it was encrypted under the master key ${lost.key.id}, which is not among the keys of this server`
+    ]
   })
-  t.match(await here(['secrets', 'rekey', path], { SECRETS_PREVIOUS_KEYS: old.text }), { code: 1, output: [], errors: [/^SECRETS_MASTER_KEY is missing/] })
-  t.match(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: 'none' }), { code: 1, output: [], errors: [/^SECRETS_MASTER_KEY is not 32 bytes in base64: make one with: openssl rand -base64 32$/] })
+  t.match(await here(['secrets', 'rekey', path], { SECRETS_PREVIOUS_KEYS: old.text }), {
+    code: 1,
+    output: [],
+    errors: [/^SECRETS_MASTER_KEY is missing/]
+  })
+  t.match(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: 'none' }), {
+    code: 1,
+    output: [],
+    errors: [/^SECRETS_MASTER_KEY is not 32 bytes in base64: make one with: openssl rand -base64 32$/]
+  })
 })
 
 test('secrets rekey of an embedded database moves to a key of the settings from the one beside the data', async (t) => {
@@ -53,13 +71,20 @@ test('secrets rekey of an embedded database moves to a key of the settings from 
   const { app } = await open(t, { provider: 'embedded', embedded }, { masterKey: undefined, tenants: { acme: 'pro' } })
   await app.secrets.put('acme', { key: 'a', value }, noActor)
   await app.close()
-  t.match(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: current.text }), { code: 0, output: [`1 secret moved to the master key ${current.key.id}`] })
+  t.match(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: current.text }), {
+    code: 0,
+    output: [`1 secret moved to the master key ${current.key.id}`]
+  })
 })
 
 test('secrets rekey of a database that is not migrated says so', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true })
   const path = `${t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [] }) })}/tenantry.json`
-  t.strictSame(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: makeMasterKey().text }), { code: 1, output: [], errors: ['the database is not migrated: run "tenantry migrate"'] })
+  t.strictSame(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: makeMasterKey().text }), {
+    code: 1,
+    output: [],
+    errors: ['the database is not migrated: run "tenantry migrate"']
+  })
 })
 
 test('secrets alone says what there is', async (t) => {

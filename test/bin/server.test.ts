@@ -14,7 +14,10 @@ import { testEnv, testMasterKey } from '../helpers/server.js'
 import { programArguments } from '../helpers/typescript.js'
 import { here, launch, tenantry } from './tenantry.js'
 
-const notes = { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text', notNull: true } } }
+const notes = {
+  tenantScoped: true,
+  columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text', notNull: true } }
+}
 const routes = [
   { path: '/notes', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select', select: 'text' }] },
   { path: '/settings', method: 'get', response: { name: '{{env.API_NAME}}' } }
@@ -32,18 +35,21 @@ const lookMs = 20 // between looks: they take the processor from what is waited 
 /** Resolves when the database runs a statement on the view. */
 async function reading (view: string, query: RunSql): Promise<void> {
   for (;;) {
-    const [found] = await query("select 1 from pg_stat_activity where state = 'active' and query like $1 and pid <> pg_backend_pid()", [`%${view}%`])
+    const [found] = await query("select 1 from pg_stat_activity where state = 'active' and query like $1 and pid <> pg_backend_pid()", [
+      `%${view}%`
+    ])
     if (found !== undefined) return
     await pause(lookMs)
   }
 }
 
 // One of them waits for a start that cannot end.
-t.test('signals', (t) => atOnce(t, {
-  'start serves a document of the folder with the settings of `.env`; SIGTERM lets a running request finish': serves,
-  'SIGINT stops too, without a delay, and a second signal at once': stops,
-  'a signal in the middle of a start ends it with 0: before there is a server at once, and whatever a migration waits for': endsAStart
-}))
+t.test('signals', (t) =>
+  atOnce(t, {
+    'start serves a document of the folder with the settings of `.env`; SIGTERM lets a running request finish': serves,
+    'SIGINT stops too, without a delay, and a second signal at once': stops,
+    'a signal in the middle of a start ends it with 0: before there is a server at once, and whatever a migration waits for': endsAStart
+  }))
 
 async function serves (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t, { sql: slow })
@@ -73,7 +79,11 @@ async function serves (t: Test): Promise<void> {
 async function stops (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t, { sql: slow })
   const folder = t.testdir({
-    'tenantry.json': JSON.stringify({ postgres: { connectionString }, server: { stopDelayMs: 300_000 }, routes: [...routes.slice(1), { path: '/stuck', method: 'get', queries: [{ table: 'stuck', operation: 'select' }] }] })
+    'tenantry.json': JSON.stringify({
+      postgres: { connectionString },
+      server: { stopDelayMs: 300_000 },
+      routes: [...routes.slice(1), { path: '/stuck', method: 'get', queries: [{ table: 'stuck', operation: 'select' }] }]
+    })
   })
   const server = launch(t, folder, ['start', '--port', '0', '--host', '127.0.0.1'], { ...testEnv, API_NAME: 'x' })
   const address = (await server.line(/^listening on /)).slice('listening on '.length)
@@ -136,7 +146,9 @@ t.test('start ends with 1 and one line on what is in its way', async (t) => {
 
 t.test('migrate prints what it would do, does it once, and does nothing the second time', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
-  const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString, rowLevelSecurity: true }, tables: { notes }, routes: [] }) })
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify({ postgres: { connectionString, rowLevelSecurity: true }, tables: { notes }, routes: [] })
+  })
   const tables = () => query("select table_name from information_schema.tables where table_name = 'notes'")
 
   const printed = await here(['migrate', `${folder}/tenantry.json`, '--print'])
@@ -162,9 +174,14 @@ t.test('what migrate prints makes the database that migrate would', async (t) =>
 
 t.test('a reader that closes the pipe ends the command without an error', async (t) => {
   const folder = t.testdir({ 'tenantry.json': '{"routes": []}' })
-  const child = spawn(process.execPath, [...programArguments('bin/tenantry.ts'), 'openapi'], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [...programArguments('bin/tenantry.ts'), 'openapi'], {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
   let errors = ''
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { errors += text })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors += text
+  })
   const ended = once(child, 'close')
   // The document is larger than the pipe.
   child.stdout.once('data', () => child.stdout.destroy())

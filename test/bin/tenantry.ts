@@ -22,10 +22,10 @@ export interface Ended {
 
 export interface Running {
   /** Resolves with the first line of standard output that matches, or the one of that number; rejects when the process ends without it. */
-  line (pattern: RegExp, count?: number): Promise<string>
+  line(pattern: RegExp, count?: number): Promise<string>
   /** The same of standard error. */
-  errorLine (pattern: RegExp, count?: number): Promise<string>
-  kill (signal: NodeJS.Signals): void
+  errorLine(pattern: RegExp, count?: number): Promise<string>
+  kill(signal: NodeJS.Signals): void
   readonly ended: Promise<Ended>
 }
 
@@ -33,7 +33,14 @@ export interface Running {
 export async function here (words: string[], env: Record<string, string> = {}): Promise<Ended> {
   const output: string[] = []
   const errors: string[] = []
-  const code = await run(words, env, { print: (text) => { output.push(text) }, note: (text) => { errors.push(text) } })
+  const code = await run(words, env, {
+    print: (text) => {
+      output.push(text)
+    },
+    note: (text) => {
+      errors.push(text)
+    }
+  })
   return { code, output: linesOf(output.join('\n')), errors: linesOf(errors.join('\n')) }
 }
 
@@ -43,14 +50,26 @@ export function tenantry (t: Test, folder: string, words: string[], env: NodeJS.
 }
 
 export function launch (t: Test, folder: string, words: string[], env: NodeJS.ProcessEnv = {}, input?: string | Buffer): Running {
-  const child = spawn(process.execPath, [...command, ...words], { cwd: folder, env: { ...process.env, ...unset, ...env }, stdio: ['pipe', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, [...command, ...words], {
+    cwd: folder,
+    env: { ...process.env, ...unset, ...env },
+    stdio: ['pipe', 'pipe', 'pipe']
+  })
   // A command that does not read it, and has ended, closes it.
   child.stdin.on('error', () => {}).end(input)
   let output = ''
   let errors = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => { output += text })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => { errors += text })
-  const ended = once(child, 'close').then(([code]: (number | null)[]): Ended => ({ code: code ?? null, output: linesOf(output), errors: linesOf(errors) }))
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    output += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    errors += text
+  })
+  const ended = once(child, 'close').then(([code]: (number | null)[]): Ended => ({
+    code: code ?? null,
+    output: linesOf(output),
+    errors: linesOf(errors)
+  }))
   t.teardown(async () => {
     child.kill('SIGKILL')
     await ended
@@ -66,11 +85,18 @@ export function launch (t: Test, folder: string, words: string[], env: NodeJS.Pr
       stream.on('data', look)
       look()
     })
-    return Promise.race([found, ended.then((result) => { throw new Error(`it ended before ${pattern}: ${JSON.stringify(result)}`) })])
+    return Promise.race([
+      found,
+      ended.then((result) => {
+        throw new Error(`it ended before ${pattern}: ${JSON.stringify(result)}`)
+      })
+    ])
   }
   return {
     ended,
-    kill: (signal) => { child.kill(signal) },
+    kill: (signal) => {
+      child.kill(signal)
+    },
     line: (pattern, count) => seen(child.stdout, () => output, pattern, count),
     errorLine: (pattern, count) => seen(child.stderr, () => errors, pattern, count)
   }

@@ -38,17 +38,37 @@ test('user create reads the password from standard input, and the user logs in w
   const ask = caller(t, app)
   const login = (email: string, tenant?: string) => ask('POST /auth/login', { tenant, body: { email, password } })
   t.match(await login('root@example.com'), { status: 200, body: { user: { id: root.output[0], role: 'admin', tenantId: null } } })
-  t.match(await login('ada@example.com', 'acme'), { status: 200, body: { user: { id: ada.output[0], role: 'user', tenantId: 'acme' } } }, 'its tenant was made')
+  t.match(
+    await login('ada@example.com', 'acme'),
+    { status: 200, body: { user: { id: ada.output[0], role: 'user', tenantId: 'acme' } } },
+    'its tenant was made'
+  )
   const { body: { token } } = await login('root@example.com')
   t.equal((await ask('GET /tenants', { token: String(token) })).status, 200, 'an administrator of the platform')
-  const audit = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'address', 'target']).where('action', '=', 'user.create').orderBy('id').execute()
-  t.same(audit, [{ tenant_id: '', user_id: null, address: null, target: 'root@example.com' }, { tenant_id: 'acme', user_id: null, address: null, target: 'ada@example.com' }])
+  const audit = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'address', 'target']).where(
+    'action',
+    '=',
+    'user.create'
+  ).orderBy('id').execute()
+  t.same(audit, [{ tenant_id: '', user_id: null, address: null, target: 'root@example.com' }, {
+    tenant_id: 'acme',
+    user_id: null,
+    address: null,
+    target: 'ada@example.com'
+  }])
   const again = await create(['--email', 'ROOT@example.com'], `${password}\n`)
   t.match(again, { code: 1, output: [], errors: [/^there is a user of the address ROOT@example.com already$/] })
 })
 
 test('standard input is one line', async (t) => {
-  const right: [input: string[], line: string][] = [[[`${password}\n`], password], [[`${password}\r\n`], password], [[password], password], [['a ', 'b c\n'], 'a b c'], [[' x \n'], ' x '], [['\ufeffx'], '\ufeffx']]
+  const right: [input: string[], line: string][] = [
+    [[`${password}\n`], password],
+    [[`${password}\r\n`], password],
+    [[password], password],
+    [['a ', 'b c\n'], 'a b c'],
+    [[' x \n'], ' x '],
+    [['\ufeffx'], '\ufeffx']
+  ]
   for (const [input, line] of right) t.equal(await readLine(Readable.from(input.map((part) => Buffer.from(part)))), line)
   const refusals: [input: string | Buffer, message: RegExp][] = [
     ['', /^there is no password on standard input/],
@@ -62,14 +82,32 @@ test('standard input is one line', async (t) => {
 })
 
 test('user create says before it asks for a password why there can be no user', async (t) => {
-  for (const tenant of ['', ' ', 'a b', '*']) t.match(await here(['user', 'create', '--email', 'root@example.com', '--role', 'admin', '--tenant', tenant]), { code: 1, output: [], errors: [/--tenant takes 1 to 64 characters/] }, `no user of the platform by the tenant "${tenant}"`)
+  for (const tenant of ['', ' ', 'a b', '*']) {
+    t.match(await here(['user', 'create', '--email', 'root@example.com', '--role', 'admin', '--tenant', tenant]), {
+      code: 1,
+      output: [],
+      errors: [/--tenant takes 1 to 64 characters/]
+    }, `no user of the platform by the tenant "${tenant}"`)
+  }
   const words = ['user', 'create', '--email', 'ada@example.com', '--tenant', 'acme']
   const { folder } = await folderOf(t, { tenancy: { provisioning: 'explicit' } })
-  t.match(await here([...words, `${folder}/tenantry.json`]), { code: 1, output: [], errors: [/^there is no tenant "acme", and tenancy.provisioning is "explicit": make it with POST \/tenants/] })
+  t.match(await here([...words, `${folder}/tenantry.json`]), {
+    code: 1,
+    output: [],
+    errors: [/^there is no tenant "acme", and tenancy.provisioning is "explicit": make it with POST \/tenants/]
+  })
   const { folder: unmigrated } = await folderOf(t, { migrate: 'manual' }, { empty: true })
-  t.match(await here([...words, `${unmigrated}/tenantry.json`]), { code: 1, output: [], errors: ['the database is not migrated: run "tenantry migrate"'] })
+  t.match(await here([...words, `${unmigrated}/tenantry.json`]), {
+    code: 1,
+    output: [],
+    errors: ['the database is not migrated: run "tenantry migrate"']
+  })
   const memory = t.testdir({ 'memory.json': JSON.stringify({ routes: [] }) })
-  t.match(await here([...words, `${memory}/memory.json`]), { code: 1, output: [], errors: [/^the database is in memory, and ends with this command/] })
+  t.match(await here([...words, `${memory}/memory.json`]), {
+    code: 1,
+    output: [],
+    errors: [/^the database is in memory, and ends with this command/]
+  })
 })
 
 /** What a terminal shows, which util-linux's `script` makes: several passwords are read, and one question after the other is answered. */

@@ -6,7 +6,8 @@ import { postgresDatabase } from '../helpers/postgres.js'
 import { testEnv } from '../helpers/server.js'
 import { here, launch, tenantry } from './tenantry.js'
 
-const insert = "insert into tenantry_queue.job (name, data) values ('jobs', '{\"tenant\": \"\", \"task\": \"billing.settle\", \"data\": {}}') returning id"
+const insert =
+  'insert into tenantry_queue.job (name, data) values (\'jobs\', \'{"tenant": "", "task": "billing.settle", "data": {}}\') returning id'
 
 t.test('worker runs the jobs of servers that only send; SIGTERM ends it with 0, and a second signal at once', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
@@ -27,7 +28,11 @@ t.test('worker runs the jobs of servers that only send; SIGTERM ends it with 0, 
     t.equal(await worker.line(/./), 'working on up to 2 jobs at a time')
     return worker
   }
-  t.match(await tenantry(t, folder, ['worker']), { code: 1, output: [], errors: ["the document's `queue.workers` is 0: say with --workers how many jobs run at a time"] })
+  t.match(await tenantry(t, folder, ['worker']), {
+    code: 1,
+    output: [],
+    errors: ["the document's `queue.workers` is 0: say with --workers how many jobs run at a time"]
+  })
 
   // The first one makes the tables.
   const first = await working()
@@ -51,13 +56,23 @@ t.test('worker runs the jobs of servers that only send; SIGTERM ends it with 0, 
 t.test('worker says in a line what is in its way', async (t) => {
   const folder = t.testdir({
     'embedded.json': JSON.stringify({ databaseProvider: 'embedded', jwt: { secret: 'x'.repeat(32) }, routes: [] }),
-    'down.json': JSON.stringify({ databaseProvider: 'postgres', postgres: { connectionString: 'postgres://127.0.0.1:1/none' }, routes: [] }),
+    'down.json': JSON.stringify({
+      databaseProvider: 'postgres',
+      postgres: { connectionString: 'postgres://127.0.0.1:1/none' },
+      routes: []
+    }),
     'wrong.json': JSON.stringify({ queue: { worker: 1 }, routes: [] })
   })
-  t.match(await here(['worker', `${folder}/embedded.json`]), { code: 1, errors: ['an embedded database has one process: the server runs its jobs'] })
+  t.match(await here(['worker', `${folder}/embedded.json`]), {
+    code: 1,
+    errors: ['an embedded database has one process: the server runs its jobs']
+  })
   t.match(await here(['worker', `${folder}/wrong.json`]), { code: 1, errors: [/^\/queue\/worker: .*did you mean "workers"/] })
   for (const workers of ['0', '101', '-1', '1.5', 'x', '']) {
-    t.match(await here(['worker', `${folder}/embedded.json`, `--workers=${workers}`]), { code: 1, errors: [`--workers "${workers}" is no number from 1 to 100`] })
+    t.match(await here(['worker', `${folder}/embedded.json`, `--workers=${workers}`]), {
+      code: 1,
+      errors: [`--workers "${workers}" is no number from 1 to 100`]
+    })
   }
   t.match(await tenantry(t, folder, ['worker', 'down.json'], testEnv), { code: 1, output: [], errors: [/^the database cannot be reached/] })
 })

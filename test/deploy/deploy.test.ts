@@ -14,7 +14,11 @@ const ajv = new Ajv({ allErrors: true })
 const document: unknown = JSON.parse(read('tenantry.json'))
 
 /** The names that the server reads: those of the page of settings, and those of the document. */
-const known = new Set([...page('docs/operations/settings.md').text.matchAll(/`([A-Z][A-Z_]+)`/g), ...read('tenantry.json').matchAll(/env\.([A-Z_]+)/g)].map(([, name]) => name))
+const known = new Set(
+  [...page('docs/operations/settings.md').text.matchAll(/`([A-Z][A-Z_]+)`/g), ...read('tenantry.json').matchAll(/env\.([A-Z_]+)/g)].map((
+    [, name]
+  ) => name)
+)
 const inSecret = ['JWT_SECRET', 'SECRETS_MASTER_KEY', 'DATABASE_URL']
 const stopMs = 10_000 // that running requests have
 
@@ -30,14 +34,30 @@ interface Manifest {
   readonly kind: string
   readonly metadata: { readonly name: string, readonly labels: object }
   readonly spec: {
-    readonly selector?: { readonly matchLabels?: object }
-    readonly template?: { readonly metadata: { readonly labels: object }, readonly spec: { readonly containers: readonly Container[], readonly terminationGracePeriodSeconds?: number } }
-    readonly ports?: ReadonlyArray<{ readonly targetPort: string }>
-    readonly rules?: ReadonlyArray<{ readonly http: { readonly paths: ReadonlyArray<{ readonly backend: { readonly service: { readonly name: string } } }> } }>
+    readonly selector?: { readonly matchLabels?: object },
+    readonly template?: {
+      readonly metadata: { readonly labels: object },
+      readonly spec: { readonly containers: readonly Container[], readonly terminationGracePeriodSeconds?: number }
+    },
+    readonly ports?: ReadonlyArray<{ readonly targetPort: string }>,
+    readonly rules?: ReadonlyArray<
+      { readonly http: { readonly paths: ReadonlyArray<{ readonly backend: { readonly service: { readonly name: string } } }> } }
+    >
   }
 }
 interface ComposeFile {
-  readonly services: Readonly<Record<string, { readonly command?: readonly string[], readonly environment?: Readonly<Record<string, string>>, readonly healthcheck?: { readonly test: readonly string[] }, readonly stop_grace_period?: string, readonly depends_on?: Readonly<Record<string, object>> }>>
+  readonly services: Readonly<
+    Record<
+      string,
+      {
+        readonly command?: readonly string[],
+        readonly environment?: Readonly<Record<string, string>>,
+        readonly healthcheck?: { readonly test: readonly string[] },
+        readonly stop_grace_period?: string,
+        readonly depends_on?: Readonly<Record<string, object>>
+      }
+    >
+  >
 }
 
 /** The document with the settings of a deployment: what they leave out is a fault. */
@@ -53,7 +73,9 @@ t.test('compose.yaml', async (t) => {
   const { environment = {} } = server ?? {}
   t.strictSame(migrate?.environment, environment)
   for (const name of Object.keys(environment)) t.ok(known.has(name), name)
-  for (const service of Object.values(compose.services)) for (const name of Object.keys(service.depends_on ?? {})) t.ok(compose.services[name], name)
+  for (const service of Object.values(compose.services)) {
+    for (const name of Object.keys(service.depends_on ?? {})) t.ok(compose.services[name], name)
+  }
   const config = configOf({ ...environment, JWT_SECRET: testSecret, SECRETS_MASTER_KEY: testMasterKey })
   t.equal(config.migrate, 'manual', 'in production the service migrate migrates')
   t.equal(config.cache.redis?.url, 'redis://redis:6379')
@@ -65,7 +87,9 @@ t.test('kubernetes.yaml', async (t) => {
   const documents = parseAllDocuments(read('kubernetes.yaml'))
   t.strictSame(documents.flatMap(({ errors }) => errors), [])
   const objects: Manifest[] = documents.map((each) => each.toJS())
-  for (const each of objects) t.equal(ajv.validate(kubernetesObjects[each.kind] ?? false, each), true, `${each.kind} ${each.metadata.name}: ${ajv.errorsText()}`)
+  for (const each of objects) {
+    t.equal(ajv.validate(kubernetesObjects[each.kind] ?? false, each), true, `${each.kind} ${each.metadata.name}: ${ajv.errorsText()}`)
+  }
   const named = (kind: string, name: string) => objects.find((each) => each.kind === kind && each.metadata.name === name)
   const pods = (name: string) => named('Deployment', name)?.spec.template
 

@@ -1,8 +1,12 @@
-/** The parts of Compose files and Kubernetes objects that this project uses: a member that is written wrong, or at a wrong place, is refused. */
+/**
+ * The parts of Compose files and Kubernetes objects that this project uses: a member that is written wrong, or at a wrong place,
+ * is refused.
+ */
 import { Type, type TSchema } from 'typebox'
 
 const closed = (properties: Record<string, TSchema>) => Type.Object(properties, { additionalProperties: false })
-const optional = (properties: Record<string, TSchema>) => Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, Type.Optional(schema)]))
+const optional = (properties: Record<string, TSchema>) =>
+  Object.fromEntries(Object.entries(properties).map(([name, schema]) => [name, Type.Optional(schema)]))
 const Text = Type.String({ minLength: 1 })
 const Count = Type.Integer({ minimum: 0 })
 const Texts = Type.Array(Type.String())
@@ -69,30 +73,42 @@ const Template = closed({
     terminationGracePeriodSeconds: Type.Optional(Count)
   })
 })
-const object = (apiVersion: string, kind: string, spec: TSchema) => closed({ apiVersion: Type.Literal(apiVersion), kind: Type.Literal(kind), metadata: Metadata, spec })
+const object = (apiVersion: string, kind: string, spec: TSchema) =>
+  closed({ apiVersion: Type.Literal(apiVersion), kind: Type.Literal(kind), metadata: Metadata, spec })
 
 /** By kind. */
 export const kubernetesObjects: Readonly<Record<string, TSchema>> = {
   Job: object('batch/v1', 'Job', closed({ backoffLimit: Count, ttlSecondsAfterFinished: Count, template: Template })),
-  Deployment: object('apps/v1', 'Deployment', closed({
-    replicas: Count,
-    selector: Selector,
-    strategy: closed({ type: Type.Enum(['RollingUpdate', 'Recreate']), rollingUpdate: Type.Optional(closed({ maxUnavailable: Count, maxSurge: Count })) }),
-    template: Template
-  })),
+  Deployment: object(
+    'apps/v1',
+    'Deployment',
+    closed({
+      replicas: Count,
+      selector: Selector,
+      strategy: closed({
+        type: Type.Enum(['RollingUpdate', 'Recreate']),
+        rollingUpdate: Type.Optional(closed({ maxUnavailable: Count, maxSurge: Count }))
+      }),
+      template: Template
+    })
+  ),
   Service: object('v1', 'Service', closed({ selector: Labels, ports: Type.Array(closed({ name: Text, port: Port, targetPort: Port })) })),
   PodDisruptionBudget: object('policy/v1', 'PodDisruptionBudget', closed({ minAvailable: Count, selector: Selector })),
-  Ingress: object('networking.k8s.io/v1', 'Ingress', closed({
-    tls: Type.Array(closed({ hosts: Texts, secretName: Text })),
-    rules: Type.Array(closed({
-      host: Text,
-      http: closed({
-        paths: Type.Array(closed({
-          path: Text,
-          pathType: Type.Enum(['Prefix', 'Exact']),
-          backend: closed({ service: closed({ name: Text, port: closed({ name: Text }) }) })
-        }))
-      })
-    }))
-  }))
+  Ingress: object(
+    'networking.k8s.io/v1',
+    'Ingress',
+    closed({
+      tls: Type.Array(closed({ hosts: Texts, secretName: Text })),
+      rules: Type.Array(closed({
+        host: Text,
+        http: closed({
+          paths: Type.Array(closed({
+            path: Text,
+            pathType: Type.Enum(['Prefix', 'Exact']),
+            backend: closed({ service: closed({ name: Text, port: closed({ name: Text }) }) })
+          }))
+        })
+      }))
+    })
+  )
 }

@@ -29,9 +29,13 @@ const installing = /^npm /
 export function testCommands (path: string): void {
   t.test(`the commands of ${path}`, async (t) => {
     const blocks = blocksOf(page(path))
-    const files = blocks.flatMap(({ words, text }) => words.flatMap((word) => word.startsWith('file=') ? [[word.slice(5), text] as const] : []))
+    const files = blocks.flatMap(({ words, text }) =>
+      words.flatMap((word) => word.startsWith('file=') ? [[word.slice(5), text] as const] : [])
+    )
     const shell = await openShell(t, t.testdir(Object.fromEntries(files)))
-    const steps = blocks.filter(({ language }) => language === 'console').flatMap(({ text }) => stepsOf(text)).filter(({ command }) => !installing.test(command))
+    const steps = blocks.filter(({ language }) => language === 'console').flatMap(({ text }) => stepsOf(text)).filter(({ command }) =>
+      !installing.test(command)
+    )
     t.ok(steps.length > 4)
     for (const { command, expected } of steps) {
       if (/^npx tenantry start\b/.test(command)) t.match(await shell.start(command), /^listening on /)

@@ -17,7 +17,14 @@ import { testSecret } from '../helpers/tokens.js'
 import { blocksOf, page, pages, type Block } from './markdown.js'
 
 const nowhere = 'postgres://nobody@127.0.0.1:1/nothing'
-const env = { JWT_SECRET: testSecret, SECRETS_MASTER_KEY: testMasterKey, DATABASE_URL: nowhere, DATABASE_URL_DIRECT: nowhere, PUBLIC_URL: 'https://example.com', TICKETS_TOKEN: 'x' }
+const env = {
+  JWT_SECRET: testSecret,
+  SECRETS_MASTER_KEY: testMasterKey,
+  DATABASE_URL: nowhere,
+  DATABASE_URL_DIRECT: nowhere,
+  PUBLIC_URL: 'https://example.com',
+  TICKETS_TOKEN: 'x'
+}
 const blocks = pages().flatMap(blocksOf)
 const documents = blocks.filter(({ language, words: [mark] }) => language === 'json' && mark === 'tenantry')
 const whole = documents.filter(({ words }) => words[1] === undefined || words[1].startsWith('file='))
@@ -34,7 +41,10 @@ t.test('every marked block is one of the kinds', async (t) => {
 })
 
 t.test('a block that looks like a part of a document is marked', async (t) => {
-  const unmarked = blocks.filter(({ language, words, text }) => language === 'json' && words.length === 0 && /"(routes|queries|columns|databaseProvider)"/.test(text) && !text.includes('"code": "TENANTRY_'))
+  const unmarked = blocks.filter(({ language, words, text }) =>
+    language === 'json' && words.length === 0 && /"(routes|queries|columns|databaseProvider)"/.test(text) &&
+    !text.includes('"code": "TENANTRY_')
+  )
   t.strictSame(unmarked.map(({ place }) => place), [])
 })
 
@@ -43,7 +53,9 @@ t.test('blocks that are not marked are JSON too', async (t) => {
 })
 
 t.test('parts of documents are accepted', async (t) => {
-  for (const part of parts) t.doesNotThrow(() => checkConfig({ jwt: { secret: testSecret }, routes: [], ...parse(part) }, { env }), part.place)
+  for (const part of parts) {
+    t.doesNotThrow(() => checkConfig({ jwt: { secret: testSecret }, routes: [], ...parse(part) }, { env }), part.place)
+  }
 })
 
 t.test('whole documents are served', async (t) => {

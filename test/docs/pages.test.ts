@@ -7,7 +7,9 @@ import { page, pages } from './markdown.js'
 /** A heading's anchor as code hosts make it. */
 function anchorsOf (text: string): Set<string> {
   const prose = text.replace(/^```[^]*?^```$/gm, '')
-  return new Set([...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => heading!.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-')))
+  return new Set(
+    [...prose.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => heading!.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-'))
+  )
 }
 
 t.test('every link within the project leads to a file and a heading', async (t) => {

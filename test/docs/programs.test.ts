@@ -12,8 +12,16 @@ const anApp = "declare const app: import('fastify').FastifyInstance\n"
 
 t.test('programs compile', async (t) => {
   t.ok(programs.length > 5)
-  const texts = new Map(programs.map(({ text }, index) => [join(root, `documented-${index}.ts`), /^const app\b/m.test(text) ? text : `${text}\n${anApp}`]))
-  const { options } = ts.convertCompilerOptionsFromJson({ ...tsconfig.compilerOptions, noUnusedLocals: false, noUnusedParameters: false, declaration: false, baseUrl: root }, root)
+  const texts = new Map(
+    programs.map(({ text }, index) => [join(root, `documented-${index}.ts`), /^const app\b/m.test(text) ? text : `${text}\n${anApp}`])
+  )
+  const { options } = ts.convertCompilerOptionsFromJson({
+    ...tsconfig.compilerOptions,
+    noUnusedLocals: false,
+    noUnusedParameters: false,
+    declaration: false,
+    baseUrl: root
+  }, root)
   const host = ts.createCompilerHost(options)
   const { readFile, fileExists, getSourceFile } = host
   host.readFile = (name) => texts.get(name) ?? readFile.call(host, name)

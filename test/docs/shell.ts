@@ -1,4 +1,7 @@
-/** A shell for the commands of the documentation. `npx tenantry`, `curl` and `openssl` are stood in for, so that they run on a machine with Node alone. */
+/**
+ * A shell for the commands of the documentation. `npx tenantry`, `curl` and `openssl` are stood in for, so that they run on a
+ * machine with Node alone.
+ */
 import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,9 +18,9 @@ const documented = 'http://127.0.0.1:3000'
 
 export interface Shell {
   /** Runs a command to its end; what it printed, without the last line break. */
-  run (text: string): Promise<{ code: number, output: string }>
+  run(text: string): Promise<{ code: number, output: string }>
   /** Starts a server in the background and resolves with its line `listening on`. */
-  start (text: string): Promise<string>
+  start(text: string): Promise<string>
 }
 
 /** Opens a shell in a folder; its variables last from command to command. The test's end closes it with all that it started. */
@@ -32,7 +35,15 @@ export async function openShell (t: Test, folder: string): Promise<Shell> {
   program('curl', `exec "${process.execPath}" "${curl}" "$@"`)
   program('openssl', `exec "${process.execPath}" -e "console.log(require('crypto').randomBytes(48).toString('base64'))"`)
 
-  const env = { ...process.env, PATH: `${bin}:${process.env.PATH ?? ''}`, PORT: '0', JWT_SECRET: undefined, NODE_ENV: undefined, DATABASE_URL: undefined, LOG_LEVEL: 'warn' }
+  const env = {
+    ...process.env,
+    PATH: `${bin}:${process.env.PATH ?? ''}`,
+    PORT: '0',
+    JWT_SECRET: undefined,
+    NODE_ENV: undefined,
+    DATABASE_URL: undefined,
+    LOG_LEVEL: 'warn'
+  }
   const child = spawn('sh', [], { cwd: folder, env, stdio: ['pipe', 'pipe', 'inherit'], detached: true })
   t.teardown(async () => {
     // The group: the shell, and the server that it started.

@@ -60,16 +60,33 @@ t.test('an app gives its tenants routes, secrets, keys and roles of their own', 
 
   t.equal((await cleo('GET', '/signature')).status, 403)
   await alan('PUT', '/tenant/rbac', { enabled: true, roles: [{ name: 'clerk', permissions: ['orders:*'] }] })
-  t.match(await cleo('GET', '/signature'), { status: 200, body: { tenant: 'harbour', canSign: false } }, "the tenant's role opens the app's own route")
+  t.match(
+    await cleo('GET', '/signature'),
+    { status: 200, body: { tenant: 'harbour', canSign: false } },
+    "the tenant's role opens the app's own route"
+  )
   t.equal((await otto('GET', '/signature')).status, 403, 'to none of another tenant')
   t.equal((await alan('POST', '/tenant/secrets', { key: 'signing_key', value: 'a-key-of-the-harbour' })).status, 201)
   t.match((await cleo('GET', '/signature')).body, { canSign: true })
 
   const routes = [
-    { path: '/orders', method: 'get', requiredPermissions: ['orders:read'], queries: [{ table: 'orders', operation: 'select', select: 'item' }] },
-    { path: '/orders', method: 'post', requiredPermissions: ['orders:write'], queries: [{ table: 'orders', operation: 'insert', select: 'item' }] }
+    {
+      path: '/orders',
+      method: 'get',
+      requiredPermissions: ['orders:read'],
+      queries: [{ table: 'orders', operation: 'select', select: 'item' }]
+    },
+    {
+      path: '/orders',
+      method: 'post',
+      requiredPermissions: ['orders:write'],
+      queries: [{ table: 'orders', operation: 'insert', select: 'item' }]
+    }
   ]
-  t.match(await alan('POST', '/tenant/config', { routes: [{ ...routes[0], path: '/signature' }] }), { status: 409, body: { code: 'TENANTRY_ROUTE_CONFLICT' } })
+  t.match(await alan('POST', '/tenant/config', { routes: [{ ...routes[0], path: '/signature' }] }), {
+    status: 409,
+    body: { code: 'TENANTRY_ROUTE_CONFLICT' }
+  })
   t.match(await alan('POST', '/tenant/config', { routes }), { status: 200, body: { version: 1 } })
   t.match(await cleo('POST', '/orders', { item: 'rope' }), { status: 201, body: { item: 'rope' } })
   t.equal((await otto('GET', '/orders')).status, 404, 'another tenant has no such route')

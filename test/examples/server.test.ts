@@ -21,7 +21,13 @@ function tokenOf (setting: string): string {
 
 function callersOf (program: Program) {
   const as = (setting: string) => callerOf(program.address, tokenOf(setting))
-  return { author: as('AUTHOR_TOKEN'), editor: as('EDITOR_TOKEN'), administrator: as('ADMIN_TOKEN'), stranger: as('OTHER_TENANT_TOKEN'), platform: as('PLATFORM_TOKEN') }
+  return {
+    author: as('AUTHOR_TOKEN'),
+    editor: as('EDITOR_TOKEN'),
+    administrator: as('ADMIN_TOKEN'),
+    stranger: as('OTHER_TENANT_TOKEN'),
+    platform: as('PLATFORM_TOKEN')
+  }
 }
 
 function titlesOf ({ body }: Answer): string[] {
@@ -41,12 +47,18 @@ t.test('it says where it is and what to try', async (t) => {
   t.equal(lines.filter((line) => line.includes('export ')).length, 1, 'one token')
   const commands = lines.filter((line) => line.startsWith('  ')).map((line) => line.trim())
   t.equal(commands.length, 4)
-  const { stdout } = await run('sh', ['-c', commands.map((command) => command.replace('curl', 'curl -s -w "\\n%{http_code}\\n"')).join('\n')])
+  const { stdout } = await run('sh', [
+    '-c',
+    commands.map((command) => command.replace('curl', 'curl -s -w "\\n%{http_code}\\n"')).join('\n')
+  ])
   t.strictSame(stdout.match(/^\d{3}$/gm), ['200', '200', '201'], stdout)
   t.equal((await fetch(`${program.address}/ui`)).status, 200)
   const { status, body } = await anybody('GET', '/published', undefined, { 'x-tenant-id': 'harbour' })
   t.equal(status, 200)
-  t.match(body, { data: [{ title: 'Night ferries return', author: { name: 'Ada Brandt' }, reviews: [{ count: 1 }] }], pagination: { total: 1 } })
+  t.match(body, {
+    data: [{ title: 'Night ferries return', author: { name: 'Ada Brandt' }, reviews: [{ count: 1 }] }],
+    pagination: { total: 1 }
+  })
   t.notOk('body' in body.data[0])
 })
 
@@ -86,7 +98,9 @@ t.test('one article comes with its author and its reviews', async (t) => {
   t.match((await author('GET', `/articles/${id}`)).body, { author: { name: 'Ada Brandt' }, reviews: [{ rating: 5, reviewer: 'edith' }] })
   t.equal((await author('POST', `/articles/${id}/reviews`, { rating: 2 })).status, 201)
   t.equal((await author('POST', `/articles/${id}/reviews`, { rating: 3 })).status, 409, 'one review for each reviewer')
-  t.match((await author('POST', `/articles/${id}/reviews`, { rating: 6 })).body, { details: [{ path: '/body/rating', keyword: 'maximum' }] })
+  t.match((await author('POST', `/articles/${id}/reviews`, { rating: 6 })).body, {
+    details: [{ path: '/body/rating', keyword: 'maximum' }]
+  })
   t.match((await author('GET', `/articles/${id}/reviews`)).body.data, [{ rating: 5, label: 'recommended' }, { rating: 2, label: 'mixed' }])
 })
 
@@ -165,7 +179,10 @@ t.test('neither tenant reaches the other', async (t) => {
 
 t.test('who sends no token is told so', async (t) => {
   t.match(await anybody('GET', '/articles'), { status: 401, body: { code: 'TENANTRY_TOKEN_MISSING' } })
-  t.match(await anybody('GET', '/published/00000000-0000-4000-8000-000000000000'), { status: 400, body: { code: 'TENANTRY_TENANT_REQUIRED' } })
+  t.match(await anybody('GET', '/published/00000000-0000-4000-8000-000000000000'), {
+    status: 400,
+    body: { code: 'TENANTRY_TENANT_REQUIRED' }
+  })
 })
 
 t.test('a user registers and logs in', async (t) => {
@@ -189,15 +206,25 @@ t.test('the calls of the guides work: rows, publishing, and what runs', async (t
   t.equal((await editor('GET', `/articles/${id}`)).status, 404)
   t.match((await administrator('POST', `/admin/entities/articles/${id}/restore`)).body, { success: true, data: { id, deleted: false } })
 
-  t.match((await platform('POST', '/publish/init', { checkTables: ['authors', 'pages'] })).body, { ready: false, tables: { authors: true, pages: false }, missing: ['pages'] })
+  t.match((await platform('POST', '/publish/init', { checkTables: ['authors', 'pages'] })).body, {
+    ready: false,
+    tables: { authors: true, pages: false },
+    missing: ['pages']
+  })
   t.match((await platform('POST', '/publish/verify')).body, { ready: true })
   const author = { table: 'authors', data: { name: 'Pia Lund', email: 'pia@example.com' } }
-  t.match(await platform('POST', '/publish/entity', author, { 'x-tenant-id': 'harbour' }), { status: 201, body: { success: true, data: { tenant_id: 'harbour' } } })
-  t.match((await platform('GET', '/system/info')).body, { engine: { kind: 'embedded' }, plugins: { admin: true, publish: true, system: true } })
-  t.equal((await administrator('GET', '/system/info')).status, 403, 'a tenant\'s administrator is none of the platform')
+  t.match(await platform('POST', '/publish/entity', author, { 'x-tenant-id': 'harbour' }), {
+    status: 201,
+    body: { success: true, data: { tenant_id: 'harbour' } }
+  })
+  t.match((await platform('GET', '/system/info')).body, {
+    engine: { kind: 'embedded' },
+    plugins: { admin: true, publish: true, system: true }
+  })
+  t.equal((await administrator('GET', '/system/info')).status, 403, "a tenant's administrator is none of the platform")
 })
 
-t.test('its secret and its tokens are the owner\'s alone, and outlive a restart', async (t) => {
+t.test("its secret and its tokens are the owner's alone, and outlive a restart", async (t) => {
   for (const name of ['jwt-secret', 'tokens.env']) t.equal(statSync(`${folder}/${name}`).mode & 0o777, 0o600, name)
   const { body: { pagination: { total } } } = await editor('GET', '/articles')
   const before = tokenOf('EDITOR_TOKEN')
@@ -205,7 +232,11 @@ t.test('its secret and its tokens are the owner\'s alone, and outlive a restart'
 
   const again = await startProgram(t, file, { DATA_FOLDER: folder })
   const token = before
-  t.match((await callerOf(again.address, token)('GET', '/articles')).body, { pagination: { total } }, 'nothing is lost and nothing is seeded twice')
+  t.match(
+    (await callerOf(again.address, token)('GET', '/articles')).body,
+    { pagination: { total } },
+    'nothing is lost and nothing is seeded twice'
+  )
 
   const second = await runProgram(t, file, { DATA_FOLDER: folder })
   t.equal(second.code, 1)

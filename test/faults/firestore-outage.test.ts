@@ -10,7 +10,12 @@ test('an outage is 503 with Retry-After, and closing during it breaks nothing', 
   stop()
   const host = isComplete ? '127.0.0.1:1' : emulatorHost
   const store = await openFirestore({ emulatorHost: host, projectId, maxAnswerBytes: 1000, timeoutMs: 200 })
-  const operation: DocumentOperation = { kind: 'get', id: 'n1', place: placeOf('a', 'notes', false), shape: { only: null, without: new Set() } }
+  const operation: DocumentOperation = {
+    kind: 'get',
+    id: 'n1',
+    place: placeOf('a', 'notes', false),
+    shape: { only: null, without: new Set() }
+  }
   const outage = { code: 'TENANTRY_DATABASE_UNAVAILABLE', statusCode: 503, headers: { 'retry-after': '1' } }
   await t.rejects(store.text(operation), outage)
   await store.close()

@@ -16,19 +16,31 @@ const startTime = 30_000 // ms in which it takes connections
  *
  * @param maxMB  the largest stream that it takes
  */
-export async function startClamd (t: Test, port?: number, maxMB = 25): Promise<{ readonly host: string, readonly port: number, stop (): Promise<void> }> {
+export async function startClamd (
+  t: Test,
+  port?: number,
+  maxMB = 25
+): Promise<{ readonly host: string, readonly port: number, stop(): Promise<void> }> {
   const folder = daemonFolder('clamd')
   port ??= await freePort()
   mkdirSync(join(folder, 'db'))
   writeFileSync(join(folder, 'db', 'tests.ndb'), `Tenantry.Test:0:*:${Buffer.from(malware).toString('hex')}\n`)
-  writeFileSync(join(folder, 'clamd.conf'), `Foreground yes
+  writeFileSync(
+    join(folder, 'clamd.conf'),
+    `Foreground yes
 DatabaseDirectory ${join(folder, 'db')}
 TemporaryDirectory ${folder}
 TCPSocket ${port}
 TCPAddr 127.0.0.1
 StreamMaxLength ${maxMB}M
-`)
-  const child = await startDaemon(t, { program: 'clamd', packages: 'clamav-daemon', args: ['--config-file', join(folder, 'clamd.conf')], folder })
+`
+  )
+  const child = await startDaemon(t, {
+    program: 'clamd',
+    packages: 'clamav-daemon',
+    args: ['--config-file', join(folder, 'clamd.conf')],
+    folder
+  })
   child.stderr?.resume()
   await listensOn(port, child, startTime)
   const stop = async (): Promise<void> => {

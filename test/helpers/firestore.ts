@@ -14,7 +14,7 @@ export interface TestFirestore {
   /** Google's emulator. */
   readonly isComplete: boolean
   /** The emulator from npm goes away; nothing for Google's. */
-  stop (): void
+  stop(): void
 }
 
 type Bind = (address: string, credentials: unknown, done: (error: Error | null, port: number) => void) => void
@@ -34,10 +34,11 @@ async function listenLocally (server: FirestoreServer): Promise<number> {
   const grpc: { bindAsync: Bind } = Reflect.get(server, 'server')
   const bind = grpc.bindAsync.bind(grpc)
   let port = 0
-  grpc.bindAsync = (_address, credentials, done) => bind('127.0.0.1:0', credentials, (error, bound) => {
-    port = bound
-    done(error, bound)
-  })
+  grpc.bindAsync = (_address, credentials, done) =>
+    bind('127.0.0.1:0', credentials, (error, bound) => {
+      port = bound
+      done(error, bound)
+    })
   await server.start(0)
   return port
 }

@@ -8,7 +8,13 @@ import { testDocument, testEnv, type TestDocument } from './server.js'
 const program = 'test/programs/server.ts'
 
 /** Starts them one after the other: the first migrates the database. */
-export async function startInstances (t: Test, document: TestDocument, engine: DatabaseSection, count = 2, env: NodeJS.ProcessEnv = {}): Promise<Program[]> {
+export async function startInstances (
+  t: Test,
+  document: TestDocument,
+  engine: DatabaseSection,
+  count = 2,
+  env: NodeJS.ProcessEnv = {}
+): Promise<Program[]> {
   const instances: Program[] = []
   for (let index = 0; index < count; index++) instances.push(await startInstance(t, document, engine, env))
   return instances

@@ -13,7 +13,9 @@ const remembered = new Map<string, string>()
 /** Marks a value that no log may hold, and returns it. `name` is what a failure calls it. */
 export function secretText (value: string, name = 'a secret'): string {
   if (value.length < shortest) throw new Error(`a secret of a test has at least ${shortest} characters`)
-  for (const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value), Buffer.from(value).toString('base64')]) remembered.set(form, name)
+  for (
+    const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value), Buffer.from(value).toString('base64')]
+  ) { remembered.set(form, name) }
   return value
 }
 
@@ -25,7 +27,8 @@ export function secretToken (token: string): string {
 }
 
 /**
- * Marks the secrets in what a server was asked and answered: those that are stored, passwords, and what the server makes: API keys and tokens.
+ * Marks the secrets in what a server was asked and answered: those that are stored, passwords, and what the server makes: API
+ * keys and tokens.
  *
  * @param path of the request; a query string does not matter
  * @param answer the body as it was sent
@@ -38,7 +41,9 @@ export function secretsOfExchange (method: string, path: string, body: unknown, 
   if (path.startsWith('/auth/')) {
     rememberMember(body, 'password', 'a password')
     rememberMember(body, 'currentPassword', 'a password')
-    if (typeof answer === 'string') for (const member of ['token', 'partialToken', 'refreshToken']) rememberToken(parsed(answer), member)
+    if (typeof answer === 'string') {
+      for (const member of ['token', 'partialToken', 'refreshToken']) { rememberToken(parsed(answer), member) }
+    }
   }
   if (path.startsWith('/tenant/api-keys') && typeof answer === 'string') rememberMember(parsed(answer), 'key', 'an API key')
 }
@@ -62,7 +67,7 @@ function rememberToken (from: unknown, member: string): void {
 }
 
 export interface LogScan {
-  write (text: string): void
+  write(text: string): void
 }
 
 /** A log that is searched when the test ends: after whatever the test tears down later than this call. */
@@ -72,7 +77,11 @@ export function scanLog (t: Test, what: string): LogScan {
   function search (): void {
     for (const [secret, name] of remembered) {
       const place = held.indexOf(secret)
-      if (place !== -1) found.add(`${name} stands in ${what}: ...${held.slice(Math.max(0, place - 200), place)}>>>${held.slice(place, place + secret.length + 50)}`)
+      if (place !== -1) {
+        found.add(
+          `${name} stands in ${what}: ...${held.slice(Math.max(0, place - 200), place)}>>>${held.slice(place, place + secret.length + 50)}`
+        )
+      }
     }
     held = ''
   }

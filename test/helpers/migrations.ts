@@ -19,6 +19,12 @@ function numbered (number: number, description: string): string {
 export const systemSql: string = planSql({
   migrations: systemMigrations.map(({ description, tables, statements }, index) => {
     const name = numbered(index + 1, description)
-    return { name, kind: 'system', tables, steps: make([...statements({ policies: true }), recordSql({ name, kind: 'system' })]), required: true }
+    return {
+      name,
+      kind: 'system',
+      tables,
+      steps: make([...statements({ policies: true }), recordSql({ name, kind: 'system' })]),
+      required: true
+    }
   })
 })

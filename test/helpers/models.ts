@@ -13,7 +13,9 @@ export interface FakeModels extends Models {
 }
 
 export function fakeModels (dimensions: number, model = 'words-1'): FakeModels {
-  const none = () => { throw new Error('there is no chat model') }
+  const none = () => {
+    throw new Error('there is no chat model')
+  }
   const models: FakeModels = {
     calls: [],
     before: () => undefined,

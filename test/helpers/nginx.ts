@@ -22,7 +22,10 @@ export async function startNginx (t: Test, http: string, port: number): Promise<
   await listensOn(port, child, startTime, () => readFileSync(log, 'utf8'))
 }
 
-/** One process, which a signal ends whole; it ends no connection of a caller by itself. Of root's own files only root's workers may write. */
+/**
+ * One process, which a signal ends whole; it ends no connection of a caller by itself. Of root's own files only root's workers
+ * may write.
+ */
 function configuration (http: string): string {
   return `daemon off;
 master_process off;

@@ -1,5 +1,7 @@
 /** OpenAPI documents for tests that read schemas. */
-interface Schemas { readonly components: { readonly schemas: Readonly<Record<string, unknown>> } }
+interface Schemas {
+  readonly components: { readonly schemas: Readonly<Record<string, unknown>> }
+}
 
 /** A schema of the document with every referred schema in place of its reference. */
 export function schemaWithoutReferences ({ components: { schemas } }: Schemas, schema: unknown): unknown {

@@ -24,7 +24,13 @@ export interface ReceivedCall {
  */
 export type Misfortune =
   | { readonly status: number, readonly retryAfter?: number, readonly message?: string }
-  | 'reset' | 'lost' | 'silent' | 'nonsense' | 'text' | 'huge' | 'redirect'
+  | 'reset'
+  | 'lost'
+  | 'silent'
+  | 'nonsense'
+  | 'text'
+  | 'huge'
+  | 'redirect'
 
 export interface Sold {
   readonly product: string
@@ -57,36 +63,36 @@ export interface SignedEvent {
 
 export interface World {
   /** Made by `loadProvider` with the world's key, secret and address, which the settings override. */
-  open (settings?: Partial<ProviderSettings>): Promise<PaymentProvider>
+  open(settings?: Partial<ProviderSettings>): Promise<PaymentProvider>
   readonly baseUrl: string
   readonly apiKey: string
   /** The secret that signs the webhooks. */
   readonly webhookSecret: string
   /** The clock of the provider, in milliseconds since 1970; it stands still until it is moved. */
-  now (): number
-  advance (milliseconds: number): void
+  now(): number
+  advance(milliseconds: number): void
 
   /** A recurring product that is sold. */
-  sell (product: { readonly name: string, readonly amount: number, readonly currency: string, readonly cycle: Cycle }): Sold
+  sell(product: { readonly name: string, readonly amount: number, readonly currency: string, readonly cycle: Cycle }): Sold
   /** The tenant has paid for the product: the id of its new subscription. `trialDays`: it begins with a trial. */
-  subscribe (tenant: string, sold: Sold, options?: { readonly trialDays?: number }): string
+  subscribe(tenant: string, sold: Sold, options?: { readonly trialDays?: number }): string
   /** The customer pays a checkout: the id of the new subscription. */
-  pay (checkout: string): string
-  change (subscription: string, change: Change): void
+  pay(checkout: string): string
+  change(subscription: string, change: Change): void
   /** How often money was asked for a subscription: its start, renewals, and changes of product that charge at once. */
-  charges (subscription: string): number
+  charges(subscription: string): number
 
   /** The next requests fare so, `times` of them (default 1). */
-  misfortune (misfortune: Misfortune, times?: number): void
+  misfortune(misfortune: Misfortune, times?: number): void
   /** In the order in which they came. */
   readonly calls: readonly ReceivedCall[]
   /** Forgets the calls that came. */
-  forget (): void
+  forget(): void
   /** Requests that followed a redirect. */
   readonly strayed: readonly ReceivedCall[]
 
   /** An event about the subscription as it is now, signed as the provider signs. Each has an id of its own. */
-  event (kind: EventKind, subscription: string, options?: SignOptions): SignedEvent
+  event(kind: EventKind, subscription: string, options?: SignOptions): SignedEvent
   /** Signs any bytes. */
-  sign (body: Buffer, options?: SignOptions): SignedEvent
+  sign(body: Buffer, options?: SignOptions): SignedEvent
 }

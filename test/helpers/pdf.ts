@@ -15,7 +15,11 @@ export function pdfOf (content: string | Buffer, { deflate = false, pages = 1 }:
     '<</Type/Catalog/Pages 2 0 R>>',
     `<</Type/Pages/Count ${pages}/Kids[${kids.join(' ')}]>>`,
     '<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>',
-    Buffer.concat([Buffer.from(`<</Length ${data.length}${deflate ? '/Filter/FlateDecode' : ''}>>stream\n`), data, Buffer.from('\nendstream')]),
+    Buffer.concat([
+      Buffer.from(`<</Length ${data.length}${deflate ? '/Filter/FlateDecode' : ''}>>stream\n`),
+      data,
+      Buffer.from('\nendstream')
+    ]),
     ...kids.map(() => '<</Type/Page/Parent 2 0 R/MediaBox[0 0 600 800]/Contents 4 0 R/Resources<</Font<</F1 3 0 R>>>>>>')
   ]
   const parts: Buffer[] = [Buffer.from('%PDF-1.7\n')]
@@ -28,7 +32,13 @@ export function pdfOf (content: string | Buffer, { deflate = false, pages = 1 }:
     length += part.length
   }
   const xref = offsets.map((offset) => `${String(offset).padStart(10, '0')} 00000 n \n`).join('')
-  parts.push(Buffer.from(`xref\n0 ${objects.length + 1}\n0000000000 65535 f \n${xref}trailer\n<</Size ${objects.length + 1}/Root 1 0 R>>\nstartxref\n${length}\n%%EOF`))
+  parts.push(
+    Buffer.from(
+      `xref\n0 ${objects.length + 1}\n0000000000 65535 f \n${xref}trailer\n<</Size ${
+        objects.length + 1
+      }/Root 1 0 R>>\nstartxref\n${length}\n%%EOF`
+    )
+  )
   return Buffer.concat(parts)
 }
 

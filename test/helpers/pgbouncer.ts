@@ -15,9 +15,9 @@ const startTimeMs = 10_000
 export interface PgBouncer {
   readonly connectionString: string
   /** Runs a command of its console, such as `reconnect`. */
-  command (text: string): Promise<void>
+  command(text: string): Promise<void>
   /** Changes how it gives sessions away, for sessions that begin from now on. */
-  poolMode (mode: PoolMode): Promise<void>
+  poolMode(mode: PoolMode): Promise<void>
 }
 
 export type PoolMode = 'session' | 'transaction'
@@ -29,7 +29,10 @@ export async function startPgBouncer (t: Test, database: string, mode: PoolMode)
   const target = new URL(database)
   const port = await freePort()
   const file = join(folder, 'pgbouncer.ini')
-  const configure = (poolMode: PoolMode) => writeFileSync(file, `[databases]
+  const configure = (poolMode: PoolMode) =>
+    writeFileSync(
+      file,
+      `[databases]
 ${target.pathname.slice(1)} = host=${target.hostname} port=${target.port} user=${target.username}
 [pgbouncer]
 listen_addr = 127.0.0.1
@@ -40,11 +43,15 @@ admin_users = admin
 ignore_startup_parameters = extra_float_digits
 pool_mode = ${poolMode}
 ${process.getuid?.() === 0 ? 'user = nobody' : ''}
-`, { mode: 0o644 })
+`,
+      { mode: 0o644 }
+    )
   configure(mode)
   const child = await startDaemon(t, { program: 'pgbouncer', args: [file], folder })
   let log = ''
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => { log = (log + text).slice(-4000) })
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    log = (log + text).slice(-4000)
+  })
   const console = `postgres://admin@127.0.0.1:${port}/pgbouncer`
   const command = async (text: string): Promise<void> => {
     const client = new pg.Client({ connectionString: console })

@@ -15,7 +15,9 @@ const shared = '/usr/share/postgresql'
 /** The folder of the programs of the newest server that has pgvector; null without one. */
 export function pgvectorPrograms (): string | null {
   const versions = existsSync(packages) ? readdirSync(packages).map(Number).sort((one, other) => other - one) : []
-  const major = versions.find((version) => existsSync(join(packages, String(version), 'bin', 'initdb')) && existsSync(join(shared, String(version), 'extension', 'vector.control')))
+  const major = versions.find((version) =>
+    existsSync(join(packages, String(version), 'bin', 'initdb')) && existsSync(join(shared, String(version), 'extension', 'vector.control'))
+  )
   return major === undefined ? null : join(packages, String(major), 'bin')
 }
 

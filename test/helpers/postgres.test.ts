@@ -14,12 +14,16 @@ test('sql is the start of every database that names it, and changes stay in one'
   const sql = 'create table notes (id int); insert into notes values (1), (2)'
   const databases = await Promise.all([1, 2, 3].map(() => postgresDatabase(t, { sql })))
   await databases[0]?.query('delete from notes where id = $1', [1])
-  t.strictSame(await Promise.all(databases.map(database => database.query('select count(*)::int as n from notes'))), [[{ n: 1 }], [{ n: 2 }], [{ n: 2 }]])
+  t.strictSame(await Promise.all(databases.map(database => database.query('select count(*)::int as n from notes'))), [[{ n: 1 }], [{
+    n: 2
+  }], [{ n: 2 }]])
 })
 
 test('an owner is bound by the policies of its own tables', async t => {
   const database = await postgresDatabase(t, { role: 'owner' })
-  await database.query('create table notes (id int); insert into notes values (1); alter table notes enable row level security; alter table notes force row level security')
+  await database.query(
+    'create table notes (id int); insert into notes values (1); alter table notes enable row level security; alter table notes force row level security'
+  )
   t.strictSame(await database.query('select id from notes'), [])
   t.strictSame(await database.admin('select id from notes'), [{ id: 1 }])
 })

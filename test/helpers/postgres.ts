@@ -42,7 +42,7 @@ export interface TestDatabase {
   /** As a superuser, whom no policy hides anything from. */
   readonly admin: RunSql
   /** Ends every connection to this database, as a failover does; new ones are accepted. Returns how many there were. */
-  disconnect (): Promise<number>
+  disconnect(): Promise<number>
 }
 
 /** A server of one test's own, removed when the test ends. */
@@ -51,11 +51,11 @@ export interface TestServer {
   readonly connectionString: string
   readonly query: RunSql
   /** `fast` (the default) ends the sessions in order, `immediate` drops them; resolves when the server is gone. */
-  stop (mode?: StopMode): Promise<void>
+  stop(mode?: StopMode): Promise<void>
   /** Starts it again on the same port, with its data; resolves when it takes connections. */
-  start (): Promise<void>
+  start(): Promise<void>
   /** A crash: SIGKILL. */
-  kill (): Promise<void>
+  kill(): Promise<void>
 }
 
 /** The section `database` of a document. */
@@ -66,12 +66,19 @@ export type DatabaseSection =
 const ownerRole = 'tenantry_owner'
 
 /** A database on the server that all tests share. */
-export async function postgresDatabase (t: Test, { sql = '', empty = false, role = 'superuser' }: DatabaseOptions = {}): Promise<TestDatabase> {
+export async function postgresDatabase (
+  t: Test,
+  { sql = '', empty = false, role = 'superuser' }: DatabaseOptions = {}
+): Promise<TestDatabase> {
   const port = await skipWithoutBinaries(t, sharedServerPort)
   const name = `test_${randomBytes(8).toString('hex')}`
   const content = empty ? sql : `${systemSql}\n${sql}`
   const template = content === '' ? 'template1' : await ensureTemplate(port, content, role)
-  await run(port, 'postgres', `create database ${name} template ${template} strategy file_copy${role === 'owner' ? ` owner ${await ensureOwner(port)}` : ''}`)
+  await run(
+    port,
+    'postgres',
+    `create database ${name} template ${template} strategy file_copy${role === 'owner' ? ` owner ${await ensureOwner(port)}` : ''}`
+  )
   t.teardown(() => run(port, 'postgres', `drop database ${name} with (force)`))
   const user = role === 'owner' ? ownerRole : 'postgres'
   return {
@@ -115,7 +122,11 @@ export interface EngineOptions extends DatabaseOptions {
  * Runs the same test on each engine, as subtests `postgres` and `embedded` with a database each.
  * TENANTRY_TEST_ENGINE=postgres (or embedded) keeps to one while you work.
  */
-export async function forEachEngine (t: Test, work: (t: Test, database: DatabaseSection) => Promise<unknown>, { atOnce: isAtOnce = false, ...options }: EngineOptions = {}): Promise<void> {
+export async function forEachEngine (
+  t: Test,
+  work: (t: Test, database: DatabaseSection) => Promise<unknown>,
+  { atOnce: isAtOnce = false, ...options }: EngineOptions = {}
+): Promise<void> {
   const only = process.env.TENANTRY_TEST_ENGINE
   const subtests: Record<string, (t: Test) => Promise<unknown>> = {
     postgres: async (t) => await work(t, await postgresSection(t, options)),

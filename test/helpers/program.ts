@@ -9,16 +9,27 @@ import { scanLog } from './log-scan.js'
 import { programArguments, root } from './typescript.js'
 
 /** Settings that a developer's shell may hold and that no test wants; a program logs all it can, and none of it may be a secret. */
-const settings = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, DATA_FOLDER: undefined, HOST: undefined, SECRETS_MASTER_KEY: undefined, SECRETS_PREVIOUS_KEYS: undefined, API_KEY: undefined, PAYMENT_PROVIDER: undefined, LOG_LEVEL: 'trace' }
+const settings = {
+  NODE_ENV: undefined,
+  JWT_SECRET: undefined,
+  DATABASE_URL: undefined,
+  DATA_FOLDER: undefined,
+  HOST: undefined,
+  SECRETS_MASTER_KEY: undefined,
+  SECRETS_PREVIOUS_KEYS: undefined,
+  API_KEY: undefined,
+  PAYMENT_PROVIDER: undefined,
+  LOG_LEVEL: 'trace'
+}
 
 export interface Program {
   /** What the line `listening on` names. */
   readonly address: string
   readonly pid: number
   /** Standard output and standard error so far. */
-  output (): string
+  output(): string
   /** Sends SIGTERM, or the signal, and resolves with the exit code; null where the signal ended it. */
-  stop (signal?: NodeJS.Signals): Promise<number | null>
+  stop(signal?: NodeJS.Signals): Promise<number | null>
 }
 
 /** Starts a TypeScript program on a free port and resolves when it listens; the test's end stops it. */
@@ -31,9 +42,12 @@ export async function startProgram (t: Test, file: string, env: NodeJS.ProcessEn
     }
     child.stdout.on('data', look)
   })
-  const address = await Promise.race([listening, exited.then((code) => {
-    throw new Error(`${file} ended with ${code} before it listened:\n${output()}`)
-  })])
+  const address = await Promise.race([
+    listening,
+    exited.then((code) => {
+      throw new Error(`${file} ended with ${code} before it listened:\n${output()}`)
+    })
+  ])
   return {
     address,
     pid: child.pid!,
@@ -59,7 +73,11 @@ function launch (t: Test, file: string, env: NodeJS.ProcessEnv) {
     stdio: ['ignore', 'pipe', 'pipe']
   })
   let text = ''
-  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (part: string) => { text += part })
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (part: string) => {
+      text += part
+    })
+  }
   const exited = once(child, 'close').then(([code]: (number | null)[]) => code ?? null)
   t.teardown(async () => {
     child.kill('SIGKILL')

@@ -60,7 +60,8 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
     }
     if (found === undefined) return undefined
     switch (`${method} ${rest}`) {
-      case 'GET ': return { status: 'green', config: { params: { vectors: { size: found.size, distance: 'Cosine' } } } }
+      case 'GET ':
+        return { status: 'green', config: { params: { vectors: { size: found.size, distance: 'Cosine' } } } }
       case 'PUT /index': {
         check('index', body)
         found.indexes.set(String(body['field_name']), body['field_schema'])
@@ -69,7 +70,9 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
       case 'PUT /points': {
         check('upsert', body)
         for (const point of Object(body['points']) as Point[]) {
-          if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(point.id) || point.vector.length !== found.size) throw new Error('a bad point')
+          if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(point.id) || point.vector.length !== found.size) {
+            throw new Error('a bad point')
+          }
           found.points.set(point.id, point)
         }
         return { status: 'completed' }
@@ -83,7 +86,10 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
         check('query', body)
         const { query, limit, score_threshold: threshold = -2, with_payload: fields } = Object(body)
         const scored = matching(found, body['filter']).map(({ id, vector, payload }) => ({
-          id, version: 1, score: cosine(vector, query), payload: Object.fromEntries(Object.entries(payload).filter(([field]) => fields.includes(field)))
+          id,
+          version: 1,
+          score: cosine(vector, query),
+          payload: Object.fromEntries(Object.entries(payload).filter(([field]) => fields.includes(field)))
         }))
         return { points: scored.filter(({ score }) => score >= threshold).sort((one, other) => other.score - one.score).slice(0, limit) }
       }
@@ -130,11 +136,13 @@ function check (operation: string, body: Readonly<Record<string, unknown>>): voi
 function matching ({ points, indexes }: Collection, filter: unknown): Point[] {
   const { must } = Object(filter)
   if (!Array.isArray(must) || must[0]?.key !== 'tenant') throw new Error('a filter without a tenant')
-  return [...points.values()].filter(({ payload }) => must.every(({ key, match }: Condition) => {
-    if (!indexes.has(key)) throw new Error(`no index of ${key}`)
-    const value = payload[key]
-    return Array.isArray(value) ? value.includes(match.value) : value === match.value
-  }))
+  return [...points.values()].filter(({ payload }) =>
+    must.every(({ key, match }: Condition) => {
+      if (!indexes.has(key)) throw new Error(`no index of ${key}`)
+      const value = payload[key]
+      return Array.isArray(value) ? value.includes(match.value) : value === match.value
+    })
+  )
 }
 
 function cosine (one: readonly number[], other: readonly number[]): number {

@@ -20,15 +20,15 @@ export interface TestRedis {
   readonly url: string
   readonly port: number
   /** Sends a command on a connection of its own: to look at what is there. */
-  command (name: string, ...values: (string | number)[]): Promise<unknown>
+  command(name: string, ...values: (string | number)[]): Promise<unknown>
   /** Ends it, as a crash does: connections break, and what it held since the last SAVE is gone. Resolves when it is gone. */
-  stop (): Promise<void>
+  stop(): Promise<void>
   /** Starts it again on the same port, with what was saved; resolves when it answers. */
-  start (): Promise<void>
+  start(): Promise<void>
   /** It hangs: connections stay open, nothing is answered (SIGSTOP). */
-  pause (): void
+  pause(): void
   /** It goes on where it was paused. */
-  resume (): void
+  resume(): void
 }
 
 /** Starts a server on a free port; it ends with the test. */
@@ -54,13 +54,30 @@ export async function startRedis (t: Test): Promise<TestRedis> {
       child = await launch(t, port, folder)
       await answers(child, port)
     },
-    pause: () => { child.kill('SIGSTOP') },
-    resume: () => { child.kill('SIGCONT') }
+    pause: () => {
+      child.kill('SIGSTOP')
+    },
+    resume: () => {
+      child.kill('SIGCONT')
+    }
   }
 }
 
 async function launch (t: Test, port: number, folder: string): Promise<ChildProcess> {
-  const child = spawn('redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--repl-diskless-sync-delay', '0', '--dir', folder], { stdio: 'ignore' })
+  const child = spawn('redis-server', [
+    '--port',
+    String(port),
+    '--bind',
+    '127.0.0.1',
+    '--save',
+    '',
+    '--appendonly',
+    'no',
+    '--repl-diskless-sync-delay',
+    '0',
+    '--dir',
+    folder
+  ], { stdio: 'ignore' })
   try {
     await once(child, 'spawn')
   } catch (error) {

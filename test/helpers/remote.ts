@@ -20,7 +20,11 @@ export interface Remote {
 }
 
 /** The server answers as the handler does; it is gone when the test ends. */
-export async function remote (t: Test, answer: (request: Arrived, response: ServerResponse) => void | Promise<void>, host = '127.0.0.1'): Promise<Remote> {
+export async function remote (
+  t: Test,
+  answer: (request: Arrived, response: ServerResponse) => void | Promise<void>,
+  host = '127.0.0.1'
+): Promise<Remote> {
   const requests: Arrived[] = []
   const sockets = new Set<Socket>()
   let connections = 0
@@ -28,7 +32,12 @@ export async function remote (t: Test, answer: (request: Arrived, response: Serv
     const pieces: Buffer[] = []
     request.on('data', (piece: Buffer) => pieces.push(piece))
     request.on('end', () => {
-      const arrived = { method: request.method ?? '', path: request.url ?? '', headers: request.headers, body: Buffer.concat(pieces).toString() }
+      const arrived = {
+        method: request.method ?? '',
+        path: request.url ?? '',
+        headers: request.headers,
+        body: Buffer.concat(pieces).toString()
+      }
       requests.push(arrived)
       const answered = async () => await answer(arrived, response)
       answered().catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined))
@@ -45,5 +54,12 @@ export async function remote (t: Test, answer: (request: Arrived, response: Serv
     return new Promise<void>((resolve) => server.close(() => resolve()))
   })
   const { port } = server.address() as AddressInfo
-  return { port, origin: `http://${host.includes(':') ? `[${host}]` : host}:${port}`, requests, get connections () { return connections } }
+  return {
+    port,
+    origin: `http://${host.includes(':') ? `[${host}]` : host}:${port}`,
+    requests,
+    get connections () {
+      return connections
+    }
+  }
 }

@@ -35,7 +35,11 @@ export type TestDocument = Partial<ConfigInput>
  * `listen` gives it one. It logs at `trace` into memory, and the test fails where a secret stands in that log or in the audit log; a test
  * that gives a `logger` reads its log itself.
  */
-export async function testServer (t: Test, document: TestDocument, { engine, tenants = [], env, logger, prepare }: TestServerOptions = {}): Promise<FastifyInstance> {
+export async function testServer (
+  t: Test,
+  document: TestDocument,
+  { engine, tenants = [], env, logger, prepare }: TestServerOptions = {}
+): Promise<FastifyInstance> {
   const database = engine ?? await postgresSection(t)
   const app = createServer(testDocument(document, database), {
     env: { ...testEnv, ...env },
@@ -57,7 +61,11 @@ export async function testServer (t: Test, document: TestDocument, { engine, ten
 }
 
 /** Two servers on one PostgreSQL, as two instances behind a load balancer; the tenants are there for both. */
-export async function testServers (t: Test, document: TestDocument, options: TestServerOptions & { readonly engine: DatabaseSection }): Promise<[FastifyInstance, FastifyInstance]> {
+export async function testServers (
+  t: Test,
+  document: TestDocument,
+  options: TestServerOptions & { readonly engine: DatabaseSection }
+): Promise<[FastifyInstance, FastifyInstance]> {
   const first = await testServer(t, document, options)
   return [first, await testServer(t, document, { ...options, tenants: [] })]
 }

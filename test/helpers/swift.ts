@@ -21,7 +21,7 @@ const rings = ['account', 'container', 'object'] as const
 export interface Swift extends S3Options {
   readonly endpoint: string
   /** Ends the processes, as an outage does. */
-  stop (): void
+  stop(): void
 }
 
 /** Starts it with an empty bucket. It ends with the test. */
@@ -46,10 +46,20 @@ export async function startSwift (t: Test): Promise<Swift> {
   const proxyPort = await freePort()
   await start('proxy', configuration(folder, proxyPort, 'catch_errors cache s3api tempauth slo dlo proxy-server', proxyFilters))
   const options: S3Options & { endpoint: string } = {
-    endpoint: `http://127.0.0.1:${proxyPort}`, region: 'us-east-1', bucket: 'files', accessKeyId: 'test:tester', secretAccessKey: 'testing', forcePathStyle: true
+    endpoint: `http://127.0.0.1:${proxyPort}`,
+    region: 'us-east-1',
+    bucket: 'files',
+    accessKeyId: 'test:tester',
+    secretAccessKey: 'testing',
+    forcePathStyle: true
   }
   await makeBucket(options)
-  return { ...options, stop: () => { for (const child of children) child.kill('SIGKILL') } }
+  return {
+    ...options,
+    stop: () => {
+      for (const child of children) child.kill('SIGKILL')
+    }
+  }
 }
 
 const packages = 'swift-proxy swift-account swift-container swift-object'

@@ -19,12 +19,14 @@ export interface SystemPostgres {
   /** The major version. */
   readonly major: number
   /** Makes an empty database that an ordinary role owns, whom policies bind. */
-  makeDatabase (): Promise<{ readonly name: string, readonly connectionString: string }>
+  makeDatabase(): Promise<{ readonly name: string, readonly connectionString: string }>
 }
 
 export async function systemPostgres (t: Test): Promise<SystemPostgres> {
   const versions = existsSync(packages) ? readdirSync(packages).map(Number).sort((one, other) => other - one) : []
-  const major = versions.find((version) => ['initdb', 'postgres', 'pg_dump', 'pg_restore'].every((program) => existsSync(join(packages, String(version), 'bin', program))))
+  const major = versions.find((version) =>
+    ['initdb', 'postgres', 'pg_dump', 'pg_restore'].every((program) => existsSync(join(packages, String(version), 'bin', program)))
+  )
   if (major === undefined) {
     t.plan(0, `PostgreSQL's server and client programs are missing: run "${installCommand}"`)
     // The throw below ends the test's body; the test itself has ended, as skipped, and must not turn into a failure.

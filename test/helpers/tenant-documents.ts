@@ -10,7 +10,9 @@ import { unknownConnectors } from '../../lib/connectors/index.js'
 export function tenantDocuments (members: Partial<TenantDocuments>): TenantDocuments {
   return {
     connectors: () => unknownConnectors,
-    workflows () { throw new Error('this test has no workflows of tenants') },
+    workflows () {
+      throw new Error('this test has no workflows of tenants')
+    },
     tools: () => null,
     webhooks: async () => ({ version: 0, webhooks: [] }),
     documentation: () => null,

@@ -28,12 +28,20 @@ export interface TokenOptions {
 }
 
 /** Signs a token, which no log may hold; `sub` is `user-1` where the claims name none. */
-export function signToken (claims: TokenClaims = {}, { key = testSecret, algorithm = 'HS256', expiresIn = 3600, header }: TokenOptions = {}): string {
+export function signToken (
+  claims: TokenClaims = {},
+  { key = testSecret, algorithm = 'HS256', expiresIn = 3600, header }: TokenOptions = {}
+): string {
   const now = Math.floor(Date.now() / 1000)
   const payload = { sub: 'user-1', iat: Math.min(now, now + expiresIn), exp: now + expiresIn, ...claims }
   if (algorithm === 'none') return `${encode({ alg: 'none', typ: 'JWT' })}.${encode(payload)}.`
   // It would add `iat` by itself where the claims leave it out on purpose; told not to, it drops one that is there.
-  const sign = createSigner({ algorithm, key, noTimestamp: payload.iat === undefined, ...(header === undefined ? {} : { header: { alg: algorithm, ...header } }) })
+  const sign = createSigner({
+    algorithm,
+    key,
+    noTimestamp: payload.iat === undefined,
+    ...(header === undefined ? {} : { header: { alg: algorithm, ...header } })
+  })
   return secretToken(sign(payload))
 }
 

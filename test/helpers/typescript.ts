@@ -14,7 +14,13 @@ const isCompiled = import.meta.url.endsWith('.js')
  * A test ends before much of its code, and of the WebAssembly that is the embedded engine, pays for being optimised; and
  * the links to packages need not be followed, of which there is one copy each.
  */
-const quickFlags = ['--liftoff-only', '--single-threaded-gc', '--interrupt-budget=300000', '--preserve-symlinks', '--preserve-symlinks-main']
+const quickFlags = [
+  '--liftoff-only',
+  '--single-threaded-gc',
+  '--interrupt-budget=300000',
+  '--preserve-symlinks',
+  '--preserve-symlinks-main'
+]
 
 /** What Node is told to run a program, for `spawn`. `file` is its path in the project. */
 export function programArguments (file: string): string[] {

@@ -10,7 +10,14 @@ const json = { 'content-type': 'application/json' }
 
 /** By the scheme of GitHub; an id of its own unless one is given. */
 export function byGithub (secret: string, payload: string, id: string = randomUUID(), type = 'application/json'): Signed {
-  return { headers: { 'content-type': type, 'x-github-delivery': id, 'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update(payload).digest('hex')}` }, payload }
+  return {
+    headers: {
+      'content-type': type,
+      'x-github-delivery': id,
+      'x-hub-signature-256': `sha256=${createHmac('sha256', secret).update(payload).digest('hex')}`
+    },
+    payload
+  }
 }
 
 /** By Standard Webhooks, at a time in ms. */
@@ -23,20 +30,33 @@ export function byStandard (secret: string, payload: string, id: string = random
 /** By the scheme of Stripe. */
 export function byStripe (secret: string, payload: string, at = Date.now()): Signed {
   const time = Math.floor(at / 1000)
-  return { headers: { ...json, 'stripe-signature': `t=${time},v1=${createHmac('sha256', secret).update(`${time}.${payload}`).digest('hex')}` }, payload }
+  return {
+    headers: { ...json, 'stripe-signature': `t=${time},v1=${createHmac('sha256', secret).update(`${time}.${payload}`).digest('hex')}` },
+    payload
+  }
 }
 
 /** By the scheme of Slack. */
 export function bySlack (secret: string, payload: string, type = 'application/json', at = Date.now()): Signed {
   const time = String(Math.floor(at / 1000))
-  return { headers: { 'content-type': type, 'x-slack-request-timestamp': time, 'x-slack-signature': `v0=${createHmac('sha256', secret).update(`v0:${time}:${payload}`).digest('hex')}` }, payload }
+  return {
+    headers: {
+      'content-type': type,
+      'x-slack-request-timestamp': time,
+      'x-slack-signature': `v0=${createHmac('sha256', secret).update(`v0:${time}:${payload}`).digest('hex')}`
+    },
+    payload
+  }
 }
 
 /** A form by the scheme of Twilio, for the address that it calls. */
 export function byTwilio (secret: string, url: string, fields: Readonly<Record<string, string>>): Signed {
   const text = Object.keys(fields).sort().map((name) => `${name}${fields[name]}`).join('')
   return {
-    headers: { 'content-type': 'application/x-www-form-urlencoded; charset=UTF-8', 'x-twilio-signature': createHmac('sha1', secret).update(url + text).digest('base64') },
+    headers: {
+      'content-type': 'application/x-www-form-urlencoded; charset=UTF-8',
+      'x-twilio-signature': createHmac('sha1', secret).update(url + text).digest('base64')
+    },
     payload: new URLSearchParams(fields).toString()
   }
 }

@@ -27,8 +27,24 @@ export function neighbourSections (upstream: string): Pick<ConfigInput, 'customI
     rateLimit: { enabled: true, default: { max: 500, windowMs: 1000 } },
     customIntegrations: [{ name: 'upstream', baseUrl: upstream, actions: { get: { method: 'GET', path: '/' } } }],
     routes: [
-      { path: '/items/:id', method: 'get', requireAuth: true, request: { params: { id: { type: 'integer' } } }, queries: [{ table: 'items', operation: 'select', id: '{{params.id}}' }] },
-      { path: '/items', method: 'get', requireAuth: true, queries: [{ table: 'items', operation: 'select', filters: [{ column: 'title', operator: 'ilike', value: '{{query.like}}', optional: true }], order: [{ column: 'title' }] }] },
+      {
+        path: '/items/:id',
+        method: 'get',
+        requireAuth: true,
+        request: { params: { id: { type: 'integer' } } },
+        queries: [{ table: 'items', operation: 'select', id: '{{params.id}}' }]
+      },
+      {
+        path: '/items',
+        method: 'get',
+        requireAuth: true,
+        queries: [{
+          table: 'items',
+          operation: 'select',
+          filters: [{ column: 'title', operator: 'ilike', value: '{{query.like}}', optional: true }],
+          order: [{ column: 'title' }]
+        }]
+      },
       { path: '/texts/:id', method: 'get', requireAuth: true, queries: [{ table: 'texts', operation: 'select', id: '{{params.id}}' }] },
       { path: '/upstream', method: 'get', requireAuth: true, integrations: [{ type: 'upstream', action: 'get' }] },
       { path: '/echo', method: 'post', requireAuth: true, response: { ok: true } }
@@ -37,7 +53,7 @@ export function neighbourSections (upstream: string): Pick<ConfigInput, 'customI
 }
 
 /** A service whose answer has 300,000 keys. */
-export async function startUpstream (): Promise<{ readonly origin: string, close (): void }> {
+export async function startUpstream (): Promise<{ readonly origin: string, close(): void }> {
   const body = members(300_000)
   const server = createServer((_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end(body))
   server.listen(0, '127.0.0.1')
@@ -66,7 +82,11 @@ export type Attack = (target: Target, signal: AbortSignal, statuses: Statuses) =
 export const attacks = {
   expressions: async (target, signal, statuses) => {
     const product = `[${Array(24).fill("input.t.split('').join(input.t)").join(',')}].size()>0`
-    const step = (condition: string, input: object) => ({ async: false, input, steps: [{ id: 'a', type: 'database', operation: 'select', table: 'items', condition }] })
+    const step = (condition: string, input: object) => ({
+      async: false,
+      input,
+      steps: [{ id: 'a', type: 'database', operation: 'select', table: 'items', condition }]
+    })
     const bodies = [
       step(product, { t: 'a'.repeat(20_000) }),
       step('input.h.contains(input.n)', { h: 'a'.repeat(300_000), n: `${'a'.repeat(70_000)}b${'a'.repeat(70_000)}` })
@@ -77,7 +97,9 @@ export const attacks = {
     const { hostname, port } = new URL(url)
     const request = `GET /texts/1 HTTP/1.1\r\nhost: x\r\nauthorization: ${authorization}\r\n\r\n`
     const sockets = new Set<Socket>()
-    signal.addEventListener('abort', () => { for (const socket of sockets) socket.destroy() })
+    signal.addEventListener('abort', () => {
+      for (const socket of sockets) socket.destroy()
+    })
     await atOnce(60, signal, async () => {
       const socket = connect({ host: hostname, port: Number(port) })
       sockets.add(socket)
@@ -94,13 +116,22 @@ export const attacks = {
   },
   manyKeys: async (target, signal, statuses) => {
     const body = members(60_000)
-    await atOnce(6, signal, async (turn) => turn % 2 === 0
-      ? await send(target, signal, statuses, 'POST', '/echo', body)
-      : await send(target, signal, statuses, 'GET', '/upstream'))
+    await atOnce(6, signal, async (turn) =>
+      turn % 2 === 0
+        ? await send(target, signal, statuses, 'POST', '/echo', body)
+        : await send(target, signal, statuses, 'GET', '/upstream'))
   },
   saves: async (target, signal, statuses) => {
     await atOnce(2, signal, async (turn) => {
-      const routes = Array.from({ length: 300 }, (_, index) => ({ path: `/own-${turn % 7}-${index}/:id`, method: 'get', requireAuth: true, queries: [{ table: 'items', operation: 'select', id: '{{params.id}}' }] }))
+      const routes = Array.from(
+        { length: 300 },
+        (_, index) => ({
+          path: `/own-${turn % 7}-${index}/:id`,
+          method: 'get',
+          requireAuth: true,
+          queries: [{ table: 'items', operation: 'select', id: '{{params.id}}' }]
+        })
+      )
       await send(target, signal, statuses, 'POST', '/tenant/config', JSON.stringify({ routes }))
     })
   },
@@ -123,14 +154,28 @@ function members (length: number): string {
 
 async function atOnce (count: number, signal: AbortSignal, work: (turn: number) => Promise<void>): Promise<void> {
   let turn = 0
-  await Promise.all(Array.from({ length: count }, async () => { while (!signal.aborted) await work(turn++) }))
+  await Promise.all(Array.from({ length: count }, async () => {
+    while (!signal.aborted) await work(turn++)
+  }))
 }
 
-async function send ({ url, authorization }: Target, signal: AbortSignal, statuses: Statuses, method: string, path: string, body?: string): Promise<void> {
+async function send (
+  { url, authorization }: Target,
+  signal: AbortSignal,
+  statuses: Statuses,
+  method: string,
+  path: string,
+  body?: string
+): Promise<void> {
   const own = new AbortController()
   const requests = openRequests(signal).add(own)
   try {
-    const response = await fetch(url + path, { method, signal: own.signal, headers: { authorization, ...body !== undefined && { 'content-type': 'application/json' } }, ...body !== undefined && { body } })
+    const response = await fetch(url + path, {
+      method,
+      signal: own.signal,
+      headers: { authorization, ...body !== undefined && { 'content-type': 'application/json' } },
+      ...body !== undefined && { body }
+    })
     count(statuses, String(response.status))
     await response.arrayBuffer()
     // As fast as a caller that obeys no refusal, and no faster than one machine of the attacker can send.
@@ -151,7 +196,9 @@ function openRequests (signal: AbortSignal): Set<AbortController> {
   const known = openOf.get(signal)
   if (known !== undefined) return known
   const requests = new Set<AbortController>()
-  signal.addEventListener('abort', () => { for (const request of requests) request.abort() }, { once: true })
+  signal.addEventListener('abort', () => {
+    for (const request of requests) request.abort()
+  }, { once: true })
   openOf.set(signal, requests)
   return requests
 }

@@ -42,22 +42,36 @@ test('bad bodies', async (t) => {
       ['a broken media type', '{"title":"x"}', 415, 'MEDIA_TYPE_UNSUPPORTED', 'json']
     ]
     for (const target of ['POST /notes', 'POST /checked', 'POST /docs', 'PUT /docs/one', 'POST /echo', 'PATCH /notes/1']) {
-      for (const [what, raw, status, code, type] of bodies) refused(t, await ask(target, { raw, ...(type !== undefined && { type }) }), status, code, `${target} ${what}`)
+      for (const [what, raw, status, code, type] of bodies) {
+        refused(t, await ask(target, { raw, ...(type !== undefined && { type }) }), status, code, `${target} ${what}`)
+      }
     }
-    t.match(await ask('POST /echo', { raw: '{"body":1}', type: 'APPLICATION/JSON; charset=UTF-8' }), { status: 200 }, 'media types know no case')
+    t.match(
+      await ask('POST /echo', { raw: '{"body":1}', type: 'APPLICATION/JSON; charset=UTF-8' }),
+      { status: 200 },
+      'media types know no case'
+    )
     t.match(await ask('POST /echo', { raw: nested(64) }), { status: 200 }, '64 levels are accepted')
-    t.match(await ask('POST /echo', { raw: '\uFEFF{"text":"x"}' }), { status: 200, body: { text: 'you said x' } }, 'a byte order mark is passed over')
+    t.match(
+      await ask('POST /echo', { raw: '\uFEFF{"text":"x"}' }),
+      { status: 200, body: { text: 'you said x' } },
+      'a byte order mark is passed over'
+    )
     t.equal(Object.hasOwn(Object.prototype, 'admin'), false)
   })
 
   await t.test('a body is an object, or for an insert an array of at most 1000', async (t) => {
     const ask = asTenant(t)
     for (const raw of ['null', '1', '"title"', 'true', '[1]', '[null]', '[[{"title":"x"}]]']) {
-      for (const target of ['POST /notes', 'POST /docs', 'POST /checked', 'POST /notes/upsert']) refused(t, await ask(target, { raw }), 400, 'VALIDATION_FAILED', `${target} ${raw}`)
+      for (const target of ['POST /notes', 'POST /docs', 'POST /checked', 'POST /notes/upsert']) {
+        refused(t, await ask(target, { raw }), 400, 'VALIDATION_FAILED', `${target} ${raw}`)
+      }
     }
     const id = String((await ask('POST /notes', { body: { title: 'x' } })).body['id'])
     for (const target of [`PATCH /notes/${id}`, 'PATCH /docs/1', 'PUT /docs/1']) {
-      for (const raw of ['[]', '[{"title":"y"}]', 'null', '"title"']) refused(t, await ask(target, { raw }), 400, 'VALIDATION_FAILED', `${target} ${raw}`)
+      for (const raw of ['[]', '[{"title":"y"}]', 'null', '"title"']) {
+        refused(t, await ask(target, { raw }), 400, 'VALIDATION_FAILED', `${target} ${raw}`)
+      }
     }
     refused(t, await ask(`PATCH /notes/${id}`), 400, 'VALIDATION_FAILED', 'no body')
     const many = (count: number) => Array.from({ length: count }, (_, index) => ({ title: `note ${index}` }))
@@ -76,16 +90,44 @@ test('bad bodies', async (t) => {
     const ask = asTenant(t)
     const strict = await ask('POST /checked', { body: { title: 'x', titel: 'y', extra: { color: 'red' } } })
     refused(t, strict, 400, 'VALIDATION_FAILED')
-    t.strictSame(strict.body.details?.map(({ path, keyword }) => `${path} ${keyword}`).sort(), ['/body/extra/color additionalProperties', '/body/titel additionalProperties'])
+    t.strictSame(strict.body.details?.map(({ path, keyword }) => `${path} ${keyword}`).sort(), [
+      '/body/extra/color additionalProperties',
+      '/body/titel additionalProperties'
+    ])
     t.match(strict.body.details?.find(({ path }) => path === '/body/titel')?.message, /did you mean "title"/)
-    refused(t, await ask('POST /checked', { body: [{ title: 'x' }, { title: 'x', titel: 'y' }] }), 400, 'VALIDATION_FAILED', 'in one of many')
+    refused(
+      t,
+      await ask('POST /checked', { body: [{ title: 'x' }, { title: 'x', titel: 'y' }] }),
+      400,
+      'VALIDATION_FAILED',
+      'in one of many'
+    )
     for (const target of ['POST /notes', 'POST /open']) {
-      for (const name of ['titel', 'constructor', 'toString', 'hasOwnProperty', 'Title', 'title ', '', '0', 'title"; drop table notes; --', 'deleted_at\0']) {
+      for (
+        const name of [
+          'titel',
+          'constructor',
+          'toString',
+          'hasOwnProperty',
+          'Title',
+          'title ',
+          '',
+          '0',
+          'title"; drop table notes; --',
+          'deleted_at\0'
+        ]
+      ) {
         refused(t, await ask(target, { body: { title: 'x', [name]: 'y' } }), 400, 'VALIDATION_FAILED', `${target} ${name}`)
       }
     }
-    t.match(await ask('POST /open', { body: { title: 'x', rank: 3 } }), { status: 201, body: { rank: 3 } }, 'a real column that is not declared')
-    const long = await ask('POST /notes', { body: Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`field ${index} ${'x'.repeat(100)}`, 1])) })
+    t.match(
+      await ask('POST /open', { body: { title: 'x', rank: 3 } }),
+      { status: 201, body: { rank: 3 } },
+      'a real column that is not declared'
+    )
+    const long = await ask('POST /notes', {
+      body: Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`field ${index} ${'x'.repeat(100)}`, 1]))
+    })
     refused(t, long, 400, 'VALIDATION_FAILED', '5000 unknown fields')
     refused(t, await ask('GET /strict?q=a&other=1'), 400, 'VALIDATION_FAILED', 'in a query string')
   })
@@ -97,12 +139,34 @@ test('bad bodies', async (t) => {
       title: ['null', '{}', '[]', '["x"]', '{"a":1}', '"a\\u0000b"'],
       body: ['{}', '[1]', '"\\u0000"'],
       small: ['32768', '-32769', '1.5', '"x"', '{}', '[]', '[1]', 'true', '""', '1e3000', '" "'],
-      rank: ['2147483648', '-2147483649', '1e20', '0.1', '"2147483648"', '"1; drop table notes"', 'false', '{}', '1e400', '"NaN"', '"0x10"'],
+      rank: [
+        '2147483648',
+        '-2147483649',
+        '1e20',
+        '0.1',
+        '"2147483648"',
+        '"1; drop table notes"',
+        'false',
+        '{}',
+        '1e400',
+        '"NaN"',
+        '"0x10"'
+      ],
       big: ['9223372036854775808', '12345678901234567890', '"9223372036854775808"', '"-9223372036854775809"', '1.5', huge],
       price: ['"abc"', '"1,5"', '{}', 'true', '1e400', '"1e999999"', '""'],
       ratio: ['1e400', '-1e400', '"1e999"', '"x"', '[1]'],
       done: ['1', '0', '"yes"', '"t"', '{}', '[]', '""'],
-      due: ['"2026-02-30"', '"2026-13-01"', '"99999999-01-01"', '"yesterday or so"', '"0000-00-00"', '{}', 'true', '"2026-01-01\\u0000"', '""'],
+      due: [
+        '"2026-02-30"',
+        '"2026-13-01"',
+        '"99999999-01-01"',
+        '"yesterday or so"',
+        '"0000-00-00"',
+        '{}',
+        'true',
+        '"2026-01-01\\u0000"',
+        '""'
+      ],
       at: ['"2026-01-31T25:00:00Z"', '"2026-01-31T12:00:00+99:00"', '"300000-01-01T00:00:00Z"', '1e20', '"x"', '[]'],
       tags: ['"x"', '{}', '[{}]', '[["a"],["b","c"]]', '1', '["\\u0000"]', '[["a"],"b"]'],
       numbers: ['[1.5]', '["x"]', '[2147483648]', '1', '[[1],[2,3]]', '[true]'],
@@ -116,7 +180,12 @@ test('bad bodies', async (t) => {
     for (const [column, values] of Object.entries(wrong)) {
       for (const value of values) {
         const raw = column === 'title' ? `{"title":${value}}` : `{"title":"x","${column}":${value}}`
-        for (const [target, text] of [['POST /notes', raw], ['POST /notes', `[${raw},{"title":"y"}]`], ['POST /notes', `[${raw},${raw}]`], ['POST /notes/upsert', raw], [`PATCH /notes/${keep}`, raw]] as const) {
+        for (
+          const [target, text] of [['POST /notes', raw], ['POST /notes', `[${raw},{"title":"y"}]`], ['POST /notes', `[${raw},${raw}]`], [
+            'POST /notes/upsert',
+            raw
+          ], [`PATCH /notes/${keep}`, raw]] as const
+        ) {
           const { status } = await ask(target, { raw: text })
           if (status !== 400) t.equal(status, 400, `${target} ${text}`)
         }
@@ -126,23 +195,50 @@ test('bad bodies', async (t) => {
     t.strictSame(data?.map(({ title, done, extra }) => [title, done, extra]), [['keep', false, null]], 'nothing was written')
     refused(t, await ask('POST /notes', { body: { rank: 1 } }), 400, 'CONSTRAINT_VIOLATED', 'a column that must have a value')
     refused(t, await ask(`PATCH /notes/${keep}`, { body: { title: null } }), 400, 'CONSTRAINT_VIOLATED', 'null in it')
-    refused(t, await ask('POST /notes', { body: { title: 'x', author_id: '00000000-0000-4000-8000-000000000000' } }), 400, 'CONSTRAINT_VIOLATED', 'a reference that leads nowhere')
+    refused(
+      t,
+      await ask('POST /notes', { body: { title: 'x', author_id: '00000000-0000-4000-8000-000000000000' } }),
+      400,
+      'CONSTRAINT_VIOLATED',
+      'a reference that leads nowhere'
+    )
     for (const raw of ['{"name":"\\u0000"}', '{"\\u0000":1}', '{"a":{"b":["\\ud800"]}}', '[{"name":"a"},{"name":"\\u0000"}]']) {
       refused(t, await ask('POST /docs', { raw }), 400, 'VALIDATION_FAILED', `a document of ${raw}`)
       if (raw.startsWith('{')) refused(t, await ask('PUT /docs/one', { raw }), 400, 'VALIDATION_FAILED', `a document of ${raw}`)
     }
-    t.strictSame((await ask('POST /docs', { raw: '[{"name":"a"},{"name":"b","other":{"deep":"\\u0000"}}]' })).body.details?.map(({ path }) => path), ['/body/1/other'])
+    t.strictSame(
+      (await ask('POST /docs', { raw: '[{"name":"a"},{"name":"b","other":{"deep":"\\u0000"}}]' })).body.details?.map(({ path }) => path),
+      ['/body/1/other']
+    )
     refused(t, await ask('POST /docs', { body: { id: 'mine' } }), 400, 'VALIDATION_FAILED', 'an id in a document')
     t.same((await ask('GET /docs')).body.data, [])
   })
 
-  await t.test('a text that is too long for an index is the caller\'s mistake, one that is long is none', async (t) => {
+  await t.test("a text that is too long for an index is the caller's mistake, one that is long is none", async (t) => {
     const ask = asTenant(t)
     // Text that does not compress: PostgreSQL would squeeze a repeated one into its index.
     const long = Array.from({ length: 9000 }, (_, index) => String.fromCharCode(0x4e00 + (index * 7919) % 20_000)).join('')
     refused(t, await ask('POST /notes', { body: { title: 'x', code: long } }), 400, 'INVALID_VALUE')
     t.match(await ask('POST /notes', { body: { title: 'x', body: long } }), { status: 201, body: { body: long } })
-    const texts = ['', ' ', '\t\r\n', 'ünïcödé 🎉', '\u202e\u200b\ufeff', '\\', "'", '"', '\\x00', '{}', '{a,b}', 'NULL', '%', '_', '$1', '??', '\u007f\u0001']
+    const texts = [
+      '',
+      ' ',
+      '\t\r\n',
+      'ünïcödé 🎉',
+      '\u202e\u200b\ufeff',
+      '\\',
+      "'",
+      '"',
+      '\\x00',
+      '{}',
+      '{a,b}',
+      'NULL',
+      '%',
+      '_',
+      '$1',
+      '??',
+      '\u007f\u0001'
+    ]
     for (const text of texts) {
       const one = await ask('POST /notes', { body: { title: text, body: text, tags: [text], extra: { [text]: text } } })
       t.match(one, { status: 201 }, JSON.stringify(text))
@@ -190,10 +286,18 @@ test('bad bodies', async (t) => {
 test('a body that is not JSON is refused with the place of its fault', async (t) => {
   const app = await testServer(t, { routes: [{ path: '/echo', method: 'post', response: { body: '{{body}}' } }] })
   const ask = caller(t, app)
-  for (const [raw, place] of [['{text:"x"}', 'line 1, column 2'], ['{\n  "a": tru\n}', 'line 2, column 8'], ['{"a":1', 'line 1, column 7']] as const) {
+  for (
+    const [raw, place] of [['{text:"x"}', 'line 1, column 2'], ['{\n  "a": tru\n}', 'line 2, column 8'], [
+      '{"a":1',
+      'line 1, column 7'
+    ]] as const
+  ) {
     const answer = await ask('POST /echo', { raw })
     refused(t, answer, 400, 'BAD_REQUEST')
     t.equal(answer.body['message'], `The body is not valid JSON: ${place}`)
   }
-  t.equal((await ask('POST /echo', { raw: '{"__proto__":{}}' })).body['message'], 'The body holds a key that is not accepted: "__proto__" or "constructor"')
+  t.equal(
+    (await ask('POST /echo', { raw: '{"__proto__":{}}' })).body['message'],
+    'The body holds a key that is not accepted: "__proto__" or "constructor"'
+  )
 })

@@ -10,21 +10,37 @@ const nobody = '00000000-0000-4000-8000-000000000000'
 const document: TestDocument = {
   tables: {
     people: { columns: { id, name: { type: 'text' } } },
-    notes: { columns: { id, title: { type: 'text', notNull: true }, code: { type: 'text', unique: true }, author_id: { type: 'uuid', references: 'people.id' } } }
+    notes: {
+      columns: {
+        id,
+        title: { type: 'text', notNull: true },
+        code: { type: 'text', unique: true },
+        author_id: { type: 'uuid', references: 'people.id' }
+      }
+    }
   },
   routes: [
     { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] },
     { method: 'patch', path: '/notes/:id', queries: [{ table: 'notes', operation: 'update', id: '{{params.id}}' }] },
     { method: 'post', path: '/notes/:id', queries: [{ table: 'notes', operation: 'insert', id: '{{params.id}}' }] },
     { method: 'post', path: '/within', queries: [{ table: 'notes', operation: 'insert', data: '{{body.note}}' }] },
-    { method: 'post', path: '/mapped', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.name}}', code: '{{query.ref}}', author_id: nobody } }] },
+    {
+      method: 'post',
+      path: '/mapped',
+      queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.name}}', code: '{{query.ref}}', author_id: nobody } }]
+    },
     { method: 'delete', path: '/people/:id', queries: [{ table: 'people', operation: 'delete', id: '{{params.id}}' }] },
     {
       method: 'post',
       path: '/pairs',
       queries: [
         { table: 'people', operation: 'insert', alias: 'person', data: { name: '{{body.name}}' } },
-        { table: 'notes', operation: 'insert', alias: 'note', data: { title: 'x', code: '{{body.ref}}', author_id: '{{results.person.id}}' } }
+        {
+          table: 'notes',
+          operation: 'insert',
+          alias: 'note',
+          data: { title: 'x', code: '{{body.ref}}', author_id: '{{results.person.id}}' }
+        }
       ]
     }
   ]
@@ -51,8 +67,14 @@ test('a broken rule names its place in the request, as every other refusal does'
     refused(t, answer, status, status === 409 ? 'CONFLICT' : 'CONSTRAINT_VIOLATED', target)
     t.strictSame(answer.body.details?.map(({ path, keyword }) => `${path} ${keyword}`), [detail], target)
   }
-  t.match((await ask('POST /mapped', { body: { name: 'x' } })).body.details, [{ path: '/author_id' }], 'what the request did not give has the name of its column')
-  t.match((await ask('POST /notes', { body: [{ title: 'x', code: 'new' }, { title: 'x', code: 'taken' }] })).body.details, [{ path: '/code' }], 'which one of an array it was, the database does not say')
+  t.match(
+    (await ask('POST /mapped', { body: { name: 'x' } })).body.details,
+    [{ path: '/author_id' }],
+    'what the request did not give has the name of its column'
+  )
+  t.match((await ask('POST /notes', { body: [{ title: 'x', code: 'new' }, { title: 'x', code: 'taken' }] })).body.details, [{
+    path: '/code'
+  }], 'which one of an array it was, the database does not say')
 
   const { body: { person } } = await ask('POST /pairs', { body: { name: 'x', ref: 'x' } })
   const removal = await ask(`DELETE /people/${String(Object(person).id)}`)

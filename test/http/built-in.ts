@@ -46,7 +46,9 @@ export async function openBuiltIn (t: Test, document: TestDocument = {}): Promis
       return
     }
     const data = [input].flat().map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(String(text), dimensions) }))
-    response.setHeader('content-type', 'application/json').end(JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 1, total_tokens: 1 } }))
+    response.setHeader('content-type', 'application/json').end(
+      JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 1, total_tokens: 1 } })
+    )
   })
   const model = { provider: 'local', baseUrl: url, apiKey } as const
   const app = await testServer(t, {
@@ -78,7 +80,9 @@ export async function openBuiltIn (t: Test, document: TestDocument = {}): Promis
     engine: { provider: 'embedded' },
     env: { APP_URL: 'https://app.example.com' },
     tenants: [{ id: 'acme', plan: 'enterprise' }, 'globex'],
-    prepare: (app) => { app.register(async () => app.queue.define('later', {}, async () => {})) }
+    prepare: (app) => {
+      app.register(async () => app.queue.define('later', {}, async () => {}))
+    }
   })
   const { body } = await caller(t, app)('GET /doc')
   return {
@@ -91,7 +95,17 @@ export async function openBuiltIn (t: Test, document: TestDocument = {}): Promis
 }
 
 const id = '00000000-0000-4000-8000-000000000000'
-const placeholders: Readonly<Record<string, string>> = { table: 'notes', key: 'k', name: 'n', type: 'email', action: 'sendEmail', bucket: 'private', wildcard: 'acme/x', entityType: 'notes', entityId: '7' }
+const placeholders: Readonly<Record<string, string>> = {
+  table: 'notes',
+  key: 'k',
+  name: 'n',
+  type: 'email',
+  action: 'sendEmail',
+  bucket: 'private',
+  wildcard: 'acme/x',
+  entityType: 'notes',
+  entityId: '7'
+}
 
 /** A path, or the target of an operation, with values in the places of its parameters. */
 export function placed (path: string): string {
@@ -108,7 +122,10 @@ function operationsOf (document: Record<string, unknown>): Operation[] {
     for (const [name, operation] of Object.entries(operations)) {
       const { parameters = [], requestBody, responses } = Object(operation)
       const method = name.toUpperCase()
-      const parametersOf: { readonly in: string, readonly name: string }[] = [parameters].flat().map((parameter) => ({ ...parameter, ...components.parameters?.[String(parameter.$ref).replace('#/components/parameters/', '')] }))
+      const parametersOf: { readonly in: string, readonly name: string }[] = [parameters].flat().map((parameter) => ({
+        ...parameter,
+        ...components.parameters?.[String(parameter.$ref).replace('#/components/parameters/', '')]
+      }))
       found.push({
         target: `${method} ${path}`,
         method,

@@ -18,8 +18,17 @@ const document: TestDocument = {
         parent: { type: 'integer' }
       }
     },
-    wide: { tenantScoped: true, columns: { id: { type: 'text', primaryKey: true }, ...Object.fromEntries(Array.from({ length: 7 }, (_, bit) => [`c${bit}`, { type: 'text' as const }])) } },
-    counted: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, a: { type: 'text', default: 'new' }, b: { type: 'text' } } }
+    wide: {
+      tenantScoped: true,
+      columns: {
+        id: { type: 'text', primaryKey: true },
+        ...Object.fromEntries(Array.from({ length: 7 }, (_, bit) => [`c${bit}`, { type: 'text' as const }]))
+      }
+    },
+    counted: {
+      tenantScoped: true,
+      columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, a: { type: 'text', default: 'new' }, b: { type: 'text' } }
+    }
   },
   routes: [
     { method: 'get', path: '/it', queries: [{ table: 'it', operation: 'select', order: { column: 'id' } }] },
@@ -41,33 +50,55 @@ test('bulk writes', async (t) => {
 
   await t.test('a bulk upsert keeps the columns that a record does not name', async (t) => {
     const ask = asTenant(t)
-    await ask('POST /it', { body: [{ id: 1, t: 'a1', price: 1, meta: { k: 1 }, place: 'here' }, { id: 2, t: 'a2', price: 2 }, { id: 3, t: 'a3', price: 3 }] })
+    await ask('POST /it', {
+      body: [{ id: 1, t: 'a1', price: 1, meta: { k: 1 }, place: 'here' }, { id: 2, t: 'a2', price: 2 }, { id: 3, t: 'a3', price: 3 }]
+    })
     const answer = await ask('PUT /it', { body: [{ id: 1, price: 5 }, { id: 2, t: 'b2' }] })
     t.equal(answer.status, 200)
     t.match(answer.body.data, [{ id: 1, t: 'a1', price: 5, meta: { k: 1 }, place: 'here' }, { id: 2, t: 'b2', price: 2 }])
     t.strictSame(await rows(ask), [{ id: 1, t: 'a1', price: 5 }, { id: 2, t: 'b2', price: 2 }, { id: 3, t: 'a3', price: 3 }])
     await ask('PUT /it', { body: [{ id: 3, price: null }, { id: 2, t: null, price: 7 }, { id: 1 }] })
-    t.strictSame(await rows(ask), [{ id: 1, t: 'a1', price: 5 }, { id: 2, t: null, price: 7 }, { id: 3, t: 'a3', price: null }], 'an explicit null is null')
+    t.strictSame(
+      await rows(ask),
+      [{ id: 1, t: 'a1', price: 5 }, { id: 2, t: null, price: 7 }, { id: 3, t: 'a3', price: null }],
+      'an explicit null is null'
+    )
   })
 
   await t.test('a bulk upsert answers in the order of the request, and gives new rows their defaults', async (t) => {
     const ask = asTenant(t)
-    const body = [{ id: 23, t: 'x' }, { id: 21 }, { id: 22, t: 'y' }, { id: 25, price: null }, { id: 24, t: 'z', price: 4 }, { id: 1, t: 'kept' }, { id: 20 }]
+    const body = [{ id: 23, t: 'x' }, { id: 21 }, { id: 22, t: 'y' }, { id: 25, price: null }, { id: 24, t: 'z', price: 4 }, {
+      id: 1,
+      t: 'kept'
+    }, { id: 20 }]
     const { body: { data } } = await ask('PUT /it', { body })
     t.strictSame(data?.map(({ id, t, price }) => ({ id, t, price })), [
-      { id: 23, t: 'x', price: 10 }, { id: 21, t: null, price: 10 }, { id: 22, t: 'y', price: 10 }, { id: 25, t: null, price: null },
-      { id: 24, t: 'z', price: 4 }, { id: 1, t: 'kept', price: 5 }, { id: 20, t: null, price: 10 }
+      { id: 23, t: 'x', price: 10 },
+      { id: 21, t: null, price: 10 },
+      { id: 22, t: 'y', price: 10 },
+      { id: 25, t: null, price: null },
+      { id: 24, t: 'z', price: 4 },
+      { id: 1, t: 'kept', price: 5 },
+      { id: 20, t: null, price: 10 }
     ])
     const counted = await ask('PUT /counted', { body: [{ b: 'x' }, {}, { a: 'given' }, {}] })
     t.match(counted.body.data, [{ a: 'new', b: 'x' }, { a: 'new', b: null }, { a: 'given', b: null }, { a: 'new', b: null }])
     const id = counted.body.data?.[1]?.['id']
-    t.match((await ask('PUT /counted', { body: [{}, { id, b: 'named' }] })).body.data, [{ a: 'new', b: null }, { id, a: 'new', b: 'named' }])
+    t.match((await ask('PUT /counted', { body: [{}, { id, b: 'named' }] })).body.data, [{ a: 'new', b: null }, {
+      id,
+      a: 'new',
+      b: 'named'
+    }])
   })
 
   await t.test('a bulk insert gives an absent column its default and keeps an explicit null', async (t) => {
     const ask = asTenant(t)
-    t.match((await ask('POST /it', { body: [{ id: 31 }, { id: 32, price: null }, { id: 33, price: 3 }] })).body.data, [{ price: 10 }, { price: null }, { price: 3 }])
-    t.match((await ask('POST /it', { body: [{ id: 34, price: null }, { id: 35, price: null }] })).body.data, [{ price: null }, { price: null }])
+    t.match((await ask('POST /it', { body: [{ id: 31 }, { id: 32, price: null }, { id: 33, price: 3 }] })).body.data, [{ price: 10 }, {
+      price: null
+    }, { price: 3 }])
+    t.match((await ask('POST /it', { body: [{ id: 34, price: null }, { id: 35, price: null }] })).body.data, [{ price: null }, {
+      price: null
+    }])
     t.match((await ask('POST /it', { body: [{ id: 36, t: 'x' }, { id: 37 }] })).body.data, [{ price: 10, t: 'x' }, { price: 10, t: null }])
   })
 
@@ -85,7 +116,11 @@ test('bulk writes', async (t) => {
     const before = await rows(ask)
     const answer = await ask('PUT /it', { body: [{ id: 51, t: 'x' }, { id: 52 }, { id: 51, price: 1 }] })
     refused(t, answer, 400, 'VALIDATION_FAILED')
-    t.strictSame(answer.body.details, [{ path: '/body/2/id', message: 'record 0 of this request has the same id: send each key once', keyword: 'uniqueItems' }])
+    t.strictSame(answer.body.details, [{
+      path: '/body/2/id',
+      message: 'record 0 of this request has the same id: send each key once',
+      keyword: 'uniqueItems'
+    }])
     const fixed = await ask('PUT /it/7', { body: [{ t: 'x' }, { price: 1 }] })
     refused(t, fixed, 400, 'VALIDATION_FAILED')
     t.match(fixed.body.details, [{ path: '/body/1', message: /one key/ }])
@@ -96,13 +131,24 @@ test('bulk writes', async (t) => {
   await t.test('a bulk upsert of too many sets of fields is refused; 1000 records of 32 sets are not', async (t) => {
     const ask = asTenant(t)
     const names = ['t', 'price', 'meta', 'place', 'parent']
-    const record = (id: number) => Object.fromEntries([['id', id], ...names.filter((_, bit) => (id >> bit) % 2 === 1).map((name) => [name, name === 'price' || name === 'parent' ? id : `${id}`])])
+    const record = (id: number) =>
+      Object.fromEntries([
+        ['id', id],
+        ...names.filter((_, bit) => (id >> bit) % 2 === 1).map((name) => [name, name === 'price' || name === 'parent' ? id : `${id}`])
+      ])
     const body = Array.from({ length: 1000 }, (_, index) => record(1000 + index))
     const { status, body: { data } } = await ask('PUT /it', { body })
     t.equal(status, 200)
     t.strictSame(data?.map(({ id }) => id), body.map(({ id }) => id))
     t.match(data?.[1], { id: 1001, t: '1001' })
-    const wide = Array.from({ length: 101 }, (_, index) => Object.fromEntries([['id', `${index}`], ...Array.from({ length: 7 }, (_, bit) => `c${bit}`).filter((_, bit) => (index >> bit) % 2 === 1).map((name) => [name, 'x'])]))
+    const wide = Array.from(
+      { length: 101 },
+      (_, index) =>
+        Object.fromEntries([
+          ['id', `${index}`],
+          ...Array.from({ length: 7 }, (_, bit) => `c${bit}`).filter((_, bit) => (index >> bit) % 2 === 1).map((name) => [name, 'x'])
+        ])
+    )
     refused(t, await ask('PUT /wide', { body: wide }), 400, 'VALIDATION_FAILED')
     t.equal((await ask('PUT /wide', { body: wide.slice(1) })).status, 200)
   })

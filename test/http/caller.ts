@@ -15,7 +15,7 @@ export interface Answer {
 
 /** The members that tests look at. */
 export type Body = Record<string, unknown> & {
-  readonly data?: Record<string, unknown>[]
+  readonly data?: Record<string, unknown>[],
   readonly details?: { path: string, message: string, keyword: string }[]
 }
 
@@ -51,7 +51,11 @@ export function remoteCaller (t: Test, origin: string, defaults: Request = {}): 
   return async (target, request = {}) => {
     const [method, url] = splitTarget(target)
     const { headers, payload } = messageOf({ ...defaults, ...request })
-    const response = await fetch(origin + url, { method, headers, ...(payload !== undefined && { body: typeof payload === 'string' ? payload : new Uint8Array(payload) }) })
+    const response = await fetch(origin + url, {
+      method,
+      headers,
+      ...(payload !== undefined && { body: typeof payload === 'string' ? payload : new Uint8Array(payload) })
+    })
     const text = await response.text()
     // A server in another process has nobody who remembers them.
     secretsOfExchange(method, url, request.body, text)
@@ -64,7 +68,9 @@ function splitTarget (target: string): [method: string, url: string] {
   return [target.slice(0, space), target.slice(space + 1)]
 }
 
-function messageOf ({ body, raw, type = 'application/json', tenant, token, headers }: Request): { headers: Record<string, string>, payload: string | Buffer | undefined } {
+function messageOf (
+  { body, raw, type = 'application/json', tenant, token, headers }: Request
+): { headers: Record<string, string>, payload: string | Buffer | undefined } {
   const payload = raw ?? (body === undefined ? undefined : JSON.stringify(body))
   return {
     payload,
@@ -102,7 +108,9 @@ export function checked (t: Test, what: string, answer: Answer): Answer {
   // Node sends no body after HEAD. An injected request may see it.
   if (what.startsWith('HEAD ')) return answer
   const faults: string[] = []
-  for (const member of ['error', 'message', 'code', 'requestId']) if (typeof body[member] !== 'string' || body[member] === '') faults.push(`no ${member}`)
+  for (const member of ['error', 'message', 'code', 'requestId']) {
+    if (typeof body[member] !== 'string' || body[member] === '') faults.push(`no ${member}`)
+  }
   if (!/^TENANTRY_[A-Z_]+$/.test(String(body['code']))) faults.push(`the code ${String(body['code'])}`)
   if (!/^application\/json/.test(String(headers['content-type']))) faults.push(`the content type ${String(headers['content-type'])}`)
   for (const leak of leaks) if (leak.test(text)) faults.push(`it tells ${leak.exec(text)?.[0]}`)

@@ -10,7 +10,10 @@ const cached = ['/doc', '/doc/realtime', '/ui', '/.well-known/oauth-protected-re
 
 test('every built-in path refuses other methods with those that it has', async (t) => {
   const { acme, operations } = await openBuiltIn(t)
-  const patterns = operations.map(({ path, method }) => ({ method, pattern: new RegExp(`^${path.replaceAll('.', '\\.').replace('{wildcard}', '.+').replace(/\{\w+\}/g, '[^/]+')}$`) }))
+  const patterns = operations.map(({ path, method }) => ({
+    method,
+    pattern: new RegExp(`^${path.replaceAll('.', '\\.').replace('{wildcard}', '.+').replace(/\{\w+\}/g, '[^/]+')}$`)
+  }))
   for (const path of new Set(operations.map((operation) => operation.path))) {
     const at = placed(path)
     const own = new Set(patterns.filter(({ pattern }) => pattern.test(at)).map(({ method }) => method))
@@ -37,7 +40,12 @@ test('every built-in response has the security headers and an id, and is not sto
       if (target === 'GET /realtime/events' && ask !== stranger) continue
       const { status, headers } = await ask(placed(target), { headers: { 'x-request-id': 'own.id-1' } })
       statuses.add(status)
-      t.match(headers, { 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer', 'cross-origin-resource-policy': 'same-origin', 'x-request-id': 'own.id-1' }, `${target}: ${status}`)
+      t.match(headers, {
+        'x-content-type-options': 'nosniff',
+        'referrer-policy': 'no-referrer',
+        'cross-origin-resource-policy': 'same-origin',
+        'x-request-id': 'own.id-1'
+      }, `${target}: ${status}`)
       if (!cached.includes(path)) t.equal(headers['cache-control'], 'no-store', `${target}: ${status}`)
     }
   }

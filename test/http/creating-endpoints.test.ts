@@ -41,17 +41,40 @@ async function creating ({ acme, platform }: BuiltIn): Promise<Readonly<Record<s
   return {
     'POST /tenants': { ask: platform, body: { id: 'initech', name: 'Initech' }, other: { id: 'hooli', name: 'Hooli' } },
     'POST /tenant/api-keys': { ask: acme, body: { name: 'a' }, other: { name: 'b' } },
-    'POST /tenant/api-keys/{id}/rotate': { ask: acme, at: `/tenant/api-keys/${String(keyId)}/rotate`, body: { gracePeriodDays: 1 }, other: { gracePeriodDays: 2 } },
+    'POST /tenant/api-keys/{id}/rotate': {
+      ask: acme,
+      at: `/tenant/api-keys/${String(keyId)}/rotate`,
+      body: { gracePeriodDays: 1 },
+      other: { gracePeriodDays: 2 }
+    },
     'POST /tenant/secrets': { ask: acme, body: { key: 'three', value }, other: { key: 'four', value } },
-    'POST /tenant/secrets/{key}/rotate': { ask: acme, at: '/tenant/secrets/one/rotate', body: { newValue: `${value} 2` }, other: { newValue: `${value} 3` } },
-    'POST /tenant/secrets/rotate': { ask: acme, body: { key: 'two', newValue: `${value} 2` }, other: { key: 'two', newValue: `${value} 3` } },
+    'POST /tenant/secrets/{key}/rotate': {
+      ask: acme,
+      at: '/tenant/secrets/one/rotate',
+      body: { newValue: `${value} 2` },
+      other: { newValue: `${value} 3` }
+    },
+    'POST /tenant/secrets/rotate': {
+      ask: acme,
+      body: { key: 'two', newValue: `${value} 2` },
+      other: { key: 'two', newValue: `${value} 3` }
+    },
     'POST /tenant/rbac/roles': { ask: acme, body: { name: 'a', permissions: [] }, other: { name: 'b', permissions: [] } },
     'POST /tenant/limits/resources/track': { ask: acme, body: used, other: { ...used, amount: 2 } },
     'POST /rbac/roles': { ask: platform, body: { name: 'a' }, other: { name: 'b' } },
     'POST /rbac/permissions': { ask: platform, body: { name: 'notes:read' }, other: { name: 'notes:write' } },
     'POST /rbac/assign': { ask: platform, body: { userId: 'ada', roleId }, other: { userId: 'bob', roleId } },
-    'POST /queue/jobs': { ask: platform, body: { name: 'later', options: { delay: 60 } }, other: { name: 'later', options: { delay: 90 } } },
-    'POST /publish/entity': { ask: platform, tenant: 'acme', body: { table: 'notes', data: { id: 1 } }, other: { table: 'notes', data: { id: 2 } } },
+    'POST /queue/jobs': {
+      ask: platform,
+      body: { name: 'later', options: { delay: 60 } },
+      other: { name: 'later', options: { delay: 90 } }
+    },
+    'POST /publish/entity': {
+      ask: platform,
+      tenant: 'acme',
+      body: { table: 'notes', data: { id: 1 } },
+      other: { table: 'notes', data: { id: 2 } }
+    },
     'POST /users/invite': { ask: acme, body: { email: 'a@example.com' }, other: { email: 'b@example.com' } },
     'POST /files/presign': { ask: acme, body: { ...file, name: 'a.txt' }, other: { ...file, name: 'b.txt' } },
     'POST /agent/workflow': { ask: acme, body: { id: 'a', steps }, other: { id: 'b', steps } },
@@ -67,12 +90,20 @@ test('every built-in endpoint that creates is done once under a key, and tells w
   const posts = world.operations.filter(({ method }) => method === 'POST')
   const takers = posts.filter(({ takesKey }) => takesKey).map(({ target }) => target)
   const answering201 = posts.filter(({ statuses }) => statuses.includes('201')).map(({ target }) => target)
-  t.strictSame(answering201.filter((target) => !takers.includes(target)).sort(), Object.keys(withoutKey).sort(), 'every POST that creates takes a key')
+  t.strictSame(
+    answering201.filter((target) => !takers.includes(target)).sort(),
+    Object.keys(withoutKey).sort(),
+    'every POST that creates takes a key'
+  )
   const endpoints = await creating(world)
   t.strictSame(takers.filter((target) => !billing.includes(target)).sort(), Object.keys(endpoints).sort(), 'all of them are tried')
 
   for (const [target, { ask, at, tenant, body, other }] of Object.entries(endpoints)) {
-    const send = (sent: object): Promise<Answer> => ask(at === undefined ? target : `POST ${at}`, { body: sent, headers: { 'idempotency-key': 'k', ...tenant !== undefined && { 'x-tenant-id': tenant } } })
+    const send = (sent: object): Promise<Answer> =>
+      ask(at === undefined ? target : `POST ${at}`, {
+        body: sent,
+        headers: { 'idempotency-key': 'k', ...tenant !== undefined && { 'x-tenant-id': tenant } }
+      })
     const first = await send(body)
     t.ok(first.status < 300, `${target}: ${first.status}`, first.status < 300 ? {} : { text: first.text })
     t.equal(first.headers['idempotency-replayed'], undefined, target)

@@ -4,7 +4,7 @@ import { testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller } from './caller.js'
 
-test('a rate limit of a route without windowMs counts by the minute, in the platform\'s document and in a tenant\'s', async (t) => {
+test("a rate limit of a route without windowMs counts by the minute, in the platform's document and in a tenant's", async (t) => {
   const route = { method: 'get', path: '/few', response: { ok: true }, rateLimit: { max: 2 } } as const
   const app = await testServer(t, { routes: [route] }, { tenants: ['acme'] })
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
@@ -18,15 +18,23 @@ test('a rate limit of a route without windowMs counts by the minute, in the plat
   }
 })
 
-test('a tenant\'s document may name a provider of the cache, and another one changes nothing', async (t) => {
+test("a tenant's document may name a provider of the cache, and another one changes nothing", async (t) => {
   const app = await testServer(t, { cache: { enabled: true, provider: 'memory' } }, { tenants: ['acme'] })
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
   for (const provider of ['memory', 'redis']) {
-    const saved = await ask('POST /tenant/config', { body: { cache: { enabled: true, provider }, routes: [{ method: 'get', path: '/kept', cache: { enabled: true }, response: { provider } }] } })
+    const saved = await ask('POST /tenant/config', {
+      body: {
+        cache: { enabled: true, provider },
+        routes: [{ method: 'get', path: '/kept', cache: { enabled: true }, response: { provider } }]
+      }
+    })
     t.equal(saved.status, 200, saved.text)
     await ask('GET /kept')
     t.match(await ask('GET /kept'), { status: 200, body: { provider } })
   }
   t.equal(app.cache.provider, 'memory')
-  t.match(await ask('POST /tenant/config', { body: { cache: { enabled: true, provider: 'disk' } } }), { status: 400, body: { details: [{ path: '/cache/provider' }] } })
+  t.match(await ask('POST /tenant/config', { body: { cache: { enabled: true, provider: 'disk' } } }), {
+    status: 400,
+    body: { details: [{ path: '/cache/provider' }] }
+  })
 })

@@ -17,13 +17,17 @@ function faultsOf (document: unknown, settings: Record<string, string> = {}): st
     Reflect.apply(createServer, undefined, [document, { env: settings, logger }])
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    return error.faults.map(({ pointer, message, suggestion }) => `${pointer}: ${message}${suggestion === undefined ? '' : ` (${suggestion})`}`)
+    return error.faults.map(({ pointer, message, suggestion }) =>
+      `${pointer}: ${message}${suggestion === undefined ? '' : ` (${suggestion})`}`
+    )
   }
   return []
 }
 
 test('what is no document is refused', async (t) => {
-  for (const document of [null, undefined, 1, 'text', true, [], () => ({}), new Map(), Symbol('x')]) t.not(faultsOf(document).length, 0, String(document))
+  for (const document of [null, undefined, 1, 'text', true, [], () => ({}), new Map(), Symbol('x')]) {
+    t.not(faultsOf(document).length, 0, String(document))
+  }
   t.match(faultsOf({}), [/^\/routes: /])
   const circle: Record<string, unknown> = { routes: [] }
   circle['tables'] = circle
@@ -48,14 +52,34 @@ test('every fault is told at once, with its pointer and the nearest name', async
       { path: '/b', method: 'get', respones: {}, response: {} },
       { path: '/c', method: 'get' },
       { path: '/d', method: 'get', queries: [{ table: 'notes', operation: 'selct' }] },
-      { path: '/e', method: 'get', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'id', operator: 'equals', value: 1 }] }] },
+      {
+        path: '/e',
+        method: 'get',
+        queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'id', operator: 'equals', value: 1 }] }]
+      },
       { path: '/f/:id', method: 'get', response: {} },
       { path: '/f/:name', method: 'get', response: {} },
       { path: '/health', method: 'get', response: {} },
       { path: '/g', method: 'get', requiredPermissions: 'notes:read', response: {} }
     ]
   })
-  for (const pointer of ['/databseProvider', '/jwt/secret', '/pagination/defaultLimit', '/server/bodyLimit', '/routes/0/path', '/routes/1/method', '/routes/2/respones', '/routes/3', '/routes/4/queries/0/operation', '/routes/5/queries/0/filters/0', '/routes/7', '/routes/8/path', '/routes/9/requiredPermissions']) {
+  for (
+    const pointer of [
+      '/databseProvider',
+      '/jwt/secret',
+      '/pagination/defaultLimit',
+      '/server/bodyLimit',
+      '/routes/0/path',
+      '/routes/1/method',
+      '/routes/2/respones',
+      '/routes/3',
+      '/routes/4/queries/0/operation',
+      '/routes/5/queries/0/filters/0',
+      '/routes/7',
+      '/routes/8/path',
+      '/routes/9/requiredPermissions'
+    ]
+  ) {
     t.ok(faults.some((fault) => fault.startsWith(pointer)), pointer)
   }
   t.ok(faults.some((fault) => fault.includes('(databaseProvider)')))
@@ -66,14 +90,25 @@ test('every fault is told at once, with its pointer and the nearest name', async
 test('a route that takes files needs a server that keeps them', async (t) => {
   const form = { path: '/x', method: 'post', response: {}, multipart: true, request: { files: { avatar: {} } } }
   for (const off of [{ files: { enabled: false } }, { plugins: { files: false } }]) {
-    t.match(faultsOf({ routes: [form], ...off }).join('\n'), /\/routes\/0\/multipart: the server keeps no files: in its document, take `enabled: false` from `files`/)
+    t.match(
+      faultsOf({ routes: [form], ...off }).join('\n'),
+      /\/routes\/0\/multipart: the server keeps no files: in its document, take `enabled: false` from `files`/
+    )
   }
 })
 
 test('a document without what it needs to protect a route does not start', async (t) => {
   t.match(faultsOf({ routes: [{ path: '/x', method: 'get', requireAuth: true, response: {} }] }), [/^\/routes\/0\/requireAuth: .*jwt/])
-  t.match(faultsOf({ routes: [{ path: '/x', method: 'get', requiredPermissions: ['a:b'], response: {} }] }), [/^\/routes\/0\/requiredPermissions: .*jwt/])
-  t.match(faultsOf({ routes: [{ path: '/x', method: 'get', requireAuth: false, requiredPermissions: ['a:b'], response: {} }], jwt: { secret: testSecret } }), [/^\/routes\/0\/requireAuth: /])
+  t.match(faultsOf({ routes: [{ path: '/x', method: 'get', requiredPermissions: ['a:b'], response: {} }] }), [
+    /^\/routes\/0\/requiredPermissions: .*jwt/
+  ])
+  t.match(
+    faultsOf({
+      routes: [{ path: '/x', method: 'get', requireAuth: false, requiredPermissions: ['a:b'], response: {} }],
+      jwt: { secret: testSecret }
+    }),
+    [/^\/routes\/0\/requireAuth: /]
+  )
   t.match(faultsOf({ routes: [], jwt: { secret: 'x'.repeat(31) } }), [/^\/jwt\/secret: /])
   t.match(faultsOf({ routes: [], jwt: { secret: '{{env.MISSING}}' } }), [/^\/jwt\/secret: .*MISSING/])
   t.match(faultsOf({ routes: [], jwt: {} }, { JWT_SECRET: 'short' }), [/JWT_SECRET|\/jwt\/secret/])
@@ -84,39 +119,59 @@ test('what a document says wrong by itself needs no database to be told', async 
   const faults = faultsOf({
     jwt: { secret: testSecret },
     routes: [
-      { path: '/a/:id', method: 'get', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'id', value: '{{params.key}}' }] }] },
+      {
+        path: '/a/:id',
+        method: 'get',
+        queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'id', value: '{{params.key}}' }] }]
+      },
       { path: '/b', method: 'get', response: { x: '{{qurey.x}}' } },
       { path: '/c', method: 'delete', queries: [{ table: 'notes', operation: 'delete' }] },
       { path: '/d', method: 'post', cache: { enabled: true }, queries: [{ table: 'notes', operation: 'insert' }] },
       { path: '/e', method: 'get', response: { x: '{{secret:key}}' } }
     ]
   })
-  t.match(faults, [/^\/routes\/0\/queries\/0\/filters\/0\/value: /, /^\/routes\/1\/response\/x: .*\(query\)$/, /^\/routes\/2\/queries\/0: /, /^\/routes\/3\/cache: /, /^\/routes\/4\/response\/x: /])
+  t.match(faults, [
+    /^\/routes\/0\/queries\/0\/filters\/0\/value: /,
+    /^\/routes\/1\/response\/x: .*\(query\)$/,
+    /^\/routes\/2\/queries\/0: /,
+    /^\/routes\/3\/cache: /,
+    /^\/routes\/4\/response\/x: /
+  ])
   t.equal(faults.length, 5)
 })
 
 test('one that disagrees with the database fails `ready`, every fault with its pointer', async (t) => {
   const { connectionString } = await postgresDatabase(t, { sql: 'create table notes (id int primary key, title text)' })
-  const broken = createServer(testDocument({
-    tables: { people: tables.people },
-    routes: [
-      { path: '/a', method: 'get', queries: [{ table: 'ntoes', operation: 'select' }] },
-      { path: '/b', method: 'get', queries: [{ table: 'notes', operation: 'select', select: 'id, titel' }] },
-      { path: '/c', method: 'get', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'titl', value: 'x' }] }] },
-      { path: '/d', method: 'get', queries: [{ table: 'notes', operation: 'select', order: { column: 'title; drop table notes' } }] },
-      { path: '/e', method: 'get', queries: [{ table: 'notes', operation: 'select', select: 'people(*)' }] },
-      { path: '/f', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { titel: 'x' } }] },
-      { path: '/g', method: 'get', queries: [{ table: 'documents', operation: 'select' }] },
-      { path: '/h', method: 'get', queries: [{ table: 'tenantry.documents', operation: 'select' }] },
-      { path: '/i', method: 'get', queries: [{ table: 'pg_class', operation: 'select' }] }
-    ]
-  }, { provider: 'postgres', postgres: { connectionString } }), { env, logger })
+  const broken = createServer(
+    testDocument({
+      tables: { people: tables.people },
+      routes: [
+        { path: '/a', method: 'get', queries: [{ table: 'ntoes', operation: 'select' }] },
+        { path: '/b', method: 'get', queries: [{ table: 'notes', operation: 'select', select: 'id, titel' }] },
+        { path: '/c', method: 'get', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'titl', value: 'x' }] }] },
+        { path: '/d', method: 'get', queries: [{ table: 'notes', operation: 'select', order: { column: 'title; drop table notes' } }] },
+        { path: '/e', method: 'get', queries: [{ table: 'notes', operation: 'select', select: 'people(*)' }] },
+        { path: '/f', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { titel: 'x' } }] },
+        { path: '/g', method: 'get', queries: [{ table: 'documents', operation: 'select' }] },
+        { path: '/h', method: 'get', queries: [{ table: 'tenantry.documents', operation: 'select' }] },
+        { path: '/i', method: 'get', queries: [{ table: 'pg_class', operation: 'select' }] }
+      ]
+    }, { provider: 'postgres', postgres: { connectionString } }),
+    { env, logger }
+  )
   const error: unknown = await broken.ready().then(() => undefined, (error: unknown) => error)
   await broken.close()
   if (!(error instanceof ConfigError)) throw error
   t.match(error.faults.map(({ pointer, suggestion }) => [pointer, suggestion]), [
-    ['/routes/0/queries/0/table', 'notes'], ['/routes/1/queries/0/select', 'title'], ['/routes/2/queries/0/filters/0/column', 'title'], [/^\/routes\/3\//], [/^\/routes\/4\//], ['/routes/5/queries/0/data/titel', 'title'],
-    ['/routes/6/queries/0/table'], ['/routes/7/queries/0/table'], ['/routes/8/queries/0/table']
+    ['/routes/0/queries/0/table', 'notes'],
+    ['/routes/1/queries/0/select', 'title'],
+    ['/routes/2/queries/0/filters/0/column', 'title'],
+    [/^\/routes\/3\//],
+    [/^\/routes\/4\//],
+    ['/routes/5/queries/0/data/titel', 'title'],
+    ['/routes/6/queries/0/table'],
+    ['/routes/7/queries/0/table'],
+    ['/routes/8/queries/0/table']
   ])
   t.equal(error.faults.length, 9)
   t.notMatch(JSON.stringify(error.faults), /relation|SQLSTATE|json_agg/)

@@ -60,11 +60,19 @@ export const routes = [
         { column: 'due', operator: 'lt', value: '{{query.before}}', optional: true },
         { column: 'done', operator: 'is', value: '{{query.done}}', optional: true },
         { column: 'extra', operator: 'contains', value: '{{query.extra}}', optional: true },
-        { or: [{ column: 'body', value: '{{query.word}}', optional: true }, { not: { column: 'code', value: '{{query.word}}', optional: true } }] }
+        {
+          or: [{ column: 'body', value: '{{query.word}}', optional: true }, {
+            not: { column: 'code', value: '{{query.word}}', optional: true }
+          }]
+        }
       ]
     }]
   },
-  { method: 'get', path: '/people', queries: [{ table: 'people', operation: 'select', select: 'id, name, notes(id, title), total:notes(count)' }] },
+  {
+    method: 'get',
+    path: '/people',
+    queries: [{ table: 'people', operation: 'select', select: 'id, name, notes(id, title), total:notes(count)' }]
+  },
   { method: 'get', path: '/countries', queries: [{ table: 'countries', operation: 'select' }] },
   {
     method: 'get',
@@ -72,15 +80,33 @@ export const routes = [
     request: { query: { q: { type: 'string', maxLength: 20 }, page: { type: 'integer', minimum: 1 } } },
     queries: [{ table: 'notes', operation: 'select', limit: 5, offset: '{{query.page || 0}}' }]
   },
-  { method: 'get', path: '/by-header', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{headers.x-title}}' }] }] },
+  {
+    method: 'get',
+    path: '/by-header',
+    queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{headers.x-title}}' }] }]
+  },
   // Records
   { method: 'get', path: '/notes/:id', queries: [{ table: 'notes', operation: 'select', single: true, filters: byId }] },
   { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] },
   { method: 'patch', path: '/notes/:id', queries: [{ table: 'notes', operation: 'update', filters: byId }] },
   { method: 'put', path: '/notes/:id', queries: [{ table: 'notes', operation: 'upsert', id: '{{params.id}}' }] },
   { method: 'post', path: '/notes/upsert', queries: [{ table: 'notes', operation: 'upsert' }] },
-  { method: 'patch', path: '/by-title/:title', queries: [{ table: 'notes', operation: 'update', data: { body: '{{body.body}}' }, filters: [{ column: 'title', value: '{{params.title}}' }] }] },
-  { method: 'delete', path: '/notes/:id', softDelete: { enabled: true, allowHardDelete: true }, queries: [{ table: 'notes', operation: 'delete', filters: byId }] },
+  {
+    method: 'patch',
+    path: '/by-title/:title',
+    queries: [{
+      table: 'notes',
+      operation: 'update',
+      data: { body: '{{body.body}}' },
+      filters: [{ column: 'title', value: '{{params.title}}' }]
+    }]
+  },
+  {
+    method: 'delete',
+    path: '/notes/:id',
+    softDelete: { enabled: true, allowHardDelete: true },
+    queries: [{ table: 'notes', operation: 'delete', filters: byId }]
+  },
   { method: 'post', path: '/people', queries: [{ table: 'people', operation: 'insert' }] },
   { method: 'delete', path: '/people/:id', queries: [{ table: 'people', operation: 'delete', filters: byId }] },
   {
@@ -97,8 +123,21 @@ export const routes = [
     },
     queries: [{ table: 'notes', operation: 'insert' }]
   },
-  { method: 'post', path: '/open', request: { body: { title: { type: 'string' } }, additionalFields: true }, queries: [{ table: 'notes', operation: 'insert' }] },
-  { method: 'post', path: '/mapped', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.name}}', body: 'by {{body.by || "nobody"}}', extra: '{{body.extra}}', tenant_id: '{{body.tenant}}' } }] },
+  {
+    method: 'post',
+    path: '/open',
+    request: { body: { title: { type: 'string' } }, additionalFields: true },
+    queries: [{ table: 'notes', operation: 'insert' }]
+  },
+  {
+    method: 'post',
+    path: '/mapped',
+    queries: [{
+      table: 'notes',
+      operation: 'insert',
+      data: { title: '{{body.name}}', body: 'by {{body.by || "nobody"}}', extra: '{{body.extra}}', tenant_id: '{{body.tenant}}' }
+    }]
+  },
   {
     method: 'post',
     path: '/pairs',
@@ -129,7 +168,18 @@ export const routes = [
   { method: 'patch', path: '/docs/:id', firebaseQueries: [{ collection: 'docs', operation: 'update', docId: '{{params.id}}' }] },
   { method: 'delete', path: '/docs/:id', firebaseQueries: [{ collection: 'docs', operation: 'delete', docId: '{{params.id}}' }] },
   // Without a database
-  { method: 'get', path: '/echo/:word', response: { word: '{{params.word}}', q: '{{query.q}}', text: 'you said {{query.q}}', agent: '{{headers.user-agent}}', sub: '{{auth.sub}}', tenant: '{{tenant.id}}' } },
+  {
+    method: 'get',
+    path: '/echo/:word',
+    response: {
+      word: '{{params.word}}',
+      q: '{{query.q}}',
+      text: 'you said {{query.q}}',
+      agent: '{{headers.user-agent}}',
+      sub: '{{auth.sub}}',
+      tenant: '{{tenant.id}}'
+    }
+  },
   { method: 'post', path: '/echo', response: { body: '{{body}}', text: 'you said {{body.text}}' } },
   {
     method: 'get',
@@ -149,19 +199,57 @@ export const routes = [
     },
     queries: [{ table: 'notes', operation: 'select' }]
   },
-  { method: 'get', path: '/short', response: { type: 'object', properties: { title: { type: 'string' } } }, queries: [{ table: 'notes', operation: 'select' }] },
+  {
+    method: 'get',
+    path: '/short',
+    response: { type: 'object', properties: { title: { type: 'string' } } },
+    queries: [{ table: 'notes', operation: 'select' }]
+  },
   // Access
   { method: 'get', path: '/mine', requireAuth: true, response: { sub: '{{auth.sub}}', tenant: '{{tenant.id}}', role: '{{auth.role}}' } },
   { method: 'get', path: '/writers', requiredPermissions: ['notes:write', 'notes:read'], response: { ok: true } },
   { method: 'get', path: '/members', public: false, queries: [{ table: 'notes', operation: 'select' }] },
   { method: 'post', path: '/members', requireAuth: true, queries: [{ table: 'notes', operation: 'insert' }] },
-  { method: 'get', path: '/hidden/:id', excludeFields: ['body'], queries: [{ table: 'notes', operation: 'select', single: true, filters: byId }] },
-  { method: 'patch', path: '/hidden/:id', requireAuth: true, excludeFields: ['body'], queries: [{ table: 'notes', operation: 'update', filters: byId }] },
+  {
+    method: 'get',
+    path: '/hidden/:id',
+    excludeFields: ['body'],
+    queries: [{ table: 'notes', operation: 'select', single: true, filters: byId }]
+  },
+  {
+    method: 'patch',
+    path: '/hidden/:id',
+    requireAuth: true,
+    excludeFields: ['body'],
+    queries: [{ table: 'notes', operation: 'update', filters: byId }]
+  },
   // Cached
-  { method: 'get', path: '/cached/notes', cache: { enabled: true, ttl: 60 }, queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{query.title}}', optional: true }] }] },
-  { method: 'get', path: '/cached/mine', requireAuth: true, cache: { enabled: true, ttl: 60 }, response: { sub: '{{auth.sub}}', lang: '{{headers.accept-language}}' } },
-  { method: 'get', path: '/cached/hidden/:id', excludeFields: ['body'], cache: { enabled: true, ttl: 60 }, queries: [{ table: 'notes', operation: 'select', single: true, filters: byId }] },
-  { method: 'get', path: '/cached/key', cache: { enabled: true, ttl: 60, key: 'k:{{query.k}}' }, queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{query.k}}' }] }] },
+  {
+    method: 'get',
+    path: '/cached/notes',
+    cache: { enabled: true, ttl: 60 },
+    queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{query.title}}', optional: true }] }]
+  },
+  {
+    method: 'get',
+    path: '/cached/mine',
+    requireAuth: true,
+    cache: { enabled: true, ttl: 60 },
+    response: { sub: '{{auth.sub}}', lang: '{{headers.accept-language}}' }
+  },
+  {
+    method: 'get',
+    path: '/cached/hidden/:id',
+    excludeFields: ['body'],
+    cache: { enabled: true, ttl: 60 },
+    queries: [{ table: 'notes', operation: 'select', single: true, filters: byId }]
+  },
+  {
+    method: 'get',
+    path: '/cached/key',
+    cache: { enabled: true, ttl: 60, key: 'k:{{query.k}}' },
+    queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{query.k}}' }] }]
+  },
   { method: 'get', path: '/cached/docs', cache: { enabled: true, ttl: 60 }, firebaseQueries: [{ collection: 'docs', operation: 'query' }] }
 ] as const satisfies TestDocument['routes']
 

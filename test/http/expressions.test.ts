@@ -8,7 +8,10 @@ import { createWorld, save, type Routes } from './tenants/world.js'
 
 const grown = "body.t.split('').join(body.t)"
 const searched = { h: 'a'.repeat(600_000), n: `${'a'.repeat(150_000)}b${'a'.repeat(150_000)}` }
-const limited = (path: string) => ({ status: 422, body: { code: 'TENANTRY_EXPRESSION_LIMIT', error: 'Unprocessable Entity', details: [{ path, keyword: 'expressionLimit' }] } })
+const limited = (path: string) => ({
+  status: 422,
+  body: { code: 'TENANTRY_EXPRESSION_LIMIT', error: 'Unprocessable Entity', details: [{ path, keyword: 'expressionLimit' }] }
+})
 
 /** Counts the characters that the engine's own search may compare: its worst case is a product of lengths. */
 function watchSearches (t: Test): () => number {
@@ -24,40 +27,122 @@ function watchSearches (t: Test): () => number {
   return () => most
 }
 
-test('an expression that grows a text is refused, in every place of a tenant\'s document', async (t) => {
+test("an expression that grows a text is refused, in every place of a tenant's document", async (t) => {
   const { attacker, stranger, victim } = await createWorld(t)
   const expression = (text: string) => `[${Array.from({ length: 24 }, () => text).join(',')}].size() > 0`
-  const inline = { async: false, input: { t: 'a'.repeat(20_000) }, steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition: expression(grown.replaceAll('body', 'input')) }] }
+  const inline = {
+    async: false,
+    input: { t: 'a'.repeat(20_000) },
+    steps: [{
+      id: 'a',
+      type: 'database',
+      operation: 'select',
+      table: 'countries',
+      condition: expression(grown.replaceAll('body', 'input'))
+    }]
+  }
   t.match(await attacker('POST /agent/workflow', { body: inline }), limited('/steps/0/condition'))
-  t.match(await attacker('POST /agent/workflow', { body: { ...inline, steps: [{ id: 'a', type: 'switch', value: grown.replaceAll('body', 'input'), cases: { x: 'b' } }, { id: 'b', type: 'database', operation: 'select', table: 'countries' }] } }), limited('/steps/0/value'))
+  t.match(
+    await attacker('POST /agent/workflow', {
+      body: {
+        ...inline,
+        steps: [{ id: 'a', type: 'switch', value: grown.replaceAll('body', 'input'), cases: { x: 'b' } }, {
+          id: 'b',
+          type: 'database',
+          operation: 'select',
+          table: 'countries'
+        }]
+      }
+    }),
+    limited('/steps/0/value')
+  )
   await save(t, attacker, [
-    { method: 'post', path: '/grow', queries: [{ table: 'notes', operation: 'select' }], transform: { fields: { x: `result.data.size() >= 0 ? ${expression(grown).replace(' > 0', '')} : 0` } } },
-    { method: 'post', path: '/nested', queries: [{ table: 'notes', operation: 'select' }], transform: { fields: { x: 'result.data.size() >= 0 ? [[[body.t, body.t, body.t], [body.t, body.t, body.t]], [[body.t, body.t, body.t], [body.t, body.t, body.t]]] : []' } } },
-    { method: 'post', path: '/continue', workflow: { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', onError: 'continue', condition: expression(grown) }, { id: 'b', type: 'database', operation: 'select', table: 'countries' }] }, response: { error: '{{steps.a.error}}' } }
+    {
+      method: 'post',
+      path: '/grow',
+      queries: [{ table: 'notes', operation: 'select' }],
+      transform: { fields: { x: `result.data.size() >= 0 ? ${expression(grown).replace(' > 0', '')} : 0` } }
+    },
+    {
+      method: 'post',
+      path: '/nested',
+      queries: [{ table: 'notes', operation: 'select' }],
+      transform: {
+        fields: {
+          x: 'result.data.size() >= 0 ? [[[body.t, body.t, body.t], [body.t, body.t, body.t]], [[body.t, body.t, body.t], [body.t, body.t, body.t]]] : []'
+        }
+      }
+    },
+    {
+      method: 'post',
+      path: '/continue',
+      workflow: {
+        steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', onError: 'continue', condition: expression(grown) }, {
+          id: 'b',
+          type: 'database',
+          operation: 'select',
+          table: 'countries'
+        }]
+      },
+      response: { error: '{{steps.a.error}}' }
+    }
   ])
   const body = { t: 'a'.repeat(20_000) }
   const tenant = 'attacker'
   t.match(await stranger('POST /grow', { tenant, body }), limited('/routes/0/transform/fields/x'))
-  t.match(await stranger('POST /nested', { tenant, body: { t: 'a'.repeat(600_000) } }), limited('/routes/1/transform/fields/x'), 'a text that stands in a result many times counts as often')
-  t.match(await stranger('POST /continue', { tenant, body }), { status: 200, body: { error: { code: 'TENANTRY_EXPRESSION_LIMIT' } } }, 'a step fails with that reason')
+  t.match(
+    await stranger('POST /nested', { tenant, body: { t: 'a'.repeat(600_000) } }),
+    limited('/routes/1/transform/fields/x'),
+    'a text that stands in a result many times counts as often'
+  )
+  t.match(
+    await stranger('POST /continue', { tenant, body }),
+    { status: 200, body: { error: { code: 'TENANTRY_EXPRESSION_LIMIT' } } },
+    'a step fails with that reason'
+  )
   t.match(await victim('GET /platform/notes'), { status: 200 })
 })
 
 test('a search takes time in proportion to the text', async (t) => {
-  const service = await remote(t, (_request, response) => { response.writeHead(200, { 'content-type': 'application/json' }).end('{}') })
+  const service = await remote(t, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  })
   const { attacker, stranger } = await createWorld(t, {}, {
     egress: { allow: [`127.0.0.1:${service.port}`] },
-    routes: [{ method: 'post', path: '/platform/search', integrations: [{ type: 'http', action: 'request', params: { url: service.origin }, condition: 'body.h.contains(body.n)' }] }]
+    routes: [{
+      method: 'post',
+      path: '/platform/search',
+      integrations: [{ type: 'http', action: 'request', params: { url: service.origin }, condition: 'body.h.contains(body.n)' }]
+    }]
   })
   const mostCompared = watchSearches(t)
-  const step = (condition: string) => ({ async: false, input: searched, steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }] })
-  for (const call of ['input.h.contains(input.n)', 'input.h.indexOf(input.n) > 0', 'input.h.lastIndexOf(input.n) > 0', 'input.h.split(input.n).size() > 1']) {
+  const step = (condition: string) => ({
+    async: false,
+    input: searched,
+    steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }]
+  })
+  for (
+    const call of [
+      'input.h.contains(input.n)',
+      'input.h.indexOf(input.n) > 0',
+      'input.h.lastIndexOf(input.n) > 0',
+      'input.h.split(input.n).size() > 1'
+    ]
+  ) {
     t.match(await attacker('POST /agent/workflow', { body: step(call) }), limited('/steps/0/condition'), call)
   }
   const smaller = { h: 'a'.repeat(150_000), n: `${'a'.repeat(30_000)}b${'a'.repeat(30_000)}` }
   t.match(await stranger('POST /platform/search', { body: smaller }), { status: 200, text: 'null' }, 'what fits the budget is computed')
-  t.match(await stranger('POST /platform/search', { body: { ...smaller, h: smaller.h + smaller.n } }), { status: 200, text: '{}' }, 'and found')
-  t.match(await stranger('POST /platform/search', { body: searched }), limited('/routes/0/integrations/0/condition'), 'a caller without a token is refused')
+  t.match(
+    await stranger('POST /platform/search', { body: { ...smaller, h: smaller.h + smaller.n } }),
+    { status: 200, text: '{}' },
+    'and found'
+  )
+  t.match(
+    await stranger('POST /platform/search', { body: searched }),
+    limited('/routes/0/integrations/0/condition'),
+    'a caller without a token is refused'
+  )
   t.ok(mostCompared() <= 16 * maxSteps, `the engine's own search compares at most ${mostCompared()} characters`)
 })
 
@@ -75,9 +160,18 @@ test('a transform has one budget for all records of a response', async (t) => {
 
 test('a condition that cannot be computed does not hold, and its place is logged once', async (t) => {
   const lines: Record<string, unknown>[] = []
-  const stream = new Writable({ write (chunk, _encoding, done) { lines.push(JSON.parse(String(chunk))); done() } })
+  const stream = new Writable({
+    write (chunk, _encoding, done) {
+      lines.push(JSON.parse(String(chunk)))
+      done()
+    }
+  })
   const { attacker, victim } = await createWorld(t, { logger: { level: 'warn', stream } })
-  const body = (condition: string) => ({ async: false, input: { x: 0, name: 'secret text' }, steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }] })
+  const body = (condition: string) => ({
+    async: false,
+    input: { x: 0, name: 'secret text' },
+    steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }]
+  })
   const runs = async (condition: string, ask = attacker) => {
     const { status, body: answer } = await ask('POST /agent/workflow', { body: body(condition) })
     t.equal(status, 200, condition)
@@ -87,30 +181,47 @@ test('a condition that cannot be computed does not hold, and its place is logged
   t.notOk(await runs('input.name > 3'))
   t.notOk(await runs('input.name > 3', victim))
   const warnings = lines.filter(({ expression }) => expression !== undefined)
-  t.match(warnings, [{ level: 40, tenant: 'attacker', expression: '/steps/0/condition', reason: 'null and int have no order' }, { tenant: 'victim' }])
+  t.match(warnings, [{ level: 40, tenant: 'attacker', expression: '/steps/0/condition', reason: 'null and int have no order' }, {
+    tenant: 'victim'
+  }])
   t.equal(warnings.length, 2)
   t.notMatch(JSON.stringify(warnings), 'secret text')
   t.notOk(await runs('{{input.x}}'))
   t.ok(await runs('!input.x'), 'of a value and its negation one holds')
 })
 
-test('the logged place of a condition of a tenant\'s route is its place in the document', async (t) => {
+test("the logged place of a condition of a tenant's route is its place in the document", async (t) => {
   const lines: Record<string, unknown>[] = []
-  const stream = new Writable({ write (chunk, _encoding, done) { lines.push(JSON.parse(String(chunk))); done() } })
+  const stream = new Writable({
+    write (chunk, _encoding, done) {
+      lines.push(JSON.parse(String(chunk)))
+      done()
+    }
+  })
   const { attacker, stranger } = await createWorld(t, { logger: { level: 'warn', stream } })
   const condition = 'body.name > 3'
   // Both have the same text and share what is compiled of it.
-  const workflow: Routes[number]['workflow'] = { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }] }
+  const workflow: Routes[number]['workflow'] = {
+    steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }]
+  }
   await save(t, attacker, [
     { method: 'post', path: '/first', workflow },
     { method: 'post', path: '/second', workflow },
-    { method: 'post', path: '/call', integrations: [{ type: 'http', action: 'request', params: { url: 'https://example.com' }, condition }], response: {} }
+    {
+      method: 'post',
+      path: '/call',
+      integrations: [{ type: 'http', action: 'request', params: { url: 'https://example.com' }, condition }],
+      response: {}
+    }
   ])
   for (const path of ['/first', '/second', '/call', '/first']) {
     t.match(await stranger(`POST ${path}`, { tenant: 'attacker', body: { name: 'a' } }), { status: 200 }, path)
   }
-  t.same(lines.filter(({ expression }) => expression !== undefined).map(({ expression }) => expression),
-    ['/routes/0/workflow/steps/0/condition', '/routes/1/workflow/steps/0/condition', '/routes/2/integrations/0/condition'])
+  t.same(lines.filter(({ expression }) => expression !== undefined).map(({ expression }) => expression), [
+    '/routes/0/workflow/steps/0/condition',
+    '/routes/1/workflow/steps/0/condition',
+    '/routes/2/integrations/0/condition'
+  ])
 })
 
 test('a transform computes fields for each record of an answer, whatever the answer is', async (t) => {
@@ -128,39 +239,97 @@ test('a transform computes fields for each record of an answer, whatever the ans
       { method: 'get', path: '/it', integrations: get('/list'), transform: { fields: { x2: 'item.id * 2', all: 'size(result)' } } },
       { method: 'get', path: '/one', integrations: get('/record'), transform: { fields: { x2: 'item.id * 2' } } },
       { method: 'post', path: '/sheets', queries: [{ table: 'sheets', operation: 'insert' }] },
-      { method: 'post', path: '/sheets/computed', queries: [{ table: 'sheets', operation: 'insert' }], transform: { fields: { n: 'size(item.data)' } } },
-      { method: 'get', path: '/sheets/:id', queries: [{ table: 'sheets', operation: 'select', select: 'data', id: '{{params.id}}' }], transform },
-      { method: 'get', path: '/filtered/:id', queries: [{ table: 'sheets', operation: 'select', select: 'data', id: '{{params.id}}' }], response: { type: 'object', properties: { id: { type: 'integer' } } } },
+      {
+        method: 'post',
+        path: '/sheets/computed',
+        queries: [{ table: 'sheets', operation: 'insert' }],
+        transform: { fields: { n: 'size(item.data)' } }
+      },
+      {
+        method: 'get',
+        path: '/sheets/:id',
+        queries: [{ table: 'sheets', operation: 'select', select: 'data', id: '{{params.id}}' }],
+        transform
+      },
+      {
+        method: 'get',
+        path: '/filtered/:id',
+        queries: [{ table: 'sheets', operation: 'select', select: 'data', id: '{{params.id}}' }],
+        response: { type: 'object', properties: { id: { type: 'integer' } } }
+      },
       { method: 'get', path: '/sheets', queries: [{ table: 'sheets', operation: 'select', select: 'data' }], transform },
-      { method: 'post', path: '/workflow', workflow: { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'sheets', select: 'data', single: true, filters: [{ column: 'id', value: 1 }] }] }, transform },
-      { method: 'post', path: '/workflow/list', workflow: { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'sheets', select: 'data' }] }, transform },
-      { method: 'get', path: '/both', queries: [{ table: 'sheets', operation: 'select' }, { alias: 'again', table: 'sheets', operation: 'select' }], transform: { fields: { n: 'size(result.sheets.data) + size(result.again.data)' } } }
+      {
+        method: 'post',
+        path: '/workflow',
+        workflow: {
+          steps: [{
+            id: 'a',
+            type: 'database',
+            operation: 'select',
+            table: 'sheets',
+            select: 'data',
+            single: true,
+            filters: [{ column: 'id', value: 1 }]
+          }]
+        },
+        transform
+      },
+      {
+        method: 'post',
+        path: '/workflow/list',
+        workflow: { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'sheets', select: 'data' }] },
+        transform
+      },
+      {
+        method: 'get',
+        path: '/both',
+        queries: [{ table: 'sheets', operation: 'select' }, { alias: 'again', table: 'sheets', operation: 'select' }],
+        transform: { fields: { n: 'size(result.sheets.data) + size(result.again.data)' } }
+      }
     ]
   })
   const data = [{ a: 1 }, { a: 2 }]
-  t.match(await stranger('GET /it'), { status: 200, text: JSON.stringify([{ id: 1, x2: 2, all: 2 }, { id: 2, x2: 4, all: 2 }]) }, 'a list of a service')
+  t.match(
+    await stranger('GET /it'),
+    { status: 200, text: JSON.stringify([{ id: 1, x2: 2, all: 2 }, { id: 2, x2: 4, all: 2 }]) },
+    'a list of a service'
+  )
   t.same((await stranger('GET /one')).body, { id: 3, data: [{ id: 4 }], x2: 6 }, 'an object of a service is the record')
   t.match(await stranger('POST /sheets', { body: { id: 1, data } }), { status: 201 })
   t.same((await stranger('GET /sheets/1')).body, { data, n: 2 }, 'a record whose only column is `data` is no page')
   t.same((await stranger('GET /filtered/1')).body, {}, 'nor for the schema of a response')
   t.same((await stranger('GET /sheets')).body, { data: [{ data, n: 2 }], pagination: { limit: 20, offset: 0, total: 1 } })
-  t.match((await stranger('POST /sheets/computed', { body: [{ id: 2, data }, { id: 3, data: [] }] })).body, { data: [{ id: 2, n: 2 }, { id: 3, n: 0 }] }, 'a bulk insert answers a list')
+  t.match((await stranger('POST /sheets/computed', { body: [{ id: 2, data }, { id: 3, data: [] }] })).body, {
+    data: [{ id: 2, n: 2 }, { id: 3, n: 0 }]
+  }, 'a bulk insert answers a list')
   t.match((await stranger('POST /sheets/computed', { body: { id: 4, data } })).body, { id: 4, data, n: 2 }, 'and one record a record')
   t.match((await stranger('POST /workflow')).body, { result: { data, n: 2 } })
   t.match((await stranger('POST /workflow/list')).body, { result: { data: [{ n: 2 }, { n: 2 }, { n: 0 }, { n: 2 }] } })
-  t.match((await stranger('GET /both')).body, { n: 8, again: { data: [{}, {}, {}, {}] } }, 'fields of several queries are members of the answer')
+  t.match(
+    (await stranger('GET /both')).body,
+    { n: 8, again: { data: [{}, {}, {}, {}] } },
+    'fields of several queries are members of the answer'
+  )
 })
 
 test('a transform over a record or a field that cannot exist is refused when it is saved', async (t) => {
   const { attacker } = await createWorld(t)
   const faultOf = async (queries: object[], field: string) => {
-    const { status, body } = await attacker('POST /tenant/config', { body: { routes: [{ method: 'get', path: '/x', queries, transform: { fields: { x: field } } }] } })
+    const { status, body } = await attacker('POST /tenant/config', {
+      body: { routes: [{ method: 'get', path: '/x', queries, transform: { fields: { x: field } } }] }
+    })
     return status === 200 ? null : body['details']
   }
   const notes = { table: 'notes', operation: 'select', select: 'id, called:title' }
-  t.match(await faultOf([notes, { ...notes, alias: 'again' }], 'item.called'), [{ path: '/routes/0/transform/fields/x', message: /several queries/ }])
+  t.match(await faultOf([notes, { ...notes, alias: 'again' }], 'item.called'), [{
+    path: '/routes/0/transform/fields/x',
+    message: /several queries/
+  }])
   t.equal(await faultOf([notes, { ...notes, alias: 'again' }], 'size(result.again.data)'), null)
-  t.match(await faultOf([notes], 'item.caled + "!"'), [{ path: '/routes/0/transform/fields/x', message: /no record of this route has a field "caled"/ }])
+  t.match(await faultOf([notes], 'item.caled + "!"'), [{
+    path: '/routes/0/transform/fields/x',
+    message: /no record of this route has a field "caled"/
+  }])
   t.equal(await faultOf([notes], 'item.called + "!"'), null)
   t.match(await faultOf([notes], 'result.data.length'), [{ path: '/routes/0/transform/fields/x', message: /no `length`/ }])
 })

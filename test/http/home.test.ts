@@ -22,7 +22,10 @@ t.test('GET /', async (t) => {
   })
 
   t.test('names the API and its links in production, of the groups that are on', async (t) => {
-    const app = await testServer(t, { name: 'Notes', routes: [], plugins: { openapi: { version: '2.1.0' } } }, { engine, env: { NODE_ENV: 'production' } })
+    const app = await testServer(t, { name: 'Notes', routes: [], plugins: { openapi: { version: '2.1.0' } } }, {
+      engine,
+      env: { NODE_ENV: 'production' }
+    })
     const response = await app.inject('/')
     t.equal(response.statusCode, 200)
     t.strictSame(response.json(), { name: 'Notes', version: '2.1.0', links })

@@ -11,7 +11,10 @@ const tables = {
     tenantScoped: true,
     columns: { id: { type: 'text', primaryKey: true }, title: { type: 'text' }, secret: { type: 'text' } }
   },
-  comments: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, note: { type: 'text' }, text: { type: 'text' } } }
+  comments: {
+    tenantScoped: true,
+    columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, note: { type: 'text' }, text: { type: 'text' } }
+  }
 } as const satisfies TestDocument['tables']
 
 const id = '{{params.id}}'
@@ -22,21 +25,58 @@ const routesAt = (base: string): Route[] => [
   { method: 'get', path: `${base}/notes`, queries: [{ table: 'notes', operation: 'select' }] },
   { method: 'get', path: `${base}/notes/:id`, queries: [readNote], excludeFields: ['secret'] },
   { method: 'put', path: `${base}/notes/:id`, queries: [{ table: 'notes', operation: 'update', id }] },
-  { method: 'patch', path: `${base}/notes/:id`, queries: [{ table: 'notes', operation: 'update', id }], response: { title: '{{results.notes.title}}' } },
+  {
+    method: 'patch',
+    path: `${base}/notes/:id`,
+    queries: [{ table: 'notes', operation: 'update', id }],
+    response: { title: '{{results.notes.title}}' }
+  },
   { method: 'delete', path: `${base}/notes/:id`, queries: [{ table: 'notes', operation: 'delete', id }] },
   // Its version is computed, and depends on the query string.
-  { method: 'get', path: `${base}/shown/:id`, queries: [readNote], response: { title: '{{results.notes.title}}', language: '{{query.language || \'en\'}}' }, request: { query: { language: { type: 'string', maxLength: 2 } } } },
+  {
+    method: 'get',
+    path: `${base}/shown/:id`,
+    queries: [readNote],
+    response: { title: '{{results.notes.title}}', language: "{{query.language || 'en'}}" },
+    request: { query: { language: { type: 'string', maxLength: 2 } } }
+  },
   { method: 'put', path: `${base}/shown/:id`, queries: [{ table: 'notes', operation: 'update', id, data: { title: '{{body.title}}' } }] },
   // The row that it writes is none that it shows.
-  { method: 'get', path: `${base}/comments/:id`, queries: [{ table: 'comments', operation: 'select', filters: [{ column: 'note', value: id }] }] },
-  { method: 'put', path: `${base}/comments/:id`, queries: [{ table: 'comments', operation: 'insert', data: { note: id, text: '{{body.text}}' } }] },
+  {
+    method: 'get',
+    path: `${base}/comments/:id`,
+    queries: [{ table: 'comments', operation: 'select', filters: [{ column: 'note', value: id }] }]
+  },
+  {
+    method: 'put',
+    path: `${base}/comments/:id`,
+    queries: [{ table: 'comments', operation: 'insert', data: { note: id, text: '{{body.text}}' } }]
+  },
   // Several writes in one transaction.
-  { method: 'get', path: `${base}/both/:id`, queries: [readNote, { table: 'comments', operation: 'select', filters: [{ column: 'note', value: id }] }] },
-  { method: 'put', path: `${base}/both/:id`, queries: [{ table: 'comments', operation: 'insert', data: { note: id, text: '{{body.text}}' } }, { table: 'notes', operation: 'update', id, data: { title: '{{body.title}}' } }] },
+  {
+    method: 'get',
+    path: `${base}/both/:id`,
+    queries: [readNote, { table: 'comments', operation: 'select', filters: [{ column: 'note', value: id }] }]
+  },
+  {
+    method: 'put',
+    path: `${base}/both/:id`,
+    queries: [{ table: 'comments', operation: 'insert', data: { note: id, text: '{{body.text}}' } }, {
+      table: 'notes',
+      operation: 'update',
+      id,
+      data: { title: '{{body.title}}' }
+    }]
+  },
   { method: 'get', path: `${base}/made/:id`, queries: [readNote] },
   { method: 'put', path: `${base}/made/:id`, queries: [{ table: 'notes', operation: 'upsert', data: { id, title: '{{body.title}}' } }] },
   { method: 'get', path: `${base}/guarded/:id`, queries: [readNote], requiredPermissions: ['notes:read'] },
-  { method: 'put', path: `${base}/guarded/:id`, queries: [{ table: 'notes', operation: 'update', id }], requiredPermissions: ['notes:write'] },
+  {
+    method: 'put',
+    path: `${base}/guarded/:id`,
+    queries: [{ table: 'notes', operation: 'update', id }],
+    requiredPermissions: ['notes:write']
+  },
   // Routes without a version.
   { method: 'put', path: `${base}/blind/:id`, queries: [{ table: 'notes', operation: 'update', id }] },
   { method: 'put', path: `${base}/named/:id`, queries: [{ table: 'notes', operation: 'update', id }] },
@@ -44,14 +84,25 @@ const routesAt = (base: string): Route[] => [
   { method: 'get', path: `${base}/private/:id`, queries: [readNote], requireAuth: true },
   { method: 'put', path: `${base}/private/:id`, queries: [{ table: 'notes', operation: 'update', id }] },
   // It reads the header itself.
-  { method: 'put', path: `${base}/own/:id`, queries: [{ table: 'notes', operation: 'update', filters: [{ column: 'id', value: id }, { column: 'title', value: '{{headers.if-match}}' }], data: { title: '{{body.title}}' } }] }
+  {
+    method: 'put',
+    path: `${base}/own/:id`,
+    queries: [{
+      table: 'notes',
+      operation: 'update',
+      filters: [{ column: 'id', value: id }, { column: 'title', value: '{{headers.if-match}}' }],
+      data: { title: '{{body.title}}' }
+    }]
+  }
 ]
 
 const tagOf = ({ headers }: Answer) => String(headers['etag'])
 const putting = (title: string, tag: string) => ({ body: { title }, headers: { 'if-match': tag } })
 
 async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
-  const note = async (id: string) => { t.equal((await ask(`POST ${base}/notes`, { body: { id: base + id, title: 'one' } })).status, 201) }
+  const note = async (id: string) => {
+    t.equal((await ask(`POST ${base}/notes`, { body: { id: base + id, title: 'one' } })).status, 201)
+  }
   const at = (id: string, path = 'notes') => `${base}/${path}/${encodeURIComponent(base + id)}`
   const titleOf = async (id: string) => (await ask(`GET ${at(id)}`)).body['title']
   const tagAt = async (target: string) => tagOf(await ask(`GET ${target}`))
@@ -89,7 +140,13 @@ async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
     const german = await tagAt(`${at('c', 'shown')}?language=de`)
     t.not(german, await tagAt(at('c', 'shown')))
     refused(t, await ask(`PUT ${at('c', 'shown')}`, putting('two', german)), 412, 'PRECONDITION_FAILED')
-    refused(t, await ask(`PUT ${at('c', 'shown')}?language=long`, putting('two', german)), 400, 'VALIDATION_FAILED', 'as the read judges it')
+    refused(
+      t,
+      await ask(`PUT ${at('c', 'shown')}?language=long`, putting('two', german)),
+      400,
+      'VALIDATION_FAILED',
+      'as the read judges it'
+    )
     t.equal((await ask(`PUT ${at('c', 'shown')}?language=de`, putting('two', german))).status, 200)
   })
 
@@ -112,7 +169,9 @@ async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
   await t.test('routes without a version refuse the header', async (t) => {
     await note('f')
     for (const path of ['blind', 'named']) {
-      for (const header of ['*', '"x"']) refused(t, await ask(`PUT ${at('f', path)}`, putting('two', header)), 400, 'BAD_REQUEST', `${path} ${header}`)
+      for (const header of ['*', '"x"']) {
+        refused(t, await ask(`PUT ${at('f', path)}`, putting('two', header)), 400, 'BAD_REQUEST', `${path} ${header}`)
+      }
     }
     refused(t, await ask(`POST ${base}/notes`, { body: { id: 'x' }, headers: { 'if-match': '*' } }), 400, 'BAD_REQUEST')
     refused(t, await ask(`PUT ${at('f', 'private')}`, putting('two', '*')), 400, 'BAD_REQUEST', 'a stranger writes what it cannot read')
@@ -126,7 +185,13 @@ async function permissions (t: Test, asking: (permissions: string[]) => Ask, bas
   const path = `${base}/guarded/g${base.slice(1)}`
   await both(`POST ${base}/notes`, { body: { id: `g${base.slice(1)}` } })
   const tag = tagOf(await both(`GET ${path}`))
-  refused(t, await asking(['notes:write'])(`PUT ${path}`, putting('two', '"x"')), 403, 'FORBIDDEN', 'tags tell nothing to those who cannot read')
+  refused(
+    t,
+    await asking(['notes:write'])(`PUT ${path}`, putting('two', '"x"')),
+    403,
+    'FORBIDDEN',
+    'tags tell nothing to those who cannot read'
+  )
   t.equal((await asking(['notes:write'])(`PUT ${path}`, { body: { title: 'two' } })).status, 200)
   refused(t, await both(`PUT ${path}`, putting('three', tag)), 412, 'PRECONDITION_FAILED')
 }
@@ -136,7 +201,8 @@ const settled = (answers: readonly Answer[]) => answers.map(({ status }) => stat
 async function races (t: Test, servers: readonly Ask[], base: string, writers: number): Promise<void> {
   const [ask] = servers
   if (ask === undefined) throw new Error('there is no server')
-  const all = (target: string, requestOf: (n: number) => object) => Promise.all(Array.from({ length: writers }, (_, n) => (servers[n % servers.length] ?? ask)(target, requestOf(n))))
+  const all = (target: string, requestOf: (n: number) => object) =>
+    Promise.all(Array.from({ length: writers }, (_, n) => (servers[n % servers.length] ?? ask)(target, requestOf(n))))
   const path = `${base}/notes/race${base.slice(1)}`
   const comments = path.replace('/notes/', '/comments/')
   const expected = [200, ...Array.from({ length: writers - 1 }, () => 412)]
@@ -146,50 +212,74 @@ async function races (t: Test, servers: readonly Ask[], base: string, writers: n
     const tag = tagOf(await ask(`GET ${path}`))
     t.same(settled(await all(`PUT ${path}`, (n) => putting(`by ${n}`, tag))), expected, 'of writers of one version one succeeds')
     const list = tagOf(await ask(`GET ${comments}`))
-    t.same(settled(await all(`PUT ${comments}`, (n) => ({ ...putting('', list), body: { text: `by ${n}` } }))), [...expected.slice(1), 201].sort(), 'also where they add rows')
+    t.same(
+      settled(await all(`PUT ${comments}`, (n) => ({ ...putting('', list), body: { text: `by ${n}` } }))),
+      [...expected.slice(1), 201].sort(),
+      'also where they add rows'
+    )
     t.match(await ask(`GET ${comments}`), { body: { pagination: { total: round + 1 } } })
-    t.same(settled(await all(`PUT ${path}`, (n) => putting(`any ${n}`, '*'))), Array.from({ length: writers }, () => 200), 'all succeed where any version will do')
+    t.same(
+      settled(await all(`PUT ${path}`, (n) => putting(`any ${n}`, '*'))),
+      Array.from({ length: writers }, () => 200),
+      'all succeed where any version will do'
+    )
     const last = tagOf(await ask(`GET ${path}`))
     t.same(settled(await all(`DELETE ${path}`, () => ({ headers: { 'if-match': last } }))), expected, 'and one that deletes')
   }
 }
 
-test('If-Match on declared writes', (t) => forEachEngine(t, async (t, engine: DatabaseSection) => {
-  const app = await testServer(t, { tables, routes: routesAt('/p') }, { engine, tenants: ['acme', 'other'] })
-  const user = (tenant: string, permissions?: string[]) => caller(t, app, { token: signToken({ sub: 'ada', tenant_id: tenant, ...permissions !== undefined && { permissions } }) })
-  const admin = caller(t, app, { token: signToken({ sub: 'root', role: 'admin', tenant_id: 'acme' }) })
-  t.equal((await admin('POST /tenant/config', { body: { routes: routesAt('/t') } })).status, 200)
+test('If-Match on declared writes', (t) =>
+  forEachEngine(t, async (t, engine: DatabaseSection) => {
+    const app = await testServer(t, { tables, routes: routesAt('/p') }, { engine, tenants: ['acme', 'other'] })
+    const user = (tenant: string, permissions?: string[]) =>
+      caller(t, app, { token: signToken({ sub: 'ada', tenant_id: tenant, ...permissions !== undefined && { permissions } }) })
+    const admin = caller(t, app, { token: signToken({ sub: 'root', role: 'admin', tenant_id: 'acme' }) })
+    t.equal((await admin('POST /tenant/config', { body: { routes: routesAt('/t') } })).status, 200)
 
-  for (const [name, base] of [['the platform', '/p'], ['a tenant', '/t']] as const) {
-    await t.test(`routes of ${name}`, async (t) => {
-      await preconditions(t, user('acme'), base)
-      await t.test('permissions of the read count', (t) => permissions(t, (permissions) => user('acme', permissions), base))
-      await t.test('at once', (t) => races(t, [user('acme')], base, 4))
-    })
-  }
-
-  await t.test('tenants have versions of their own', async (t) => {
-    await user('acme')('POST /p/notes', { body: { id: 'own', title: 'x' } })
-    const tag = tagOf(await user('acme')('GET /p/notes/own'))
-    refused(t, await user('other')('PUT /p/notes/own', putting('y', tag)), 412, 'PRECONDITION_FAILED')
-    t.match(await user('acme')('GET /p/notes/own'), { body: { title: 'x' }, headers: { etag: tag } })
-  })
-
-  await t.test('/doc', async (t) => {
-    const { body } = await user('acme')('GET /doc')
-    const { paths, components } = body as { paths: Record<string, Record<string, { parameters?: object[], responses: object }>>, components: { parameters: object } }
-    t.match(components.parameters, { IfMatch: { in: 'header', name: 'If-Match' } })
-    const reference = { $ref: '#/components/parameters/IfMatch' }
-    for (const base of ['/p', '/t']) {
-      const shown = Object.entries(paths).filter(([path]) => path.startsWith(`${base}/`)).flatMap(([path, item]) => Object.entries(item).flatMap(([method, { parameters = [], responses }]) => {
-        const has = parameters.some((one) => JSON.stringify(one) === JSON.stringify(reference))
-        t.equal('412' in responses, has, `${method} ${path}`)
-        return has ? [`${method} ${path.slice(base.length)}`] : []
-      }))
-      t.same(shown.sort(), ['delete /notes/{id}', 'patch /notes/{id}', 'put /both/{id}', 'put /comments/{id}', 'put /guarded/{id}', 'put /made/{id}', 'put /notes/{id}', 'put /shown/{id}'])
+    for (const [name, base] of [['the platform', '/p'], ['a tenant', '/t']] as const) {
+      await t.test(`routes of ${name}`, async (t) => {
+        await preconditions(t, user('acme'), base)
+        await t.test('permissions of the read count', (t) => permissions(t, (permissions) => user('acme', permissions), base))
+        await t.test('at once', (t) => races(t, [user('acme')], base, 4))
+      })
     }
-  })
-}))
+
+    await t.test('tenants have versions of their own', async (t) => {
+      await user('acme')('POST /p/notes', { body: { id: 'own', title: 'x' } })
+      const tag = tagOf(await user('acme')('GET /p/notes/own'))
+      refused(t, await user('other')('PUT /p/notes/own', putting('y', tag)), 412, 'PRECONDITION_FAILED')
+      t.match(await user('acme')('GET /p/notes/own'), { body: { title: 'x' }, headers: { etag: tag } })
+    })
+
+    await t.test('/doc', async (t) => {
+      const { body } = await user('acme')('GET /doc')
+      const { paths, components } = body as {
+        paths: Record<string, Record<string, { parameters?: object[], responses: object }>>,
+        components: { parameters: object }
+      }
+      t.match(components.parameters, { IfMatch: { in: 'header', name: 'If-Match' } })
+      const reference = { $ref: '#/components/parameters/IfMatch' }
+      for (const base of ['/p', '/t']) {
+        const shown = Object.entries(paths).filter(([path]) => path.startsWith(`${base}/`)).flatMap(([path, item]) =>
+          Object.entries(item).flatMap(([method, { parameters = [], responses }]) => {
+            const has = parameters.some((one) => JSON.stringify(one) === JSON.stringify(reference))
+            t.equal('412' in responses, has, `${method} ${path}`)
+            return has ? [`${method} ${path.slice(base.length)}`] : []
+          })
+        )
+        t.same(shown.sort(), [
+          'delete /notes/{id}',
+          'patch /notes/{id}',
+          'put /both/{id}',
+          'put /comments/{id}',
+          'put /guarded/{id}',
+          'put /made/{id}',
+          'put /notes/{id}',
+          'put /shown/{id}'
+        ])
+      }
+    })
+  }))
 
 test('writers of one version at two servers', async (t) => {
   const servers = await testServers(t, { tables, routes: routesAt('/p') }, { engine: await postgresSection(t), tenants: ['acme'] })

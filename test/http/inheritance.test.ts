@@ -7,7 +7,11 @@ import { signToken } from '../helpers/tokens.js'
 import { caller, refused } from './caller.js'
 
 type Route = NonNullable<TestDocument['routes']>[number]
-const list = (table: string): Route => ({ method: 'get', path: `/${table}`, queries: [{ table, operation: 'select', order: { column: 'id' } }] })
+const list = (table: string): Route => ({
+  method: 'get',
+  path: `/${table}`,
+  queries: [{ table, operation: 'select', order: { column: 'id' } }]
+})
 const tables = `
 create table inh_parent (id int primary key, t text);
 create table inh_child (tenant_id text not null) inherits (inh_parent);
@@ -24,19 +28,33 @@ insert into parts values (1, 'one', 'low'), (11, 'one', 'high'), (1, 'two', 'of 
 
 test('tables that inherit', async (t) => {
   const { connectionString, admin } = await postgresDatabase(t, { role: 'owner', sql: tables })
-  for (const { name } of await admin("select c.relname as name from pg_class c where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace")) await admin(`grant all on ${String(name)} to public`)
+  for (
+    const { name } of await admin(
+      "select c.relname as name from pg_class c where c.relkind in ('r', 'p') and c.relnamespace = 'public'::regnamespace"
+    )
+  ) await admin(`grant all on ${String(name)} to public`)
   const postgres = { connectionString, rowLevelSecurity: true }
   const engine = { provider: 'postgres', postgres } as const
 
   await t.test('a route on a table that a table of tenants inherits from is a fault that names both', async (t) => {
     const routes: TestDocument['routes'] = [
       list('inh_parent'),
-      { method: 'patch', path: '/inh_parent/:id', queries: [{ table: 'inh_parent', operation: 'update', id: '{{params.id}}', data: { t: 'x' } }] },
+      {
+        method: 'patch',
+        path: '/inh_parent/:id',
+        queries: [{ table: 'inh_parent', operation: 'update', id: '{{params.id}}', data: { t: 'x' } }]
+      },
       { method: 'delete', path: '/inh_parent/:id', queries: [{ table: 'inh_parent', operation: 'delete', id: '{{params.id}}' }] }
     ]
-    const error: unknown = await testServer(t, { routes, tenancy: { sharedTables: ['inh_parent'] } }, { engine }).catch((error: unknown) => error)
+    const error: unknown = await testServer(t, { routes, tenancy: { sharedTables: ['inh_parent'] } }, { engine }).catch((error: unknown) =>
+      error
+    )
     if (!(error instanceof ConfigError)) throw error
-    t.strictSame(error.faults.map(({ pointer }) => pointer), ['/routes/0/queries/0/table', '/routes/1/queries/0/table', '/routes/2/queries/0/table'])
+    t.strictSame(error.faults.map(({ pointer }) => pointer), [
+      '/routes/0/queries/0/table',
+      '/routes/1/queries/0/table',
+      '/routes/2/queries/0/table'
+    ])
     t.match(error.faults[0]?.message, /"inh_parent" reaches the rows of every tenant in "inh_child"/)
   })
 

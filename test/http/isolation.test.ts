@@ -24,34 +24,72 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
   const note = String((await b('POST /notes', { body: { title: 'of b', body: 'private', code: 'B-1', author_id: author } })).body['id'])
   await b('PUT /docs/shared', { body: { name: 'of b', a: { b: 7 }, tags: ['x'] } })
   const unchanged = async (what: string) => {
-    t.match(await b(`GET /notes/${note}`), { status: 200, body: { title: 'of b', body: 'private', tenant_id: 'b', author_id: author, deleted: false } }, `${what}: the note is as it was`)
+    t.match(await b(`GET /notes/${note}`), {
+      status: 200,
+      body: { title: 'of b', body: 'private', tenant_id: 'b', author_id: author, deleted: false }
+    }, `${what}: the note is as it was`)
     t.match((await b('GET /people')).body.data, [{ name: 'Bea', total: [{ count: 1 }] }], `${what}: and so is its author`)
     t.same((await b('GET /docs/shared')).body, { id: 'shared', name: 'of b', a: { b: 7 }, tags: ['x'] }, `${what}: and the document`)
   }
 
   await t.test('no read reaches the other', async (t) => {
-    for (const target of ['GET /notes', 'GET /people', 'GET /docs', 'GET /computed', 'GET /short', 'GET /strict', 'GET /notes?q=of', `GET /notes?ids=${note}`, 'GET /notes?title=of%20b', 'GET /notes?tenant_id=b',
-      'GET /notes?done=false', 'GET /notes?word=x', 'GET /docs?gt=1', 'GET /docs?tags=x', 'GET /docs?name=of%20b', 'GET /cached/notes', 'GET /cached/docs', 'GET /notes?X-Tenant-ID=b']) {
+    for (
+      const target of [
+        'GET /notes',
+        'GET /people',
+        'GET /docs',
+        'GET /computed',
+        'GET /short',
+        'GET /strict',
+        'GET /notes?q=of',
+        `GET /notes?ids=${note}`,
+        'GET /notes?title=of%20b',
+        'GET /notes?tenant_id=b',
+        'GET /notes?done=false',
+        'GET /notes?word=x',
+        'GET /docs?gt=1',
+        'GET /docs?tags=x',
+        'GET /docs?name=of%20b',
+        'GET /cached/notes',
+        'GET /cached/docs',
+        'GET /notes?X-Tenant-ID=b'
+      ]
+    ) {
       const { status, body } = await caller(t, app, { tenant: 'a' })(target)
       t.match([status, body.data, body['pagination']], [200, [], { total: 0 }], target)
     }
-    for (const target of [`GET /notes/${note}`, `GET /hidden/${note}`, 'GET /docs/shared', `GET /cached/hidden/${note}`]) refused(t, await a(target), 404, 'NOT_FOUND', target)
+    for (const target of [`GET /notes/${note}`, `GET /hidden/${note}`, 'GET /docs/shared', `GET /cached/hidden/${note}`]) {
+      refused(t, await a(target), 404, 'NOT_FOUND', target)
+    }
   })
 
   await t.test('no write reaches the other', async (t) => {
-    for (const target of [`PATCH /notes/${note}`, 'PATCH /docs/shared']) refused(t, await a(target, { body: { title: 'taken' } }), 404, 'NOT_FOUND', target)
-    for (const target of [`DELETE /notes/${note}`, `DELETE /notes/${note}?hard=true`, `DELETE /people/${author}`, 'DELETE /docs/shared']) refused(t, await a(target), 404, 'NOT_FOUND', target)
+    for (const target of [`PATCH /notes/${note}`, 'PATCH /docs/shared']) {
+      refused(t, await a(target, { body: { title: 'taken' } }), 404, 'NOT_FOUND', target)
+    }
+    for (
+      const target of [`DELETE /notes/${note}`, `DELETE /notes/${note}?hard=true`, `DELETE /people/${author}`, 'DELETE /docs/shared']
+    ) { refused(t, await a(target), 404, 'NOT_FOUND', target) }
     t.same((await a('PATCH /by-title/of%20b', { body: { body: 'taken' } })).body, { data: [] })
     // An id is each tenant's own: that the other has it is not told, and does not keep it from anybody.
     const own = { title: 'own', id: note }
-    for (const [target, body] of [[`PUT /notes/${note}`, { title: 'own' }], ['POST /notes/upsert', own], ['POST /notes/upsert', [own]], ['POST /notes', own], ['POST /notes', [own]]] as const) {
+    for (
+      const [target, body] of [[`PUT /notes/${note}`, { title: 'own' }], ['POST /notes/upsert', own], ['POST /notes/upsert', [own]], [
+        'POST /notes',
+        own
+      ], ['POST /notes', [own]]] as const
+    ) {
       const { status, text } = await a(target, { body })
       t.ok([200, 201].includes(status) && text.includes(note) && text.includes('"tenant_id":"a"'), `${target} with the id: ${status}`)
       refused(t, await a('POST /notes', { body: own }), 409, 'CONFLICT', 'an id that the own tenant has')
       t.match(await a(`DELETE /notes/${note}?hard=true`), { status: 200 })
     }
     t.strictSame(await titlesOf(a), [], 'all of that was its own')
-    t.match(await a('PUT /docs/shared', { body: { name: 'of a' } }), { status: 200, body: { name: 'of a' } }, 'ids of documents are each tenant\'s own')
+    t.match(
+      await a('PUT /docs/shared', { body: { name: 'of a' } }),
+      { status: 200, body: { name: 'of a' } },
+      "ids of documents are each tenant's own"
+    )
     t.match(await a('DELETE /docs/shared'), { status: 200 })
     await unchanged('writes')
   })
@@ -60,32 +98,45 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     const mine = String((await a('POST /notes', { body: { title: 'mine', tenant_id: 'a' } })).body['id'])
     for (const tenant of ['b', 'B', 'A', '', ' a', 'a ', 1, true, null, ['a'], ['b'], { id: 'b' }, '*']) {
       const isOwn = Array.isArray(tenant) && String(tenant) === 'a'
-      for (const [target, body] of [
-        ['POST /notes', { title: 'x', tenant_id: tenant }],
-        ['POST /notes', [{ title: 'x' }, { title: 'y', tenant_id: tenant }]],
-        ['POST /notes/upsert', { title: 'x', tenant_id: tenant }],
-        ['POST /notes/upsert', [{ title: 'x', tenant_id: tenant }]],
-        [`PUT /notes/${mine}`, { title: 'x', tenant_id: tenant }],
-        [`PATCH /notes/${mine}`, { tenant_id: tenant }],
-        ['POST /open', { title: 'x', tenant_id: tenant }],
-        ['POST /mapped', { name: 'x', tenant }]
-      ] as const) {
+      for (
+        const [target, body] of [
+          ['POST /notes', { title: 'x', tenant_id: tenant }],
+          ['POST /notes', [{ title: 'x' }, { title: 'y', tenant_id: tenant }]],
+          ['POST /notes/upsert', { title: 'x', tenant_id: tenant }],
+          ['POST /notes/upsert', [{ title: 'x', tenant_id: tenant }]],
+          [`PUT /notes/${mine}`, { title: 'x', tenant_id: tenant }],
+          [`PATCH /notes/${mine}`, { tenant_id: tenant }],
+          ['POST /open', { title: 'x', tenant_id: tenant }],
+          ['POST /mapped', { name: 'x', tenant }]
+        ] as const
+      ) {
         const answer = await a(target, { body })
         t.ok([400, 403].includes(answer.status) || isOwn, `${target} ${JSON.stringify(tenant)}: ${answer.status}`)
         if (answer.status < 400) t.match(answer.text, /"tenant_id":"a"/)
       }
     }
-    refused(t, await a('POST /checked', { body: { title: 'x', tenant_id: 'a' } }), 400, 'VALIDATION_FAILED', 'a route that does not declare it')
+    refused(
+      t,
+      await a('POST /checked', { body: { title: 'x', tenant_id: 'a' } }),
+      400,
+      'VALIDATION_FAILED',
+      'a route that does not declare it'
+    )
     const of = (await a('POST /docs', { body: { name: 'mine', tenant_id: 'b', collection: 'other' } })).body
     t.match(await a(`GET /docs/${String(of['id'])}`), { status: 200 }, 'in a document it is a field like any other')
     t.match((await b('GET /docs')).body.data, [{ name: 'of b' }])
     await unchanged('bodies')
   })
 
-  await t.test('no row hangs on the other\'s', async (t) => {
+  await t.test("no row hangs on the other's", async (t) => {
     const hang = { title: 'hanging', author_id: author }
     const mine = String((await a('POST /notes', { body: { title: 'mine' } })).body['id'])
-    for (const [target, body] of [['POST /notes', hang], ['POST /notes', [{ title: 'x' }, hang]], ['POST /notes/upsert', hang], [`PUT /notes/${mine}`, hang], [`PATCH /notes/${mine}`, { author_id: author }]] as const) {
+    for (
+      const [target, body] of [['POST /notes', hang], ['POST /notes', [{ title: 'x' }, hang]], ['POST /notes/upsert', hang], [
+        `PUT /notes/${mine}`,
+        hang
+      ], [`PATCH /notes/${mine}`, { author_id: author }]] as const
+    ) {
       refused(t, await a(target, { body }), 400, 'CONSTRAINT_VIOLATED', target)
     }
     t.equal((await titlesOf(a))?.includes('hanging'), false)
@@ -93,30 +144,61 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     await unchanged('references')
   })
 
-  await t.test('a unique value of one does not tell of the other\'s where the tenant is in the key', async (t) => {
+  await t.test("a unique value of one does not tell of the other's where the tenant is in the key", async (t) => {
     t.match(await a('POST /people', { body: { name: 'Abe', email: 'bea@b.example' } }), { status: 201 })
     refused(t, await a('POST /people', { body: { name: 'Abe', email: 'bea@b.example' } }), 409, 'CONFLICT')
     t.strictSame((await a('GET /people')).body.data?.map(({ name }) => name), ['Abe'])
   })
 
-  await t.test('the header is one well-formed id, and never another than the token\'s', async (t) => {
+  await t.test("the header is one well-formed id, and never another than the token's", async (t) => {
     const ask = caller(t, app)
-    for (const tenant of ['', ' ', 'a b', 'a,b', 'a, a', "a'", 'a"', 'ä', '*', '../b', 'a/b', 'a:b', 'a.b', '{{auth.sub}}', 'x'.repeat(65), '%61', 'a;b', 'a\tb']) {
+    for (
+      const tenant of [
+        '',
+        ' ',
+        'a b',
+        'a,b',
+        'a, a',
+        "a'",
+        'a"',
+        'ä',
+        '*',
+        '../b',
+        'a/b',
+        'a:b',
+        'a.b',
+        '{{auth.sub}}',
+        'x'.repeat(65),
+        '%61',
+        'a;b',
+        'a\tb'
+      ]
+    ) {
       refused(t, await ask('GET /notes', { headers: { 'x-tenant-id': tenant } }), 400, 'TENANT_INVALID', JSON.stringify(tenant))
     }
     refused(t, await ask('GET /notes', { tenant: 'x'.repeat(64) }), 404, 'TENANT_UNKNOWN', 'an id of 64 characters')
     t.match(await ask('GET /notes', { headers: { 'X-TENANT-ID': 'a' } }), { status: 200 }, 'the name of a header knows no case')
     t.strictSame(await titlesOf(caller(t, app, { tenant: 'B' })), [], 'an id does')
     refused(t, await ask('GET /notes'), 400, 'TENANT_REQUIRED', 'no tenant')
-    refused(t, await ask('GET /docs/shared'), 404, 'NOT_FOUND', 'documents without a tenant are the platform\'s')
+    refused(t, await ask('GET /docs/shared'), 404, 'NOT_FOUND', "documents without a tenant are the platform's")
     const token = signToken({ tenant_id: 'a' })
     for (const tenant of ['b', 'A', 'aa']) refused(t, await ask('GET /notes', { token, tenant }), 403, 'TENANT_MISMATCH', tenant)
     refused(t, await ask('GET /notes', { token, tenant: 'a, b' }), 400, 'TENANT_INVALID')
     t.match(await ask('GET /notes', { token, tenant: 'a' }), { status: 200 })
     refused(t, await ask('GET /notes', { token: signToken({}), tenant: 'b' }), 403, 'TENANT_MISMATCH', 'a user of no tenant')
     refused(t, await ask('GET /notes', { token: signToken({}) }), 400, 'TENANT_REQUIRED', 'a user of no tenant, without the header')
-    refused(t, await ask('GET /notes', { token: signToken({ role: 'admin', tenant_id: 'a' }), tenant: 'b' }), 403, 'TENANT_MISMATCH', 'an administrator of another')
-    t.match((await ask('GET /notes', { token: signToken({ role: 'admin' }), tenant: 'b' })).body.data, [{ title: 'of b' }], 'an administrator of the platform')
+    refused(
+      t,
+      await ask('GET /notes', { token: signToken({ role: 'admin', tenant_id: 'a' }), tenant: 'b' }),
+      403,
+      'TENANT_MISMATCH',
+      'an administrator of another'
+    )
+    t.match(
+      (await ask('GET /notes', { token: signToken({ role: 'admin' }), tenant: 'b' })).body.data,
+      [{ title: 'of b' }],
+      'an administrator of the platform'
+    )
     refused(t, await ask('GET /members', { tenant: 'b' }), 401, 'TOKEN_MISSING', 'a route that is not public')
     t.match((await ask('GET /members', { token: signToken({ tenant_id: 'b' }) })).body.data, [{ title: 'of b' }])
     refused(t, await ask('POST /members', { tenant: 'b', body: { title: 'x' } }), 401, 'TOKEN_MISSING')
@@ -132,7 +214,7 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     t.match([c.headers['x-cache'], c.body.data], ['MISS', []], 'the same URL, another tenant')
     const key = await b('GET /cached/key?k=of%20b')
     t.match(key.body.data, [{ title: 'of b' }])
-    t.match((await caller(t, app, { tenant: 'c' })('GET /cached/key?k=of%20b')).body.data, [], 'a key of the document\'s own')
+    t.match((await caller(t, app, { tenant: 'c' })('GET /cached/key?k=of%20b')).body.data, [], "a key of the document's own")
 
     const ask = caller(t, app)
     const [one, two] = [signToken({ sub: 'one', tenant_id: 'b' }), signToken({ sub: 'two', tenant_id: 'b' })]
@@ -157,7 +239,11 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
   await t.test('excluded fields are neither read nor written without the right token', async (t) => {
     const ask = caller(t, app)
     const user = signToken({ tenant_id: 'b', role: 'editor' })
-    for (const request of [{ tenant: 'b' }, { token: user }, { tenant: 'b', headers: { 'x-role': 'admin', role: 'admin' } }, { token: signToken({ tenant_id: 'b', role: 'Admin' }) }, { token: signToken({ tenant_id: 'b', permissions: ['admin', '*'] }) }]) {
+    for (
+      const request of [{ tenant: 'b' }, { token: user }, { tenant: 'b', headers: { 'x-role': 'admin', role: 'admin' } }, {
+        token: signToken({ tenant_id: 'b', role: 'Admin' })
+      }, { token: signToken({ tenant_id: 'b', permissions: ['admin', '*'] }) }]
+    ) {
       t.notMatch((await ask(`GET /hidden/${note}?role=admin&fullAccess=true`, request)).text, /private|"body"/, JSON.stringify(request))
     }
     t.match((await ask(`GET /hidden/${note}`, { token: user, tenant: 'b' })).body, { body: 'private' })
@@ -169,7 +255,10 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
 
 test('an error tells nothing of the rows that PostgreSQL looks at before it looks whose they are', async (t) => {
   const database = await postgresDatabase(t)
-  const app = await testServer(t, everyKind, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } }, tenants: ['a', 'b'] })
+  const app = await testServer(t, everyKind, {
+    engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } },
+    tenants: ['a', 'b']
+  })
   await caller(t, app, { tenant: 'b' })('POST /notes', { body: { title: 'secret plan' } })
   // Now it knows how small the table is, and reads all of it.
   await database.query('analyze')

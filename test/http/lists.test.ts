@@ -52,7 +52,10 @@ function listsOf (t: Test, { app, acme, platform, stranger }: BuiltIn): Readonly
   const secret = made(acme, 'POST /tenant/secrets', (index) => ({ key: `k${index}`, value }))
   const none = async () => {}
   const upload = async () => {
-    const raw = form([{ name: 'file', value: 'text', filename: 'a.txt', type: 'text/plain' }, { name: 'entityType', value: 'notes' }, { name: 'entityId', value: '7' }])
+    const raw = form([{ name: 'file', value: 'text', filename: 'a.txt', type: 'text/plain' }, { name: 'entityType', value: 'notes' }, {
+      name: 'entityId',
+      value: '7'
+    }])
     t.equal((await acme('POST /files/upload', { raw, type: `multipart/form-data; boundary=${boundary}` })).status, 201)
   }
   const assigned = async (index: number) => {
@@ -73,10 +76,21 @@ function listsOf (t: Test, { app, acme, platform, stranger }: BuiltIn): Readonly
     '/rbac/permissions': { ask: platform, add: made(platform, 'POST /rbac/permissions', (index) => ({ name: `notes${index}:read` })) },
     '/tenants': { ask: platform, add: made(platform, 'POST /tenants', (index) => ({ id: `t${index}`, name: `T ${index}` })) },
     '/users': { ask: acme, add: (index) => addUser(app, 'acme', `u${index}@example.com`) },
-    '/queue/jobs': { ask: platform, at: '/queue/jobs?name=later', add: made(platform, 'POST /queue/jobs', () => ({ name: 'later', options: { delay: 3600 } })) },
+    '/queue/jobs': {
+      ask: platform,
+      at: '/queue/jobs?name=later',
+      add: made(platform, 'POST /queue/jobs', () => ({ name: 'later', options: { delay: 3600 } }))
+    },
     '/cache/keys': { ask: platform, add: (index) => stranger(`GET /cached?a=${index}`) },
     '/llm/models': { ask: acme, add: none },
-    '/agent/embeddings/documents': { ask: acme, add: made(acme, 'POST /agent/embeddings/document', (index) => ({ contentType: 'text/plain', document: 'A blue valve.', id: `d${index}` })) },
+    '/agent/embeddings/documents': {
+      ask: acme,
+      add: made(
+        acme,
+        'POST /agent/embeddings/document',
+        (index) => ({ contentType: 'text/plain', document: 'A blue valve.', id: `d${index}` })
+      )
+    },
     '/agent/conversations': { ask: acme, add: made(acme, 'POST /agent/chat', () => ({ message: 'Hi' })) },
     '/agent/mcp/servers': { ask: acme, add: none },
     '/agent/workflows': { ask: acme, add: none },
@@ -102,7 +116,11 @@ test('every built-in list takes `limit` and `offset`, in the sizes of the docume
     const list = lists[path]
     if (list === undefined) continue
     t.ok(parameters.includes('limit') && parameters.includes('offset'), `/doc has the parameters of ${path}`)
-    t.strictSame(Object.keys(Object(answer).properties).sort(), [path === '/tenant/secrets' ? 'secrets' : 'data', 'pagination'].sort(), `and its members ${path}`)
+    t.strictSame(
+      Object.keys(Object(answer).properties).sort(),
+      [path === '/tenant/secrets' ? 'secrets' : 'data', 'pagination'].sort(),
+      `and its members ${path}`
+    )
     const at = list.at ?? path
     const ask = (query: string) => list.ask(`GET ${at}${at.includes('?') ? '&' : '?'}${query}`)
     const page = async (query: string) => {
@@ -114,11 +132,29 @@ test('every built-in list takes `limit` and `offset`, in the sizes of the docume
     const { total } = Object(all.pagination)
     t.ok(total >= count, `${path} tells a total of ${String(total)}`)
     t.equal(new Set(all.items).size, 3, `${path} has entries`)
-    t.strictSame(await page(''), { items: all.items.slice(1, 3), pagination: { limit: 2, offset: 1, total } }, `the default page of ${path}`)
+    t.strictSame(
+      await page(''),
+      { items: all.items.slice(1, 3), pagination: { limit: 2, offset: 1, total } },
+      `the default page of ${path}`
+    )
     t.match(await page('limit=5000'), { items: { length: 3 }, pagination: { limit: 3, offset: 1, total } }, `the largest page of ${path}`)
     t.strictSame((await page('limit=1&offset=2')).items, all.items.slice(2, 3), `a later page of ${path}`)
     t.strictSame((await page(`offset=${Number(total)}`)).items, [], `a page after the end of ${path}`)
-    for (const query of ['limit=0', 'limit=-1', 'limit=1.5', 'limit=x', 'limit=', 'limit=1&limit=2', 'offset=-1', 'offset=x', 'offset=1e400', 'page=2', 'Limit=1']) refused(t, await ask(query), 400, 'VALIDATION_FAILED', `${path} ${query}`)
+    for (
+      const query of [
+        'limit=0',
+        'limit=-1',
+        'limit=1.5',
+        'limit=x',
+        'limit=',
+        'limit=1&limit=2',
+        'offset=-1',
+        'offset=x',
+        'offset=1e400',
+        'page=2',
+        'Limit=1'
+      ]
+    ) refused(t, await ask(query), 400, 'VALIDATION_FAILED', `${path} ${query}`)
   }
 })
 
@@ -126,5 +162,6 @@ test('every built-in list takes `limit` and `offset`, in the sizes of the docume
 function hasList (schema: unknown): boolean {
   if (!isRecord(schema)) return false
   const { type, properties } = schema
-  return type === 'array' || (isRecord(properties) && Object.values(properties).some((member) => isRecord(member) && member['type'] === 'array'))
+  return type === 'array' ||
+    (isRecord(properties) && Object.values(properties).some((member) => isRecord(member) && member['type'] === 'array'))
 }

@@ -15,19 +15,44 @@ import { signToken, testSecret } from '../helpers/tokens.js'
 import { type Ask, caller } from './caller.js'
 
 const tables = {
-  notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text' }, number: { type: 'bigint', unique: true } } },
+  notes: {
+    tenantScoped: true,
+    columns: {
+      id: { type: 'uuid', primaryKey: true, default: 'uuid()' },
+      title: { type: 'text' },
+      number: { type: 'bigint', unique: true }
+    }
+  },
   pages: { tenantScoped: true, columns: { body: { type: 'text' }, slug: { type: 'text', primaryKey: true } } },
   counts: { tenantScoped: true, columns: { id: { type: 'bigint', primaryKey: true }, title: { type: 'text' } } },
   pairs: { tenantScoped: true, columns: { a: { type: 'text', primaryKey: true }, b: { type: 'text', primaryKey: true } } }
 } as const satisfies TestDocument['tables']
 
-const post = (path: string, table: string, changes: Partial<Route> = {}): Route => ({ method: 'post', path, queries: [{ table, operation: 'insert' }], ...changes })
-const byId = (path: string, table: string): Route => ({ method: 'get', path, queries: [{ table, operation: 'select', id: '{{params.key}}' }] })
+const post = (path: string, table: string, changes: Partial<Route> = {}): Route => ({
+  method: 'post',
+  path,
+  queries: [{ table, operation: 'insert' }],
+  ...changes
+})
+const byId = (path: string, table: string): Route => ({
+  method: 'get',
+  path,
+  queries: [{ table, operation: 'select', id: '{{params.key}}' }]
+})
 
 const routesAt = (base: string): Route[] => [
   { ...byId(`${base}/admin/:key`, 'notes'), requiredPermissions: ['notes:all'] },
   post(`${base}/notes`, 'notes'),
-  { method: 'get', path: `${base}/notes/:id`, queries: [{ table: 'notes', operation: 'select', single: true, filters: [{ column: 'id', value: '{{ params.id }}' }, { column: 'tenant_id', value: '{{auth.tenant_id}}' }] }] },
+  {
+    method: 'get',
+    path: `${base}/notes/:id`,
+    queries: [{
+      table: 'notes',
+      operation: 'select',
+      single: true,
+      filters: [{ column: 'id', value: '{{ params.id }}' }, { column: 'tenant_id', value: '{{auth.tenant_id}}' }]
+    }]
+  },
   post(`${base}/pages`, 'pages', { queries: [{ table: 'pages', operation: 'insert', select: 'body, key:slug' }] }),
   byId(`${base}/pages/:key/whole`, 'pages'),
   post(`${base}/counts`, 'counts'),
@@ -45,7 +70,12 @@ const routesAt = (base: string): Route[] => [
 ]
 
 async function locations (t: Test, ask: Ask, base: '/p' | '/t'): Promise<void> {
-  const created = async (path: string, body: object, expected: (record: Record<string, unknown>) => string, read: (record: Record<string, unknown>) => object = (record) => record) => {
+  const created = async (
+    path: string,
+    body: object,
+    expected: (record: Record<string, unknown>) => string,
+    read: (record: Record<string, unknown>) => object = (record) => record
+  ) => {
     const answer = await ask(`POST ${base}${path}`, { body })
     t.match(answer, { status: 201, headers: { location: expected(answer.body) } }, path)
     const found = await ask(`GET ${String(answer.headers['location'])}`)
@@ -64,7 +94,12 @@ async function locations (t: Test, ask: Ask, base: '/p' | '/t'): Promise<void> {
   // The digits of a number that JavaScript cannot hold.
   await created('/counts', { id: large, title: 'many' }, () => `${base}/counts/${large}`, () => ({ title: 'many' }))
   const slug = base + 'a/b?c=d#é "x"\r\nset-cookie: y=1'
-  await created('/pages', { slug, body: '{"key":"no"},"key":"no"' }, () => `${base}/pages/${encodeURIComponent(slug)}/whole`, () => ({ slug }))
+  await created(
+    '/pages',
+    { slug, body: '{"key":"no"},"key":"no"' },
+    () => `${base}/pages/${encodeURIComponent(slug)}/whole`,
+    () => ({ slug })
+  )
 
   for (const key of base === '/p' ? ['', '.', '..', 'x'.repeat(2049)] : []) await none('/pages', { slug: key })
   await none('/notes', [{ title: 'one' }, { title: 'two' }])
@@ -74,54 +109,59 @@ async function locations (t: Test, ask: Ask, base: '/p' | '/t'): Promise<void> {
   await none('/pairs', { a: base, b: 'y' })
 }
 
-test('Location of created records', (t) => forEachEngine(t, async (t, engine: DatabaseSection) => {
-  const app = await testServer(t, { tables, routes: routesAt('/p') }, { engine, tenants: ['acme', 'other'] })
-  const admin = (tenant: string) => caller(t, app, { token: signToken({ sub: 'root', role: 'admin', tenant_id: tenant }) })
-  const user = (tenant: string) => caller(t, app, { token: signToken({ sub: 'ada', tenant_id: tenant }) })
+test('Location of created records', (t) =>
+  forEachEngine(t, async (t, engine: DatabaseSection) => {
+    const app = await testServer(t, { tables, routes: routesAt('/p') }, { engine, tenants: ['acme', 'other'] })
+    const admin = (tenant: string) => caller(t, app, { token: signToken({ sub: 'root', role: 'admin', tenant_id: tenant }) })
+    const user = (tenant: string) => caller(t, app, { token: signToken({ sub: 'ada', tenant_id: tenant }) })
 
-  await t.test('by routes of the platform', (t) => locations(t, user('acme'), '/p'))
+    await t.test('by routes of the platform', (t) => locations(t, user('acme'), '/p'))
 
-  await t.test('by routes of a tenant', async (t) => {
-    t.equal((await admin('acme')('POST /tenant/config', { body: { routes: routesAt('/t') } })).status, 200)
-    t.equal((await user('acme')('DELETE /t/none')).status, 404)
-    await locations(t, user('acme'), '/t')
-  })
+    await t.test('by routes of a tenant', async (t) => {
+      t.equal((await admin('acme')('POST /tenant/config', { body: { routes: routesAt('/t') } })).status, 200)
+      t.equal((await user('acme')('DELETE /t/none')).status, 404)
+      await locations(t, user('acme'), '/t')
+    })
 
-  await t.test('/doc names it where it is sent', async (t) => {
-    const { paths, components } = Object((await user('acme')('GET /doc')).body)
-    t.match(components.headers['Location'], { schema: { type: 'string' } })
-    const shown = (path: string): boolean => path in paths && '201' in paths[path].post.responses && 'Location' in Object(paths[path].post.responses['201'].headers)
-    for (const path of ['/notes', '/pages', '/counts', '/docs', '/shown']) t.ok(shown(`/p${path}`) && shown(`/t${path}`), path)
-    // That of /hidden is for administrators.
-    for (const path of ['/mapped', '/short', '/pairs']) t.notOk(shown(`/p${path}`) || shown(`/t${path}`), path)
-    for (const path of ['/tenants', '/queue/jobs', '/files/upload', '/files/resumable']) t.ok(shown(path), path)
-    t.notOk(shown('/tenant/api-keys'))
-    t.notOk('Location' in Object(paths['/p/notes'].post.responses['400'].headers))
-    t.notOk('MethodNotAllowed' in components.responses, 'no component that nothing refers to')
-  })
+    await t.test('/doc names it where it is sent', async (t) => {
+      const { paths, components } = Object((await user('acme')('GET /doc')).body)
+      t.match(components.headers['Location'], { schema: { type: 'string' } })
+      const shown = (path: string): boolean =>
+        path in paths && '201' in paths[path].post.responses && 'Location' in Object(paths[path].post.responses['201'].headers)
+      for (const path of ['/notes', '/pages', '/counts', '/docs', '/shown']) t.ok(shown(`/p${path}`) && shown(`/t${path}`), path)
+      // That of /hidden is for administrators.
+      for (const path of ['/mapped', '/short', '/pairs']) t.notOk(shown(`/p${path}`) || shown(`/t${path}`), path)
+      for (const path of ['/tenants', '/queue/jobs', '/files/upload', '/files/resumable']) t.ok(shown(path), path)
+      t.notOk(shown('/tenant/api-keys'))
+      t.notOk('Location' in Object(paths['/p/notes'].post.responses['400'].headers))
+      t.notOk('MethodNotAllowed' in components.responses, 'no component that nothing refers to')
+    })
 
-  await t.test('tenants with the same route and other paths have their own', async (t) => {
-    for (const [tenant, path] of [['acme', '/a'], ['other', '/b']] as const) {
-      await admin(tenant)('POST /tenant/config', { body: { routes: [post('/same', 'notes'), byId(`${path}/:key`, 'notes')] } })
-      const { headers, body } = await user(tenant)('POST /same', { body: { title: 'x' } })
-      t.equal(headers['location'], `${path}/${String(body['id'])}`)
-    }
-    await admin('other')('POST /tenant/config', { body: { routes: [post('/same', 'notes')] } })
-    t.notOk('location' in (await user('other')('POST /same', { body: { title: 'x' } })).headers, 'gone with the route that reads')
-  })
+    await t.test('tenants with the same route and other paths have their own', async (t) => {
+      for (const [tenant, path] of [['acme', '/a'], ['other', '/b']] as const) {
+        await admin(tenant)('POST /tenant/config', { body: { routes: [post('/same', 'notes'), byId(`${path}/:key`, 'notes')] } })
+        const { headers, body } = await user(tenant)('POST /same', { body: { title: 'x' } })
+        t.equal(headers['location'], `${path}/${String(body['id'])}`)
+      }
+      await admin('other')('POST /tenant/config', { body: { routes: [post('/same', 'notes')] } })
+      t.notOk('location' in (await user('other')('POST /same', { body: { title: 'x' } })).headers, 'gone with the route that reads')
+    })
 
-  await t.test('errors have none, and repeated requests with an idempotency key have the first one', async (t) => {
-    const ask = user('acme')
-    t.equal((await ask('POST /p/notes', { body: { number: 7 } })).status, 201)
-    const second = await ask('POST /p/notes', { body: { number: 7 } })
-    t.equal(second.status, 409)
-    t.notOk('location' in second.headers)
-    const keyed = { body: { title: 'once' }, headers: { 'idempotency-key': 'a' } }
-    const first = await ask('POST /p/notes', keyed)
-    t.match(first.headers['location'], /^\/p\/notes\/./)
-    t.match(await ask('POST /p/notes', keyed), { status: 201, headers: { location: first.headers['location'], 'idempotency-replayed': 'true' } })
-  })
-}))
+    await t.test('errors have none, and repeated requests with an idempotency key have the first one', async (t) => {
+      const ask = user('acme')
+      t.equal((await ask('POST /p/notes', { body: { number: 7 } })).status, 201)
+      const second = await ask('POST /p/notes', { body: { number: 7 } })
+      t.equal(second.status, 409)
+      t.notOk('location' in second.headers)
+      const keyed = { body: { title: 'once' }, headers: { 'idempotency-key': 'a' } }
+      const first = await ask('POST /p/notes', keyed)
+      t.match(first.headers['location'], /^\/p\/notes\/./)
+      t.match(await ask('POST /p/notes', keyed), {
+        status: 201,
+        headers: { location: first.headers['location'], 'idempotency-replayed': 'true' }
+      })
+    })
+  }))
 
 test('Location under a prefix', async (t) => {
   const engine = await postgresSection(t)

@@ -24,19 +24,31 @@ test('JSON with very many keys is refused before it is parsed', async (t) => {
     ]
   }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a'] })
   const origin = await listen(app)
-  const post = async (path: string, body: string) => await fetch(origin + path, { method: 'POST', headers: { 'content-type': 'application/json', ...bearer({ tenant_id: 'a' }) }, body })
+  const post = async (path: string, body: string) =>
+    await fetch(origin + path, { method: 'POST', headers: { 'content-type': 'application/json', ...bearer({ tenant_id: 'a' }) }, body })
 
   const body = await post('/hook', members(60_000))
   t.equal(body.status, 400)
-  t.match(await body.json(), { code: 'TENANTRY_BAD_REQUEST', message: 'The body has more than 10,000 different keys, where a key counts again after other keys' })
+  t.match(await body.json(), {
+    code: 'TENANTRY_BAD_REQUEST',
+    message: 'The body has more than 10,000 different keys, where a key counts again after other keys'
+  })
 
-  const rows = Array.from({ length: 1000 }, (_, id) => ({ id, ...Object.fromEntries(Object.keys(columns).map((name) => [name, `text ${id}`])) }))
+  const rows = Array.from(
+    { length: 1000 },
+    (_, id) => ({ id, ...Object.fromEntries(Object.keys(columns).map((name) => [name, `text ${id}`])) })
+  )
   const inserted = await post('/things', JSON.stringify(rows))
   t.equal(inserted.status, 201, await inserted.text())
 
   t.equal((await fetch(`${origin}/call/few`)).status, 200)
   for (const answer of await Promise.all(Array.from({ length: 10 }, () => fetch(`${origin}/call/many`)))) {
     t.equal(answer.status, 502)
-    t.match(await answer.json(), { code: 'TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX', integration: 'upstream', action: 'get', message: /10,000 different keys/ })
+    t.match(await answer.json(), {
+      code: 'TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX',
+      integration: 'upstream',
+      action: 'get',
+      message: /10,000 different keys/
+    })
   }
 })

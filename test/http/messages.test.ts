@@ -27,15 +27,24 @@ t.test('messages', async (t) => {
   })
 
   t.test('a date where a time or null is expected has one detail', async (t) => {
-    const create = async (expiresAt: unknown) => (await app.inject({
-      method: 'POST', url: '/tenant/api-keys', headers: administrator, payload: { name: 'x', scopes: ['notes:read'], expiresAt }
-    })).json().details
-    t.strictSame(await create('2030-01-01'), [{ path: '/body/expiresAt', message: 'must be a date and time such as 2026-01-31T12:00:00Z', keyword: 'format' }])
+    const create = async (expiresAt: unknown) =>
+      (await app.inject({
+        method: 'POST',
+        url: '/tenant/api-keys',
+        headers: administrator,
+        payload: { name: 'x', scopes: ['notes:read'], expiresAt }
+      })).json().details
+    t.strictSame(await create('2030-01-01'), [{
+      path: '/body/expiresAt',
+      message: 'must be a date and time such as 2026-01-31T12:00:00Z',
+      keyword: 'format'
+    }])
     t.strictSame(await create(5), [{ path: '/body/expiresAt', message: 'must be a string', keyword: 'type' }])
   })
 
   t.test('an unknown action or integration is named', async (t) => {
-    const call = async (path: string) => (await app.inject({ method: 'POST', url: `/integrations/${path}`, headers: administrator, payload: {} })).json()
+    const call = async (path: string) =>
+      (await app.inject({ method: 'POST', url: `/integrations/${path}`, headers: administrator, payload: {} })).json()
     t.match(await call('stripe/creatCustomer'), { message: /^There is no action "creatCustomer"; known are / })
     t.match(await call('strpe/createCustomer'), { message: /^There is no integration "strpe"; known are / })
     t.ok((await call(`stripe/${'x'.repeat(500)}`)).message.length < 400, 'a long name is cut')

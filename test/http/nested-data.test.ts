@@ -4,12 +4,23 @@ import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
 import { caller } from './caller.js'
 
-const data = { meta: { k: '{{body.k}}', deep: { l: '{{body.l}}' } }, t: 'x {{body.b}}', list: ['{{body.k}}'], fixed: { by: 'server', at: '{{body.at || "none"}}' } }
+const data = {
+  meta: { k: '{{body.k}}', deep: { l: '{{body.l}}' } },
+  t: 'x {{body.b}}',
+  list: ['{{body.k}}'],
+  fixed: { by: 'server', at: '{{body.at || "none"}}' }
+}
 const document: TestDocument = {
   tables: {
     it: {
       tenantScoped: true,
-      columns: { id: { type: 'integer', primaryKey: true }, meta: { type: 'jsonb' }, t: { type: 'text', default: 'by default' }, list: { type: 'jsonb' }, fixed: { type: 'jsonb' } }
+      columns: {
+        id: { type: 'integer', primaryKey: true },
+        meta: { type: 'jsonb' },
+        t: { type: 'text', default: 'by default' },
+        list: { type: 'jsonb' },
+        fixed: { type: 'jsonb' }
+      }
     }
   },
   routes: [
@@ -34,8 +45,16 @@ test('templates inside objects and texts of data', async (t) => {
     for (const target of ['PATCH /it/1', 'PUT /it/1', 'PATCH /docs/d1']) {
       t.strictSame(fieldsOf((await ask(target, { body: {} })).body), full, `${target} with nothing`)
       t.strictSame(fieldsOf((await ask(target, { body: { k: 3 } })).body), { ...full, list: [3] }, `${target} with a part of an object`)
-      t.strictSame(fieldsOf((await ask(target, { body: { k: 4, l: null } })).body), { ...full, meta: { k: 4, deep: { l: null } }, list: [4] }, `${target} with null, which is a value`)
-      t.strictSame(fieldsOf((await ask(target, { body: { ...all, at: 'now' } })).body), { ...full, fixed: { by: 'server', at: 'now' } }, `${target} with all`)
+      t.strictSame(fieldsOf((await ask(target, { body: { k: 4, l: null } })).body), {
+        ...full,
+        meta: { k: 4, deep: { l: null } },
+        list: [4]
+      }, `${target} with null, which is a value`)
+      t.strictSame(
+        fieldsOf((await ask(target, { body: { ...all, at: 'now' } })).body),
+        { ...full, fixed: { by: 'server', at: 'now' } },
+        `${target} with all`
+      )
       await ask(target, { body: all })
     }
   })
@@ -43,7 +62,12 @@ test('templates inside objects and texts of data', async (t) => {
   await t.test('an insert takes the default where all templates inside resolve to nothing, and what there is otherwise', async (t) => {
     const fixed = { by: 'server', at: 'none' }
     t.strictSame(fieldsOf((await ask('POST /it', { body: { id: 2 } })).body), { meta: null, t: 'by default', list: null, fixed })
-    t.strictSame(fieldsOf((await ask('POST /it', { body: { id: 3, k: 1 } })).body), { meta: { k: 1, deep: {} }, t: 'by default', list: [1], fixed })
+    t.strictSame(fieldsOf((await ask('POST /it', { body: { id: 3, k: 1 } })).body), {
+      meta: { k: 1, deep: {} },
+      t: 'by default',
+      list: [1],
+      fixed
+    })
     t.strictSame(fieldsOf((await ask('PUT /it/4', { body: { k: 1 } })).body), { meta: null, t: 'by default', list: [1], fixed })
     t.strictSame(fieldsOf((await ask('POST /docs/d2', { body: {} })).body), { fixed })
   })

@@ -55,7 +55,11 @@ test('a database that goes away under load', async (t) => {
   const ended = end.signal
   const worker = async (number: number) => {
     while (!ended.aborted) {
-      for (const [target, request] of [['GET /notes', {}], ['POST /notes', { body: { title: 'under load' } }], ['POST /pairs', { body: { name: `p${number}`, title: 'pair' } }], ['GET /docs', {}]] as const) {
+      for (
+        const [target, request] of [['GET /notes', {}], ['POST /notes', { body: { title: 'under load' } }], ['POST /pairs', {
+          body: { name: `p${number}`, title: 'pair' }
+        }], ['GET /docs', {}]] as const
+      ) {
         const answer = await ask(target, request)
         seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1)
         if (answer.status >= 400) unavailable(t, answer)
@@ -96,11 +100,12 @@ test('a database that goes away under load', async (t) => {
 })
 
 // They wait for connections, locks and answers.
-test('a database that hinders for a moment', (t) => atOnce(t, {
-  'connections that end while they are idle or in use harm nobody': idle,
-  'a database that is busy': busy,
-  'a database that no longer says anything is no reason to wait for ever': silent
-}))
+test('a database that hinders for a moment', (t) =>
+  atOnce(t, {
+    'connections that end while they are idle or in use harm nobody': idle,
+    'a database that is busy': busy,
+    'a database that no longer says anything is no reason to wait for ever': silent
+  }))
 
 async function idle (t: Test): Promise<void> {
   const database = await postgresDatabase(t)
@@ -109,7 +114,10 @@ async function idle (t: Test): Promise<void> {
   // Else the first requests wait for one look at their tenant, on one connection.
   await ask('GET /notes')
   for (let round = 0; round < 5; round++) {
-    const answers = Array.from({ length: 30 }, (_, index) => ask(index % 2 === 0 ? 'GET /notes' : 'POST /pairs', index % 2 === 0 ? {} : { body: { name: 'x', title: 'y' } }))
+    const answers = Array.from(
+      { length: 30 },
+      (_, index) => ask(index % 2 === 0 ? 'GET /notes' : 'POST /pairs', index % 2 === 0 ? {} : { body: { name: 'x', title: 'y' } })
+    )
     await database.disconnect()
     for (const answer of await Promise.all(answers)) if (answer.status !== 200) unavailable(t, answer)
     t.match(await ask('GET /notes'), { status: 200 }, 'the next one is served')
@@ -145,7 +153,12 @@ async function silent (t: Test): Promise<void> {
   const ask = caller(t, app, { tenant: 'a' })
   t.match(await ask('GET /notes'), { status: 200 })
   proxy.freeze()
-  for (const answer of await Promise.all(Array.from({ length: 8 }, (_, index) => ask(index % 2 === 0 ? 'GET /notes' : 'POST /pairs', index % 2 === 0 ? {} : { body: { name: 'x', title: 'y' } })))) unavailable(t, answer)
+  for (
+    const answer of await Promise.all(
+      Array.from({ length: 8 }, (_, index) =>
+        ask(index % 2 === 0 ? 'GET /notes' : 'POST /pairs', index % 2 === 0 ? {} : { body: { name: 'x', title: 'y' } }))
+    )
+  ) unavailable(t, answer)
   proxy.thaw()
   t.ok(await recovery(ask, 'GET /notes', 10_000) < 2000, 'it is back within 2 s')
 }
@@ -158,7 +171,9 @@ async function createProxy (t: Test, port: number): Promise<{ port: number, free
     const far = connect(port, '127.0.0.1')
     for (const [from, to] of [[near, far], [far, near]] as const) {
       sockets.add(from)
-      from.on('data', (bytes) => { if (!frozen) to.write(bytes) })
+      from.on('data', (bytes) => {
+        if (!frozen) to.write(bytes)
+      })
       from.on('close', () => to.destroy())
       from.on('error', () => {})
     }
@@ -170,8 +185,12 @@ async function createProxy (t: Test, port: number): Promise<{ port: number, free
   })
   return {
     port: (proxy.address() as AddressInfo).port,
-    freeze: () => { frozen = true },
-    thaw: () => { frozen = false }
+    freeze: () => {
+      frozen = true
+    },
+    thaw: () => {
+      frozen = false
+    }
   }
 }
 
@@ -187,8 +206,10 @@ test('requests are refused while a frozen database answers nothing, and served w
   t.equal((await ask('GET /notes')).status, 200)
   // Callers of /metrics that were not seen before: the database knows the tenant of the second and the key of the third.
   const newAdmin = () => caller(t, app, { token: signToken({ role: 'admin', sub: randomUUID() }) })('GET /metrics')
-  const newTenant = () => caller(t, app, { token: signToken({ role: 'admin', sub: randomUUID(), tenant_id: randomUUID() }) })('GET /metrics')
-  const newKey = () => caller(t, app, { headers: { 'x-api-key': `tnt_${randomUUID()}_${randomBytes(32).toString('base64url')}` } })('GET /metrics')
+  const newTenant = () =>
+    caller(t, app, { token: signToken({ role: 'admin', sub: randomUUID(), tenant_id: randomUUID() }) })('GET /metrics')
+  const newKey = () =>
+    caller(t, app, { headers: { 'x-api-key': `tnt_${randomUUID()}_${randomBytes(32).toString('base64url')}` } })('GET /metrics')
   t.equal((await newAdmin()).status, 200)
   t.same([(await newTenant()).status, (await newKey()).status], [403, 401])
   // A caller whose token was not seen before.
@@ -202,10 +223,18 @@ test('requests are refused while a frozen database answers nothing, and served w
   t.teardown(() => signal('SIGCONT'))
   await signal('SIGSTOP')
   const beforeKnown = Promise.all([newAdmin(), newTenant(), newKey()])
-  const first = await Promise.all(Array.from({ length: 12 }, (_, index) => index % 3 === 0 ? stranger() : index % 3 === 1 ? ask('GET /notes') : ask('POST /pairs', { body: { name: 'x', title: 'y' } })))
+  const first = await Promise.all(
+    Array.from(
+      { length: 12 },
+      (_, index) =>
+        index % 3 === 0 ? stranger() : index % 3 === 1 ? ask('GET /notes') : ask('POST /pairs', { body: { name: 'x', title: 'y' } })
+    )
+  )
   for (const answer of first) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
   t.same((await beforeKnown).map(({ status }) => status), [200, 503, 503], '/metrics answers before the server knows of the hang too')
-  for (const answer of [await ask('GET /notes'), await stranger(), await ask('POST /notes', { body: { title: 'x' } })]) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
+  for (const answer of [await ask('GET /notes'), await stranger(), await ask('POST /notes', { body: { title: 'x' } })]) {
+    unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
+  }
   t.equal((await ask('POST /echo', { body: { text: 'x' } })).status, 200, 'a route without the database is served')
   t.equal((await app.inject('/health')).statusCode, 503)
   for (let round = 0; round < 3; round++) {
@@ -226,7 +255,14 @@ test('an outage of the database writes few bytes to the log for each refused req
   const app = await testServer(t, everyKind, {
     engine: section(database.connectionString),
     tenants: ['a', 'b'],
-    logger: { level: 'info', stream: { write: (line: string) => { lines.push(line) } } }
+    logger: {
+      level: 'info',
+      stream: {
+        write: (line: string) => {
+          lines.push(line)
+        }
+      }
+    }
   })
   const asks = [caller(t, app, { tenant: 'a' }), caller(t, app, { tenant: 'b' })]
   for (const ask of asks) await ask('GET /notes')
@@ -235,7 +271,9 @@ test('an outage of the database writes few bytes to the log for each refused req
   for (const ask of asks) unavailable(t, await ask('GET /notes'))
   lines.length = 0
   for (let round = 0; round < 50; round++) {
-    for (const answer of await Promise.all(Array.from({ length: 10 }, (_, index) => (asks[index % 2] ?? caller(t, app))('GET /notes')))) unavailable(t, answer)
+    for (
+      const answer of await Promise.all(Array.from({ length: 10 }, (_, index) => (asks[index % 2] ?? caller(t, app))('GET /notes')))
+    ) { unavailable(t, answer) }
   }
   const requests = lines.filter((line) => line.includes('"msg":"request"'))
   t.equal(requests.length, 500)

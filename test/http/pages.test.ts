@@ -9,14 +9,50 @@ const lists = ['/notes', '/people', '/countries', '/docs', '/computed', '/short'
 
 test('pages', async (t) => {
   const engine = await postgresSection(t)
-  const ask = caller(t, await testServer(t, { ...everyKind, pagination: { defaultLimit: 3, maxLimit: 7, defaultOffset: 0 } }, { engine, tenants: ['a'] }), { tenant: 'a' })
+  const ask = caller(
+    t,
+    await testServer(t, { ...everyKind, pagination: { defaultLimit: 3, maxLimit: 7, defaultOffset: 0 } }, { engine, tenants: ['a'] }),
+    { tenant: 'a' }
+  )
   await ask('POST /notes', { body: Array.from({ length: 12 }, (_, index) => ({ title: String.fromCharCode(97 + index), rank: index })) })
 
   await t.test('what is no whole number from 0 is refused on every list', async (t) => {
-    const wrong = ['-1', '-0.5', '1.5', 'x', '', '%20', 'NaN', 'Infinity', '-Infinity', '1e400', '1e99', '2147483648', '99999999999999999999', '1;2', '1,2', 'null', 'true', '%00', '١', '1%20or%201=1', '%2B', '--1', '0x', '0x10', '+5', '5+', '1_0', '[1]', '{}']
+    const wrong = [
+      '-1',
+      '-0.5',
+      '1.5',
+      'x',
+      '',
+      '%20',
+      'NaN',
+      'Infinity',
+      '-Infinity',
+      '1e400',
+      '1e99',
+      '2147483648',
+      '99999999999999999999',
+      '1;2',
+      '1,2',
+      'null',
+      'true',
+      '%00',
+      '١',
+      '1%20or%201=1',
+      '%2B',
+      '--1',
+      '0x',
+      '0x10',
+      '+5',
+      '5+',
+      '1_0',
+      '[1]',
+      '{}'
+    ]
     for (const list of lists) {
       for (const name of ['limit', 'offset']) {
-        for (const value of wrong) refused(t, await ask(`GET ${list}?${name}=${value}`), 400, 'VALIDATION_FAILED', `${list} ${name} ${value}`)
+        for (const value of wrong) {
+          refused(t, await ask(`GET ${list}?${name}=${value}`), 400, 'VALIDATION_FAILED', `${list} ${name} ${value}`)
+        }
         refused(t, await ask(`GET ${list}?${name}=1&${name}=2`), 400, 'VALIDATION_FAILED', `${list} ${name} twice`)
       }
     }
@@ -41,7 +77,22 @@ test('pages', async (t) => {
   })
 
   await t.test('filters take what fits their column, also many times over', async (t) => {
-    for (const query of ['rank=x', 'rank=1.5', 'rank=99999999999', 'ids=x', 'ids=1,2', 'before=yesterday-ish', 'before=2026-02-30', 'done=maybe', 'extra=%00', 'title=%00', 'q=%00', 'tag=%00']) {
+    for (
+      const query of [
+        'rank=x',
+        'rank=1.5',
+        'rank=99999999999',
+        'ids=x',
+        'ids=1,2',
+        'before=yesterday-ish',
+        'before=2026-02-30',
+        'done=maybe',
+        'extra=%00',
+        'title=%00',
+        'q=%00',
+        'tag=%00'
+      ]
+    ) {
       t.match(await ask(`GET /notes?${query}`), { status: 400 }, query)
     }
     for (const query of ['rank=', 'title=', 'tag=', 'ids=', 'q=', 'word=']) {
@@ -54,7 +105,11 @@ test('pages', async (t) => {
     }
     const ids = Array.from({ length: 300 }, (_, index) => `00000000-0000-4000-8000-${String(index).padStart(12, '0')}`).join(',')
     t.match((await ask(`GET /notes?ids=${ids}`)).body.data, [], '300 ids')
-    t.match(await ask(`GET /notes?${Array.from({ length: 1500 }, (_, index) => `p${index}=1`).join('&')}`), { status: 200 }, '1500 parameters that nobody reads')
+    t.match(
+      await ask(`GET /notes?${Array.from({ length: 1500 }, (_, index) => `p${index}=1`).join('&')}`),
+      { status: 200 },
+      '1500 parameters that nobody reads'
+    )
     const many = await ask(`GET /strict?${Array.from({ length: 1500 }, (_, index) => `p${index}=1`).join('&')}`)
     refused(t, many, 400, 'VALIDATION_FAILED', 'where they are refused')
     t.equal(many.body.details?.length, 50, 'at most 50 are told')
@@ -66,7 +121,9 @@ test('pages', async (t) => {
 
   await t.test('hard is true or false', async (t) => {
     const id = String((await ask('POST /notes', { body: { title: 'z' } })).body['id'])
-    for (const value of ['yes', '1', '', 'TRUE', 'true&hard=true']) refused(t, await ask(`DELETE /notes/${id}?hard=${value}`), 400, 'VALIDATION_FAILED', value)
+    for (const value of ['yes', '1', '', 'TRUE', 'true&hard=true']) {
+      refused(t, await ask(`DELETE /notes/${id}?hard=${value}`), 400, 'VALIDATION_FAILED', value)
+    }
     t.match((await ask(`DELETE /notes/${id}?hard=false`)).body, { success: true, softDeleted: true })
     refused(t, await ask(`DELETE /notes/${id}`), 404, 'NOT_FOUND', 'again')
     t.match((await ask(`DELETE /notes/${id}?hard=true`)).body, { success: true, softDeleted: undefined }, 'a soft-deleted row is removed')

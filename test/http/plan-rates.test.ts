@@ -7,7 +7,10 @@ import { postgresSection } from '../helpers/postgres.js'
 import { caller } from './caller.js'
 
 /** The statuses of five requests of a tenant whose plan has three a minute, and of five anonymous ones. */
-async function statuses (t: Test, document: Parameters<typeof testDocument>[0]): Promise<{ tenant: number[], anonymous: number[], limit: unknown }> {
+async function statuses (
+  t: Test,
+  document: Parameters<typeof testDocument>[0]
+): Promise<{ tenant: number[], anonymous: number[], limit: unknown }> {
   const { rateLimit: _, ...whole } = testDocument({
     plans: { free: { limits: { api: { requestsPerMinute: 3 } } } },
     routes: [{ method: 'get', path: '/a', response: { ok: true } }]
@@ -33,5 +36,9 @@ test('a plan holds its tenants to its requests a minute without a section rateLi
 })
 
 test('rateLimit that is off turns the plans off too', async (t) => {
-  t.strictSame(await statuses(t, { rateLimit: { enabled: false } }), { tenant: [200, 200, 200, 200, 200], anonymous: [200, 200, 200, 200, 200], limit: undefined })
+  t.strictSame(await statuses(t, { rateLimit: { enabled: false } }), {
+    tenant: [200, 200, 200, 200, 200],
+    anonymous: [200, 200, 200, 200, 200],
+    limit: undefined
+  })
 })

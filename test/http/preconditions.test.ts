@@ -13,7 +13,14 @@ interface Resource {
 
 const rule = (limit: number) => [{ tiers: { pro: 5, free: 1 }, limit, period: 'day', metric: 'count', resource: 'workflow' }]
 const resources: Readonly<Record<string, Resource>> = {
-  roles: { read: 'GET /tenant/rbac', write: 'PUT /tenant/rbac', bodies: [{ enabled: true, roles: [{ name: 'b', permissions: ['x:y'] }, { name: 'a', permissions: [], parentRole: 'b' }] }, { enabled: false, roles: [] }] },
+  roles: {
+    read: 'GET /tenant/rbac',
+    write: 'PUT /tenant/rbac',
+    bodies: [{ enabled: true, roles: [{ name: 'b', permissions: ['x:y'] }, { name: 'a', permissions: [], parentRole: 'b' }] }, {
+      enabled: false,
+      roles: []
+    }]
+  },
   limits: { read: 'GET /tenant/limits/resources', write: 'PUT /tenant/limits/resources', bodies: [rule(5), rule(6)] },
   secrets: { read: 'GET /tenant/secrets', write: 'POST /tenant/secrets', bodies: [{ key: 'a', value: 'one' }, { key: 'a', value: 'two' }] },
   configuration: { read: 'GET /tenant/config', write: 'POST /tenant/config', bodies: [{ settings: { a: 1 } }, { settings: { a: 2 } }] }
@@ -38,14 +45,21 @@ test('preconditions', async (t) => {
         refused(t, stale, 412, 'PRECONDITION_FAILED', header)
         t.equal(stale.headers['etag'], tag, 'it names the current one')
       }
-      for (const header of ['x', tag.slice(1, -1), `${tag} ${tag}`, '']) refused(t, await ask(write, { body: second, headers: { 'if-match': header } }), 400, 'BAD_REQUEST', header)
+      for (const header of ['x', tag.slice(1, -1), `${tag} ${tag}`, '']) {
+        refused(t, await ask(write, { body: second, headers: { 'if-match': header } }), 400, 'BAD_REQUEST', header)
+      }
       t.equal(await tagAt(ask, read), tag, 'nothing was written')
-      t.ok((await ask(write, { body: second, headers: { 'if-match': `"x", W/${tag}` } })).status < 300, 'a list, and a tag that a proxy weakened')
+      t.ok(
+        (await ask(write, { body: second, headers: { 'if-match': `"x", W/${tag}` } })).status < 300,
+        'a list, and a tag that a proxy weakened'
+      )
       t.ok((await ask(write, { body: first, headers: { 'if-match': '*' } })).status < 300)
       t.ok((await ask(write, { body: second })).status < 300, 'without a precondition')
 
       const before = await tagAt(ask, read)
-      const writers = await Promise.all(Array.from({ length: 8 }, (_, n) => (n % 2 === 0 ? ask : elsewhere)(write, { body: first, headers: { 'if-match': before } })))
+      const writers = await Promise.all(
+        Array.from({ length: 8 }, (_, n) => (n % 2 === 0 ? ask : elsewhere)(write, { body: first, headers: { 'if-match': before } }))
+      )
       t.equal(writers.filter(({ status }) => status < 300).length, 1, 'of parallel writers one wins')
       t.equal(writers.filter(({ status }) => status === 412).length, 7)
       t.not(await tagAt(other, read), await tagAt(ask, read), 'another tenant has its own')
@@ -53,7 +67,11 @@ test('preconditions', async (t) => {
   }
 
   await t.test('the tag of a write is that of the next read', async (t) => {
-    for (const { read, write, bodies: [, second] } of [resources['roles'], resources['limits'], resources['configuration']].filter((resource) => resource !== undefined)) {
+    for (
+      const { read, write, bodies: [, second] } of [resources['roles'], resources['limits'], resources['configuration']].filter((
+        resource
+      ) => resource !== undefined)
+    ) {
       const { headers: { etag } } = await ask(write, { body: second })
       t.equal(await tagAt(ask, read), etag, read)
       t.match(await ask(read, { headers: { 'if-none-match': String(etag) } }), { status: 304, text: '' })

@@ -12,13 +12,17 @@ async function send (t: Test, port: number, bytes: string | Buffer): Promise<Ans
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
   let received = ''
-  socket.setEncoding('utf8').on('data', (part: string) => { received += part })
+  socket.setEncoding('utf8').on('data', (part: string) => {
+    received += part
+  })
   socket.write(bytes)
   await once(socket, 'close')
   return received.split(/(?=HTTP\/1\.1 \d{3} )/).filter((text) => text !== '').map((text) => {
     const [head = '', ...rest] = text.split('\r\n\r\n')
     const [start = '', ...lines] = head.split('\r\n')
-    const headers = Object.fromEntries(lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 2)]))
+    const headers = Object.fromEntries(
+      lines.map((line) => [line.slice(0, line.indexOf(':')).toLowerCase(), line.slice(line.indexOf(':') + 2)])
+    )
     const body = rest.join('\r\n\r\n')
     return checked(t, String(bytes).slice(0, 60), { status: Number(start.split(' ')[1]), headers, text: body, body: parsed(body) })
   })
@@ -31,15 +35,42 @@ test('HTTP', async (t) => {
 
   await t.test('what is no path of a route is 404, a malformed one 400', async (t) => {
     const ask = caller(t, app, { tenant: 'a' })
-    for (const target of ['GET /', 'GET /nothing', 'GET /Notes', 'GET //notes', 'GET /notes//', 'GET /notes/1/2', 'GET /notes/..%2f..%2fetc%2fpasswd/x', 'GET /.env', 'GET /lib/server.ts',
-      'GET /%6eotes%2F', 'GET /notes;x=1', 'GET /__proto__', 'GET /constructor', 'GET /*', 'GET /:id', 'GET /notes%00', 'POST /', 'GET /tenantry', `GET /${'a/'.repeat(2000)}`]) {
+    for (
+      const target of [
+        'GET /',
+        'GET /nothing',
+        'GET /Notes',
+        'GET //notes',
+        'GET /notes//',
+        'GET /notes/1/2',
+        'GET /notes/..%2f..%2fetc%2fpasswd/x',
+        'GET /.env',
+        'GET /lib/server.ts',
+        'GET /%6eotes%2F',
+        'GET /notes;x=1',
+        'GET /__proto__',
+        'GET /constructor',
+        'GET /*',
+        'GET /:id',
+        'GET /notes%00',
+        'POST /',
+        'GET /tenantry',
+        `GET /${'a/'.repeat(2000)}`
+      ]
+    ) {
       refused(t, await ask(target), 404, 'NOT_FOUND', target.slice(0, 60))
     }
-    for (const target of ['GET /%', 'GET /%zz', 'GET /notes/%E0%A4%A', 'GET /notes/%ff', 'GET /%C0%AE%C0%AE/', 'DELETE /notes/%']) refused(t, await ask(target), 400, 'BAD_REQUEST', target)
-    for (const id of ['..%2f..%2fetc', '%20', '1', 'null', '%F0%9F%8E%89', `${'0'.repeat(36)}`, '00000000-0000-0000-0000-00000000000%00']) refused(t, await ask(`GET /notes/${id}`), 400, 'VALIDATION_FAILED', id)
+    for (const target of ['GET /%', 'GET /%zz', 'GET /notes/%E0%A4%A', 'GET /notes/%ff', 'GET /%C0%AE%C0%AE/', 'DELETE /notes/%']) {
+      refused(t, await ask(target), 400, 'BAD_REQUEST', target)
+    }
+    for (
+      const id of ['..%2f..%2fetc', '%20', '1', 'null', '%F0%9F%8E%89', `${'0'.repeat(36)}`, '00000000-0000-0000-0000-00000000000%00']
+    ) { refused(t, await ask(`GET /notes/${id}`), 400, 'VALIDATION_FAILED', id) }
     refused(t, await ask('GET /notes/00000000-0000-4000-8000-000000000000'), 404, 'NOT_FOUND')
     // `inject` would take dots out of a path, as browsers do; the server does not.
-    for (const path of ['/../notes', '/./notes', '/x/../notes', '/notes/../people', '/%2e%2e/notes', '//evil.example/notes', '*', '/notes#x']) {
+    for (
+      const path of ['/../notes', '/./notes', '/x/../notes', '/notes/../people', '/%2e%2e/notes', '//evil.example/notes', '*', '/notes#x']
+    ) {
       const answers = await send(t, port, `GET ${path} HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nConnection: close\r\n\r\n`)
       t.strictSame(answers.map(({ status }) => status), [path === '/notes#x' ? 200 : 404], path)
     }
@@ -53,7 +84,9 @@ test('HTTP', async (t) => {
     t.match(await ask(`GET /docs/${id}`), { status: 200, body: { name: 'long' } })
     refused(t, await ask(`GET /docs/${id}x`), 400, 'VALIDATION_FAILED')
     t.match((await ask(`GET /echo/${'%F0%9F%8E%89'.repeat(150)}`)).body, { word: '🎉'.repeat(150) })
-    for (const target of [`GET /docs/${'x'.repeat(10_000)}`, `GET /notes/${'x'.repeat(10_000)}`, `GET /echo/${'%41'.repeat(4000)}`]) refused(t, await ask(target), 404, 'NOT_FOUND', target.slice(0, 20))
+    for (
+      const target of [`GET /docs/${'x'.repeat(10_000)}`, `GET /notes/${'x'.repeat(10_000)}`, `GET /echo/${'%41'.repeat(4000)}`]
+    ) { refused(t, await ask(target), 404, 'NOT_FOUND', target.slice(0, 20)) }
     t.match((await ask(`GET /notes?q=${'x'.repeat(12_000)}`)).body.data, [])
   })
 
@@ -64,13 +97,23 @@ test('HTTP', async (t) => {
       refused(t, answer, 405, 'METHOD_NOT_ALLOWED', target)
       t.equal(answer.headers['allow'], allow, target)
     }
-    for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'MKCOL', 'PURGE', 'SEARCH', 'LOCK']) await notAllowed(`${method} /notes`, 'GET, HEAD, POST')
+    for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'MKCOL', 'PURGE', 'SEARCH', 'LOCK']) {
+      await notAllowed(`${method} /notes`, 'GET, HEAD, POST')
+    }
     await notAllowed('GET /checked', 'POST')
     t.match(await ask('HEAD /checked'), { status: 405, headers: { allow: 'POST' } })
     await notAllowed('PATCH /health?x=1', 'GET, HEAD')
     for (const method of ['PUT', 'OPTIONS', 'TRACE', 'PROPFIND']) refused(t, await ask(`${method} /nothing`), 404, 'NOT_FOUND', method)
-    t.match([(await ask('GET /nothing')).body, (await ask('GET /notes/00000000-0000-4000-8000-000000000000')).body], [{ message: 'No route has this path' }, { message: 'Resource not found' }])
-    refused(t, await ask('POST /notes', { headers: { 'x-http-method-override': 'DELETE' } }), 400, 'VALIDATION_FAILED', 'no header is a method')
+    t.match([(await ask('GET /nothing')).body, (await ask('GET /notes/00000000-0000-4000-8000-000000000000')).body], [{
+      message: 'No route has this path'
+    }, { message: 'Resource not found' }])
+    refused(
+      t,
+      await ask('POST /notes', { headers: { 'x-http-method-override': 'DELETE' } }),
+      400,
+      'VALIDATION_FAILED',
+      'no header is a method'
+    )
     const [get, head] = [await ask('GET /notes'), await ask('HEAD /notes')]
     t.strictSame([head.status, head.text, head.headers['content-length']], [200, '', String(get.text.length)])
     t.equal((await ask('HEAD /nothing')).status, 404)
@@ -81,15 +124,27 @@ test('HTTP', async (t) => {
   await t.test('no value of a request becomes a header of the answer', async (t) => {
     const ask = caller(t, app, { tenant: 'a' })
     const line = 'x%0d%0aSet-Cookie:%20a=b%0d%0a%0d%0a<script>'
-    for (const target of [`GET /echo/${line}?q=${line}`, `GET /notes?title=${line}`, `GET /nothing/${line}`, `GET /notes/${line}`, `GET /cached/key?k=${line}`]) {
+    for (
+      const target of [
+        `GET /echo/${line}?q=${line}`,
+        `GET /notes?title=${line}`,
+        `GET /nothing/${line}`,
+        `GET /notes/${line}`,
+        `GET /cached/key?k=${line}`
+      ]
+    ) {
       const { headers } = await ask(target, { headers: { 'x-request-id': 'a b', origin: 'https://evil.example', 'accept-language': 'x' } })
       t.strictSame([headers['set-cookie'], headers['access-control-allow-origin']], [undefined, undefined], target)
       t.match(headers['content-type'], /^application\/json/)
     }
     const own = await ask('GET /nothing', { headers: { 'x-request-id': 'my-id.1' } })
     t.equal(own.body['requestId'], 'my-id.1')
-    for (const id of ['', 'a b', '"', '<script>', 'x'.repeat(129), '{{env.PATH}}', 'ä']) t.not((await ask('GET /nothing', { headers: { 'x-request-id': id } })).body['requestId'], id)
-    for (const accept of ['text/html', 'application/xml', '*/*;q=0', 'x']) t.match((await ask('GET /nothing', { headers: { accept } })).headers['content-type'], /^application\/json/)
+    for (const id of ['', 'a b', '"', '<script>', 'x'.repeat(129), '{{env.PATH}}', 'ä']) {
+      t.not((await ask('GET /nothing', { headers: { 'x-request-id': id } })).body['requestId'], id)
+    }
+    for (const accept of ['text/html', 'application/xml', '*/*;q=0', 'x']) {
+      t.match((await ask('GET /nothing', { headers: { accept } })).headers['content-type'], /^application\/json/)
+    }
   })
 
   await t.test('what is no HTTP request is refused, and its connection ends', async (t) => {
@@ -114,7 +169,13 @@ test('HTTP', async (t) => {
       const answers = await send(t, port, bytes)
       t.strictSame(answers.map(({ status }) => status), [400], JSON.stringify(String(bytes).slice(0, 100)))
     }
-    for (const bytes of [`GET /notes HTTP/1.1\r\n${host}X: ${'a'.repeat(20_000)}\r\n\r\n`, `GET /${'a'.repeat(20_000)} HTTP/1.1\r\n${host}\r\n`, `GET /notes HTTP/1.1\r\n${host}Authorization: Bearer ${'a'.repeat(20_000)}\r\n\r\n`]) {
+    for (
+      const bytes of [
+        `GET /notes HTTP/1.1\r\n${host}X: ${'a'.repeat(20_000)}\r\n\r\n`,
+        `GET /${'a'.repeat(20_000)} HTTP/1.1\r\n${host}\r\n`,
+        `GET /notes HTTP/1.1\r\n${host}Authorization: Bearer ${'a'.repeat(20_000)}\r\n\r\n`
+      ]
+    ) {
       t.strictSame((await send(t, port, bytes)).map(({ status }) => status), [431])
     }
     const pipelined = await send(t, port, `GET /echo/1 HTTP/1.1\r\n${host}\r\nGET /echo/2 HTTP/1.1\r\n${host}Connection: close\r\n\r\n`)
@@ -144,8 +205,11 @@ test('HTTP', async (t) => {
   })
 })
 
-test('the limit of bodies is the document\'s', async (t) => {
-  const app = await testServer(t, { server: { bodyLimit: 100 }, routes: [{ method: 'post', path: '/echo', response: { body: '{{body}}' } }] })
+test("the limit of bodies is the document's", async (t) => {
+  const app = await testServer(t, {
+    server: { bodyLimit: 100 },
+    routes: [{ method: 'post', path: '/echo', response: { body: '{{body}}' } }]
+  })
   const ask = caller(t, app)
   t.match(await ask('POST /echo', { raw: `"${'x'.repeat(98)}"` }), { status: 200 })
   refused(t, await ask('POST /echo', { raw: `"${'x'.repeat(99)}"` }), 413, 'BODY_TOO_LARGE')

@@ -8,31 +8,42 @@ import { caller } from './caller.js'
 
 type Route = NonNullable<TestDocument['routes']>[number]
 
-const tables = { notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' }, meta: { type: 'jsonb' } } } } as const satisfies TestDocument['tables']
+const tables = {
+  notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' }, meta: { type: 'jsonb' } } }
+} as const satisfies TestDocument['tables']
 const list: Omit<Route, 'path'> = { method: 'get', queries: [{ table: 'notes', operation: 'select' }] }
 const properties = { id: { type: 'integer' }, title: { type: 'string' } } as const
 const record = (required: string[]) => ({ type: 'object', properties, required })
 
 async function faultsOf (t: Test, routes: Route[]): Promise<string[]> {
   const error = await testServer(t, { tables, routes }).then(() => null, (reason: unknown) => reason)
-  return error instanceof ConfigError ? error.faults.map(({ pointer, message, suggestion }) => `${pointer} ${message}${suggestion === undefined ? '' : `; ${suggestion}`}`) : []
+  return error instanceof ConfigError
+    ? error.faults.map(({ pointer, message, suggestion }) => `${pointer} ${message}${suggestion === undefined ? '' : `; ${suggestion}`}`)
+    : []
 }
 
 test('a member that a response schema requires and no response has is a fault at load', async (t) => {
-  t.strictSame(await faultsOf(t, [
-    { ...list, path: '/a', response: record(['id', 'nope']) },
-    { ...list, path: '/b', response: { type: 'array', items: record(['titel']) } },
-    { ...list, path: '/c', response: { type: 'object', properties: { data: { type: 'array', items: record(['nope']) } }, required: ['data', 'total'] } },
-    { method: 'post', path: '/d', queries: [{ table: 'notes', operation: 'insert' }], response: record(['nope']) },
-    { ...list, path: '/e', response: record(['meta']) }
-  ]), [
-    '/routes/0/response/required/1 the response has no member "nope"',
-    '/routes/1/response/items/required/0 the response has no member "titel"; title',
-    '/routes/2/response/required/1 the response has no member "total"',
-    '/routes/2/response/properties/data/items/required/0 the response has no member "nope"',
-    '/routes/3/response/required/0 the response has no member "nope"',
-    '/routes/4/response/required/0 "meta" is not among the `properties`, so that the response leaves it out'
-  ])
+  t.strictSame(
+    await faultsOf(t, [
+      { ...list, path: '/a', response: record(['id', 'nope']) },
+      { ...list, path: '/b', response: { type: 'array', items: record(['titel']) } },
+      {
+        ...list,
+        path: '/c',
+        response: { type: 'object', properties: { data: { type: 'array', items: record(['nope']) } }, required: ['data', 'total'] }
+      },
+      { method: 'post', path: '/d', queries: [{ table: 'notes', operation: 'insert' }], response: record(['nope']) },
+      { ...list, path: '/e', response: record(['meta']) }
+    ]),
+    [
+      '/routes/0/response/required/1 the response has no member "nope"',
+      '/routes/1/response/items/required/0 the response has no member "titel"; title',
+      '/routes/2/response/required/1 the response has no member "total"',
+      '/routes/2/response/properties/data/items/required/0 the response has no member "nope"',
+      '/routes/3/response/required/0 the response has no member "nope"',
+      '/routes/4/response/required/0 "meta" is not among the `properties`, so that the response leaves it out'
+    ]
+  )
 })
 
 test('what a response has may be required: columns, computed members, the envelope, and all that is unknown', async (t) => {
@@ -40,10 +51,39 @@ test('what a response has may be required: columns, computed members, the envelo
     tables,
     routes: [
       { ...list, path: '/a', response: record(['id', 'title']) },
-      { ...list, path: '/b', transform: { fields: { twice: 'item.id * 2' } }, response: { type: 'object', properties: { ...properties, twice: {} }, required: ['twice'] } },
-      { ...list, path: '/c', response: { type: 'object', properties: { data: { type: 'array', items: record(['id']) }, pagination: { type: 'object', properties: { total: {} }, required: ['total'] } }, required: ['data', 'pagination'] } },
-      { ...list, path: '/d', response: { type: 'object', properties: { meta: { type: 'object', properties: { any: {} }, required: ['any'] } }, required: ['meta'] } },
-      { method: 'get', path: '/e', firebaseQueries: [{ collection: 'docs', operation: 'query' }], response: { type: 'object', properties: { any: {} }, required: ['any'] } }
+      {
+        ...list,
+        path: '/b',
+        transform: { fields: { twice: 'item.id * 2' } },
+        response: { type: 'object', properties: { ...properties, twice: {} }, required: ['twice'] }
+      },
+      {
+        ...list,
+        path: '/c',
+        response: {
+          type: 'object',
+          properties: {
+            data: { type: 'array', items: record(['id']) },
+            pagination: { type: 'object', properties: { total: {} }, required: ['total'] }
+          },
+          required: ['data', 'pagination']
+        }
+      },
+      {
+        ...list,
+        path: '/d',
+        response: {
+          type: 'object',
+          properties: { meta: { type: 'object', properties: { any: {} }, required: ['any'] } },
+          required: ['meta']
+        }
+      },
+      {
+        method: 'get',
+        path: '/e',
+        firebaseQueries: [{ collection: 'docs', operation: 'query' }],
+        response: { type: 'object', properties: { any: {} }, required: ['any'] }
+      }
     ]
   }, { tenants: ['acme'] })
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })

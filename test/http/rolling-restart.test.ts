@@ -15,7 +15,8 @@ const rate = 200 // requests a second
 const answerTime = 20_000 // ms, after which a request has failed
 const deadline = 30_000 // ms for each state that is waited for
 
-const sql = "create table notes (tenant_id text not null, id uuid not null, text text); insert into notes values ('acme', gen_random_uuid(), 'the first')"
+const sql =
+  "create table notes (tenant_id text not null, id uuid not null, text text); insert into notes values ('acme', gen_random_uuid(), 'the first')"
 
 test('no request fails while instances behind nginx are restarted in turn; what they had in memory is written, and what ran is run by another', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql })
@@ -31,7 +32,12 @@ test('no request fails while instances behind nginx are restarted in turn; what 
     workflows: [{ id: 'long', steps: [{ id: 'call', type: 'integration', integration: 'service', action: 'call', timeoutMs: 120_000 }] }],
     routes: [
       { path: '/notes', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select', limit: 1 }] },
-      { path: '/notes', method: 'post', requireAuth: true, queries: [{ table: 'notes', operation: 'insert', data: { id: '{{body.id}}', text: '{{secret:mark}}' } }] }
+      {
+        path: '/notes',
+        method: 'post',
+        requireAuth: true,
+        queries: [{ table: 'notes', operation: 'insert', data: { id: '{{body.id}}', text: '{{secret:mark}}' } }]
+      }
     ]
   }, { provider: 'postgres', postgres: { connectionString } })
   const folder = t.testdir({
@@ -52,7 +58,10 @@ test('no request fails while instances behind nginx are restarted in turn; what 
   let asked = 0
   const ask = async (path: string, body?: object): Promise<Record<string, unknown>> => {
     asked++
-    const answer = await fetch(`http://127.0.0.1:${ports[0]}${path}`, { headers: { authorization, 'content-type': 'application/json' }, ...body !== undefined && { method: 'POST', body: JSON.stringify(body) } })
+    const answer = await fetch(`http://127.0.0.1:${ports[0]}${path}`, {
+      headers: { authorization, 'content-type': 'application/json' },
+      ...body !== undefined && { method: 'POST', body: JSON.stringify(body) }
+    })
     return Object(await answer.json())
   }
   await ask('/tenant/secrets', { key: 'mark', value: 'posted' })
@@ -90,14 +99,22 @@ test('no request fails while instances behind nginx are restarted in turn; what 
   for (const instance of instances) stop(instance)
   for (const { code, errors } of await Promise.all(ends)) t.match({ code, errors }, { code: 0, errors: [] })
 
-  t.same((await query("select id from notes where text = 'posted'")).map(({ id }) => id).toSorted(), written.toSorted(), 'what each request wrote is there once')
+  t.same(
+    (await query("select id from notes where text = 'posted'")).map(({ id }) => id).toSorted(),
+    written.toSorted(),
+    'what each request wrote is there once'
+  )
   const [figures] = await query(`select
     (select sum(api_calls)::int from tenantry.usage_requests where tenant_id = 'acme') as calls,
     (select sum(count)::int from tenantry.request_stats where tenant_id = 'acme') as counted,
     (select access_count::int from tenantry.secrets where tenant_id = 'acme') as uses,
     (select count(last_used_at)::int from tenantry.api_keys where tenant_id = 'acme') as used,
     (select count(*)::int from tenantry.usage_instances) as instances`)
-  t.same(figures, { calls: sent + asked, counted: sent + asked, uses: written.length, used: 1, instances: 0 }, 'each figure that was in memory is written, once')
+  t.same(
+    figures,
+    { calls: sent + asked, counted: sent + asked, uses: written.length, used: 1, instances: 0 },
+    'each figure that was in memory is written, once'
+  )
 })
 
 /** One proxy that opens a connection for each request, and one that keeps them; as in docs/operations/stopping.md. */
@@ -113,8 +130,8 @@ function proxyOf (ports: readonly number[], [plain, keeping]: readonly [number, 
 
 interface Load {
   /** Whether, from now on, each proxy has had an answer from each of these instances and from no other one. */
-  serves (ports: readonly number[]): () => boolean
-  end (): Promise<{ readonly sent: number, readonly failures: string[], readonly written: string[], readonly seconds: number }>
+  serves(ports: readonly number[]): () => boolean
+  end(): Promise<{ readonly sent: number, readonly failures: string[], readonly written: string[], readonly seconds: number }>
 }
 
 /** Sends reads and writes in turn, to the proxies in turn, on kept connections. */
@@ -128,27 +145,40 @@ function startLoad (t: Test, proxies: readonly number[], headers: Record<string,
   let answered: string[] = []
   let sent = 0
 
-  const send = (number: number) => new Promise<void>((resolve) => {
-    const [writes, proxy] = [number % 2 === 0, proxies[Math.floor(number / 2) % 2] ?? 0]
-    const id = randomUUID()
-    const fail = (reason: string) => {
-      failures.push(`${writes ? 'POST' : 'GET'} by ${proxy === proxies[0] ? 'plain' : 'keeping'}: ${reason}`)
-      resolve()
-    }
-    const asked = request({ agent, host: '127.0.0.1', port: proxy, path: '/notes', method: writes ? 'POST' : 'GET', headers, signal: AbortSignal.timeout(answerTime) }, (response) => {
-      response.on('error', (error) => fail(error.message)).on('end', () => {
-        if (response.statusCode !== (writes ? 201 : 200)) return fail(`${response.statusCode} of ${String(response.headers['x-served-by'])}`)
-        if (writes) written.push(id)
-        answered.push(`${proxy} ${String(response.headers['x-served-by']).split(':').at(-1)}`)
+  const send = (number: number) =>
+    new Promise<void>((resolve) => {
+      const [writes, proxy] = [number % 2 === 0, proxies[Math.floor(number / 2) % 2] ?? 0]
+      const id = randomUUID()
+      const fail = (reason: string) => {
+        failures.push(`${writes ? 'POST' : 'GET'} by ${proxy === proxies[0] ? 'plain' : 'keeping'}: ${reason}`)
         resolve()
-      }).resume()
+      }
+      const asked = request({
+        agent,
+        host: '127.0.0.1',
+        port: proxy,
+        path: '/notes',
+        method: writes ? 'POST' : 'GET',
+        headers,
+        signal: AbortSignal.timeout(answerTime)
+      }, (response) => {
+        response.on('error', (error) => fail(error.message)).on('end', () => {
+          if (response.statusCode !== (writes ? 201 : 200)) {
+            return fail(`${response.statusCode} of ${String(response.headers['x-served-by'])}`)
+          }
+          if (writes) { written.push(id) }
+          answered.push(`${proxy} ${String(response.headers['x-served-by']).split(':').at(-1)}`)
+          resolve()
+        }).resume()
+      })
+      asked.on('error', (error) => fail(error.message)).end(writes ? JSON.stringify({ id, text: 'posted' }) : undefined)
     })
-    asked.on('error', (error) => fail(error.message)).end(writes ? JSON.stringify({ id, text: 'posted' }) : undefined)
-  })
 
   const timer = setInterval(() => {
     for (const due = (performance.now() - begun) / 1000 * rate; sent < due;) {
-      const done: Promise<void> = send(sent++).then(() => { underWay.delete(done) })
+      const done: Promise<void> = send(sent++).then(() => {
+        underWay.delete(done)
+      })
       underWay.add(done)
     }
   }, 5)

@@ -21,12 +21,19 @@ test('tables that change while they are served', async (t) => {
       { method: 'put', path: '/things/:id', queries: [{ table: 'things', operation: 'upsert', id: '{{params.id}}' }] },
       { method: 'get', path: '/colours', queries: [{ table: 'things', operation: 'select', select: 'colour' }] },
       { method: 'get', path: '/boxes', queries: [{ table: 'boxes', operation: 'select', select: 'id, thing:things(name)' }] },
-      { method: 'get', path: '/by-size/:size', queries: [{ table: 'things', operation: 'select', filters: [{ column: 'size', value: '{{params.size}}' }] }] },
+      {
+        method: 'get',
+        path: '/by-size/:size',
+        queries: [{ table: 'things', operation: 'select', filters: [{ column: 'size', value: '{{params.size}}' }] }]
+      },
       { method: 'delete', path: '/things/:id', queries: [{ table: 'things', operation: 'delete', filters: byId }] }
     ]
   }, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } } })
   const ask = caller(t, app)
-  const everything = () => Promise.all(['GET /things', 'GET /things/1', 'GET /colours', 'GET /boxes', 'GET /by-size/1', 'GET /things'].map((target) => ask(target)))
+  const everything = () =>
+    Promise.all(
+      ['GET /things', 'GET /things/1', 'GET /colours', 'GET /boxes', 'GET /by-size/1', 'GET /things'].map((target) => ask(target))
+    )
   /** Asks until the answer is as it should be; on the way there is nothing but 503. */
   const until = async (target: string, fits: (answer: Answer) => boolean) => {
     let answer = await ask(target)

@@ -20,7 +20,12 @@ const document: TestDocument = {
       ],
       firebaseQueries: [{ collection: 'docs', operation: 'query' }]
     },
-    { method: 'get', path: '/strict', request: { query: { q: { type: 'string' } } }, queries: [{ table: 'it', operation: 'select', alias: 'a', order }, { table: 'it', operation: 'select', alias: 'b', order }] },
+    {
+      method: 'get',
+      path: '/strict',
+      request: { query: { q: { type: 'string' } } },
+      queries: [{ table: 'it', operation: 'select', alias: 'a', order }, { table: 'it', operation: 'select', alias: 'b', order }]
+    },
     {
       method: 'post',
       path: '/wi',

@@ -30,7 +30,12 @@ test('60 connections that ask for 10 MB and never read do not hold the memory of
   const { address, pid, output } = await startInstance(t, {
     server: { writeTimeoutMs: 1000 },
     tenancy: { sharedTables: ['texts'] },
-    routes: [{ path: '/texts/:id', method: 'get', requireAuth: true, queries: [{ table: 'texts', operation: 'select', id: '{{params.id}}' }] }]
+    routes: [{
+      path: '/texts/:id',
+      method: 'get',
+      requireAuth: true,
+      queries: [{ table: 'texts', operation: 'select', id: '{{params.id}}' }]
+    }]
   }, { provider: 'postgres', postgres: { connectionString } })
   await whole(t, address, 'a')
   const before = await peakOf(pid)

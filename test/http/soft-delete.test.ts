@@ -13,7 +13,12 @@ const document: TestDocument = {
     { method: 'put', path: '/sd', queries: [{ table: 'sd', operation: 'upsert' }] },
     { method: 'patch', path: '/sd/:id', queries: [{ table: 'sd', operation: 'update', id: byId }] },
     { method: 'patch', path: '/copy/:id', queries: [{ table: 'sd', operation: 'update', id: byId, data: '{{body.record}}' }] },
-    { method: 'delete', path: '/sd/:id', softDelete: { enabled: true, allowHardDelete: true }, queries: [{ table: 'sd', operation: 'delete', id: byId }] }
+    {
+      method: 'delete',
+      path: '/sd/:id',
+      softDelete: { enabled: true, allowHardDelete: true },
+      queries: [{ table: 'sd', operation: 'delete', id: byId }]
+    }
   ]
 }
 
@@ -26,11 +31,19 @@ test('soft delete', async (t) => {
     for (const sent of [{ deleted: true }, { deleted: false }, { deleted_at: null }, { t: 'x', deleted_at: '2026-01-01T00:00:00Z' }]) {
       const name = 'deleted' in sent ? 'deleted' : 'deleted_at'
       const wholes = [['PATCH /sd/1', sent, `/body/${name}`], ['PATCH /copy/1', { record: sent }, `/body/record/${name}`]] as const
-      const rows = [['POST /sd', { id: 2, ...sent }, `/body/${name}`], ['POST /sd', [{ id: 3 }, { id: 4, ...sent }], `/body/1/${name}`], ['PUT /sd', { id: 1, ...sent }, `/body/${name}`]] as const
+      const rows = [['POST /sd', { id: 2, ...sent }, `/body/${name}`], ['POST /sd', [{ id: 3 }, { id: 4, ...sent }], `/body/1/${name}`], [
+        'PUT /sd',
+        { id: 1, ...sent },
+        `/body/${name}`
+      ]] as const
       for (const [target, body, path] of [...wholes, ...rows]) {
         const answer = await ask(target, { body })
         refused(t, answer, 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(body)}`)
-        t.strictSame(answer.body.details, [{ path, message: 'marks a soft-deleted row: only a `delete` with `softDelete` sets it', keyword: 'readOnly' }])
+        t.strictSame(answer.body.details, [{
+          path,
+          message: 'marks a soft-deleted row: only a `delete` with `softDelete` sets it',
+          keyword: 'readOnly'
+        }])
       }
     }
     t.match((await ask('GET /sd')).body.data, [{ id: 1, t: 'kept', deleted: false, deleted_at: null }])

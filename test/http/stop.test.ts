@@ -15,10 +15,12 @@ const sql = `
   create view stuck as select id, pg_sleep(60)::text as slept from single;
   create view large as select n as id, repeat('x', 100000) as text from generate_series(1, 100) n`
 
-test('SIGTERM', (t) => atOnce(t, {
-  'a stop ends in time with 0, whatever callers and statements do': endsInTime,
-  'for server.stopDelayMs after SIGTERM requests are served whole, each as the last of its connection, and probes refused; a second signal ends that': servesOn
-}))
+test('SIGTERM', (t) =>
+  atOnce(t, {
+    'a stop ends in time with 0, whatever callers and statements do': endsInTime,
+    'for server.stopDelayMs after SIGTERM requests are served whole, each as the last of its connection, and probes refused; a second signal ends that':
+      servesOn
+  }))
 
 async function endsInTime (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t, { sql })
@@ -42,7 +44,9 @@ async function endsInTime (t: Test): Promise<void> {
     socket.write(bytes)
     return socket
   }
-  t.teardown(() => { for (const socket of sockets) socket.destroy() })
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+  })
 
   await open('') // says nothing
   await open('POST /echo HTTP/1.1\r\nHost: x\r\nContent-') // half of its headers
@@ -53,7 +57,12 @@ async function endsInTime (t: Test): Promise<void> {
   await once(slow, 'data')
   slow.pause() // never reads on
   const cutOff = Array.from({ length: 4 }, () => fetch(`${origin}/stuck`).then(() => 'answered', () => 'cut off'))
-  const running = async () => Number((await query("select count(*)::int as count from pg_stat_activity where state = 'active' and query like '%stuck%' and pid <> pg_backend_pid()"))[0]?.['count'])
+  const running = async () =>
+    Number(
+      (await query(
+        "select count(*)::int as count from pg_stat_activity where state = 'active' and query like '%stuck%' and pid <> pg_backend_pid()"
+      ))[0]?.['count']
+    )
   while (await running() < 4);
 
   server.kill('SIGTERM')
@@ -84,9 +93,13 @@ async function servesOn (t: Test): Promise<void> {
   t.teardown(() => kept.destroy())
   await once(kept, 'connect')
   let heard = ''
-  kept.setEncoding('utf8').on('data', (text: string) => { heard += text })
+  kept.setEncoding('utf8').on('data', (text: string) => {
+    heard += text
+  })
   const body = '{"id":1,"text":"half of it before the signal"}'
-  kept.write(`POST /notes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 10)}`)
+  kept.write(
+    `POST /notes HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 10)}`
+  )
 
   server.kill('SIGTERM')
   let probe = await ask('GET /health')

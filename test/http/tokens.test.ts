@@ -22,7 +22,13 @@ const routes: NonNullable<TestDocument['routes']> = [
   { method: 'get', path: '/mine', requireAuth: true, response: { sub: '{{auth.sub}}', tenant: '{{tenant.id}}', role: '{{auth.role}}' } },
   { method: 'get', path: '/any', response: { sub: '{{auth.sub || "nobody"}}' } },
   { method: 'get', path: '/writers', requiredPermissions: ['notes:read', 'notes:write'], response: { ok: true } },
-  { method: 'post', path: '/mine', requireAuth: true, request: { body: { title: { type: 'string', required: true } } }, response: { ok: true } }
+  {
+    method: 'post',
+    path: '/mine',
+    requireAuth: true,
+    request: { body: { title: { type: 'string', required: true } } },
+    response: { ok: true }
+  }
 ]
 
 test('tokens', async (t) => {
@@ -42,12 +48,29 @@ test('tokens', async (t) => {
     const missing = await ask('GET /mine')
     refused(t, missing, 401, 'TOKEN_MISSING')
     t.match([missing.body['message'], missing.headers['www-authenticate']], ['No authorization token provided', 'Bearer'])
-    for (const authorization of ['', 'Bearer', 'Bearer ', `Basic ${encode('user:password')}`, 'Token abc', signToken(), `Bearer:${signToken()}`, `"Bearer ${signToken()}"`, 'Negotiate']) {
+    for (
+      const authorization of [
+        '',
+        'Bearer',
+        'Bearer ',
+        `Basic ${encode('user:password')}`,
+        'Token abc',
+        signToken(),
+        `Bearer:${signToken()}`,
+        `"Bearer ${signToken()}"`,
+        'Negotiate'
+      ]
+    ) {
       const { status, body } = await ask('GET /mine', { headers: { authorization } })
       t.match([status, body['error']], [401, 'Unauthorized'], `"${authorization.slice(0, 20)}"`)
       t.ok([200, 401].includes((await ask('GET /any', { headers: { authorization } })).status))
     }
-    for (const [name, value] of [['cookie', `token=${signToken()}`], ['x-access-token', signToken()], ['proxy-authorization', `Bearer ${signToken()}`]] as const) {
+    for (
+      const [name, value] of [['cookie', `token=${signToken()}`], ['x-access-token', signToken()], [
+        'proxy-authorization',
+        `Bearer ${signToken()}`
+      ]] as const
+    ) {
       refused(t, await ask('GET /mine', { headers: { [name]: value } }), 401, 'TOKEN_MISSING', name)
     }
     refused(t, await ask('GET /mine', { headers: { 'x-api-key': signToken() } }), 401, 'TOKEN_INVALID', 'a token is no key')
@@ -120,43 +143,82 @@ test('tokens', async (t) => {
     const expired = await ask('GET /mine', { token: signToken({}, { expiresIn: -60 }) })
     refused(t, expired, 401, 'TOKEN_EXPIRED')
     t.equal(expired.body['message'], 'Token expired')
-    refused(t, await ask('GET /mine', { token: forge(HS256, valid(), 'another secret, as long as it should be').replace(/./, 'e') }), 401, 'TOKEN_INVALID')
-    refused(t, await ask('GET /mine', { token: signToken({}, { expiresIn: -60, key: 'another secret, as long as it should be' }) }), 401, 'TOKEN_INVALID', 'expired and of another key: it tells nothing of the clock')
+    refused(
+      t,
+      await ask('GET /mine', { token: forge(HS256, valid(), 'another secret, as long as it should be').replace(/./, 'e') }),
+      401,
+      'TOKEN_INVALID'
+    )
+    refused(
+      t,
+      await ask('GET /mine', { token: signToken({}, { expiresIn: -60, key: 'another secret, as long as it should be' }) }),
+      401,
+      'TOKEN_INVALID',
+      'expired and of another key: it tells nothing of the clock'
+    )
     t.match(await ask('GET /mine', { token: good }), { status: 200 }, 'after all of which the right one is believed still')
   })
 
   await t.test('what a token does not hold', async (t) => {
     const ask = asker(t)
     const allowed = async (claims: Parameters<typeof signToken>[0]) => (await ask('GET /writers', { token: signToken(claims) })).status
-    for (const permissions of [undefined, [], ['notes:read'], ['notes:write'], ['notes'], ['notes:'], [':*'], ['*:*'], ['note:*'], ['NOTES:READ', 'NOTES:WRITE'], ['notes:read,notes:write'], ['notes:read notes:write'], ['']]) {
+    for (
+      const permissions of [
+        undefined,
+        [],
+        ['notes:read'],
+        ['notes:write'],
+        ['notes'],
+        ['notes:'],
+        [':*'],
+        ['*:*'],
+        ['note:*'],
+        ['NOTES:READ', 'NOTES:WRITE'],
+        ['notes:read,notes:write'],
+        ['notes:read notes:write'],
+        ['']
+      ]
+    ) {
       t.equal(await allowed({ ...(permissions !== undefined && { permissions }), role: 'editor' }), 403, JSON.stringify(permissions))
     }
-    for (const permissions of [['notes:read', 'notes:write'], ['notes:*'], ['*']]) t.equal(await allowed({ permissions }), 200, JSON.stringify(permissions))
+    for (const permissions of [['notes:read', 'notes:write'], ['notes:*'], ['*']]) {
+      t.equal(await allowed({ permissions }), 200, JSON.stringify(permissions))
+    }
     for (const role of ['Admin', 'ADMIN', 'admin ', 'administrator', 'root', '']) t.equal(await allowed({ role }), 403, role)
     const { body } = await ask('GET /writers', { token: signToken() })
     t.match(body, { error: 'Forbidden', message: 'Insufficient permissions' })
     t.notOk('details' in body, 'a caller of no tenant is not told which')
     const missing = (permission: string) => ({ path: '', message: `needs the permission "${permission}"`, keyword: 'permission' })
-    const told = async (claims: Parameters<typeof signToken>[0]) => (await ask('GET /writers', { token: signToken({ tenant_id: 'a', ...claims }) })).body.details
+    const told = async (claims: Parameters<typeof signToken>[0]) =>
+      (await ask('GET /writers', { token: signToken({ tenant_id: 'a', ...claims }) })).body.details
     t.strictSame(await told({}), [missing('notes:read'), missing('notes:write')])
     t.strictSame(await told({ permissions: ['notes:read'] }), [missing('notes:write')])
     t.notOk('details' in (await ask('GET /writers')).body, 'no stranger is')
     for (const target of ['GET /migration', 'GET /migration/status', 'POST /migration/apply']) {
       refused(t, await ask(target), 401, 'TOKEN_MISSING', target)
-      for (const claims of [{}, { role: 'admin', tenant_id: 'a' }, { permissions: ['*'] }]) refused(t, await ask(target, { token: signToken(claims) }), 403, 'FORBIDDEN', `${target} ${JSON.stringify(claims)}`)
+      for (const claims of [{}, { role: 'admin', tenant_id: 'a' }, { permissions: ['*'] }]) {
+        refused(t, await ask(target, { token: signToken(claims) }), 403, 'FORBIDDEN', `${target} ${JSON.stringify(claims)}`)
+      }
     }
   })
 
   await t.test('of two Authorization headers none adds to the other', async (t) => {
     const origin = new URL(await listen(app))
-    const ask = (values: string[]) => new Promise<{ status: number, body: Record<string, unknown> }>((resolve, reject) => {
-      request(new URL('/mine', origin), { headers: ['Host', origin.host, ...values.flatMap((value) => ['Authorization', value])] }, (response) => {
-        let text = ''
-        response.setEncoding('utf8').on('data', (part: string) => { text += part }).on('end', () => {
-          resolve(checked(t, 'GET /mine', { status: response.statusCode ?? 0, headers: response.headers, text, body: parsed(text) }))
-        })
-      }).on('error', reject).end()
-    })
+    const ask = (values: string[]) =>
+      new Promise<{ status: number, body: Record<string, unknown> }>((resolve, reject) => {
+        request(
+          new URL('/mine', origin),
+          { headers: ['Host', origin.host, ...values.flatMap((value) => ['Authorization', value])] },
+          (response) => {
+            let text = ''
+            response.setEncoding('utf8').on('data', (part: string) => {
+              text += part
+            }).on('end', () => {
+              resolve(checked(t, 'GET /mine', { status: response.statusCode ?? 0, headers: response.headers, text, body: parsed(text) }))
+            })
+          }
+        ).on('error', reject).end()
+      })
     const [good, bad] = [`Bearer ${signToken()}`, `Bearer ${signToken({}, { algorithm: 'none' })}`]
     t.equal((await ask([bad, good])).status, 401)
     t.match([200, 401].includes((await ask([good, bad])).status), true)

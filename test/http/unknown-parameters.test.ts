@@ -22,16 +22,27 @@ test('every built-in endpoint refuses parameters that it does not know', async (
     for (const ask of [acme, platform, stranger, partial]) {
       if (detailOf(answers.at(-1)) === undefined) answers.push(await ask(`${at}?nonsense=1`, request))
     }
-    t.match(detailOf(answers.at(-1)), { message: /^"nonsense" is not a known field/, keyword: 'additionalProperties' }, target, { answers: answers.map(({ status, text }) => `${status} ${text.slice(0, 200)}`) })
+    t.match(detailOf(answers.at(-1)), { message: /^"nonsense" is not a known field/, keyword: 'additionalProperties' }, target, {
+      answers: answers.map(({ status, text }) => `${status} ${text.slice(0, 200)}`)
+    })
   }
 
-  t.match((await platform('GET /tenants?offest=1')).body.details, [{ path: '/query/offest', message: '"offest" is not a known field, did you mean "offset"?' }], 'and names the nearest one')
+  t.match((await platform('GET /tenants?offest=1')).body.details, [{
+    path: '/query/offest',
+    message: '"offest" is not a known field, did you mean "offset"?'
+  }], 'and names the nearest one')
   refused(t, await stranger('GET /health?x'), 400, 'VALIDATION_FAILED', 'without a value')
   refused(t, await stranger('GET /health?__proto__=1'), 400, 'VALIDATION_FAILED', 'a name of every object')
   refused(t, await stranger('GET /health?constructor=1'), 400, 'VALIDATION_FAILED', 'and another one')
   refused(t, await stranger('GET /tenants?nonsense=1'), 401, 'TOKEN_MISSING', 'strangers learn nothing')
   refused(t, await acme('GET /tenants?nonsense=1'), 403, 'FORBIDDEN', 'nor do callers without the permission')
-  refused(t, await platform('POST /tenants?dryRun=true', { body: { id: 'initech', name: 'Initech' } }), 400, 'VALIDATION_FAILED', 'a parameter of another endpoint')
+  refused(
+    t,
+    await platform('POST /tenants?dryRun=true', { body: { id: 'initech', name: 'Initech' } }),
+    400,
+    'VALIDATION_FAILED',
+    'a parameter of another endpoint'
+  )
   t.match(await platform('GET /tenants/initech'), { status: 404 }, 'and nothing was made')
 })
 

@@ -6,12 +6,24 @@ import { caller, refused, type Ask } from './caller.js'
 
 const order = { column: 'id' }
 type Operator = 'eq' | 'neq' | 'gt' | 'gte' | 'in' | 'contains' | 'overlaps'
-const filter = (column: string, operator: Operator, name: string) => ({ column, operator, value: `{{query.${name}}}`, optional: true }) as const
+const filter = (column: string, operator: Operator, name: string) =>
+  ({ column, operator, value: `{{query.${name}}}`, optional: true }) as const
 const document: TestDocument = {
-  tables: { it: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, tags: { type: 'text[]' }, extra: { type: 'jsonb' } } } },
+  tables: {
+    it: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, tags: { type: 'text[]' }, extra: { type: 'jsonb' } } }
+  },
   routes: [
     { method: 'post', path: '/it', queries: [{ table: 'it', operation: 'insert' }] },
-    { method: 'get', path: '/it', queries: [{ table: 'it', operation: 'select', order, filters: [filter('id', 'in', 'ids'), filter('tags', 'overlaps', 'tags'), filter('extra', 'contains', 'extra')] }] },
+    {
+      method: 'get',
+      path: '/it',
+      queries: [{
+        table: 'it',
+        operation: 'select',
+        order,
+        filters: [filter('id', 'in', 'ids'), filter('tags', 'overlaps', 'tags'), filter('extra', 'contains', 'extra')]
+      }]
+    },
     {
       method: 'get',
       path: '/declared',
@@ -25,8 +37,16 @@ const document: TestDocument = {
       firebaseQueries: [{
         collection: 'docs',
         operation: 'query',
-        filters: [filter('n', 'gte', 'min'), filter('n', 'eq', 'n'), filter('zip', 'eq', 'zip'), filter('n', 'neq', 'not'), filter('n', 'in', 'list'), filter('flag', 'eq', 'flag'), filter('o', 'contains', 'o'),
-          { not: filter('n', 'gt', 'notOver') }]
+        filters: [
+          filter('n', 'gte', 'min'),
+          filter('n', 'eq', 'n'),
+          filter('zip', 'eq', 'zip'),
+          filter('n', 'neq', 'not'),
+          filter('n', 'in', 'list'),
+          filter('flag', 'eq', 'flag'),
+          filter('o', 'contains', 'o'),
+          { not: filter('n', 'gt', 'notOver') }
+        ]
       }]
     },
     {
@@ -42,14 +62,26 @@ test('values of a query string', async (t) => {
   const app = await testServer(t, document, { tenants: ['one', 'two'] })
   const ask = caller(t, app, { tenant: 'one' })
   const ids = async (target: string, by: Ask = ask) => (await by(`GET ${target}`)).body.data?.map(({ id }) => id)
-  await ask('POST /it', { body: [{ id: 1, tags: ['a'], extra: { a: 1 } }, { id: 2, tags: ['b'], extra: { a: '1' } }, { id: 3, tags: ['c'], extra: ['red', 7] }, { id: 4, extra: 'red' }] })
-  const docs = { d1: { n: 5, zip: '12345' }, d2: { n: 7, zip: 12345, flag: true }, d3: { n: '9', flag: 'true', o: { a: { b: 1 } } }, d4: { o: ['x'] } }
+  await ask('POST /it', {
+    body: [{ id: 1, tags: ['a'], extra: { a: 1 } }, { id: 2, tags: ['b'], extra: { a: '1' } }, { id: 3, tags: ['c'], extra: ['red', 7] }, {
+      id: 4,
+      extra: 'red'
+    }]
+  })
+  const docs = {
+    d1: { n: 5, zip: '12345' },
+    d2: { n: 7, zip: 12345, flag: true },
+    d3: { n: '9', flag: 'true', o: { a: { b: 1 } } },
+    d4: { o: ['x'] }
+  }
   for (const [id, body] of Object.entries(docs)) await ask(`PUT /docs/${id}`, { body })
   await caller(t, app, { tenant: 'two' })('PUT /docs/other', { body: { n: 8 } })
 
   await t.test('a list is a text with commas, a parameter that is repeated, or both; declared as an array or not', async (t) => {
     for (const path of ['/it', '/declared']) {
-      for (const query of ['ids=1,3', 'ids=1&ids=3', 'ids=1,%203', 'tags=a,c', 'tags=a&tags=c']) t.strictSame(await ids(`${path}?${query}`), [1, 3], `${path}?${query}`)
+      for (const query of ['ids=1,3', 'ids=1&ids=3', 'ids=1,%203', 'tags=a,c', 'tags=a&tags=c']) {
+        t.strictSame(await ids(`${path}?${query}`), [1, 3], `${path}?${query}`)
+      }
       t.strictSame(await ids(`${path}?ids=1,2&ids=4`), [1, 2, 4], path)
       t.strictSame(await ids(`${path}?ids=2`), [2], path)
       t.strictSame(await ids(`${path}?ids=`), [], path)

@@ -20,7 +20,10 @@ test('every entry that is none is told with its place', async (t) => {
     if (!(error instanceof ConfigError)) throw error
     t.same(error.faults.map(({ pointer }) => pointer), wrong.map((_text, index) => `/egress/allow/${index + 1}`))
   }
-  t.throws(() => checkConfig({ routes: [], egress: { allow: Array.from({ length: 1001 }, (_item, index) => `h${index}.example`) } }, { env }), ConfigError)
+  t.throws(
+    () => checkConfig({ routes: [], egress: { allow: Array.from({ length: 1001 }, (_item, index) => `h${index}.example`) } }, { env }),
+    ConfigError
+  )
 })
 
 test('names are the same in every form, and a list of one port is for that port', async (t) => {

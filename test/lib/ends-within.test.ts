@@ -22,9 +22,11 @@ t.test('work that does not end', async (t) => {
   for (const ms of [1, 0, -5]) t.equal(await endsWithin(endless, ms), false, `${ms} ms`)
 })
 
-t.test('work that fails after its time is nobody\'s fault', async (t) => {
+t.test("work that fails after its time is nobody's fault", async (t) => {
   let fail = (_reason: Error): void => {}
-  const late = new Promise<void>((_resolve, reject) => { fail = reject })
+  const late = new Promise<void>((_resolve, reject) => {
+    fail = reject
+  })
   t.equal(await endsWithin(late, 1), false)
   fail(new Error('too late'))
   await t.rejects(late, { message: 'too late' })

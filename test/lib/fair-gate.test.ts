@@ -10,7 +10,9 @@ function gateOf (t: Test, max: number, timeoutMs = 60_000) {
   return {
     gate,
     passed,
-    enter (key: string | null | undefined, name = String(key), refused = () => { passed.push(`${name} refused`) }) {
+    enter (key: string | null | undefined, name = String(key), refused = () => {
+      passed.push(`${name} refused`)
+    }) {
       gate.enter(key, (party) => {
         passed.push(name)
         inside.push({ name, party })
@@ -47,7 +49,7 @@ test('one tenant never has all connections, several share them, and all are used
   for (const tenant of ['a', 'b']) for (let count = 0; count < 20; count++) enter(tenant)
   t.strictSame(passed, [...Array(8).fill('a'), 'b'])
   for (let left = 0; left < 4; left++) leave('a')
-  t.equal(passed.filter((tenant) => tenant === 'b').length, 4, 'what the greedy one gives back is the other\'s until both have the same')
+  t.equal(passed.filter((tenant) => tenant === 'b').length, 4, "what the greedy one gives back is the other's until both have the same")
 })
 
 test('whoever waits too long is refused, and everybody when the gate closes', async (t) => {

@@ -14,12 +14,19 @@ t.test('different keys are counted in one object, in many, and in their order', 
   const rotated = (by: number) => `{${Array.from({ length: 30 }, (_, index) => `"column_${(index * (by + 1)) % 31}":${by}`).join(',')}}`
   t.equal(jsonExcess(list(3000, () => rotated(0))), null, 'the same keys in one order count once')
   t.equal(jsonExcess(list(3000, (index) => rotated(index % 30))), null, 'in 30 orders, 30 times')
-  const swapped = (index: number) => `{${index.toString(2).padStart(14, '0').split('').map((bit, place) => bit === '0' ? `"a${place}":1,"b${place}":1` : `"b${place}":1,"a${place}":1`).join(',')}}`
+  const swapped = (index: number) =>
+    `{${
+      index.toString(2).padStart(14, '0').split('').map((bit, place) =>
+        bit === '0' ? `"a${place}":1,"b${place}":1` : `"b${place}":1,"a${place}":1`
+      ).join(',')
+    }}`
   t.match(jsonExcess(list(3000, swapped)), /different keys/, 'few keys in many orders')
 })
 
 t.test('a bulk insert of 2,000 records of 20 columns is within the bounds', async (t) => {
-  const record = JSON.stringify(Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`column_${index}`, 'a "value", {with} [brackets]: and \\ '])))
+  const record = JSON.stringify(
+    Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`column_${index}`, 'a "value", {with} [brackets]: and \\ ']))
+  )
   t.equal(jsonExcess(list(2000, () => record)), null)
   t.equal(jsonExcess(JSON.stringify({ text: '{"a":1},'.repeat(200_000) })), null, 'text is not counted')
 })
@@ -36,12 +43,22 @@ t.test('answers of the database have a bound of different keys, and lists of row
   t.equal(storedExcess(members(maxStoredKeys)), null)
   t.match(storedExcess(members(maxStoredKeys + 1)), /more than 50,000 different keys/)
   t.match(storedExcess(list(maxStoredKeys + 1, (index) => `{"${index.toString(36)}":1}`)), /different keys/, 'of short names')
-  const optional = (index: number) => Array.from({ length: 20 }, (_, place) => (index * 7919 >> place) % 2 === 0 ? `"field_${place}":${index}` : `"other_${place}":null`).join(',')
+  const optional = (index: number) =>
+    Array.from({ length: 20 }, (_, place) => (index * 7919 >> place) % 2 === 0 ? `"field_${place}":${index}` : `"other_${place}":null`)
+      .join(',')
   t.equal(storedExcess(list(2000, (index) => `{"id":${index},"data":{${optional(index)}}}`)), null, '2,000 rows of 20 optional fields')
-  t.equal(storedExcess(list(20_000, (index) => `{"id":${index},"name":"a","at":null,"open":true,"count":1,"total":1.5,"tags":[1,2]}`)), null, '20,000 rows of a table')
+  t.equal(
+    storedExcess(list(20_000, (index) => `{"id":${index},"name":"a","at":null,"open":true,"count":1,"total":1.5,"tags":[1,2]}`)),
+    null,
+    '20,000 rows of a table'
+  )
   t.equal(storedExcess(`${'['.repeat(200)}${'1,'.repeat(200_000)}1${']'.repeat(200)}`), null, 'deeper than a body may be')
   t.match(storedExcess(`${'['.repeat(300_000)}`), /deeper than 1000 levels/)
-  t.throws(() => parseAnswer(members(maxStoredKeys + 1)), { code: 'TENANTRY_ANSWER_TOO_LARGE', statusCode: 400, message: /ask for fewer records or fields/ })
+  t.throws(() => parseAnswer(members(maxStoredKeys + 1)), {
+    code: 'TENANTRY_ANSWER_TOO_LARGE',
+    statusCode: 400,
+    message: /ask for fewer records or fields/
+  })
   t.same(parseAnswer('[12345678901234567890]'), [12345678901234567890n])
 })
 

@@ -4,10 +4,13 @@ import { createLoadCache } from '../../lib/load-cache.js'
 /** A source whose reads are answered by hand, in any order. */
 function source () {
   const reads: { key: string, answer: (text: string) => void, fail: (error: Error) => void }[] = []
-  const load = (key: string) => new Promise<{ text: string }>((resolve, reject) => {
-    reads.push({ key, answer: (text) => resolve({ text }), fail: reject })
-  })
-  const started = async (count: number) => { while (reads.length < count) await null }
+  const load = (key: string) =>
+    new Promise<{ text: string }>((resolve, reject) => {
+      reads.push({ key, answer: (text) => resolve({ text }), fail: reject })
+    })
+  const started = async (count: number) => {
+    while (reads.length < count) await null
+  }
   return { reads, load, started }
 }
 
@@ -151,7 +154,11 @@ test('what cannot be read is not kept: the next caller reads again', async (t) =
 
 test('values together weigh no more than they may, and one that does by itself is read each time', async (t) => {
   let reads = 0
-  const cache = createLoadCache({ max: 100, load: async (key) => ({ key, read: ++reads }), weight: { max: 10, of: ({ key }) => key.length } })
+  const cache = createLoadCache({
+    max: 100,
+    load: async (key) => ({ key, read: ++reads }),
+    weight: { max: 10, of: ({ key }) => key.length }
+  })
   for (const key of ['aaaa', 'bbbb', 'cc']) await cache.get(key)
   t.equal(cache.size, 3)
   await cache.get('d')
@@ -166,7 +173,11 @@ test('values together weigh no more than they may, and one that does by itself i
   for (const key of ['a', 'b']) await few.get(key)
   few.get('a')
   await few.get('c')
-  t.strictSame(['a', 'b', 'c'].map((key) => few.peek(key) !== undefined), [true, false, true], 'and are no more than they may, however light')
+  t.strictSame(
+    ['a', 'b', 'c'].map((key) => few.peek(key) !== undefined),
+    [true, false, true],
+    'and are no more than they may, however light'
+  )
 })
 
 test('the least recently used leave first, and a value ends at its age', async (t) => {

@@ -5,7 +5,18 @@ import { createLook } from '../../lib/look.js'
 function setting () {
   const errors: unknown[] = []
   let time = 0
-  return { errors, forward (ms: number) { time += ms }, options: { now: () => time, onError: (error: unknown) => { errors.push(error) } } }
+  return {
+    errors,
+    forward (ms: number) {
+      time += ms
+    },
+    options: {
+      now: () => time,
+      onError: (error: unknown) => {
+        errors.push(error)
+      }
+    }
+  }
 }
 
 t.test('a question is asked once in 5 seconds, whoever wants to know', async (t) => {
@@ -22,7 +33,10 @@ t.test('a question is asked once in 5 seconds, whoever wants to know', async (t)
 t.test('one that fails is told to nobody, and asked again', async (t) => {
   const { options, forward, errors } = setting()
   let fails = false
-  const look = createLook(async () => { if (fails) throw new Error('away'); return 'there' }, options)
+  const look = createLook(async () => {
+    if (fails) throw new Error('away')
+    return 'there'
+  }, options)
   t.equal(await look(), 'there')
   fails = true
   forward(5000)
@@ -40,7 +54,9 @@ t.test('one that hangs is waited for for a second, and not asked a second time',
   let answer = (_value: string) => {}
   const look = createLook(() => {
     asked++
-    return new Promise<string>((resolve) => { answer = resolve })
+    return new Promise<string>((resolve) => {
+      answer = resolve
+    })
   }, options)
   t.equal(await look(), null)
   forward(60_000)

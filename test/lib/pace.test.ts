@@ -104,10 +104,11 @@ t.test('the work of one account does not wait for the line of another', async (t
   paces.turns.heard('tenant a')
   paces.turns.heard('tenant b')
   const [a, b] = [paces.turns.pace('tenant a'), paces.turns.pace('tenant b')]
-  const all = Array.from({ length: 50 }, async (_, index) => await work(a, 1, () => {
-    order.push(`a${index}`)
-    paces.time += 4
-  }))
+  const all = Array.from({ length: 50 }, async (_, index) =>
+    await work(a, 1, () => {
+      order.push(`a${index}`)
+      paces.time += 4
+    }))
   await paces.settle()
   t.equal(a.waiting, 49, 'all but the first wait')
   t.equal(b.waiting, 0)

@@ -5,10 +5,10 @@ export interface Paces {
   readonly turns: Turns
   time: number
   readonly round: number
-  spend (ms: number): void
+  spend(ms: number): void
   /** A round of the loop: timers that are due, then the work of the round; false where there is none. */
-  turn (): Promise<boolean>
-  settle (): Promise<void>
+  turn(): Promise<boolean>
+  settle(): Promise<void>
 }
 
 export function startPaces (): Paces {
@@ -24,8 +24,12 @@ export function startPaces (): Paces {
       perhapsLater: later
     }),
     time: 0,
-    get round () { return round },
-    spend (ms) { paces.time += ms },
+    get round () {
+      return round
+    },
+    spend (ms) {
+      paces.time += ms
+    },
     async turn () {
       round++
       const due = timers.filter(({ at }) => at <= paces.time)

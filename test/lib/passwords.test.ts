@@ -14,10 +14,11 @@ function workshop (max: number, maxWaitingOfTenant: number, maxWaiting: number, 
   return {
     turns,
     begun,
-    start: (tenant: string, name = tenant) => turns.run(tenant, () => {
-      begun.push(name)
-      return new Promise<string>((resolve) => ends.push(() => resolve(name)))
-    }),
+    start: (tenant: string, name = tenant) =>
+      turns.run(tenant, () => {
+        begun.push(name)
+        return new Promise<string>((resolve) => ends.push(() => resolve(name)))
+      }),
     async end () {
       ends.shift()?.()
       await setImmediate()
@@ -32,7 +33,11 @@ test('so many at once and no more, and tenants in turns', async (t) => {
   await setImmediate()
   t.strictSame(begun, ['a1', 'a2'], 'one tenant alone has all of them')
   for (let left = 0; left < 6; left++) await end()
-  t.strictSame(begun, ['a1', 'a2', 'a3', 'b1', 'platform', 'a4', 'b2', 'a5'], 'whoever comes later waits for one of another tenant, not for all')
+  t.strictSame(
+    begun,
+    ['a1', 'a2', 'a3', 'b1', 'platform', 'a4', 'b2', 'a5'],
+    'whoever comes later waits for one of another tenant, not for all'
+  )
   await end()
   await end()
   t.strictSame((await Promise.all(all)).length, 8)
@@ -54,7 +59,12 @@ test('beyond what may wait, of a tenant and of all, the rest is refused at once;
   for (let left = 0; left < 4; left++) await end()
   await Promise.all(ran)
   t.equal(begun.length, 7)
-  await t.rejects(turns.run('a', async () => { throw new Error('of the work') }), /of the work/)
+  await t.rejects(
+    turns.run('a', async () => {
+      throw new Error('of the work')
+    }),
+    /of the work/
+  )
   const last = start('a')
   await setImmediate()
   t.equal(begun.length, 8, 'its place is free again')
@@ -85,7 +95,9 @@ test('a password is its own hash only, whichever way its characters are put toge
   t.not(await passwords.hash('acme', password), stored, 'each has its own salt')
   t.equal(await passwords.verify('acme', stored, password), true)
   t.equal(await passwords.verify('', stored, password.normalize('NFD')), true)
-  for (const other of ['cafe creme 8', `${password} `, password.toUpperCase(), '', 'x'.repeat(2000), `${password}\ud800`, `${password}\0`]) {
+  for (
+    const other of ['cafe creme 8', `${password} `, password.toUpperCase(), '', 'x'.repeat(2000), `${password}\ud800`, `${password}\0`]
+  ) {
     t.equal(await passwords.verify('acme', stored, other), false, JSON.stringify(other.slice(0, 30)))
   }
   const replaced = await passwords.hash('acme', 'caf\ufffd cr\u00e8me 8')
@@ -97,13 +109,19 @@ test('a password is its own hash only, whichever way its characters are put toge
 test('what a new password must be', async (t) => {
   const right = ['12345678', 'x'.repeat(256), '\u{1f600}'.repeat(256), '\0'.repeat(8), ' '.repeat(8), '\ud55c'.normalize('NFD').repeat(256)]
   for (const password of right) t.equal(passwordFault(password), null, JSON.stringify(password.slice(0, 20)))
-  for (const password of ['', '1234567', '\u{1f600}'.repeat(7), 'e\u0301'.repeat(7)]) t.equal(passwordFault(password), 'must have at least 8 characters')
+  for (const password of ['', '1234567', '\u{1f600}'.repeat(7), 'e\u0301'.repeat(7)]) {
+    t.equal(passwordFault(password), 'must have at least 8 characters')
+  }
   for (const password of ['x'.repeat(257), 'x'.repeat(1_000_000)]) t.equal(passwordFault(password), 'must have at most 256 characters')
   t.equal(passwordFault('1234567\ud800'), 'must be well-formed Unicode')
 })
 
 test('a hash of less work is known as such', async (t) => {
-  const outdated = [{ memoryCost: 9728, timeCost: 2 }, { memoryCost: 19_456, timeCost: 1 }, { memoryCost: 19_456, timeCost: 2, outputLen: 16 }]
+  const outdated = [{ memoryCost: 9728, timeCost: 2 }, { memoryCost: 19_456, timeCost: 1 }, {
+    memoryCost: 19_456,
+    timeCost: 2,
+    outputLen: 16
+  }]
   for (const options of outdated) t.equal(await isOutdated(await hash('password', options)), true, JSON.stringify(options))
   t.equal(await isOutdated(await hash('password', { memoryCost: 20_000, timeCost: 3 })), false)
   t.equal(await isOutdated(await createPasswords().hash('', 'password')), false)

@@ -3,12 +3,19 @@ import { test } from 'tap'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { createPlaces } from '../../lib/places.js'
 
-const bounds = { maxOfTenant: 10, maxInAll: 100, tooManyOfTenant: () => failure('rateLimited'), tooManyInAll: () => failure('providerBusy') }
+const bounds = {
+  maxOfTenant: 10,
+  maxInAll: 100,
+  tooManyOfTenant: () => failure('rateLimited'),
+  tooManyInAll: () => failure('providerBusy')
+}
 
 /** Work that goes on until it is let go. */
 function slow () {
   let finish = (): void => {}
-  const promise = new Promise<string>((resolve) => { finish = () => resolve('done') })
+  const promise = new Promise<string>((resolve) => {
+    finish = () => resolve('done')
+  })
   return { work: () => promise, finish }
 }
 
@@ -32,7 +39,12 @@ test('a tenant has ten places, and another one has its own', async (t) => {
   held[0]?.finish()
   t.equal(await running[0], 'done')
   t.equal(await places.run('acme', async () => 'at once'), 'at once', 'a place that is left is free')
-  await t.rejects(places.run('acme', async () => { throw new TypeError('fails') }), TypeError)
+  await t.rejects(
+    places.run('acme', async () => {
+      throw new TypeError('fails')
+    }),
+    TypeError
+  )
   t.equal(await places.run('acme', async () => 'at once'), 'at once', 'so is one whose work failed')
   for (const { finish } of held) finish()
   t.same(await Promise.all(running), Array.from({ length: 10 }, () => 'done'))
@@ -46,7 +58,11 @@ test('tenants that hold many places leave the last ones to those that hold none'
   for (let index = 0; index < 100; index++) {
     const one = slow()
     held.push(one)
-    running.push(refusal(places.run(`hostile-${index % 10}`, one.work)).then((refused) => { if (refused !== null) ended.push(refused) }))
+    running.push(
+      refusal(places.run(`hostile-${index % 10}`, one.work)).then((refused) => {
+        if (refused !== null) ended.push(refused)
+      })
+    )
   }
   t.equal(await places.run('quiet', async () => 'at once'), 'at once')
   places.close()

@@ -6,8 +6,20 @@ const storageOf = ({ limits }: Plan) => limits.fileStorage.maxStorageMB
 
 t.test('the built-in plans have the documented figures', async (t) => {
   const figures = builtInPlans.all.map(({ tier, price, limits: { websocket, fileStorage, api, ai, tenantConfig } }) => [
-    tier, price.monthly, price.yearly, websocket.maxConnections, websocket.maxEntitiesWatched, websocket.maxRooms, fileStorage.maxStorageMB, fileStorage.maxFileSizeMB,
-    api.requestsPerMinute, ai.llmTokensPerMonth, ai.maxCostPerMonth, tenantConfig.maxSecrets, tenantConfig.rotation, tenantConfig.auditRetentionDays
+    tier,
+    price.monthly,
+    price.yearly,
+    websocket.maxConnections,
+    websocket.maxEntitiesWatched,
+    websocket.maxRooms,
+    fileStorage.maxStorageMB,
+    fileStorage.maxFileSizeMB,
+    api.requestsPerMinute,
+    ai.llmTokensPerMonth,
+    ai.maxCostPerMonth,
+    tenantConfig.maxSecrets,
+    tenantConfig.rotation,
+    tenantConfig.auditRetentionDays
   ])
   t.strictSame(figures, [
     ['free', 0, 0, 10, 2, 5, 200, 5, 100, 100_000, 5, 5, false, 7],
@@ -17,17 +29,30 @@ t.test('the built-in plans have the documented figures', async (t) => {
     ['enterprise', -1, -1, 10_000, -1, 5000, -1, 5000, 10_000, -1, -1, -1, true, -1]
   ])
   t.strictSame(builtInPlans.tiers, ['free', 'pro', 'team', 'scale', 'enterprise'])
-  t.strictSame(builtInPlans.all.map(({ name, price }) => `${name} ${price.currency}`), ['Free USD', 'Pro USD', 'Team USD', 'Scale USD', 'Enterprise USD'])
+  t.strictSame(builtInPlans.all.map(({ name, price }) => `${name} ${price.currency}`), [
+    'Free USD',
+    'Pro USD',
+    'Team USD',
+    'Scale USD',
+    'Enterprise USD'
+  ])
 })
 
 t.test('a document changes what it names and nothing else', async (t) => {
-  const { of } = createPlans({ pro: { name: 'Professional', price: { monthly: 39 }, limits: { fileStorage: { maxStorageMB: 1 }, tenantConfig: { rotation: false } } }, team: {} })
+  const { of } = createPlans({
+    pro: { name: 'Professional', price: { monthly: 39 }, limits: { fileStorage: { maxStorageMB: 1 }, tenantConfig: { rotation: false } } },
+    team: {}
+  })
   const pro = builtInPlans.of('pro')
   t.strictSame(of('pro'), {
     ...pro,
     name: 'Professional',
     price: { ...pro.price, monthly: 39 },
-    limits: { ...pro.limits, fileStorage: { maxStorageMB: 1, maxFileSizeMB: 50 }, tenantConfig: { ...pro.limits.tenantConfig, rotation: false } }
+    limits: {
+      ...pro.limits,
+      fileStorage: { maxStorageMB: 1, maxFileSizeMB: 50 },
+      tenantConfig: { ...pro.limits.tenantConfig, rotation: false }
+    }
   })
   t.strictSame(of('team'), builtInPlans.of('team'))
   t.strictSame(createPlans().all, builtInPlans.all)
@@ -36,10 +61,22 @@ t.test('a document changes what it names and nothing else', async (t) => {
 })
 
 t.test('a tier that is added has what free has where it says nothing, and its place by its price', async (t) => {
-  const plans = createPlans({ gold: { price: { monthly: 50 }, limits: { tenantConfig: { maxSecrets: 0 } } }, trial: {}, custom: { price: { monthly: -1 } }, free: { limits: { tenantConfig: { maxSecrets: 3 } } } })
+  const plans = createPlans({
+    gold: { price: { monthly: 50 }, limits: { tenantConfig: { maxSecrets: 0 } } },
+    trial: {},
+    custom: { price: { monthly: -1 } },
+    free: { limits: { tenantConfig: { maxSecrets: 3 } } }
+  })
   t.strictSame(plans.tiers, ['free', 'trial', 'pro', 'gold', 'team', 'scale', 'enterprise', 'custom'])
   const free = builtInPlans.of('free')
-  t.strictSame(plans.of('gold'), { ...free, tier: 'gold', name: 'gold', description: '', price: { ...free.price, monthly: 50 }, limits: { ...free.limits, tenantConfig: { ...free.limits.tenantConfig, maxSecrets: 0 } } })
+  t.strictSame(plans.of('gold'), {
+    ...free,
+    tier: 'gold',
+    name: 'gold',
+    description: '',
+    price: { ...free.price, monthly: 50 },
+    limits: { ...free.limits, tenantConfig: { ...free.limits.tenantConfig, maxSecrets: 0 } }
+  })
   t.equal(secretsOf(plans.of('trial')), 5, 'the built-in free, not the changed one')
 })
 
@@ -65,10 +102,17 @@ t.test('an upgrade is the lowest plan above that has room, and null where none h
 
 t.test('plans are frozen throughout', async (t) => {
   const { all, tiers, of } = createPlans({ gold: {} })
-  for (const value of [all, tiers, of('gold'), of('gold').price, of('gold').limits, of('gold').limits.ai, of('pro').limits.api]) t.ok(Object.isFrozen(value))
+  for (const value of [all, tiers, of('gold'), of('gold').price, of('gold').limits, of('gold').limits.ai, of('pro').limits.api]) {
+    t.ok(Object.isFrozen(value))
+  }
 })
 
 t.test('a refusal is a 402 with the upgrade', async (t) => {
-  t.match(planLimit('The plan "free" includes 5 secrets', { plan: 'pro', limit: 50 }).toBody('r'), { error: 'Usage limit exceeded', code: 'TENANTRY_PLAN_LIMIT', allowed: false, upgrade: { plan: 'pro', limit: 50 } })
+  t.match(planLimit('The plan "free" includes 5 secrets', { plan: 'pro', limit: 50 }).toBody('r'), {
+    error: 'Usage limit exceeded',
+    code: 'TENANTRY_PLAN_LIMIT',
+    allowed: false,
+    upgrade: { plan: 'pro', limit: 50 }
+  })
   t.match(planLimit('No more', null), { statusCode: 402, extras: { allowed: false, upgrade: null } })
 })

@@ -7,7 +7,9 @@ const without = () => 'without' as const
 
 function memoryLog () {
   const lines: { level: 'info' | 'warn', text: string, fields: string }[] = []
-  const write = (level: 'info' | 'warn') => (fields: object, text: string) => { lines.push({ level, text, fields: JSON.stringify(fields) }) }
+  const write = (level: 'info' | 'warn') => (fields: object, text: string) => {
+    lines.push({ level, text, fields: JSON.stringify(fields) })
+  }
   return { lines, log: { info: write('info'), warn: write('warn') } }
 }
 
@@ -21,7 +23,9 @@ async function until (what: string, isThere: () => unknown): Promise<void> {
   const end = performance.now() + 10_000
   while (await isThere() !== true) {
     if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await new Promise((resolve) => { setTimeout(resolve, 5) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 5)
+    })
   }
 }
 
@@ -112,7 +116,9 @@ t.test('a command that Redis refuses falls back and leaves the connection; the l
 
 t.test('an address that cannot be read is an error at the start that does not show it', async t => {
   for (const url of ['redis://%zz:hunter2@127.0.0.1', 'redis://me:%hunter2@127.0.0.1', 'redis://:hunter2@127.0.0.1:99999']) {
-    await t.rejects(openRedis(url, memoryLog().log), { message: 'the address of Redis cannot be read: expected redis://user:password@host:port/database' }, url)
+    await t.rejects(openRedis(url, memoryLog().log), {
+      message: 'the address of Redis cannot be read: expected redis://user:password@host:port/database'
+    }, url)
   }
 })
 
@@ -132,7 +138,8 @@ t.test('a replica cannot be used, which is said once; it is back when it takes w
   const { lines, log } = memoryLog()
   const connection = await open(t, redis.url, log)
   t.equal(connection.run((client) => client.get('key'), without), 'without')
-  const attempts = async () => Number(/cmdstat_unlink:calls=\d+.*rejected_calls=(\d+)/.exec(String(await redis.command('info', 'commandstats')))?.[1] ?? 0)
+  const attempts = async () =>
+    Number(/cmdstat_unlink:calls=\d+.*rejected_calls=(\d+)/.exec(String(await redis.command('info', 'commandstats')))?.[1] ?? 0)
   await until('it is tried again', async () => {
     await connection.run((client) => client.unlink('key'), () => 0)
     return await attempts() >= 2

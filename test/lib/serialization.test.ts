@@ -20,7 +20,11 @@ test('schemas that refer to others are as their own context has those', async (t
   for (const prefix of ['number', 'string']) {
     app.register(async (context) => {
       context.addSchema({ $id: 'value', type: prefix })
-      context.get('/', { schema: { response: { 200: { type: 'object', properties: { value: { $ref: 'value#' } } } } } }, async () => ({ value: '7' }))
+      context.get(
+        '/',
+        { schema: { response: { 200: { type: 'object', properties: { value: { $ref: 'value#' } } } } } },
+        async () => ({ value: '7' })
+      )
     }, { prefix })
   }
   t.equal((await app.inject('/number')).body, '{"value":7}')

@@ -23,9 +23,16 @@ t.test('what the document says of the documentation reaches it', async (t) => {
 
 t.test('a start on PostgreSQL without SECRETS_MASTER_KEY fails before it changes the database', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
-  for (const [env, message] of [[{}, /SECRETS_MASTER_KEY is missing/], [{ SECRETS_MASTER_KEY: 'short' }, /SECRETS_MASTER_KEY is not 32 bytes/]] as const) {
+  for (
+    const [env, message] of [[{}, /SECRETS_MASTER_KEY is missing/], [
+      { SECRETS_MASTER_KEY: 'short' },
+      /SECRETS_MASTER_KEY is not 32 bytes/
+    ]] as const
+  ) {
     const app = createServer({ ...document, postgres: { connectionString }, migrate: 'auto' }, { env, logger: false })
-    await t.rejects(async () => { await app.ready() }, message)
+    await t.rejects(async () => {
+      await app.ready()
+    }, message)
     await app.close()
   }
   t.strictSame(await query("select to_regnamespace('tenantry') as made"), [{ made: null }])
@@ -58,7 +65,12 @@ t.test('LOG_LEVEL is a level of the log, or a clear error', (t) => {
 
 t.test('a request is one line of the log, without its query string', async (t) => {
   const lines: Record<string, unknown>[] = []
-  const stream = new Writable({ write (chunk, _encoding, done) { lines.push(JSON.parse(String(chunk))); done() } })
+  const stream = new Writable({
+    write (chunk, _encoding, done) {
+      lines.push(JSON.parse(String(chunk)))
+      done()
+    }
+  })
   const app = createServer(document, { logger: { level: 'info', stream } })
   t.teardown(() => app.close())
   await app.inject('/greeting?token=hidden')

@@ -7,10 +7,20 @@ function held () {
   const ends: ((error?: Error) => void)[] = []
   const run = together((items: readonly string[]) => {
     begun.push(items)
-    return new Promise<string>((resolve, reject) => { ends.push((error) => error === undefined ? resolve(items.join()) : reject(error)) })
+    return new Promise<string>((resolve, reject) => {
+      ends.push((error) => error === undefined ? resolve(items.join()) : reject(error))
+    })
   })
   const turn = () => new Promise((resolve) => setImmediate(resolve))
-  return { begun, run, turn, async end (error?: Error) { ends.shift()?.(error); await turn() } }
+  return {
+    begun,
+    run,
+    turn,
+    async end (error?: Error) {
+      ends.shift()?.(error)
+      await turn()
+    }
+  }
 }
 
 test('what comes while a work is under way has the next one, together and in order', async (t) => {

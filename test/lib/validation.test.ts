@@ -24,7 +24,9 @@ function server () {
   app.post('/things/:id', {
     schema: {
       params: Type.Object({ id: Type.Integer() }),
-      querystring: Type.Object({ tags: Type.Optional(Type.Array(Type.String())), deep: Type.Optional(Type.Boolean()) }, { additionalProperties: false }),
+      querystring: Type.Object({ tags: Type.Optional(Type.Array(Type.String())), deep: Type.Optional(Type.Boolean()) }, {
+        additionalProperties: false
+      }),
       headers: Type.Object({ 'x-count': Type.Optional(Type.Integer()) }),
       body: Body
     }
@@ -35,7 +37,12 @@ function server () {
 t.test('Fastify validates with it: what comes by URL and header is coerced, a body never', async (t) => {
   const app = server()
   t.teardown(() => app.close())
-  const right = await app.inject({ method: 'POST', url: '/things/5?tags=a&deep=true', headers: { 'x-count': '3' }, payload: { title: 'x' } })
+  const right = await app.inject({
+    method: 'POST',
+    url: '/things/5?tags=a&deep=true',
+    headers: { 'x-count': '3' },
+    payload: { title: 'x' }
+  })
   t.equal(right.statusCode, 200)
   t.strictSame(right.json(), { params: { id: 5 }, query: { tags: ['a'], deep: true }, body: { title: 'x', on: true }, count: 3 })
 
@@ -58,7 +65,11 @@ t.test('Fastify validates with it: what comes by URL and header is coerced, a bo
 })
 
 t.test('paths are JSON Pointers, and a long name is shortened', async (t) => {
-  const validate = compileValidator({ type: 'object', properties: { 'a/b': { type: 'object', required: ['c~d'] } }, additionalProperties: false }, 'body')
+  const validate = compileValidator({
+    type: 'object',
+    properties: { 'a/b': { type: 'object', required: ['c~d'] } },
+    additionalProperties: false
+  }, 'body')
   const details = (value: unknown) => validationError(validate(value) ?? [], 'body').extras['details']
   t.match(details({ 'a/b': {} }), [{ path: '/body/a~1b/c~0d', message: 'is required' }])
   t.match(details({ ['x'.repeat(1000)]: 1 }), [{ path: `/body/${'x'.repeat(100)}…` }])
@@ -85,7 +96,11 @@ t.test('schemas of the same text share one validator', async (t) => {
 t.test('every error of ajv has a text', async (t) => {
   const cases: [object, unknown, string][] = [
     [{ const: 5 }, 6, 'must be 5'],
-    [{ enum: Array.from({ length: 40 }, (_, index) => index) }, 50, `must be one of ${Array.from({ length: 30 }, (_, index) => index).join(', ')}, …`],
+    [
+      { enum: Array.from({ length: 40 }, (_, index) => index) },
+      50,
+      `must be one of ${Array.from({ length: 30 }, (_, index) => index).join(', ')}, …`
+    ],
     [{ type: 'array', maxItems: 1 }, [1, 2], 'must have at most 1 item'],
     [{ type: 'object', minProperties: 2 }, {}, 'must have at least 2 members'],
     [{ type: 'object', maxProperties: 1 }, { a: 1, b: 2 }, 'must have at most 1 member'],
@@ -110,7 +125,11 @@ t.test('validators of routes can be collected: nothing that is shared keeps thei
   const references: WeakRef<object>[] = []
   const rounds = 1000
   for (let index = 0; index < rounds; index++) {
-    const schema = { type: 'object', properties: { [`f${index}`]: { type: 'string', pattern: `^${index}$`, enum: [`${index}`] } }, required: [`f${index}`] }
+    const schema = {
+      type: 'object',
+      properties: { [`f${index}`]: { type: 'string', pattern: `^${index}$`, enum: [`${index}`] } },
+      required: [`f${index}`]
+    }
     const validate = compileValidator(schema, index % 2 === 0 ? 'body' : 'query')
     if (validate({}) === null) throw new Error('the field is required')
     references.push(new WeakRef(schema), new WeakRef(validate))

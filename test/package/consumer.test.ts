@@ -10,7 +10,7 @@ import { blocksOf, page } from '../docs/markdown.js'
 import { root } from '../helpers/typescript.js'
 
 const require = createRequire(import.meta.url)
-const { satisfies }: { satisfies (version: string, range: string): boolean } = require('semver')
+const { satisfies }: { satisfies(version: string, range: string): boolean } = require('semver')
 
 const oldestNode = '20.19.0'
 
@@ -38,12 +38,25 @@ t.test('an empty project installs the packed package', { timeout: 290_000 }, asy
   t.test('the first program of the guide to embedding compiles under the strictest options', { timeout: 280_000 }, async (t) => {
     const program = blocksOf(page('docs/guides/embedding.md')).find(({ language }) => language === 'ts')
     await writeFile(join(consumer, 'program.ts'), program?.text ?? 'no program')
-    await writeFile(join(consumer, 'tsconfig.json'), JSON.stringify({
-      compilerOptions: { strict: true, skipLibCheck: false, exactOptionalPropertyTypes: true, module: 'nodenext', target: 'es2022', noEmit: true },
-      files: ['program.ts']
-    }))
+    await writeFile(
+      join(consumer, 'tsconfig.json'),
+      JSON.stringify({
+        compilerOptions: {
+          strict: true,
+          skipLibCheck: false,
+          exactOptionalPropertyTypes: true,
+          module: 'nodenext',
+          target: 'es2022',
+          noEmit: true
+        },
+        files: ['program.ts']
+      })
+    )
     const tsc = require.resolve('typescript/bin/tsc')
-    const faults = await run(process.execPath, [tsc, '-p', consumer], { cwd: consumer }).then(() => '', ({ stdout }: { stdout: string }) => stdout)
+    const faults = await run(process.execPath, [tsc, '-p', consumer], { cwd: consumer }).then(
+      () => '',
+      ({ stdout }: { stdout: string }) => stdout
+    )
     t.equal(faults, '')
   })
 
@@ -54,11 +67,16 @@ t.test('an empty project installs the packed package', { timeout: 290_000 }, asy
     t.strictSame(manifestIn(join(consumer, 'made')).dependencies, { tenantry: `^${version}` })
     const again = await run('npm', ['exec', '--no', '--', 'create-tenantry', 'made'], { cwd: consumer }).catch((error: unknown) => error)
     t.match(again, { code: 1, stderr: /made has tenantry\.json/ }, 'its exit code is that of the command')
-    t.match(manifestIn(join(consumer, 'node_modules', 'create-tenantry')), { version, dependencies: { tenantry: `^${version}` } }, 'both are published together')
+    t.match(
+      manifestIn(join(consumer, 'node_modules', 'create-tenantry')),
+      { version, dependencies: { tenantry: `^${version}` } },
+      'both are published together'
+    )
   })
 
   t.test('import and require give the same functions', async (t) => {
-    const program = "import { createRequire } from 'node:module'; import * as one from 'tenantry'; const two = createRequire(import.meta.url)('tenantry'); console.log(one.createServer === two.createServer, typeof two.createServer)"
+    const program =
+      "import { createRequire } from 'node:module'; import * as one from 'tenantry'; const two = createRequire(import.meta.url)('tenantry'); console.log(one.createServer === two.createServer, typeof two.createServer)"
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], { cwd: consumer })
     t.equal(stdout, 'true function\n')
   })

@@ -18,7 +18,9 @@ test('the schemas of every built-in endpoint compile', async (t) => {
   }, { env: testEnv, logger: false })
   t.teardown(() => app.close())
   const routes: { readonly context: FastifyInstance, readonly route: RouteOptions }[] = []
-  app.addHook('onRoute', function (route) { routes.push({ context: this, route }) })
+  app.addHook('onRoute', function (route) {
+    routes.push({ context: this, route })
+  })
   await app.ready()
 
   let compiled = 0
@@ -36,7 +38,10 @@ test('the schemas of every built-in endpoint compile', async (t) => {
     for (const [httpStatus, response] of Object.entries(Object(schema.response))) {
       for (const one of contentsOf(response)) {
         compiled++
-        t.doesNotThrow(() => buildSerializer(context.getSchemas(), {})({ ...route, schema: one, httpStatus }), `response ${httpStatus} of ${place}`)
+        t.doesNotThrow(
+          () => buildSerializer(context.getSchemas(), {})({ ...route, schema: one, httpStatus }),
+          `response ${httpStatus} of ${place}`
+        )
       }
     }
   }

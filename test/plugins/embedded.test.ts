@@ -1,4 +1,7 @@
-/** The plugins of docs/guides/embedding.md that work in the background or call other services, each on a bare Fastify with what the guide says it needs. */
+/**
+ * The plugins of docs/guides/embedding.md that work in the background or call other services, each on a bare Fastify with what
+ * the guide says it needs.
+ */
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import t, { type Test } from 'tap'
 import auth from '../../plugins/auth/index.js'
@@ -33,7 +36,9 @@ async function withDatabase (t: Test): Promise<FastifyInstance> {
 }
 
 t.test('outbound needs nothing', async (t) => {
-  const there = await remote(t, (_request, response) => { response.end('here') })
+  const there = await remote(t, (_request, response) => {
+    response.end('here')
+  })
   const app = bare(t)
   await app.register(outbound)
   const call = { tenant: 'acme', method: 'GET', url: there.origin, headers: {} }
@@ -45,7 +50,9 @@ t.test('queue needs a database', async (t) => {
   const app = await withDatabase(t)
   await app.register(queue, { routes: false })
   const done: unknown[] = []
-  app.queue.define('greet', {}, async ({ data }) => { done.push(data) })
+  app.queue.define('greet', {}, async ({ data }) => {
+    done.push(data)
+  })
   await app.ready()
   await app.queue.send('greet', { tenant: '', data: { name: 'Ada' } })
   await until(t, 'the job is done', async () => done.length > 0)
@@ -53,12 +60,20 @@ t.test('queue needs a database', async (t) => {
 })
 
 t.test('integrations need a database, tenancy and outbound', async (t) => {
-  const there = await remote(t, (_request, response) => { response.setHeader('content-type', 'application/json').end('{"to":"Ada"}') })
+  const there = await remote(t, (_request, response) => {
+    response.setHeader('content-type', 'application/json').end('{"to":"Ada"}')
+  })
   const app = await withDatabase(t)
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)
   await app.register(outbound)
-  await app.register(integrations, { customIntegrations: [{ name: 'greeter', baseUrl: there.origin, actions: { greet: { method: 'POST', path: '/greetings', body: { to: '{{params.name}}' } } } }] })
+  await app.register(integrations, {
+    customIntegrations: [{
+      name: 'greeter',
+      baseUrl: there.origin,
+      actions: { greet: { method: 'POST', path: '/greetings', body: { to: '{{params.name}}' } } }
+    }]
+  })
   const answer = await caller(t, app, { token: admin })('POST /integrations/greeter/greet', { body: { name: 'Ada' } })
   t.match(answer, { status: 200, body: { to: 'Ada' } })
   t.match(there.requests, [{ method: 'POST', path: '/greetings', body: '{"to":"Ada"}' }])
@@ -82,12 +97,26 @@ t.test('workflows need a database, tenancy and queue', async (t) => {
 })
 
 t.test('webhooks need a database and outbound', async (t) => {
-  const receiver = await remote(t, (_request, response) => { response.end() })
+  const receiver = await remote(t, (_request, response) => {
+    response.end()
+  })
   const app = await withDatabase(t)
   await app.register(outbound)
-  await app.register(webhooks, { routes: false, masterKey: testMasterKey, webhooks: [{ name: 'crm', url: receiver.origin, events: ['entity.*'] }] })
+  await app.register(webhooks, {
+    routes: false,
+    masterKey: testMasterKey,
+    webhooks: [{ name: 'crm', url: receiver.origin, events: ['entity.*'] }]
+  })
   await app.ready()
-  await app.db.transaction().execute((transaction) => app.webhooks.emit(transaction, { tenant: '', type: 'entity.created', subject: 'notes:1', data: { table: 'notes', id: 1 }, at: new Date() }))
+  await app.db.transaction().execute((transaction) =>
+    app.webhooks.emit(transaction, {
+      tenant: '',
+      type: 'entity.created',
+      subject: 'notes:1',
+      data: { table: 'notes', id: 1 },
+      at: new Date()
+    })
+  )
   app.webhooks.wake()
   await until(t, 'the event arrives', async () => receiver.requests.length > 0)
   t.match(receiver.requests[0], { method: 'POST', headers: { 'webhook-signature': /^v1,/ } })
@@ -96,9 +125,18 @@ t.test('webhooks need a database and outbound', async (t) => {
 
 t.test('without what it needs each names the plugin to register', async (t) => {
   const needs: [string, FastifyPluginAsync, string][] = [
-    ['queue', queue, 'database'], ['integrations', integrations, 'database'], ['workflows', workflows, 'database'], ['webhooks', webhooks, 'database']
+    ['queue', queue, 'database'],
+    ['integrations', integrations, 'database'],
+    ['workflows', workflows, 'database'],
+    ['webhooks', webhooks, 'database']
   ]
   for (const [name, plugin, needed] of needs) {
-    await t.rejects(async () => { await bare(t).register(plugin) }, { message: new RegExp(`^register the plugin "tenantry/plugins/${needed}" before `) }, name)
+    await t.rejects(
+      async () => {
+        await bare(t).register(plugin)
+      },
+      { message: new RegExp(`^register the plugin "tenantry/plugins/${needed}" before `) },
+      name
+    )
   }
 })

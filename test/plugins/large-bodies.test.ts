@@ -22,7 +22,8 @@ async function open (t: Test) {
     answered.push(request.headers['x-test-tenant'])
     return {}
   })
-  const send = (tenant: string, payload: string) => app.inject({ method: 'POST', url: '/', headers: { 'x-test-tenant': tenant, 'content-type': 'application/json' }, payload })
+  const send = (tenant: string, payload: string) =>
+    app.inject({ method: 'POST', url: '/', headers: { 'x-test-tenant': tenant, 'content-type': 'application/json' }, payload })
   return { answered, send }
 }
 
@@ -44,7 +45,10 @@ t.test('a tenant has 50 large bodies wait, and gets 429 for more', async (t) => 
   const large = Array.from({ length: 50 }, () => send('flood', largeBody))
   while (turns.pace('tenant flood').waiting < 50) await new Promise(setImmediate)
   const refused = await send('flood', largeBody)
-  t.match([refused.statusCode, refused.headers['retry-after'], refused.json()], [429, '1', { code: 'TENANTRY_RESPONSES_BUSY', retryAfter: 1 }])
+  t.match([refused.statusCode, refused.headers['retry-after'], refused.json()], [429, '1', {
+    code: 'TENANTRY_RESPONSES_BUSY',
+    retryAfter: 1
+  }])
   t.equal((await send('other', largeBody)).statusCode, 200)
   t.strictSame(answered, ['other'], 'none of those that wait was handled')
   pause.end()

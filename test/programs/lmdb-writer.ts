@@ -7,7 +7,9 @@ await store.invalidate('acme', notes)
 await store.set('globex', 'from there', 'v', 60_000)
 
 function write (count: number): void {
-  for (let index = 0; index < 20; index++) store.set('busy', `key ${(count + index) % 700}`, 'x'.repeat((count + index) * 37 % 9000), 60_000)
+  for (let index = 0; index < 20; index++) {
+    store.set('busy', `key ${(count + index) % 700}`, 'x'.repeat((count + index) * 37 % 9000), 60_000)
+  }
   if (count === 200) console.log('writing')
   setImmediate(write, count + 20)
 }

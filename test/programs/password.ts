@@ -1,4 +1,7 @@
-/** Reads passwords as `tenantry user create` does, as many as it is told, and prints them in hexadecimal, which nothing takes for what was typed. */
+/**
+ * Reads passwords as `tenantry user create` does, as many as it is told, and prints them in hexadecimal, which nothing takes for
+ * what was typed.
+ */
 import { readPassword } from '../../bin/password.js'
 
 for (let left = Number(process.argv[2]); left > 0; left--) {

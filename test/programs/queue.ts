@@ -21,7 +21,9 @@ const count = together<number, void>(async (numbers) => {
   await sql`insert into done (n, pid) select n, ${process.pid} from unnest(${numbers}::int[]) as n`.execute(app.db)
 })
 app.queue.define('count', {}, ({ data }) => count(Number(data['n'])))
-const begin = async ({ id, attempt }: Job) => { await sql`insert into begun (job, attempt, pid) values (${id}, ${attempt}, ${process.pid})`.execute(app.db) }
+const begin = async ({ id, attempt }: Job) => {
+  await sql`insert into begun (job, attempt, pid) values (${id}, ${attempt}, ${process.pid})`.execute(app.db)
+}
 app.queue.define('hang', {}, async (job) => {
   await begin(job)
   await new Promise(() => {})

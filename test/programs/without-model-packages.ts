@@ -1,13 +1,19 @@
 /** Loads each provider of models where its package is not installed; prints why it cannot be loaded. */
 import { register } from 'node:module'
 
-register(`data:text/javascript,${encodeURIComponent(`
+register(`data:text/javascript,${
+  encodeURIComponent(`
 export async function resolve (name, context, next) {
   if (name.startsWith('@ai-sdk/')) throw Object.assign(new Error(name + ' is not there'), { code: 'ERR_MODULE_NOT_FOUND' })
   return next(name, context)
-}`)}`)
+}`)
+}`)
 
 const { loadProvider } = await import('../../lib/models/providers.js')
 for (const provider of ['openai', 'anthropic', 'google', 'local'] as const) {
-  await loadProvider(provider, 'http://127.0.0.1:1/v1').then(() => { console.log(`${provider}: is loaded`) }, (error: Error) => { console.log(`${provider}: ${error.message}`) })
+  await loadProvider(provider, 'http://127.0.0.1:1/v1').then(() => {
+    console.log(`${provider}: is loaded`)
+  }, (error: Error) => {
+    console.log(`${provider}: ${error.message}`)
+  })
 }

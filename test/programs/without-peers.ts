@@ -2,15 +2,26 @@
 import Fastify from 'fastify'
 import { register } from 'node:module'
 
-register(`data:text/javascript,${encodeURIComponent(`
+register(`data:text/javascript,${
+  encodeURIComponent(`
 export async function resolve (name, context, next) {
   if (name === 'ioredis' || name === 'lmdb') throw Object.assign(new Error(name + ' is not there'), { code: 'ERR_MODULE_NOT_FOUND' })
   return next(name, context)
-}`)}`)
+}`)
+}`)
 
 const { default: cache } = await import('../../plugins/cache/index.js')
-for (const options of [{ provider: 'redis', redis: { url: 'redis://:hunter2@127.0.0.1:1' } }, { provider: 'lmdb', lmdb: { dbPath: 'never' } }, { provider: 'memory' }] as const) {
+for (
+  const options of [
+    { provider: 'redis', redis: { url: 'redis://:hunter2@127.0.0.1:1' } },
+    { provider: 'lmdb', lmdb: { dbPath: 'never' } },
+    { provider: 'memory' }
+  ] as const
+) {
   const app = Fastify()
   app.register(cache, { routes: false, ...options })
-  await app.ready().then(() => console.log(`${options.provider}: starts`), (error: Error) => console.log(`${options.provider}: ${error.message}`))
+  await app.ready().then(
+    () => console.log(`${options.provider}: starts`),
+    (error: Error) => console.log(`${options.provider}: ${error.message}`)
+  )
 }

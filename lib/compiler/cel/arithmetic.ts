@@ -55,20 +55,29 @@ function refuse (operator: Operator, left: unknown, right: unknown): never {
 
 function ofDoubles (operator: Operator, left: number, right: number): number {
   switch (operator) {
-    case '+': return left + right
-    case '-': return left - right
-    case '*': return left * right
-    case '/': return left / right
-    case '%': return left % right
+    case '+':
+      return left + right
+    case '-':
+      return left - right
+    case '*':
+      return left * right
+    case '/':
+      return left / right
+    case '%':
+      return left % right
   }
 }
 
 function ofInts (operator: Operator, left: bigint, right: bigint): bigint {
   switch (operator) {
-    case '+': return left + right
-    case '-': return left - right
-    case '*': return left * right
-    case '/': case '%':
+    case '+':
+      return left + right
+    case '-':
+      return left - right
+    case '*':
+      return left * right
+    case '/':
+    case '%':
       if (right === 0n) throw new NotComputable('division by zero')
       return operator === '/' ? left / right : left % right
   }
@@ -116,8 +125,16 @@ export function sum (values: readonly unknown[], budget: Budget): unknown {
 }
 
 function ofTimes (operator: '+' | '-', left: unknown, right: unknown): unknown {
-  if (left instanceof Duration && right instanceof Duration) return operator === '+' ? left.addDuration(right) : left.subtractDuration(right)
-  if (left instanceof Date && right instanceof Duration) return operator === '+' ? right.extendTimestamp(left) : right.subtractTimestamp(left)
+  if (left instanceof Duration && right instanceof Duration) {
+    return operator === '+'
+      ? left.addDuration(right)
+      : left.subtractDuration(right)
+  }
+  if (left instanceof Date && right instanceof Duration) {
+    return operator === '+'
+      ? right.extendTimestamp(left)
+      : right.subtractTimestamp(left)
+  }
   if (operator === '+' && left instanceof Duration && right instanceof Date) return left.extendTimestamp(right)
   if (operator === '-' && left instanceof Date && right instanceof Date) {
     const milliseconds = left.getTime() - right.getTime()

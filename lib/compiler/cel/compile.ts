@@ -67,16 +67,21 @@ class Compiler {
       return ({ scope, locals, budget }) => toText(toJson(read(scope, locals), budget))
     }
     switch (node.op) {
-      case 'value': return constant(node.args)
-      case 'id': return this.#identifier(node, bound)
+      case 'value':
+        return constant(node.args)
+      case 'id':
+        return this.#identifier(node, bound)
       case '.': {
         const container = this.#node(node.args[0], bound)
         const name = node.args[1]
         return (frame) => access(container(frame), name, frame.budget)
       }
-      case '[]': return this.#binary(node.args, bound, ({ budget }, container, key) => access(container, key, budget))
-      case 'call': return this.#call(node, bound)
-      case 'rcall': return this.#method(node, bound)
+      case '[]':
+        return this.#binary(node.args, bound, ({ budget }, container, key) => access(container, key, budget))
+      case 'call':
+        return this.#call(node, bound)
+      case 'rcall':
+        return this.#method(node, bound)
       case 'list': {
         const items = node.args.map((item) => this.#node(item, bound))
         return (frame) => listOf(items, frame)
@@ -85,9 +90,12 @@ class Compiler {
         const entries = node.args.map(([key, value]) => [this.#node(key, bound), this.#node(value, bound)] as const)
         return (frame) => mapOf(entries, frame)
       }
-      case '?:': return this.#conditional(node.args, bound)
-      case '&&': return this.#logical(node.args, bound, false)
-      case '||': return this.#logical(node.args, bound, true)
+      case '?:':
+        return this.#conditional(node.args, bound)
+      case '&&':
+        return this.#logical(node.args, bound, false)
+      case '||':
+        return this.#logical(node.args, bound, true)
       case '!_': {
         const operand = this.#node(node.args, bound)
         return (frame) => !isTruthy(operand(frame))
@@ -96,23 +104,41 @@ class Compiler {
         const operand = this.#node(node.args, bound)
         return (frame) => negate(operand(frame))
       }
-      case '==': return this.#binary(node.args, bound, ({ budget }, left, right) => isEqual(left, right, budget))
-      case '!=': return this.#binary(node.args, bound, ({ budget }, left, right) => !isEqual(left, right, budget))
-      case '<': return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) < 0)
-      case '<=': return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) <= 0)
-      case '>': return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) > 0)
-      case '>=': return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) >= 0)
-      case 'in': return this.#binary(node.args, bound, ({ budget }, value, container) => isIn(value, container, budget))
-      case '+': return this.#sum(node, bound)
-      case '-': return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('-', left, right, budget))
-      case '*': return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('*', left, right, budget))
-      case '/': return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('/', left, right, budget))
-      case '%': return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('%', left, right, budget))
-      case '.?': case '[?]': throw new CompileFault('optional access is not known here', node)
+      case '==':
+        return this.#binary(node.args, bound, ({ budget }, left, right) => isEqual(left, right, budget))
+      case '!=':
+        return this.#binary(node.args, bound, ({ budget }, left, right) => !isEqual(left, right, budget))
+      case '<':
+        return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) < 0)
+      case '<=':
+        return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) <= 0)
+      case '>':
+        return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) > 0)
+      case '>=':
+        return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) >= 0)
+      case 'in':
+        return this.#binary(node.args, bound, ({ budget }, value, container) => isIn(value, container, budget))
+      case '+':
+        return this.#sum(node, bound)
+      case '-':
+        return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('-', left, right, budget))
+      case '*':
+        return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('*', left, right, budget))
+      case '/':
+        return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('/', left, right, budget))
+      case '%':
+        return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('%', left, right, budget))
+      case '.?':
+      case '[?]':
+        throw new CompileFault('optional access is not known here', node)
     }
   }
 
-  #binary ([left, right]: readonly [ASTNode, ASTNode], bound: Bound, operate: (frame: Frame, left: unknown, right: unknown) => unknown): Run {
+  #binary (
+    [left, right]: readonly [ASTNode, ASTNode],
+    bound: Bound,
+    operate: (frame: Frame, left: unknown, right: unknown) => unknown
+  ): Run {
     const one = this.#node(left, bound)
     const other = this.#node(right, bound)
     return (frame) => operate(frame, one(frame), other(frame))
@@ -202,7 +228,14 @@ class Compiler {
     return this.#apply(node, methods[`${name}/${args.length + 1}`], `.${name}()`, [receiver, ...args], bound)
   }
 
-  #loop (name: 'map' | keyof typeof quantifiers, receiver: ASTNode, variable: string, first: ASTNode, second: ASTNode | undefined, bound: Bound): Run {
+  #loop (
+    name: 'map' | keyof typeof quantifiers,
+    receiver: ASTNode,
+    variable: string,
+    first: ASTNode,
+    second: ASTNode | undefined,
+    bound: Bound
+  ): Run {
     const list = this.#node(receiver, bound)
     const slot = this.slots++
     const inside = new Map([...bound, [variable, slot]])
@@ -233,7 +266,13 @@ class Compiler {
     return (frame) => compiled(value(frame), frame.budget)
   }
 
-  #apply (node: ASTNode, implementation: (typeof functions)[string] | undefined, name: string, args: readonly ASTNode[], bound: Bound): Run {
+  #apply (
+    node: ASTNode,
+    implementation: (typeof functions)[string] | undefined,
+    name: string,
+    args: readonly ASTNode[],
+    bound: Bound
+  ): Run {
     if (implementation === undefined) throw new CompileFault(`\`${name}\` with ${args.length} arguments is not known here`, node)
     const [first = nothing, second = nothing, third = nothing] = args.map((argument) => this.#node(argument, bound))
     return (frame) => {

@@ -36,7 +36,9 @@ function nameOf (key: unknown, budget: Budget): string {
     case 'string':
       budget.allocateText(name.length)
       return name
-    case 'number': case 'boolean': return String(name)
+    case 'number':
+    case 'boolean':
+      return String(name)
     case 'bigint':
       if (BigInt.asIntN(64, name) === name) return String(name)
       break

@@ -67,15 +67,20 @@ function size (value: unknown, budget: Budget): bigint {
 
 function toString (value: unknown, budget: Budget): string {
   switch (typeof value) {
-    case 'string': return value
-    case 'boolean': return String(value)
-    case 'number': return Number.isFinite(value) || Number.isNaN(value) ? String(value) : value > 0 ? '+Inf' : '-Inf'
+    case 'string':
+      return value
+    case 'boolean':
+      return String(value)
+    case 'number':
+      return Number.isFinite(value) || Number.isNaN(value) ? String(value) : value > 0 ? '+Inf' : '-Inf'
     case 'bigint':
       if (value >= largestWritten || value <= -largestWritten) throw new NotComputable('the integer has too many digits')
       budget.allocateText(1000)
       return String(value)
-    case 'object': break
-    default: return refuse(value, 'a value with a text')
+    case 'object':
+      break
+    default:
+      return refuse(value, 'a value with a text')
   }
   if (value instanceof UnsignedInt) return value.toString()
   if (value instanceof ExactNumber) return textOf(value, budget)

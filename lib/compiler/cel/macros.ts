@@ -4,7 +4,10 @@ import type { Frame, Part } from './frame.js'
 import { isList, isMap, keysOf, NotComputable } from './values.js'
 
 /** Evaluates the body with the item; `slot` is where it finds the item. */
-interface Iteration { readonly slot: number, readonly body: Part }
+interface Iteration {
+  readonly slot: number
+  readonly body: Part
+}
 
 const iterationSteps = 3
 const itemBytes = 16
@@ -13,11 +16,13 @@ export const quantifiers = {
   /** An error counts only where no other item decides. */
   all: (frame: Frame, list: unknown, iteration: Iteration) => !decides(frame, list, iteration, false),
   exists: (frame: Frame, list: unknown, iteration: Iteration) => decides(frame, list, iteration, true),
-  exists_one: (frame: Frame, list: unknown, iteration: Iteration) => itemsOf(list, frame.budget).filter((item) => isBool(evaluate(frame, item, iteration))).length === 1,
-  filter: (frame: Frame, list: unknown, iteration: Iteration) => itemsOf(list, frame.budget).filter((item) => {
-    frame.budget.allocate(itemBytes)
-    return isBool(evaluate(frame, item, iteration))
-  })
+  exists_one: (frame: Frame, list: unknown, iteration: Iteration) =>
+    itemsOf(list, frame.budget).filter((item) => isBool(evaluate(frame, item, iteration))).length === 1,
+  filter: (frame: Frame, list: unknown, iteration: Iteration) =>
+    itemsOf(list, frame.budget).filter((item) => {
+      frame.budget.allocate(itemBytes)
+      return isBool(evaluate(frame, item, iteration))
+    })
 } as const
 
 /** `list.map(item, value)`, and `list.map(item, predicate, value)`. */

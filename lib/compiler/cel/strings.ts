@@ -17,9 +17,11 @@ const pairShift = 3
 export const stringMethods: Functions = {
   'contains/2': (budget, value, other) => firstOf(text(value), text(other), budget) !== -1,
   'indexOf/2': (budget, value, other) => BigInt(firstOf(text(value), text(other), budget)),
-  'indexOf/3': (budget, value, other, from) => text(other) === '' ? int(from) : BigInt(new Finder(text(other), budget).first(text(value), index(from, text(value).length - 1))),
+  'indexOf/3': (budget, value, other, from) =>
+    text(other) === '' ? int(from) : BigInt(new Finder(text(other), budget).first(text(value), index(from, text(value).length - 1))),
   'lastIndexOf/2': (budget, value, other) => BigInt(new Finder(text(other), budget).last(text(value), text(value).length)),
-  'lastIndexOf/3': (budget, value, other, from) => text(other) === '' ? int(from) : BigInt(new Finder(text(other), budget).last(text(value), index(from, text(value).length - 1))),
+  'lastIndexOf/3': (budget, value, other, from) =>
+    text(other) === '' ? int(from) : BigInt(new Finder(text(other), budget).last(text(value), index(from, text(value).length - 1))),
   'startsWith/2': (budget, value, other) => {
     budget.scan(text(other).length)
     return text(value).startsWith(text(other))
@@ -36,7 +38,8 @@ export const stringMethods: Functions = {
     return text(value).trim()
   },
   'substring/2': (budget, value, start) => slice(text(value), index(start, text(value).length), text(value).length, budget),
-  'substring/3': (budget, value, start, end) => slice(text(value), index(start, text(value).length), index(end, text(value).length), budget),
+  'substring/3': (budget, value, start, end) =>
+    slice(text(value), index(start, text(value).length), index(end, text(value).length), budget),
   'split/2': (budget, value, separator) => split(text(value), text(separator), Infinity, budget),
   'split/3': (budget, value, separator, limit) => {
     const most = int(limit)

@@ -44,13 +44,18 @@ export const timeFunctions: Functions = {
   'timestamp/1': (_budget, value) => toTimestamp(value)
 }
 
-export const timeMethods: Functions = Object.fromEntries(Object.entries(parts).flatMap(([name, part]): [string, Implementation][] => {
-  const ofDuration = durationParts.get(name)
-  return [
-    [`${name}/1`, (_budget, value) => value instanceof Duration && ofDuration !== undefined ? ofDuration(value) : whole(part(date(value)))],
-    [`${name}/2`, (budget, value, zone) => whole(part(inZone(date(value), text(zone), budget)))]
-  ]
-}))
+export const timeMethods: Functions = Object.fromEntries(
+  Object.entries(parts).flatMap(([name, part]): [string, Implementation][] => {
+    const ofDuration = durationParts.get(name)
+    return [
+      [
+        `${name}/1`,
+        (_budget, value) => value instanceof Duration && ofDuration !== undefined ? ofDuration(value) : whole(part(date(value)))
+      ],
+      [`${name}/2`, (budget, value, zone) => whole(part(inZone(date(value), text(zone), budget)))]
+    ]
+  })
+)
 
 /** The value of `duration()`. The library's parser takes cubic time: the text must be short, and not a caller's. */
 export function durationOf (written: unknown): unknown {
@@ -97,7 +102,18 @@ function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
   if (zone.length > longestZone) throw new NotComputable('the time zone is not known')
   let made
   try {
-    made = new Intl.DateTimeFormat('en-US', { timeZone: zone, calendar: 'iso8601', numberingSystem: 'latn', hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric', hour: 'numeric', minute: 'numeric', second: 'numeric' })
+    made = new Intl.DateTimeFormat('en-US', {
+      timeZone: zone,
+      calendar: 'iso8601',
+      numberingSystem: 'latn',
+      hourCycle: 'h23',
+      year: 'numeric',
+      month: 'numeric',
+      day: 'numeric',
+      hour: 'numeric',
+      minute: 'numeric',
+      second: 'numeric'
+    })
   } catch {
     throw new NotComputable('the time zone is not known')
   }

@@ -38,7 +38,9 @@ const typeNames = {
 export const types: ReadonlyMap<string, CelType> = new Map(Object.values(typeNames).map((name) => [name, new CelType(name)]))
 
 /** What the name `google` stands for. */
-export const google: unknown = Object.freeze({ protobuf: Object.freeze({ Timestamp: types.get(typeNames.timestamp), Duration: types.get(typeNames.duration) }) })
+export const google: unknown = Object.freeze({
+  protobuf: Object.freeze({ Timestamp: types.get(typeNames.timestamp), Duration: types.get(typeNames.duration) })
+})
 
 export function typeOf (value: unknown): unknown {
   return types.get(typeNames[kindOf(value)])
@@ -46,13 +48,21 @@ export function typeOf (value: unknown): unknown {
 
 export function kindOf (value: unknown): Kind {
   switch (typeof value) {
-    case 'string': return 'string'
-    case 'number': return 'double'
-    case 'boolean': return 'bool'
-    case 'bigint': return 'int'
-    case 'object': break
-    case 'undefined': return 'null'
-    case 'function': case 'symbol': throw new NotComputable(`a ${typeof value} is no value of an expression`)
+    case 'string':
+      return 'string'
+    case 'number':
+      return 'double'
+    case 'boolean':
+      return 'bool'
+    case 'bigint':
+      return 'int'
+    case 'object':
+      break
+    case 'undefined':
+      return 'null'
+    case 'function':
+    case 'symbol':
+      throw new NotComputable(`a ${typeof value} is no value of an expression`)
   }
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'list'

@@ -21,7 +21,12 @@ export interface CallArgument {
 }
 
 /** Compiles the arguments; `known` are those of the function, undefined where it is not known. */
-export function compileArguments (values: Readonly<Record<string, unknown>>, known: readonly FunctionArgument[] | undefined, pointer: string, context: QueryContext): CallArgument[] {
+export function compileArguments (
+  values: Readonly<Record<string, unknown>>,
+  known: readonly FunctionArgument[] | undefined,
+  pointer: string,
+  context: QueryContext
+): CallArgument[] {
   const within: QueryContext = { ...context, secretsRefusedIn: 'the arguments of a function, which may return them' }
   const names = known?.map(({ name }) => name) ?? []
   const given = Object.entries(values).flatMap(([name, configured]): CallArgument[] => {
@@ -29,7 +34,9 @@ export function compileArguments (values: Readonly<Record<string, unknown>>, kno
     const before = context.faults.faults.length
     const value = compileValue(configured, at, within)
     const argument = known?.find((each) => each.name === name)
-    if (known !== undefined && argument === undefined) context.faults.add(at, `the function is declared without an argument "${name}"`, nearest(name, names))
+    if (known !== undefined && argument === undefined) {
+      context.faults.add(at, `the function is declared without an argument "${name}"`, nearest(name, names))
+    }
     return argument === undefined || context.faults.faults.length > before ? [] : [compileArgument(argument, value, at, context)]
   })
   for (const { name, hasDefault } of known ?? []) {
@@ -55,7 +62,9 @@ function compileArgument (argument: FunctionArgument, value: CompiledValue, poin
     if (given === null) return null
     if (given === undefined) throw refuse({ path, message: `the argument "${name}" has no value`, keyword: 'required' })
     const encoded = encode(given)
-    if (encoded === unfit) throw refuse({ path, message: typeof given === 'string' && !isStorable(given) ? unstorableText : message, keyword: 'type' })
+    if (encoded === unfit) {
+      throw refuse({ path, message: typeof given === 'string' && !isStorable(given) ? unstorableText : message, keyword: 'type' })
+    }
     return encoded
   }
   return { argument, bind, references, ...hasDefault && { presence: (scope) => value.evaluate(scope) !== undefined } }

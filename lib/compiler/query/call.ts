@@ -30,12 +30,23 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
   const given = compileArguments(query.arguments ?? {}, resolved?.given, pointerTo(pointer, 'arguments'), context)
   if (resolved === undefined) return null
   const { found, tenantScoped } = resolved
-  if (found.volatile && context.reads === true) faults.add(pointerTo(pointer, 'function'), `"${found.name}" is VOLATILE: it may write, and a \`get\` route only reads. Declare the function STABLE or IMMUTABLE, or use another method`)
-  if (holdsSecrets(context)) faults.add(pointerTo(pointer, 'function'), 'the route writes from a secret, which the function could return: call it in another route')
+  if (found.volatile && context.reads === true) {
+    faults.add(
+      pointerTo(pointer, 'function'),
+      `"${found.name}" is VOLATILE: it may write, and a \`get\` route only reads. Declare the function STABLE or IMMUTABLE, or use another method`
+    )
+  }
+  if (holdsSecrets(context)) {
+    faults.add(pointerTo(pointer, 'function'), 'the route writes from a secret, which the function could return: call it in another route')
+  }
   const excluded = excludedOf(query, found, pointer, context)
   const one = !found.many || query.single === true
   if (query.single === true && !found.many) faults.add(pointerTo(pointer, 'single'), 'the function returns one result in any case')
-  if (one) for (const member of ['limit', 'offset'] as const) if (query[member] !== undefined) faults.add(pointerTo(pointer, member), 'one result has no pages')
+  if (one) {
+    for (const member of ['limit', 'offset'] as const) {
+      if (query[member] !== undefined) { faults.add(pointerTo(pointer, member), 'one result has no pages') }
+    }
+  }
   if (query.select !== undefined) faults.add(pointerTo(pointer, 'select'), 'a `call` answers what its function returns')
   if (faults.faults.length > before) return null
 
@@ -43,7 +54,12 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
   const switches = [...excluded.size > 0 ? [hasFullAccess] : [], ...given.flatMap(({ presence }) => presence ?? [])]
   const variants = one
     ? compileVariants(context.origin, switches, (placeholders, on) => writeOne(parts, placeholders, on))
-    : compileVariants(context.origin, [...switches, page.starts], (placeholders, on, literal) => writeRows(parts, page, literal, placeholders, on), numberChooser(page.literal))
+    : compileVariants(
+      context.origin,
+      [...switches, page.starts],
+      (placeholders, on, literal) => writeRows(parts, page, literal, placeholders, on),
+      numberChooser(page.literal)
+    )
   const answer: Answer = one ? 'record' : 'page'
   return Object.freeze({
     store: 'sql',
@@ -89,11 +105,20 @@ function findFunction (name: string | undefined, pointer: string, context: Query
   const at = pointerTo(pointer, 'function')
   if (name === undefined) faults.add(pointer, 'a `call` needs a `function`')
   else if (!Object.hasOwn(functions, name)) {
-    faults.add(at, origin === 'tenant' ? `the platform lets documents of tenants call no function "${name}"` : `the document declares no function "${name}": name it in \`functions\``, nearest(name, Object.keys(functions)))
+    faults.add(
+      at,
+      origin === 'tenant'
+        ? `the platform lets documents of tenants call no function "${name}"`
+        : `the document declares no function "${name}": name it in \`functions\``,
+      nearest(name, Object.keys(functions))
+    )
   } else {
     const resolved = resolveFunction(name, functions[name]!, catalogue)
     if (!('reason' in resolved)) return resolved
-    faults.add(at, origin === 'tenant' ? `"${name}" cannot be called at present: ask the platform` : `"${name}" cannot be called: ${resolved.reason}`)
+    faults.add(
+      at,
+      origin === 'tenant' ? `"${name}" cannot be called at present: ask the platform` : `"${name}" cannot be called: ${resolved.reason}`
+    )
   }
   return undefined
 }
@@ -103,10 +128,17 @@ function holdsSecrets ({ withheld }: QueryContext): boolean {
 }
 
 /** The columns that callers without full access do not see. */
-function excludedOf ({ excludeFields = [] }: Query, { columns, name }: DatabaseFunction, pointer: string, context: QueryContext): ReadonlySet<string> {
+function excludedOf (
+  { excludeFields = [] }: Query,
+  { columns, name }: DatabaseFunction,
+  pointer: string,
+  context: QueryContext
+): ReadonlySet<string> {
   const known = columns?.map((column) => column.name) ?? []
   for (const [index, field] of excludeFields.entries()) {
-    if (!known.includes(field)) context.faults.add(pointerTo(pointer, 'excludeFields', index), `no record of "${name}" has a field "${field}"`, nearest(field, known))
+    if (!known.includes(field)) {
+      context.faults.add(pointerTo(pointer, 'excludeFields', index), `no record of "${name}" has a field "${field}"`, nearest(field, known))
+    }
   }
   return new Set([...context.excludeFields, ...excludeFields].filter((field) => known.includes(field)))
 }
@@ -122,10 +154,20 @@ function writeOne (parts: CallParts, placeholders: Placeholders, on: ReadonlySet
 }
 
 /** All rows are made in any case, and once: the total counts them. */
-function writeRows (parts: CallParts, page: Page, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+function writeRows (
+  parts: CallParts,
+  page: Page,
+  literal: number | undefined,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
   const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
   const rows = selectRows(parts, writeCall(parts, placeholders, on), on)
-  return boundedText(`with g as materialized (${rows}) select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total('select count(*) from g')}, '}}') from (select g.* from g${clause}) r`)
+  return boundedText(
+    `with g as materialized (${rows}) select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${
+      total('select count(*) from g')
+    }, '}}') from (select g.* from g${clause}) r`
+  )
 }
 
 function selectRows ({ resolved: { found }, excluded }: CallParts, call: string, on: ReadonlySet<Switch>): string {
@@ -135,8 +177,14 @@ function selectRows ({ resolved: { found }, excluded }: CallParts, call: string,
 }
 
 /** `"public"."f"("a" => $1::integer)` */
-function writeCall ({ schema, resolved: { found, tenant }, given }: CallParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  const values = given.filter(({ presence }) => presence === undefined || on.has(presence)).map(({ argument, bind }) => `${quote(argument.name)} => ${placeholders.add(bind, argument.type)}`)
+function writeCall (
+  { schema, resolved: { found, tenant }, given }: CallParts,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
+  const values = given.filter(({ presence }) => presence === undefined || on.has(presence)).map(({ argument, bind }) =>
+    `${quote(argument.name)} => ${placeholders.add(bind, argument.type)}`
+  )
   if (tenant !== undefined) values.push(`${quote(tenant.name)} => ${placeholders.add(bindTenant, tenant.type)}`)
   return `${quote(schema)}.${quote(found.name)}(${values.join(', ')})`
 }
@@ -145,7 +193,17 @@ const done: JsonSchema = named('Done', { type: 'object', properties: { success: 
 
 function recordSchema (found: DatabaseFunction, excluded: ReadonlySet<string>, one: boolean): JsonSchema {
   if (found.type === 'void') return done
-  const single: Column = { name: one && !found.many ? 'result' : valueMember, type: found.type, notNull: false, hasDefault: false, generated: false }
+  const single: Column = {
+    name: one && !found.many ? 'result' : valueMember,
+    type: found.type,
+    notNull: false,
+    hasDefault: false,
+    generated: false
+  }
   const columns = found.columns?.filter(({ name }) => !excluded.has(name)) ?? [single]
-  return { type: 'object', properties: Object.fromEntries(columns.map((column) => [column.name, columnSchema(column)])), required: columns.map(({ name }) => name) }
+  return {
+    type: 'object',
+    properties: Object.fromEntries(columns.map((column) => [column.name, columnSchema(column)])),
+    required: columns.map(({ name }) => name)
+  }
 }

@@ -14,11 +14,20 @@ export interface ColumnBound {
 /** undefined for a column without bounds. Items of arrays have the bound of the column. */
 export function boundOf ({ maxLength, precision, scale = 0 }: BoundedColumn): ColumnBound | undefined {
   if (maxLength !== undefined) {
-    return { fits: itemsFit((value) => typeof value !== 'string' || isWithin(value, maxLength)), description: `a text of at most ${maxLength} characters`, keyword: 'maxLength' }
+    return {
+      fits: itemsFit((value) => typeof value !== 'string' || isWithin(value, maxLength)),
+      description: `a text of at most ${maxLength} characters`,
+      keyword: 'maxLength'
+    }
   }
   if (precision === undefined) return undefined
-  const fits = (value: unknown): boolean => (typeof value !== 'number' && typeof value !== 'string' && !isExact(value)) || fitsNumeric(String(value), precision, scale)
-  return { fits: itemsFit(fits), description: `a number whose absolute value, rounded to ${scale} decimal places, is less than 10^${precision - scale}`, keyword: 'maximum' }
+  const fits = (value: unknown): boolean =>
+    (typeof value !== 'number' && typeof value !== 'string' && !isExact(value)) || fitsNumeric(String(value), precision, scale)
+  return {
+    fits: itemsFit(fits),
+    description: `a number whose absolute value, rounded to ${scale} decimal places, is less than 10^${precision - scale}`,
+    keyword: 'maximum'
+  }
 }
 
 function itemsFit (fits: (value: unknown) => boolean): (encoded: unknown) => boolean {

@@ -48,13 +48,23 @@ export type Encoder = (value: unknown) => unknown
 /** The encoder of a column's values. */
 export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): Encoder {
   switch (kindOf(type)) {
-    case 'json': return type === 'jsonb' ? encodeJsonb : stringifyJson
-    case 'boolean': return encodeBoolean
-    case 'decimal': return encodeDecimal
-    case 'integer': return integerEncoder(integerBounds[type] ?? Number.MAX_SAFE_INTEGER)
-    case 'vector': return (value) => Array.isArray(value) && value.every(isNumber) ? stringifyJson(value) : unfit
-    case 'array': return arrayEncoder(encoderOf({ type: itemType(type), ...(labels !== undefined && { labels }) }), kindOf(itemType(type)) === 'json' ? 0 : maxDimensions - 1)
-    case 'text': return labels !== undefined ? labelEncoder(new Set(labels)) : textEncoder(type)
+    case 'json':
+      return type === 'jsonb' ? encodeJsonb : stringifyJson
+    case 'boolean':
+      return encodeBoolean
+    case 'decimal':
+      return encodeDecimal
+    case 'integer':
+      return integerEncoder(integerBounds[type] ?? Number.MAX_SAFE_INTEGER)
+    case 'vector':
+      return (value) => Array.isArray(value) && value.every(isNumber) ? stringifyJson(value) : unfit
+    case 'array':
+      return arrayEncoder(
+        encoderOf({ type: itemType(type), ...(labels !== undefined && { labels }) }),
+        kindOf(itemType(type)) === 'json' ? 0 : maxDimensions - 1
+      )
+    case 'text':
+      return labels !== undefined ? labelEncoder(new Set(labels)) : textEncoder(type)
   }
 }
 
@@ -83,13 +93,20 @@ export const encodePattern: Encoder = (value) => {
 export function describeType ({ type, labels }: Pick<Column, 'type' | 'labels'>): string {
   if (labels !== undefined && !type.endsWith('[]')) return `one of ${labels.map((label) => `"${label}"`).join(', ')}`
   switch (kindOf(type)) {
-    case 'integer': return `an integer (${type})`
-    case 'decimal': return 'a number'
-    case 'boolean': return 'true or false'
-    case 'array': return `an array (${type})`
-    case 'vector': return 'an array of numbers'
-    case 'json': return 'any JSON value'
-    case 'text': return type === 'text' ? 'a text' : formOf(type)?.description ?? `a text (${type})`
+    case 'integer':
+      return `an integer (${type})`
+    case 'decimal':
+      return 'a number'
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return `an array (${type})`
+    case 'vector':
+      return 'an array of numbers'
+    case 'json':
+      return 'any JSON value'
+    case 'text':
+      return type === 'text' ? 'a text' : formOf(type)?.description ?? `a text (${type})`
   }
 }
 
@@ -117,9 +134,14 @@ function encodeString (value: unknown): unknown {
 
 function encodeText (value: unknown): unknown {
   switch (typeof value) {
-    case 'string': return isStorable(value) ? value : unfit
-    case 'number': case 'boolean': case 'bigint': return String(value)
-    default: return value instanceof ExactNumber ? String(value) : unfit
+    case 'string':
+      return isStorable(value) ? value : unfit
+    case 'number':
+    case 'boolean':
+    case 'bigint':
+      return String(value)
+    default:
+      return value instanceof ExactNumber ? String(value) : unfit
   }
 }
 

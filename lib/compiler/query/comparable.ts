@@ -3,7 +3,21 @@ import { itemType, kindOf } from './column-value.js'
 
 /** PostgreSQL's own types without an order; statements that ask for one fail. */
 const unordered: ReadonlySet<string> = new Set([
-  'json', 'jsonpath', 'xml', 'point', 'line', 'lseg', 'box', 'path', 'polygon', 'circle', 'xid', 'cid', 'aclitem', 'pg_snapshot', 'txid_snapshot'
+  'json',
+  'jsonpath',
+  'xml',
+  'point',
+  'line',
+  'lseg',
+  'box',
+  'path',
+  'polygon',
+  'circle',
+  'xid',
+  'cid',
+  'aclitem',
+  'pg_snapshot',
+  'txid_snapshot'
 ])
 
 /** Arrays are ordered by their items. */

@@ -37,12 +37,22 @@ function isOfDocuments (operator: Operator): operator is DocumentsOperator {
 }
 
 /** Compiles a comparison; undefined after a fault was added. */
-export function compileComparison (operand: Operand, filter: ComparisonFilter, pointer: string, context: QueryContext, valuePointer = pointerTo(pointer, 'value')): Comparison | undefined {
+export function compileComparison (
+  operand: Operand,
+  filter: ComparisonFilter,
+  pointer: string,
+  context: QueryContext,
+  valuePointer = pointerTo(pointer, 'value')
+): Comparison | undefined {
   const { column } = operand
   const operator = filter.operator ?? 'eq'
   if (isOfDocuments(operator)) {
     const instead = operator === 'array-contains' ? 'contains' : 'overlaps'
-    context.faults.add(pointerTo(pointer, 'operator'), `\`${operator}\` compares fields of documents that are arrays; "${column.name}" is no such field`, instead)
+    context.faults.add(
+      pointerTo(pointer, 'operator'),
+      `\`${operator}\` compares fields of documents that are arrays; "${column.name}" is no such field`,
+      instead
+    )
     return undefined
   }
   const before = context.faults.faults.length
@@ -52,13 +62,20 @@ export function compileComparison (operand: Operand, filter: ComparisonFilter, p
   if (value === undefined || context.faults.faults.length > before) return undefined
   const condition = conditionOf(operator, operand, value, configuration)
   if (condition === undefined) return undefined
-  if (value.value.constant) checkConstant(value, operator === 'is' ? isEncoder(column) : encoderFor(operator, column), operator, column, valuePointer, context)
+  if (value.value.constant) {
+    checkConstant(value, operator === 'is' ? isEncoder(column) : encoderFor(operator, column), operator, column, valuePointer, context)
+  }
   const { references } = value.value
   return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
 }
 
 /** `configuration` is that of a search; undefined after a fault was added. */
-function conditionOf (operator: ColumnOperator, operand: Operand, value: FilterValue, configuration: string | undefined): Condition | undefined {
+function conditionOf (
+  operator: ColumnOperator,
+  operand: Operand,
+  value: FilterValue,
+  configuration: string | undefined
+): Condition | undefined {
   if (operator === 'is') return compileIs(operand, value)
   if (operator !== 'fts') return compileOperator(operator, operand, value)
   return configuration === undefined ? undefined : compileSearch(configuration, operand, value)
@@ -67,11 +84,16 @@ function conditionOf (operator: ColumnOperator, operand: Operand, value: FilterV
 function checkOperator (operator: Operator, { name, type }: Column, pointer: string, { faults }: QueryContext): void {
   const kind = kindOf(type)
   const isRange = /range$/.test(type)
-  if (!isOrdered(type) && !textOperators.has(operator)) faults.add(pointer, `the column "${name}" is of type ${type}, which PostgreSQL cannot compare${orderedInstead(type)}`)
-  else if (operator === 'fts' && type !== 'tsvector' && !textTypes.has(type)) faults.add(pointer, `\`fts\` needs a text or tsvector column; "${name}" is ${type}`)
-  else if (operator === 'in' && kind === 'array') faults.add(pointer, `"${name}" is an array (${type}): use \`contains\` or \`overlaps\``)
-  else if (operator === 'contains' && kind !== 'array' && type !== 'jsonb' && !isRange) faults.add(pointer, `\`contains\` needs an array, jsonb or range column; "${name}" is ${type}`)
-  else if (operator === 'overlaps' && kind !== 'array' && !isRange) faults.add(pointer, `\`overlaps\` needs an array or range column; "${name}" is ${type}`)
+  if (!isOrdered(type) && !textOperators.has(operator)) {
+    faults.add(pointer, `the column "${name}" is of type ${type}, which PostgreSQL cannot compare${orderedInstead(type)}`)
+  } else if (operator === 'fts' && type !== 'tsvector' && !textTypes.has(type)) {
+    faults.add(pointer, `\`fts\` needs a text or tsvector column; "${name}" is ${type}`)
+  } else if (operator === 'in' && kind === 'array') faults.add(pointer, `"${name}" is an array (${type}): use \`contains\` or \`overlaps\``)
+  else if (operator === 'contains' && kind !== 'array' && type !== 'jsonb' && !isRange) {
+    faults.add(pointer, `\`contains\` needs an array, jsonb or range column; "${name}" is ${type}`)
+  } else if (operator === 'overlaps' && kind !== 'array' && !isRange) {
+    faults.add(pointer, `\`overlaps\` needs an array or range column; "${name}" is ${type}`)
+  }
 }
 
 function compileOperator (operator: Exclude<ColumnOperator, 'is' | 'fts'>, { column, write }: Operand, value: FilterValue): Condition {
@@ -81,11 +103,16 @@ function compileOperator (operator: Exclude<ColumnOperator, 'is' | 'fts'>, { col
     const left = write(alias)
     switch (operator) {
       case 'like':
-      case 'ilike': return `${textTypes.has(column.type) ? left : `${left}::text`} ${operator} ${placeholders.add(bind, 'text')}`
-      case 'in': return `${left} = any(${placeholders.add(bind, `${column.type}[]`)})`
-      case 'contains': return `${left} @> ${placeholders.add(bind, column.type)}`
-      case 'overlaps': return `${left} && ${placeholders.add(bind, column.type)}`
-      default: return `${left} ${symbols[operator]} ${placeholders.add(bind, column.type)}`
+      case 'ilike':
+        return `${textTypes.has(column.type) ? left : `${left}::text`} ${operator} ${placeholders.add(bind, 'text')}`
+      case 'in':
+        return `${left} = any(${placeholders.add(bind, `${column.type}[]`)})`
+      case 'contains':
+        return `${left} @> ${placeholders.add(bind, column.type)}`
+      case 'overlaps':
+        return `${left} && ${placeholders.add(bind, column.type)}`
+      default:
+        return `${left} ${symbols[operator]} ${placeholders.add(bind, column.type)}`
     }
   }
 }
@@ -105,12 +132,17 @@ function compileJsonContains (column: Column, value: FilterValue): Condition {
 function encoderFor (operator: Exclude<ColumnOperator, 'is'>, column: Column): Encoder {
   switch (operator) {
     case 'like':
-    case 'ilike': return encodePattern
-    case 'fts': return encodeSearch
-    case 'in': return listEncoder(column)
+    case 'ilike':
+      return encodePattern
+    case 'fts':
+      return encodeSearch
+    case 'in':
+      return listEncoder(column)
     case 'contains':
-    case 'overlaps': return kindOf(column.type) === 'array' ? listEncoder({ ...column, type: itemType(column.type) }) : encoderOf(column)
-    default: return encoderOf(column)
+    case 'overlaps':
+      return kindOf(column.type) === 'array' ? listEncoder({ ...column, type: itemType(column.type) }) : encoderOf(column)
+    default:
+      return encoderOf(column)
   }
 }
 
@@ -130,20 +162,43 @@ function binderOf ({ read, value }: FilterValue, encode: Encoder, operator: Oper
 function misfit (operator: Operator, column: Column): string {
   switch (operator) {
     case 'like':
-    case 'ilike': return `the column "${column.name}" is compared with a text, which cannot end in a single backslash`
-    case 'fts': return `the column "${column.name}" is searched for ${searchExpectation}`
-    case 'in': return `the column "${column.name}" is compared with a list, each item ${describeType(column)}`
-    case 'contains': return `the column "${column.name}" is compared with ${column.type === 'jsonb' ? 'JSON, and this text is not valid JSON' : describeType(column)}`
-    case 'is': return `the column "${column.name}" is compared with ${column.type === 'boolean' ? 'null, true, false or "unknown"' : 'null'}`
-    default: return `the column "${column.name}" takes ${describeType(column)}`
+    case 'ilike':
+      return `the column "${column.name}" is compared with a text, which cannot end in a single backslash`
+    case 'fts':
+      return `the column "${column.name}" is searched for ${searchExpectation}`
+    case 'in':
+      return `the column "${column.name}" is compared with a list, each item ${describeType(column)}`
+    case 'contains':
+      return `the column "${column.name}" is compared with ${
+        column.type === 'jsonb' ? 'JSON, and this text is not valid JSON' : describeType(column)
+      }`
+    case 'is':
+      return `the column "${column.name}" is compared with ${column.type === 'boolean' ? 'null, true, false or "unknown"' : 'null'}`
+    default:
+      return `the column "${column.name}" takes ${describeType(column)}`
   }
 }
 
-function checkConstant ({ read }: FilterValue, encode: Encoder, operator: Operator, column: Column, pointer: string, { faults }: QueryContext): void {
+function checkConstant (
+  { read }: FilterValue,
+  encode: Encoder,
+  operator: Operator,
+  column: Column,
+  pointer: string,
+  { faults }: QueryContext
+): void {
   if (encode(read(noScope)) === unfit) faults.add(pointer, misfit(operator, column))
 }
 
-const isValues: ReadonlyMap<unknown, string> = new Map<unknown, string>([[null, 'null'], ['null', 'null'], [true, 'true'], ['true', 'true'], [false, 'false'], ['false', 'false'], ['unknown', 'unknown']])
+const isValues: ReadonlyMap<unknown, string> = new Map<unknown, string>([
+  [null, 'null'],
+  ['null', 'null'],
+  [true, 'true'],
+  ['true', 'true'],
+  [false, 'false'],
+  ['false', 'false'],
+  ['unknown', 'unknown']
+])
 
 function isEncoder ({ type }: Column): Encoder {
   return (value) => {

@@ -25,7 +25,10 @@ export interface QueryContext extends TemplateContext {
   readonly pagination: { readonly defaultLimit: number, readonly maxLimit: number, readonly defaultOffset: number }
   /** A list takes `limit` and `offset` of the query string. Default: it takes its own alone. */
   readonly callerPages?: boolean
-  /** The route, such as `GET /articles`: pages of its list can follow a cursor. Default: it is none, or no caller could say of which list. */
+  /**
+   * The route, such as `GET /articles`: pages of its list can follow a cursor. Default: it is none, or no caller could say of
+   * which list.
+   */
   readonly listRoute?: string
   /** The route's excluded fields; the query's own are added to them. */
   readonly excludeFields: readonly string[]
@@ -56,19 +59,28 @@ export function findTable (name: string, pointer: string, context: QueryContext,
     return undefined
   }
   if (!isVisible(table, context)) {
-    faults.add(pointer, `the table "${name}" has no tenant_id column: a tenant's route cannot use it unless the platform lists it in \`tenancy.sharedTables\``)
+    faults.add(
+      pointer,
+      `the table "${name}" has no tenant_id column: a tenant's route cannot use it unless the platform lists it in \`tenancy.sharedTables\``
+    )
     return undefined
   }
   // An insert writes to the table alone.
   if (table.tenantHeirs !== undefined && operation !== 'insert') {
     const heirs = table.tenantHeirs.map((heir) => `"${heir}"`).join(', ')
-    faults.add(pointer, `a query on "${name}" reaches the rows of every tenant in ${heirs}, which inherits from it: use ${table.tenantHeirs.length === 1 ? heirs : 'one of them'}, or give "${name}" a tenant_id column`)
+    faults.add(
+      pointer,
+      `a query on "${name}" reaches the rows of every tenant in ${heirs}, which inherits from it: use ${
+        table.tenantHeirs.length === 1 ? heirs : 'one of them'
+      }, or give "${name}" a tenant_id column`
+    )
     return undefined
   }
   if (operation === 'select') return table
   if (table.view) faults.add(pointer, `"${name}" is a view: it can only be read`)
-  else if (context.origin === 'tenant' && !table.tenantScoped) faults.add(pointer, `the table "${name}" is shared by all tenants: a tenant's route can only read it`)
-  else return table
+  else if (context.origin === 'tenant' && !table.tenantScoped) {
+    faults.add(pointer, `the table "${name}" is shared by all tenants: a tenant's route can only read it`)
+  } else return table
   return undefined
 }
 

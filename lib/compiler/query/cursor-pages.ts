@@ -16,20 +16,29 @@ import { compileVariants, type Switch } from './statement.js'
 const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
 
 /** Adds the faults of pages that follow a cursor; the function that it returns compiles them. */
-export function compileCursorPages (subject: Subject, orders: Orders, page: Page, pointer: string): (parts: ReadParts, switches: readonly Switch[]) => Omit<CompiledOperation, 'missing' | 'references'> {
+export function compileCursorPages (
+  subject: Subject,
+  orders: Orders,
+  page: Page,
+  pointer: string
+): (parts: ReadParts, switches: readonly Switch[]) => Omit<CompiledOperation, 'missing' | 'references'> {
   const { query, table, context } = subject
   const { faults, listRoute } = context
   if (listRoute === undefined) faults.add(pointer, 'the query string of a route has one `cursor`: use it in a route with one query')
   if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key, which tells where a page ended`)
   if (query.limit === 0) faults.add(pointer, 'a page that a cursor can continue has at least one row: set `limit`')
-  if (Array.isArray(query.order) && query.order.length > maxKeys) faults.add(pointer, `a cursor holds at most ${maxKeys} columns of an order; this one has ${query.order.length}`)
+  if (Array.isArray(query.order) && query.order.length > maxKeys) {
+    faults.add(pointer, `a cursor holds at most ${maxKeys} columns of an order; this one has ${query.order.length}`)
+  }
   const members = checkVisible(subject, orders, pointer)
   return (parts, switches) => {
     const read = positionReader(`${listRoute ?? ''} ${query.alias ?? table.name}`, orders.choose)
     const valueOf = valueBinders((scope) => read(scope).after ?? [])
     const limit: Binder = (scope) => {
       const asked = page.limit(scope)
-      if (asked === 0) throw refuse({ path: '/query/limit', message: 'must be at least 1: a cursor continues after a row', keyword: 'minimum' })
+      if (asked === 0) {
+        throw refuse({ path: '/query/limit', message: 'must be at least 1: a cursor continues after a row', keyword: 'minimum' })
+      }
       return asked
     }
     const variants = compileVariants<Chosen>(context.origin, switches, (placeholders, on, chosen) => {
@@ -63,7 +72,12 @@ interface Chosen {
 
 const parameters: Readonly<Record<string, Field>> = {
   limit: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Records a page.' },
-  cursor: { type: 'string', minLength: 1, maxLength: maxCursorLength, description: '`pagination.next` of the page before. Without it the list starts.' }
+  cursor: {
+    type: 'string',
+    minLength: 1,
+    maxLength: maxCursorLength,
+    description: '`pagination.next` of the page before. Without it the list starts.'
+  }
 }
 
 /**
@@ -80,7 +94,10 @@ function checkVisible ({ reduced, table, context }: Subject, orders: Orders, poi
   const hidden = [...new Set(operands.filter((operand) => memberOf(operand) === undefined).map(({ column }) => column.name))]
   if (hidden.length > 0) {
     const names = hidden.map((name) => `"${name}"`).join(', ')
-    context.faults.add(pointer, `a cursor tells the values of the order and of the primary key of "${table.name}", so every record must show them: add ${names} to \`select\`, or take ${names} from \`excludeFields\``)
+    context.faults.add(
+      pointer,
+      `a cursor tells the values of the order and of the primary key of "${table.name}", so every record must show them: add ${names} to \`select\`, or take ${names} from \`excludeFields\``
+    )
   }
   return [...new Set(operands.flatMap((operand) => memberOf(operand) ?? []))]
 }

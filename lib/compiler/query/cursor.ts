@@ -49,7 +49,13 @@ export function finishPage (text: string, { tag }: Position): string {
   const values = text.slice(end + 1)
   if (values === '') return `${text.slice(0, end)}null}}`
   const cursor = Buffer.from(tag + values).toString('base64url')
-  if (cursor.length > maxCursorLength) throw refuse({ path: '/query/limit', message: 'the last row of this page has too long a value to continue after it: ask for another limit or order', keyword: 'maxLength' })
+  if (cursor.length > maxCursorLength) {
+    throw refuse({
+      path: '/query/limit',
+      message: 'the last row of this page has too long a value to continue after it: ask for another limit or order',
+      keyword: 'maxLength'
+    })
+  }
   return `${text.slice(0, end)}"${cursor}"}}`
 }
 
@@ -62,7 +68,9 @@ function parseCursor (given: unknown, { keys }: RowOrder, tag: string): readonly
   if (given === undefined || given === null) throw unknown()
   if (typeof given !== 'string' || given.length > maxCursorLength || !/^[\w-]+$/.test(given)) throw unknown()
   const text = Buffer.from(given, 'base64url').toString()
-  if (!text.startsWith(tag)) throw refuse({ path, message: 'is no cursor of this list and this order: start without one', keyword: 'format' })
+  if (!text.startsWith(tag)) {
+    throw refuse({ path, message: 'is no cursor of this list and this order: start without one', keyword: 'format' })
+  }
   const values = valuesIn(text.slice(tagLength))
   if (values?.length !== keys.length || keys.some(({ operand }, index) => operand.column.notNull && values[index] === null)) throw unknown()
   return values
@@ -71,7 +79,9 @@ function parseCursor (given: unknown, { keys }: RowOrder, tag: string): readonly
 function valuesIn (text: string): (string | null)[] | null {
   try {
     const values: unknown = JSON.parse(text)
-    return Array.isArray(values) && values.every((value) => value === null || (typeof value === 'string' && isStorable(value))) ? values : null
+    return Array.isArray(values) && values.every((value) => value === null || (typeof value === 'string' && isStorable(value)))
+      ? values
+      : null
   } catch {
     return null
   }

@@ -24,7 +24,12 @@ export interface DocumentData {
 }
 
 /** Compiles the `data` of a write; undefined after a fault was added. */
-export function compileDocumentData (data: unknown, pointer: string, context: QueryContext, options: InputOptions): DocumentData | undefined {
+export function compileDocumentData (
+  data: unknown,
+  pointer: string,
+  context: QueryContext,
+  options: InputOptions
+): DocumentData | undefined {
   const before = context.faults.faults.length
   const value = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
   if (context.faults.faults.length > before) return undefined
@@ -32,15 +37,25 @@ export function compileDocumentData (data: unknown, pointer: string, context: Qu
     context.faults.add(pointer, 'expected an object with the fields, or a template')
     return undefined
   }
-  const members = isRecord(data) ? Object.entries(data).map(([name, member]) => ({ name, value: compileValue(member, pointerTo(pointer, name), context) })) : null
+  const members = isRecord(data)
+    ? Object.entries(data).map(([name, member]) => ({ name, value: compileValue(member, pointerTo(pointer, name), context) }))
+    : null
   const nested = members?.filter(({ value }) => value.within !== undefined) ?? []
   const dropped = droppedFields(members, value, options.excluded)
   const path = requestPath(value, '')
 
   const readOne = (given: unknown, at: string, id: string | null, fullAccess: boolean): Fields => {
-    if (!isRecord(given)) throw refuse({ path: at, message: options.many ? 'must be an object, or an array of objects' : 'must be an object', keyword: 'type' })
+    if (!isRecord(given)) {
+      throw refuse({ path: at, message: options.many ? 'must be an object, or an array of objects' : 'must be an object', keyword: 'type' })
+    }
     const hasId = Object.hasOwn(given, 'id')
-    if (hasId && given.id !== id) throw refuse({ path: pointerTo(at, 'id'), message: 'the id of a document is not one of its fields: it is given by the path, or by the server', keyword: 'readOnly' })
+    if (hasId && given.id !== id) {
+      throw refuse({
+        path: pointerTo(at, 'id'),
+        message: 'the id of a document is not one of its fields: it is given by the path, or by the server',
+        keyword: 'readOnly'
+      })
+    }
     if (!hasId && (fullAccess || dropped.size === 0)) return given
     const isKept = ([name]: [string, unknown]): boolean => name !== 'id' && (fullAccess || !dropped.has(name))
     return Object.fromEntries(Object.entries(given).filter(isKept))
@@ -49,13 +64,18 @@ export function compileDocumentData (data: unknown, pointer: string, context: Qu
   const evaluate = (scope: Scope): unknown => {
     const given = value.evaluate(scope)
     const lacking = nested.filter((member) => isLacking(member.value, scope, options.lacking))
-    return lacking.length === 0 || !isRecord(given) ? given : Object.fromEntries(Object.entries(given).filter(([name]) => !lacking.some((member) => member.name === name)))
+    return lacking.length === 0 || !isRecord(given)
+      ? given
+      : Object.fromEntries(Object.entries(given).filter(([name]) => !lacking.some((member) => member.name === name)))
   }
 
   return {
     path,
     references: value.references,
-    unstorable: (documents, many) => refuse(...documents.flatMap((document, index) => unstorableFields(document, many ? pointerTo(path, index) : path)).slice(0, maxUnstorable)),
+    unstorable: (documents, many) =>
+      refuse(
+        ...documents.flatMap((document, index) => unstorableFields(document, many ? pointerTo(path, index) : path)).slice(0, maxUnstorable)
+      ),
     read: (scope, id) => {
       const given = evaluate(scope)
       if (!options.many || !Array.isArray(given)) return { documents: [readOne(given, path, id, scope.fullAccess)], many: false }
@@ -73,7 +93,11 @@ function unstorableFields (document: Fields, at: string): Detail[] {
 }
 
 /** Excluded fields that the body gives, directly or through the configured members. */
-function droppedFields (members: readonly { name: string, value: CompiledValue }[] | null, value: CompiledValue, excluded: ReadonlySet<string>): ReadonlySet<string> {
+function droppedFields (
+  members: readonly { name: string, value: CompiledValue }[] | null,
+  value: CompiledValue,
+  excluded: ReadonlySet<string>
+): ReadonlySet<string> {
   if (members === null) return value.references.some(({ source }) => source === 'body') ? excluded : new Set()
   return new Set(members.filter((member) => isExcludedInput(member.name, member.value, excluded)).map(({ name }) => name))
 }

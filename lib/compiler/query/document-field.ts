@@ -1,4 +1,7 @@
-/** Fields of a document by their path, and comparisons of them, typed by the value. A text of a URL is compared as each JSON type that it can be. */
+/**
+ * Fields of a document by their path, and comparisons of them, typed by the value. A text of a URL is compared as each JSON type
+ * that it can be.
+ */
 import type { Operator } from '../../config/schema/query.js'
 import type { QueryContext } from './context.js'
 import type { Comparison, ComparisonFilter, Condition } from './condition.js'
@@ -50,7 +53,12 @@ export function compileFieldComparison (filter: ComparisonFilter, pointer: strin
 }
 
 /** The same of a value of jsonb; `field` is undefined after a fault was added. */
-export function compileJsonComparison (field: JsonField | undefined, filter: ComparisonFilter, pointer: string, context: QueryContext): Comparison | undefined {
+export function compileJsonComparison (
+  field: JsonField | undefined,
+  filter: ComparisonFilter,
+  pointer: string,
+  context: QueryContext
+): Comparison | undefined {
   const before = context.faults.faults.length
   const value = compileFilterValue(filter, pointer, context)
   const configuration = searchConfiguration(filter, pointer, context)
@@ -65,7 +73,11 @@ export function compileJsonComparison (field: JsonField | undefined, filter: Com
   if (operator === 'fts') {
     if (configuration === undefined) return undefined
     const bind = binderOf(value, 'fts', filter.column)
-    return { condition: (alias, placeholders) => writeSearch(configuration, at(alias, true), false, placeholders.add(bind, 'text')), references, ...(value.presence !== undefined && { presence: value.presence }) }
+    return {
+      condition: (alias, placeholders) => writeSearch(configuration, at(alias, true), false, placeholders.add(bind, 'text')),
+      references,
+      ...(value.presence !== undefined && { presence: value.presence })
+    }
   }
   const condition = isOfUrl(value.value) && isTyped(operator)
     ? urlConditionOf(operator, at, urlBinderOf(value, operator, filter.column))
@@ -77,9 +89,11 @@ function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string,
   return (alias, placeholders) => {
     const left = field(alias)
     switch (operator) {
-      case 'eq': return `${left} = ${placeholders.add(bind, 'jsonb')}`
+      case 'eq':
+        return `${left} = ${placeholders.add(bind, 'jsonb')}`
       // null is no value, as in a column.
-      case 'neq': return `(${left} <> ${placeholders.add(bind, 'jsonb')} and ${left} <> 'null')`
+      case 'neq':
+        return `(${left} <> ${placeholders.add(bind, 'jsonb')} and ${left} <> 'null')`
       case 'gt':
       case 'gte':
       case 'lt':
@@ -89,14 +103,19 @@ function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string,
         return `(jsonb_typeof(${left}) = jsonb_typeof(${value}) and ${left} ${symbols[operator]} ${value})`
       }
       case 'like':
-      case 'ilike': return `${field(alias, true)} ${operator} ${placeholders.add(bind, 'text')}`
+      case 'ilike':
+        return `${field(alias, true)} ${operator} ${placeholders.add(bind, 'text')}`
       // A field that is not there is null in JSON.
-      case 'is': return `coalesce(${left}, 'null') = ${placeholders.add(bind, 'jsonb')}`
-      case 'in': return `${left} = any(${placeholders.add(bind, 'jsonb[]')})`
-      case 'contains': return `${left} @> ${placeholders.add(bind, 'jsonb')}`
+      case 'is':
+        return `coalesce(${left}, 'null') = ${placeholders.add(bind, 'jsonb')}`
+      case 'in':
+        return `${left} = any(${placeholders.add(bind, 'jsonb[]')})`
+      case 'contains':
+        return `${left} @> ${placeholders.add(bind, 'jsonb')}`
       case 'array-contains':
       case 'array-contains-any':
-      case 'overlaps': return overlap(left, placeholders.add(bind, 'jsonb[]'))
+      case 'overlaps':
+        return overlap(left, placeholders.add(bind, 'jsonb[]'))
     }
   }
 }
@@ -114,16 +133,23 @@ function urlConditionOf (operator: TypedOperator, field: (alias: string) => stri
     const values = placeholders.add(bind, 'jsonb[]')
     switch (operator) {
       case 'eq':
-      case 'in': return `${left} = any(${values})`
-      case 'neq': return `(${left} <> all(${values}) and ${left} <> 'null')`
-      case 'contains': return `${left} @> any(${values})`
+      case 'in':
+        return `${left} = any(${values})`
+      case 'neq':
+        return `(${left} <> all(${values}) and ${left} <> 'null')`
+      case 'contains':
+        return `${left} @> any(${values})`
       case 'gt':
       case 'gte':
       case 'lt':
-      case 'lte': return `(select bool_or(jsonb_typeof(${left}) = jsonb_typeof(v.j) and ${left} ${symbols[operator]} v.j) from unnest(${values}) v(j))`
+      case 'lte':
+        return `(select bool_or(jsonb_typeof(${left}) = jsonb_typeof(v.j) and ${left} ${
+          symbols[operator]
+        } v.j) from unnest(${values}) v(j))`
       case 'array-contains':
       case 'array-contains-any':
-      case 'overlaps': return overlap(left, values)
+      case 'overlaps':
+        return overlap(left, values)
     }
   }
 }
@@ -143,7 +169,9 @@ function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, nam
       if (typeof item !== 'string') return [stringifyJson(item)]
       const texts = jsonTexts(item)
       // Other operators compare texts that begin like JSON as well.
-      if (texts === undefined && operator === 'contains') throw refuse({ path, message: `the field "${name}" is compared with JSON, and this text is not valid JSON`, keyword: 'type' })
+      if (texts === undefined && operator === 'contains') {
+        throw refuse({ path, message: `the field "${name}" is compared with JSON, and this text is not valid JSON`, keyword: 'type' })
+      }
       return texts ?? [stringifyJson(item)]
     })
   }
@@ -162,7 +190,9 @@ function binderOf ({ read, value }: FilterValue, operator: Operator, name: strin
     const given = read(scope)
     if (given === undefined || (given === null && operator !== 'is')) return null
     const encoded = encode(given, operator)
-    if (encoded === undefined) throw refuse({ path, message: `the field "${name}": ${expectations[operator] ?? 'expected a value'}`, keyword: 'type' })
+    if (encoded === undefined) {
+      throw refuse({ path, message: `the field "${name}": ${expectations[operator] ?? 'expected a value'}`, keyword: 'type' })
+    }
     return encoded
   }
 }
@@ -179,12 +209,16 @@ function encode (value: unknown, operator: Operator): string | string[] | undefi
       const search = encodeSearch(value)
       return typeof search === 'string' ? search : undefined
     }
-    case 'is': return wordOf(value)
+    case 'is':
+      return wordOf(value)
     case 'in':
     case 'array-contains-any':
-    case 'overlaps': return listOf(value).map((item) => stringifyJson(item))
-    case 'array-contains': return [stringifyJson(value)]
-    default: return stringifyJson(value)
+    case 'overlaps':
+      return listOf(value).map((item) => stringifyJson(item))
+    case 'array-contains':
+      return [stringifyJson(value)]
+    default:
+      return stringifyJson(value)
   }
 }
 

@@ -1,4 +1,7 @@
-/** Filters of documents as Firestore takes them. They mean what they mean on the SQL database; what Firestore has no query for is a fault. */
+/**
+ * Filters of documents as Firestore takes them. They mean what they mean on the SQL database; what Firestore has no query for is
+ * a fault.
+ */
 import type { Filter, Operator } from '../../config/schema/query.js'
 import type { DocumentFilter, FieldNames, FilterOperator } from '../../firestore/types.js'
 import type { Reference, Scope } from '../types.js'
@@ -110,7 +113,9 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
   if (reserved !== undefined) faults.add(pointerTo(pointer, 'column'), `"${reserved}" is a name of Firestore's own`)
   const reason = lacking[operator]
   if (reason !== undefined) faults.add(pointerTo(pointer, 'operator'), reason)
-  else if (isId && (operator === 'is' || operator === 'overlaps' || operator.startsWith('array'))) faults.add(pointerTo(pointer, 'operator'), `the id of a document is a text: \`${operator}\` has no meaning for it`)
+  else if (isId && (operator === 'is' || operator === 'overlaps' || operator.startsWith('array'))) {
+    faults.add(pointerTo(pointer, 'operator'), `the id of a document is a text: \`${operator}\` has no meaning for it`)
+  }
   const value = compileFilterValue(filter, pointer, context)
   if (names === undefined || value === undefined || faults.faults.length > before) return () => null
   references.push(...value.value.references)
@@ -139,7 +144,9 @@ function comparing (operator: Operator, field: FieldNames, value: FilterValue, n
     if (operator === 'is') {
       if (given === undefined) return null
       const word = wordOf(given)
-      if (word === undefined) throw refuse({ path, message: `the field "${name}": expected null, true, false or "unknown"`, keyword: 'type' })
+      if (word === undefined) {
+        throw refuse({ path, message: `the field "${name}": expected null, true, false or "unknown"`, keyword: 'type' })
+      }
       return make('==', word === 'null' ? null : word === 'true')
     }
     if (given === undefined || given === null) return null
@@ -149,7 +156,12 @@ function comparing (operator: Operator, field: FieldNames, value: FilterValue, n
   }
 }
 
-function comparisonOf (operator: Exclude<Operator, 'is'>, values: readonly unknown[], make: (operator: FilterOperator, value: unknown) => DocumentFilter, path: string): DocumentFilter | null {
+function comparisonOf (
+  operator: Exclude<Operator, 'is'>,
+  values: readonly unknown[],
+  make: (operator: FilterOperator, value: unknown) => DocumentFilter,
+  path: string
+): DocumentFilter | null {
   const [first, ...others] = values
   if (first === undefined) return null
   const most = operator === 'neq' ? maxNotValues : maxValues
@@ -157,20 +169,25 @@ function comparisonOf (operator: Exclude<Operator, 'is'>, values: readonly unkno
   const isOne = others.length === 0
   switch (operator) {
     case 'eq':
-    case 'in': return isOne ? make('==', first) : make('in', values)
-    case 'neq': return isOne ? make('!=', first) : make('not-in', values)
+    case 'in':
+      return isOne ? make('==', first) : make('in', values)
+    case 'neq':
+      return isOne ? make('!=', first) : make('not-in', values)
     case 'gt':
     case 'gte':
     case 'lt':
-    case 'lte': return group('or', values.map((value) => make(comparisons[operator], value)))
+    case 'lte':
+      return group('or', values.map((value) => make(comparisons[operator], value)))
     case 'array-contains':
     case 'array-contains-any':
-    case 'overlaps': return isOne ? make('array-contains', first) : make('array-contains-any', values)
+    case 'overlaps':
+      return isOne ? make('array-contains', first) : make('array-contains-any', values)
     // Refused when the query was compiled.
     case 'like':
     case 'ilike':
     case 'fts':
-    case 'contains': return null
+    case 'contains':
+      return null
   }
 }
 

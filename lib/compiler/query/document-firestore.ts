@@ -27,8 +27,12 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
   const { operation } = query
   const { collection, select, page } = parts
   const shared = firestore?.sharedCollections.has(collection) === true
-  if (collection !== '' && !isPathSegment(collection)) faults.add(pointerTo(pointer, 'collection'), `the name of a collection of Firestore ${pathSegmentRule}`)
-  if (shared && origin === 'tenant' && operation !== 'get' && operation !== 'query') faults.add(pointer, `the collection "${collection}" is shared by all tenants: a tenant's route can only read it`)
+  if (collection !== '' && !isPathSegment(collection)) {
+    faults.add(pointerTo(pointer, 'collection'), `the name of a collection of Firestore ${pathSegmentRule}`)
+  }
+  if (shared && origin === 'tenant' && operation !== 'get' && operation !== 'query') {
+    faults.add(pointer, `the collection "${collection}" is shared by all tenants: a tenant's route can only read it`)
+  }
   for (const name of select ?? []) if (isReserved(name)) faults.add(pointerTo(pointer, 'select'), `"${name}" is a name of Firestore's own`)
   const filters = compileFirestoreFilters(query.filters ?? [], pointerTo(pointer, 'filters'), context)
   const order = compileOrder(query.order, pointerTo(pointer, 'order'), context)
@@ -42,12 +46,21 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
     if (input !== undefined) return bindWrite(query, parts, input, common(scope), scope)
     if (operation === 'query') {
       const [limit, offset] = [page.limit(scope), page.offset(scope)]
-      if (offset > maxOffset) throw refuse({ path: '/query/offset', message: `must be at most ${maxOffset}: Firestore reads all documents before the page`, keyword: 'maximum' })
+      if (offset > maxOffset) {
+        throw refuse({
+          path: '/query/offset',
+          message: `must be at most ${maxOffset}: Firestore reads all documents before the page`,
+          keyword: 'maximum'
+        })
+      }
       return { operation: { ...common(scope), kind: 'query', filters: filters.read(scope), order, limit, offset }, answer: 'page' }
     }
     const id = parts.id?.read(scope) ?? null
     // No document has another id.
-    return { operation: { ...common(scope), kind: operation === 'delete' ? 'delete' : 'get', id: id !== null && isPathSegment(id) ? id : null }, answer: answers[operation] }
+    return {
+      operation: { ...common(scope), kind: operation === 'delete' ? 'delete' : 'get', id: id !== null && isPathSegment(id) ? id : null },
+      answer: answers[operation]
+    }
   }
   return { references: filters.references, shared, bind }
 }
@@ -56,14 +69,25 @@ function compileOrder (order: DocumentQuery['order'], pointer: string, context: 
   const keys = order === undefined ? [] : Array.isArray(order) ? order : [order]
   return keys.flatMap(({ column, ascending = true, nullsFirst }, index) => {
     const at = Array.isArray(order) ? pointerTo(pointer, index) : pointer
-    if (nullsFirst !== undefined) context.faults.add(pointerTo(at, 'nullsFirst'), 'Firestore has one order: null before all other values, and no documents without the field')
+    if (nullsFirst !== undefined) {
+      context.faults.add(
+        pointerTo(at, 'nullsFirst'),
+        'Firestore has one order: null before all other values, and no documents without the field'
+      )
+    }
     const names = fieldNamesOf(column, pointerTo(at, 'column'), context)
     if (names?.some(isReserved) === true) context.faults.add(pointerTo(at, 'column'), `"${column}" is a name of Firestore's own`)
     return names === undefined ? [] : [{ field: column === 'id' ? null : names, descending: !ascending }]
   })
 }
 
-function bindWrite ({ operation, merge = false }: DocumentQuery, { id: documentId }: DocumentParts, input: DocumentInput, common: { place: CollectionPlace, shape: Shape }, scope: Scope): BoundOperation {
+function bindWrite (
+  { operation, merge = false }: DocumentQuery,
+  { id: documentId }: DocumentParts,
+  input: DocumentInput,
+  common: { place: CollectionPlace, shape: Shape },
+  scope: Scope
+): BoundOperation {
   const { documents, many, id } = input.read(scope)
   if (documents.length > maxBatch) throw refuse({ path: '/body', message: `must hold at most ${maxBatch} documents`, keyword: 'maxItems' })
   const unfit = documents.flatMap((document, index) => unfitFields(document, many ? `/body/${index}` : '/body'))
@@ -72,7 +96,9 @@ function bindWrite ({ operation, merge = false }: DocumentQuery, { id: documentI
     if (operation === 'update') return { operation: { ...common, kind: 'update', id: null, fields: {} }, answer: 'record' }
     throw refuse({ path: documentId?.path ?? '/docId', message: `the id of a document ${pathSegmentRule}`, keyword: 'pattern' })
   }
-  if (operation === 'create' || operation === 'add') return { operation: { ...common, kind: 'create', id, documents, many }, answer: many ? 'records' : 'record' }
+  if (operation === 'create' || operation === 'add') {
+    return { operation: { ...common, kind: 'create', id, documents, many }, answer: many ? 'records' : 'record' }
+  }
   const [fields = {}] = documents
   const kind: Extract<DocumentOperation, { fields: unknown }>['kind'] = operation === 'update' ? 'update' : merge ? 'merge' : 'set'
   return { operation: { ...common, kind, id, fields }, answer: 'record' }

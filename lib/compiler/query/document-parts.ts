@@ -13,7 +13,15 @@ import { refuse } from './request-path.js'
 
 type Operation = DocumentQuery['operation']
 
-export const answers = { get: 'record', query: 'page', create: 'record', add: 'record', set: 'record', update: 'record', delete: 'deletion' } as const satisfies Record<Operation, Answer>
+export const answers = {
+  get: 'record',
+  query: 'page',
+  create: 'record',
+  add: 'record',
+  set: 'record',
+  update: 'record',
+  delete: 'deletion'
+} as const satisfies Record<Operation, Answer>
 
 const queryMembers = ['docId', 'filters', 'data', 'merge', 'select', 'order', 'limit', 'offset'] as const
 type Member = typeof queryMembers[number]
@@ -46,8 +54,15 @@ export function checkMembers (query: DocumentQuery, pointer: string, { faults }:
   const { required, optional }: { required: readonly Member[], optional: readonly Member[] } = members[query.operation]
   for (const member of queryMembers) {
     const isThere = Object.hasOwn(query, member)
-    if (required.includes(member) && !isThere) faults.add(pointer, `\`${query.operation}\` needs a \`${member}\`${query.operation === 'get' ? '; `query` reads many documents' : ''}`)
-    if (isThere && !required.includes(member) && !optional.includes(member)) faults.add(pointerTo(pointer, member), `\`${query.operation}\` has no use for it`)
+    if (required.includes(member) && !isThere) {
+      faults.add(
+        pointer,
+        `\`${query.operation}\` needs a \`${member}\`${query.operation === 'get' ? '; `query` reads many documents' : ''}`
+      )
+    }
+    if (isThere && !required.includes(member) && !optional.includes(member)) {
+      faults.add(pointerTo(pointer, member), `\`${query.operation}\` has no use for it`)
+    }
   }
 }
 
@@ -58,7 +73,9 @@ export function selectOf (select: string | undefined, pointer: string, { faults 
   if (select === undefined || select.trim() === '*') return null
   const names = select.split(',').map((name) => name.trim())
   for (const name of names) {
-    if (!fieldName.test(name)) faults.add(pointer, `"${name}" is no field: expected names of fields at the top level with \`,\` between them, or \`*\``)
+    if (!fieldName.test(name)) {
+      faults.add(pointer, `"${name}" is no field: expected names of fields at the top level with \`,\` between them, or \`*\``)
+    }
   }
   return names.filter((name) => name !== 'id')
 }
@@ -86,7 +103,9 @@ export function compileInput (operation: Operation, data: DocumentData, id: Docu
       const own = id?.read(scope) ?? null
       const { documents, many } = data.read(scope, own)
       if (many && own !== null) throw refuse({ path: '/body', message: 'must be an object: one id is one document', keyword: 'type' })
-      if (operation === 'set' && own === null) throw refuse({ path: '/docId', message: 'the id of the document is missing', keyword: 'required' })
+      if (operation === 'set' && own === null) {
+        throw refuse({ path: '/docId', message: 'the id of the document is missing', keyword: 'required' })
+      }
       const text = stringifyJson(many ? documents : documents[0])
       if (!isStorableJson(text)) throw data.unstorable(documents, many)
       if (!mayHoldTyped(text)) return { documents, many, text, id: own }
@@ -100,7 +119,15 @@ function normalOf (document: Readonly<Record<string, unknown>>, at: string): Rea
   const faults: TypedFault[] = []
   // The document itself is an object, whatever its only member is called.
   const normal = Object.fromEntries(Object.entries(document).map(([name, value]) => [name, withNormalTypes(value, faults, [name])]))
-  if (faults.length > 0) throw refuse(...faults.slice(0, maxFaults).map(({ path, expected }) => ({ path: pointerTo(at, ...path), message: `must be ${expected}`, keyword: 'type' })))
+  if (faults.length > 0) {
+    throw refuse(
+      ...faults.slice(0, maxFaults).map(({ path, expected }) => ({
+        path: pointerTo(at, ...path),
+        message: `must be ${expected}`,
+        keyword: 'type'
+      }))
+    )
+  }
   return normal
 }
 

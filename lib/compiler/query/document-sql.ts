@@ -1,4 +1,7 @@
-/** Queries of documents on the SQL database: collections of JSON objects in `tenantry.documents`, each tenant's apart; those of requests without a tenant have an empty tenant. */
+/**
+ * Queries of documents on the SQL database: collections of JSON objects in `tenantry.documents`, each tenant's apart; those of
+ * requests without a tenant have an empty tenant.
+ */
 import type { DocumentQuery } from '../../config/schema/query.js'
 import type { BoundQuery, Scope } from '../types.js'
 import type { QueryContext } from './context.js'
@@ -32,14 +35,24 @@ interface Parts extends DocumentParts {
 }
 
 /** What the SQL database makes of a query: its filters may add faults. */
-export function compileOnSql (query: DocumentQuery, pointer: string, context: QueryContext, parts: DocumentParts): { readonly filters: CompiledFilters, readonly bind: (input: DocumentInput | undefined) => (scope: Scope) => BoundQuery } {
+export function compileOnSql (
+  query: DocumentQuery,
+  pointer: string,
+  context: QueryContext,
+  parts: DocumentParts
+): { readonly filters: CompiledFilters, readonly bind: (input: DocumentInput | undefined) => (scope: Scope) => BoundQuery } {
   const { collection } = parts
   const own: Parts = {
     ...parts,
     origin: context.origin,
     deletesFiles: context.deletesFiles === true,
     bindCollection: () => collection,
-    filters: compileConditions(query.filters ?? [], pointerTo(pointer, 'filters'), context, (filter, at) => compileFieldComparison(filter, at, context)),
+    filters: compileConditions(
+      query.filters ?? [],
+      pointerTo(pointer, 'filters'),
+      context,
+      (filter, at) => compileFieldComparison(filter, at, context)
+    ),
     order: compileOrder(query.order, pointerTo(pointer, 'order'), context)
   }
   return { filters: own.filters, bind: (input) => input === undefined ? bindRead(query.operation, own) : bindWrite(query, own, input) }
@@ -52,7 +65,8 @@ function compileOrder (order: DocumentQuery['order'], pointer: string, context: 
     return field === undefined ? [] : [{ key, field }]
   })
   const last = keys.at(-1)?.ascending === false ? ' desc' : ''
-  return (alias) => ` order by ${[...fields.map(({ key, field }) => `${field(alias)}${direction(key)}`), `${columnOf(alias, 'id')}${last}`].join(', ')}`
+  return (alias) =>
+    ` order by ${[...fields.map(({ key, field }) => `${field(alias)}${direction(key)}`), `${columnOf(alias, 'id')}${last}`].join(', ')}`
 }
 
 const hasFullAccess: Switch = (scope) => scope.fullAccess
@@ -65,7 +79,9 @@ function tenantAndCollection ({ bindCollection }: Parts, placeholders: Placehold
 /** The document with its id; the id is the one of the row, whatever the fields say. */
 function recordOf ({ excluded, withheld, select }: Parts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const id = `jsonb_build_object('id', ${columnOf(alias, 'id')})`
-  const data = select === null ? columnOf(alias, 'data') : selectedOf(columnOf(alias, 'data'), placeholders.add(listBinder(select), 'text[]'))
+  const data = select === null
+    ? columnOf(alias, 'data')
+    : selectedOf(columnOf(alias, 'data'), placeholders.add(listBinder(select), 'text[]'))
   const left = on.has(hasFullAccess) ? withheld : excluded
   if (left.length === 0) return `(${data} || ${id})`
   const names = placeholders.add(listBinder(left), 'text[]')
@@ -100,7 +116,10 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
   const switches = [...parts.filters.switches, ...parts.excluded.length > 0 ? [hasFullAccess] : [], ...isPage ? [parts.page.starts] : []]
   const writer = isPage
     ? (placeholders: Placeholders, on: ReadonlySet<Switch>, literal: number | undefined) => writePage(parts, literal, placeholders, on)
-    : (placeholders: Placeholders, on: ReadonlySet<Switch>) => boundedRowText(`select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`)
+    : (placeholders: Placeholders, on: ReadonlySet<Switch>) =>
+        boundedRowText(
+        `select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
+        )
   const variants = operation === 'delete'
     ? compileDelete(parts)
     : compileVariants(parts.origin, switches, writer, isPage ? numberChooser(parts.page.literal) : undefined)
@@ -132,7 +151,11 @@ function writePage (parts: Parts, literal: number | undefined, placeholders: Pla
   const { clause, pagination, total } = writePagination(parts.page, literal, placeholders, on)
   const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}${parts.order('d')}${clause}`
   const count = `select count(*) from ${documents} c${conditionsOf(parts, 'c', placeholders, on)}`
-  return boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', placeholders, on)})::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`)
+  return boundedText(
+    `select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', placeholders, on)})::text, '[]'), ${pagination}, ${
+      total(count)
+    }, '}}') from (${rows}) r`
+  )
 }
 
 const bindJson: Binder = (_scope, { rows }) => rows
@@ -142,8 +165,14 @@ function bindWrite ({ operation, merge = false }: DocumentQuery, parts: Parts, i
   const hasId: Switch = (scope) => id !== undefined && id.read(scope) !== null
   const access = parts.excluded.length > 0 ? [hasFullAccess] : []
   const conflict: Conflict = operation !== 'set' ? 'refused' : merge ? 'merged' : 'replaced'
-  const one = compileWrite(parts.origin, operation === 'create' && id !== undefined ? [hasId, ...access] : access, (placeholders, on, events) =>
-    operation === 'update' ? writeUpdate(parts, placeholders, on, events) : writeInsert(parts, operation === 'set' || on.has(hasId), conflict, placeholders, on, events))
+  const one = compileWrite(
+    parts.origin,
+    operation === 'create' && id !== undefined ? [hasId, ...access] : access,
+    (placeholders, on, events) =>
+      operation === 'update'
+        ? writeUpdate(parts, placeholders, on, events)
+        : writeInsert(parts, operation === 'set' || on.has(hasId), conflict, placeholders, on, events)
+  )
   const many = compileWrite(parts.origin, access, (placeholders, on, events) => writeInsertMany(parts, placeholders, on, events))
 
   return (scope) => {
@@ -163,31 +192,59 @@ const onConflict = {
   merged: ' on conflict (tenant_id, collection, id) do update set data = d.data || excluded.data, updated_at = now()'
 } as const satisfies Record<Conflict, string>
 
-function writeInsert (parts: Parts, withId: boolean, conflict: Conflict, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
+function writeInsert (
+  parts: Parts,
+  withId: boolean,
+  conflict: Conflict,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>,
+  events: boolean
+): string {
   const [tenant, collection] = tenantAndCollection(parts, placeholders)
   const id = withId && parts.id !== undefined ? placeholders.add(parts.id.read, 'text') : 'gen_random_uuid()::text'
-  const insert = `insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${placeholders.add(bindJson, 'jsonb')})${onConflict[conflict]}`
+  const insert = `insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${
+    placeholders.add(bindJson, 'jsonb')
+  })${onConflict[conflict]}`
   return answerRow(insert, parts, placeholders, on, events && (conflict === 'refused' ? 'created' : setKind))
 }
 
 function writeInsertMany (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
   const [tenant, collection] = tenantAndCollection(parts, placeholders)
-  const insert = `insert into ${documents} as d (tenant_id, collection, id, data) select ${tenant}, ${collection}, gen_random_uuid()::text, e.value from jsonb_array_elements(${placeholders.add(bindJson, 'jsonb')}) e returning ${events ? eventColumns(parts, placeholders) : 'd.id'}, d.data`
-  return `with w as (${insert})${events ? documentEvents(parts.bindCollection, 'created', placeholders) : ''} ${boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'w', placeholders, on)})::text, '[]'), '}') from w`)}`
+  const insert =
+    `insert into ${documents} as d (tenant_id, collection, id, data) select ${tenant}, ${collection}, gen_random_uuid()::text, e.value from jsonb_array_elements(${
+      placeholders.add(bindJson, 'jsonb')
+    }) e returning ${events ? eventColumns(parts, placeholders) : 'd.id'}, d.data`
+  return `with w as (${insert})${events ? documentEvents(parts.bindCollection, 'created', placeholders) : ''} ${
+    boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'w', placeholders, on)})::text, '[]'), '}') from w`)
+  }`
 }
 
 /** Merges the fields at the top level; those that are not named stay. */
 function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
   const conditions = conditionsOf(parts, 'd', placeholders, on)
-  return answerRow(`update ${documents} d set data = d.data || ${placeholders.add(bindJson, 'jsonb')}, updated_at = now()${conditions}`, parts, placeholders, on, events && 'updated')
+  return answerRow(
+    `update ${documents} d set data = d.data || ${placeholders.add(bindJson, 'jsonb')}, updated_at = now()${conditions}`,
+    parts,
+    placeholders,
+    on,
+    events && 'updated'
+  )
 }
 
 /** A document that no transaction has locked or changed is new. */
 const setKind = (row: string): string => `case when ${row}.made then 'entity.created' else 'entity.updated' end`
 
 /** Makes a write answer the document that it wrote. `kind`: false sends no event. */
-function answerRow (write: string, parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, kind: Parameters<typeof documentEvents>[1] | false): string {
+function answerRow (
+  write: string,
+  parts: Parts,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>,
+  kind: Parameters<typeof documentEvents>[1] | false
+): string {
   const record = recordOf(parts, 'd', placeholders, on)
   const eventText = kind === false ? '' : `, ${eventColumns(parts, placeholders)}${kind === setKind ? ', (d.xmax = 0) as made' : ''}`
-  return `with w as (${write} returning ${record}::text as t${eventText})${kind === false ? '' : documentEvents(parts.bindCollection, kind, placeholders)} select ${boundedColumn('w.t')} from w`
+  return `with w as (${write} returning ${record}::text as t${eventText})${
+    kind === false ? '' : documentEvents(parts.bindCollection, kind, placeholders)
+  } select ${boundedColumn('w.t')} from w`
 }

@@ -15,20 +15,36 @@ const noFilters: CompiledFilters = { conditions: [], switches: [], references: [
 const maxLimit = 1000
 
 /** @param selection that of the rows; null where they are counted */
-export function compileEmbedRows (options: Embed | undefined, inner: boolean, relation: Relation, selection: Selection | null, pointer: string, context: QueryContext): EmbedRows {
+export function compileEmbedRows (
+  options: Embed | undefined,
+  inner: boolean,
+  relation: Relation,
+  selection: Selection | null,
+  pointer: string,
+  context: QueryContext
+): EmbedRows {
   if (options === undefined) return { inner, filters: noFilters }
   const { table, many } = relation
   const isList = many && selection !== null
   for (const member of ['order', 'limit'] as const) {
-    if (options[member] !== undefined && !isList) context.faults.add(pointerTo(pointer, member), `${many ? 'a count' : 'one record'} has no \`${member}\``)
+    if (options[member] !== undefined && !isList) {
+      context.faults.add(pointerTo(pointer, member), `${many ? 'a count' : 'one record'} has no \`${member}\``)
+    }
   }
   const filters = compileFilters(options.filters, table, pointerTo(pointer, 'filters'), context)
-  const order = isList && options.order !== undefined ? compileRowOrder(options.order, selection, pointerTo(pointer, 'order'), context) : undefined
+  const order = isList && options.order !== undefined
+    ? compileRowOrder(options.order, selection, pointerTo(pointer, 'order'), context)
+    : undefined
   const limit = isList ? compileLimit(options.limit, pointerTo(pointer, 'limit'), context) : undefined
   return { inner, filters, ...order !== undefined && { order }, ...limit !== undefined && { limit } }
 }
 
-function compileRowOrder (order: Embed['order'], selection: Selection, pointer: string, context: QueryContext): (selection: Selection, alias: string) => string {
+function compileRowOrder (
+  order: Embed['order'],
+  selection: Selection,
+  pointer: string,
+  context: QueryContext
+): (selection: Selection, alias: string) => string {
   if (selection.grouped === true) return compileGroupOrder(order, selection, pointer, context)
   const ofRows = compileOrder(order, selection.table, pointer, context)
   return (_, alias) => ofRows.write(alias)

@@ -54,10 +54,14 @@ function member (field: Field, alias: string, rendering: Rendering): string {
       const column = columnOf(alias, field.column.name)
       return field.name === field.column.name ? column : `${column} as ${quote(field.name)}`
     }
-    case 'path': return `${field.operand.write(alias)} as ${quote(field.name)}`
-    case 'aggregate': return `${field.aggregate}(${field.operand?.write(alias) ?? '*'}) as ${quote(field.name)}`
-    case 'embed': return `(${embedded(field, alias, rendering)}) as ${quote(field.name)}`
-    case 'count': return `(${counted(field, alias, rendering)}) as ${quote(field.name)}`
+    case 'path':
+      return `${field.operand.write(alias)} as ${quote(field.name)}`
+    case 'aggregate':
+      return `${field.aggregate}(${field.operand?.write(alias) ?? '*'}) as ${quote(field.name)}`
+    case 'embed':
+      return `(${embedded(field, alias, rendering)}) as ${quote(field.name)}`
+    case 'count':
+      return `(${counted(field, alias, rendering)}) as ${quote(field.name)}`
   }
 }
 
@@ -72,7 +76,9 @@ function embedded (field: Embed, outer: string, rendering: Rendering): string {
   const ordered = selection.grouped === true
     ? orderedGroups(`${rows}${groupBy(selection)}`, selection, order ?? groupOrder, placeholders)
     : `${rows}${order?.(selection, inner) ?? keyOrder(relation.table, inner)}`
-  if (embedLimit === undefined) return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${writeLimit(limit, placeholders)}`}) ${row}`
+  if (embedLimit === undefined) {
+    return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${writeLimit(limit, placeholders)}`}) ${row}`
+  }
   // PostgreSQL computes an aggregate once, however often it is named.
   const over = `count(*) > ${embedLimit} or pg_column_size(json_agg(${row}.*)) > ${maxAnswerBytes}`
   const most = limit === undefined ? `${embedLimit + 1}` : `least(${writeLimit(limit, placeholders)}, ${embedLimit + 1})`
@@ -95,10 +101,15 @@ function counted (field: Count, outer: string, rendering: Rendering): string {
 
 /** A condition for each embed without whose rows a record is left out. */
 export function innerConditions ({ fields }: Selection, alias: string, rendering: Rendering): string[] {
-  return fields.filter(isEmbed).filter(({ rows }) => rows.inner).map((field) => `exists (select ${rowsOf(field, alias, rendering.placeholders.alias(), rendering)})`)
+  return fields.filter(isEmbed).filter(({ rows }) => rows.inner).map((field) =>
+    `exists (select ${rowsOf(field, alias, rendering.placeholders.alias(), rendering)})`
+  )
 }
 
-/** `from ... where ...`: the embedded rows of one outer row, of its tenant and not deleted like all others, and within the filters of the embed. */
+/**
+ * `from ... where ...`: the embedded rows of one outer row, of its tenant and not deleted like all others, and within the
+ * filters of the embed.
+ */
 function rowsOf (field: Embed | Count, outer: string, inner: string, rendering: Rendering): string {
   const { relation, rows: { filters } } = field
   const { schema, placeholders, on } = rendering
@@ -110,8 +121,12 @@ function rowsOf (field: Embed | Count, outer: string, inner: string, rendering: 
   ]
   if (relation.junction === undefined) return `${from}${where([...equal(relation.on, outer, inner), ...own])}`
   const middle = placeholders.alias()
-  const join = ` join ${tableName(schema, relation.junction.table)} ${middle} on ${equal(relation.junction.on, middle, inner).join(' and ')}`
-  return `${from}${join}${where([...equal(relation.on, outer, middle), ...rowConditions(relation.junction.table, middle, placeholders), ...own])}`
+  const join = ` join ${tableName(schema, relation.junction.table)} ${middle} on ${
+    equal(relation.junction.on, middle, inner).join(' and ')
+  }`
+  return `${from}${join}${
+    where([...equal(relation.on, outer, middle), ...rowConditions(relation.junction.table, middle, placeholders), ...own])
+  }`
 }
 
 function equal (pairs: Pairs, left: string, right: string): string[] {

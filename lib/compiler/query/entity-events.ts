@@ -23,7 +23,11 @@ export type EventWriter = (placeholders: Placeholders, on: ReadonlySet<Switch>, 
  * As compileVariants, of a write. Without listeners the statement has no events, and is picked as fast. The variant with
  * events is compiled when it is first needed.
  */
-export function compileWrite (origin: QueryContext['origin'], switches: readonly Switch[], write: EventWriter): (scope: Scope, input: Input) => Bound {
+export function compileWrite (
+  origin: QueryContext['origin'],
+  switches: readonly Switch[],
+  write: EventWriter
+): (scope: Scope, input: Input) => Bound {
   const silent = compileVariants(origin, switches, (placeholders, on) => write(placeholders, on, false))
   let telling: typeof silent | undefined
   return (scope, input) => {
@@ -40,17 +44,31 @@ export function returnMade (table: Table, alias: string): string {
 }
 
 /** Of an upsert, whether a row of `w` is new. Of a table in partitions: whether it was there when the statement began. */
-export function upsertKind (table: Table, { schema }: Catalogue, conflict: readonly string[], placeholders: Placeholders): (row: string) => string {
+export function upsertKind (
+  table: Table,
+  { schema }: Catalogue,
+  conflict: readonly string[],
+  placeholders: Placeholders
+): (row: string) => string {
   return (row) => {
-    if (table.partitioned !== true) return `case when ${columnOf(row, freeName(table, 'made'))} then 'entity.created' else 'entity.updated' end`
+    if (table.partitioned !== true) {
+      return `case when ${columnOf(row, freeName(table, 'made'))} then 'entity.created' else 'entity.updated' end`
+    }
     const before = placeholders.alias()
     const same = conflict.map((name) => `${columnOf(before, name)} = ${columnOf(row, name)}`).join(' and ')
-    return `case when exists (select from ${tableName(schema, table)} ${before} where ${same}) then 'entity.updated' else 'entity.created' end`
+    return `case when exists (select from ${
+      tableName(schema, table)
+    } ${before} where ${same}) then 'entity.updated' else 'entity.created' end`
   }
 }
 
 /** `, e as (insert ...)`: an event of each row of `w`. Columns that the route writes from secrets are left out. */
-export function tableEvents (table: Table, withheld: Withheld | undefined, kind: EntityEvent | ((row: string) => string), placeholders: Placeholders): string {
+export function tableEvents (
+  table: Table,
+  withheld: Withheld | undefined,
+  kind: EntityEvent | ((row: string) => string),
+  placeholders: Placeholders
+): string {
   const row = placeholders.alias()
   const all = { table, fields: [...table.columns.values()].map((column) => ({ kind: 'column' as const, name: column.name, column })) }
   const { fields } = withheld === undefined ? all : withoutWithheld(all, withheld)
@@ -60,12 +78,16 @@ export function tableEvents (table: Table, withheld: Withheld | undefined, kind:
   const columns = fields.map(({ name }) => columnOf(row, name)).join(', ')
   const id = keys.length === 0
     ? 'null::json'
-    : keys.length === 1 ? `to_json(${columnOf(row, keys[0] ?? '')})` : `json_build_object(${keys.map((name) => `${literal(name)}, ${columnOf(row, name)}`).join(', ')})`
+    : keys.length === 1
+      ? `to_json(${columnOf(row, keys[0] ?? '')})`
+      : `json_build_object(${keys.map((name) => `${literal(name)}, ${columnOf(row, name)}`).join(', ')})`
   return insertEvents({
     row,
     tenant: table.tenantScoped ? `${columnOf(row, tenantColumn)}::text` : "''",
     type: typeof kind === 'function' ? kind(row) : `'entity.${kind}'`,
-    subject: keys.length === 0 ? literal(table.name) : [literal(`${table.name}:`), keys.map((name) => `${columnOf(row, name)}::text`).join(" || ',' || ")].join(' || '),
+    subject: keys.length === 0
+      ? literal(table.name)
+      : [literal(`${table.name}:`), keys.map((name) => `${columnOf(row, name)}::text`).join(" || ',' || ")].join(' || '),
     name: literal(table.name),
     id,
     record: columns === '' ? "'{}'::json" : `(select row_to_json(x.*) from (select ${columns}) x)`
@@ -100,7 +122,8 @@ interface EventParts {
 
 function insertEvents ({ row, tenant, type, subject, name, id, record }: EventParts): string {
   const members = `'table', ${name}, 'id', ${id}`
-  const data = `case when octet_length(j.record::text) > ${maxEventBytes} then json_build_object(${members}, 'record', null, 'truncated', true) else json_build_object(${members}, 'record', j.record) end`
+  const data =
+    `case when octet_length(j.record::text) > ${maxEventBytes} then json_build_object(${members}, 'record', null, 'truncated', true) else json_build_object(${members}, 'record', j.record) end`
   return `, e as (insert into ${eventsTable} (tenant_id, type, subject, data, at) ` +
     `select ${tenant}, ${type}, ${subject}, ${data}, now() from w ${row}, lateral (select ${record} as record offset 0) j)`
 }

@@ -13,7 +13,13 @@ export type Field =
   /** `data->>'city'` */
   | { readonly kind: 'path', readonly name: string, readonly operand: Operand }
   /** `qty.sum()`; without an operand `count()`, of rows. `type` is that of the result. */
-  | { readonly kind: 'aggregate', readonly name: string, readonly aggregate: AggregateName, readonly operand: Operand | null, readonly type: string }
+  | {
+    readonly kind: 'aggregate',
+    readonly name: string,
+    readonly aggregate: AggregateName,
+    readonly operand: Operand | null,
+    readonly type: string
+  }
   | { readonly kind: 'embed', readonly name: string, readonly relation: Relation, readonly selection: Selection, readonly rows: EmbedRows }
   /** `tasks(count)`: `[{count}]`. */
   | { readonly kind: 'count', readonly name: string, readonly relation: Relation, readonly rows: EmbedRows }
@@ -48,20 +54,28 @@ export interface EmbedLimit {
 /** The column or table that a member shows; undefined for `count()`. */
 export function shownBy (field: Field): string | undefined {
   switch (field.kind) {
-    case 'column': return field.column.name
-    case 'path': return field.operand.source.name
-    case 'aggregate': return field.operand?.source.name
-    default: return field.relation.table.name
+    case 'column':
+      return field.column.name
+    case 'path':
+      return field.operand.source.name
+    case 'aggregate':
+      return field.operand?.source.name
+    default:
+      return field.relation.table.name
   }
 }
 
 /** The column of this table that a member shows. */
 export function columnShownBy (field: Field): Column | undefined {
   switch (field.kind) {
-    case 'column': return field.column
-    case 'path': return field.operand.source
-    case 'aggregate': return field.operand?.source
-    default: return undefined
+    case 'column':
+      return field.column
+    case 'path':
+      return field.operand.source
+    case 'aggregate':
+      return field.operand?.source
+    default:
+      return undefined
   }
 }
 
@@ -78,7 +92,10 @@ export function isGroupKey ({ kind }: Field): boolean {
 /** Without the excluded fields, at every level: by the name in the answer, and by the column or table that it shows. */
 export function withoutFields (selection: Selection, excluded: ReadonlySet<string>): Selection {
   const kept = selection.fields.filter((field) => !isNamed(field, excluded))
-  return { ...selection, fields: kept.map((field) => field.kind === 'embed' ? { ...field, selection: withoutFields(field.selection, excluded) } : field) }
+  return {
+    ...selection,
+    fields: kept.map((field) => field.kind === 'embed' ? { ...field, selection: withoutFields(field.selection, excluded) } : field)
+  }
 }
 
 /** Whether a record has any of the fields, at any level. */

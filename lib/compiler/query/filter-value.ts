@@ -18,7 +18,12 @@ export interface FilterValue {
 }
 
 /** Compiles the value of a filter; undefined after a fault was added. */
-export function compileFilterValue (filter: ComparisonFilter, pointer: string, context: QueryContext, at = pointerTo(pointer, 'value')): FilterValue | undefined {
+export function compileFilterValue (
+  filter: ComparisonFilter,
+  pointer: string,
+  context: QueryContext,
+  at = pointerTo(pointer, 'value')
+): FilterValue | undefined {
   if (!Object.hasOwn(filter, 'value')) {
     context.faults.add(pointer, 'a filter needs a `value`')
     return undefined
@@ -32,7 +37,8 @@ export function compileFilterValue (filter: ComparisonFilter, pointer: string, c
     else return { value, read: value.evaluate }
     return undefined
   }
-  const isList = filter.operator === 'in' || filter.operator === 'overlaps' || filter.operator === 'contains' || filter.operator === 'array-contains-any'
+  const isList = filter.operator === 'in' || filter.operator === 'overlaps' || filter.operator === 'contains' ||
+    filter.operator === 'array-contains-any'
   const read = isText(filter.value) ? readText(value) : isList && isOfUrl(value) ? readList(value) : value.evaluate
   if (filter.optional !== true) return { value, read }
   return { value, read, presence: (scope) => (read(scope) ?? null) !== null }

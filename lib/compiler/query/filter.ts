@@ -28,7 +28,12 @@ type Compile = (filter: ComparisonFilter, pointer: string) => Comparison | undef
 const maxDepth = 16
 
 /** Compiles the filters of a table query. */
-export function compileFilters (filters: readonly Filter[] | undefined, table: Table, pointer: string, context: QueryContext): CompiledFilters {
+export function compileFilters (
+  filters: readonly Filter[] | undefined,
+  table: Table,
+  pointer: string,
+  context: QueryContext
+): CompiledFilters {
   return compileConditions(filters ?? [], pointer, context, (filter, at) => {
     const operand = findOperand(table, filter.column, pointerTo(at, 'column'), context)
     if (operand?.json !== undefined) return compileJsonComparison(operand.json, filter, at, context)
@@ -74,7 +79,12 @@ export function compileConditions (filters: readonly Filter[], pointer: string, 
 }
 
 /** The conditions that a request has. */
-export function writeConditions ({ conditions }: Pick<CompiledFilters, 'conditions'>, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
+export function writeConditions (
+  { conditions }: Pick<CompiledFilters, 'conditions'>,
+  alias: string,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string[] {
   return conditions.map((condition) => condition(alias, placeholders, on)).filter((text) => text !== undefined)
 }
 

@@ -24,7 +24,9 @@ export function unfitFields (fields: Readonly<Record<string, unknown>>, at: stri
 /** What keeps Firestore from storing the value; undefined where nothing does. */
 export function unfitFor (value: unknown): string | undefined {
   let found: string | undefined
-  look(value, [], 0, false, (_path, message) => { found ??= message })
+  look(value, [], 0, false, (_path, message) => {
+    found ??= message
+  })
   return found
 }
 
@@ -43,9 +45,15 @@ function look (value: unknown, path: readonly (string | number)[], depth: number
 
 const tooDeep = `must not be nested more than ${maxDepth} levels deep`
 
-function lookAtMembers (record: Readonly<Record<string, unknown>>, path: readonly (string | number)[], depth: number, report: Report): void {
+function lookAtMembers (
+  record: Readonly<Record<string, unknown>>,
+  path: readonly (string | number)[],
+  depth: number,
+  report: Report
+): void {
   for (const name of Object.keys(record)) {
-    if (name === '' || isReserved(name) || Buffer.byteLength(name) > maxNameBytes) report([...path, name], 'must have a name of 1 to 1,500 bytes that is not of the form `__name__`')
-    else look(record[name], [...path, name], depth, false, report)
+    if (name === '' || isReserved(name) || Buffer.byteLength(name) > maxNameBytes) {
+      report([...path, name], 'must have a name of 1 to 1,500 bytes that is not of the form `__name__`')
+    } else look(record[name], [...path, name], depth, false, report)
   }
 }

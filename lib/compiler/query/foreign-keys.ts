@@ -20,11 +20,20 @@ export function tenantKeys (table: Table, { tables }: Catalogue): readonly Forei
  * A condition that is true for a written row whose references are of its tenant, and otherwise ends the statement with
  * SQLSTATE 21000 (the one way to raise an error in plain SQL), which the engines answer as `constraintViolated`.
  */
-export function referencesOwnTenant (keys: readonly ForeignKey[], table: Table, catalogue: Catalogue, written: string, alias: string, placeholders: Placeholders): string[] {
+export function referencesOwnTenant (
+  keys: readonly ForeignKey[],
+  table: Table,
+  catalogue: Catalogue,
+  written: string,
+  alias: string,
+  placeholders: Placeholders
+): string[] {
   return keys.map((key) => {
     const referenced = catalogue.tables.get(key.referencedTable)!
     const inner = placeholders.alias()
-    const equal = key.columns.map((column, index) => `${columnOf(inner, key.referencedColumns[index]!)} = ${columnOf(alias, column)}`).join(' and ')
+    const equal = key.columns.map((column, index) => `${columnOf(inner, key.referencedColumns[index]!)} = ${columnOf(alias, column)}`).join(
+      ' and '
+    )
     const tenant = `${columnOf(inner, tenantColumn)} = ${tenantPlaceholder(referenced, placeholders)}`
     const allowed = [
       ...key.columns.map((column) => `${columnOf(alias, column)} is null`),

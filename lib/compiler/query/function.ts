@@ -35,18 +35,41 @@ export function checkFunctions (functions: Functions, catalogue: Catalogue, faul
 /** The function that a declaration means, or what is wrong with it. */
 export function resolveFunction (name: string, declared: SqlFunction, catalogue: Catalogue): ResolvedFunction | Fault {
   const named = catalogue.functions?.get(name) ?? []
-  if (named.length === 0) return { at: [], reason: `there is no function "${name}" in the schema "${catalogue.schema}"`, suggestion: nearest(name, catalogue.functions?.keys() ?? []) }
+  if (named.length === 0) {
+    return {
+      at: [],
+      reason: `there is no function "${name}" in the schema "${catalogue.schema}"`,
+      suggestion: nearest(name, catalogue.functions?.keys() ?? [])
+    }
+  }
   const fitting = named.filter((each) => fits(each, declared))
   const [found] = fitting
   if (found === undefined) return mismatch(name, declared, named)
-  if (fitting.length > 1) return { at: ['arguments'], reason: `several functions fit: ${fitting.map(signature).join(', ')}. Name all arguments of the one that is meant` }
+  if (fitting.length > 1) {
+    return {
+      at: ['arguments'],
+      reason: `several functions fit: ${fitting.map(signature).join(', ')}. Name all arguments of the one that is meant`
+    }
+  }
   if (found.refused !== null) return { at: [], reason: `${signature(found)} cannot be called: ${found.refused}` }
-  if (declared.returns !== undefined && normal(declared.returns) !== normal(found.returns)) return { at: ['returns'], reason: `${signature(found)} returns ${found.returns}` }
+  if (declared.returns !== undefined && normal(declared.returns) !== normal(found.returns)) {
+    return { at: ['returns'], reason: `${signature(found)} returns ${found.returns}` }
+  }
   const missing = (declared.tables ?? []).findIndex((table) => !catalogue.tables.has(table))
-  if (missing !== -1) return { at: ['tables', String(missing)], reason: `there is no table "${declared.tables?.[missing]}"`, suggestion: nearest(declared.tables?.[missing] ?? '', catalogue.tables.keys()) }
+  if (missing !== -1) {
+    return {
+      at: ['tables', String(missing)],
+      reason: `there is no table "${declared.tables?.[missing]}"`,
+      suggestion: nearest(declared.tables?.[missing] ?? '', catalogue.tables.keys())
+    }
+  }
   const tenantScoped = declared.tenantScoped ?? [...catalogue.tables.values()].some((table) => table.tenantScoped)
   if (tenantScoped && declared.tenantArgument === undefined && catalogue.rowLevelSecurity !== true) {
-    return { at: [], reason: 'without `postgres.rowLevelSecurity` the function sees the rows of every tenant: set that, let the function take the tenant as `tenantArgument`, or declare `tenantScoped: false` if it reads and writes no rows of tenants' }
+    return {
+      at: [],
+      reason:
+        'without `postgres.rowLevelSecurity` the function sees the rows of every tenant: set that, let the function take the tenant as `tenantArgument`, or declare `tenantScoped: false` if it reads and writes no rows of tenants'
+    }
   }
   const isTenant = (argument: FunctionArgument): boolean => argument.name === declared.tenantArgument
   return {
@@ -54,7 +77,9 @@ export function resolveFunction (name: string, declared: SqlFunction, catalogue:
     given: found.arguments.filter((argument) => Object.hasOwn(declared.arguments ?? {}, argument.name) && !isTenant(argument)),
     tenant: found.arguments.find(isTenant),
     tenantScoped: tenantScoped || declared.tenantArgument !== undefined,
-    tables: declared.tables === undefined ? [...catalogue.tables.values()] : declared.tables.flatMap((table) => catalogue.tables.get(table) ?? [])
+    tables: declared.tables === undefined
+      ? [...catalogue.tables.values()]
+      : declared.tables.flatMap((table) => catalogue.tables.get(table) ?? [])
   }
 }
 
@@ -72,13 +97,25 @@ function mismatch (name: string, { arguments: declared = {}, tenantArgument }: S
   if (only !== undefined && named.length === 1) {
     for (const [argument, type] of Object.entries(declared)) {
       const found = only.arguments.find((each) => each.name === argument)
-      if (argument === tenantArgument) return { at: ['arguments', argument], reason: 'the server gives this argument, `tenantArgument`: leave it out here' }
-      if (found === undefined) return { at: ['arguments', argument], reason: `the function has no argument of this name: ${known}`, suggestion: nearest(argument, only.arguments.map((each) => each.name)) }
+      if (argument === tenantArgument) {
+        return { at: ['arguments', argument], reason: 'the server gives this argument, `tenantArgument`: leave it out here' }
+      }
+      if (found === undefined) {
+        return {
+          at: ['arguments', argument],
+          reason: `the function has no argument of this name: ${known}`,
+          suggestion: nearest(argument, only.arguments.map((each) => each.name))
+        }
+      }
       if (found.type !== typeOf(type)) return { at: ['arguments', argument], reason: `the argument is of the type ${found.type}: ${known}` }
     }
     const tenant = only.arguments.find((each) => each.name === tenantArgument)
-    if (tenantArgument !== undefined && tenant === undefined) return { at: ['tenantArgument'], reason: `the function has no argument of this name: ${known}` }
-    if (tenant !== undefined && tenant.type !== 'text' && tenant.type !== 'character varying') return { at: ['tenantArgument'], reason: `the id of a tenant is a text, and the argument is of the type ${tenant.type}` }
+    if (tenantArgument !== undefined && tenant === undefined) {
+      return { at: ['tenantArgument'], reason: `the function has no argument of this name: ${known}` }
+    }
+    if (tenant !== undefined && tenant.type !== 'text' && tenant.type !== 'character varying') {
+      return { at: ['tenantArgument'], reason: `the id of a tenant is a text, and the argument is of the type ${tenant.type}` }
+    }
   }
   return { at: ['arguments'], reason: `no function "${name}" has these arguments: ${known}` }
 }
@@ -87,7 +124,17 @@ function signature ({ name, arguments: known }: DatabaseFunction): string {
   return `${name}(${known.map((argument) => `${argument.name} ${argument.type}${argument.hasDefault ? ' default' : ''}`).join(', ')})`
 }
 
-const aliases: Readonly<Record<string, string>> = { ...typeNames, float: 'double precision', float8: 'double precision', float4: 'real', int2: 'smallint', int4: 'integer', int8: 'bigint', bool: 'boolean', decimal: 'numeric' }
+const aliases: Readonly<Record<string, string>> = {
+  ...typeNames,
+  float: 'double precision',
+  float8: 'double precision',
+  float4: 'real',
+  int2: 'smallint',
+  int4: 'integer',
+  int8: 'bigint',
+  bool: 'boolean',
+  decimal: 'numeric'
+}
 
 /** PostgreSQL's own name of a type. */
 function typeOf (declared: string): string {

@@ -29,7 +29,11 @@ export function compileGroupOrder (order: Query['order'], selection: Selection, 
     const name = nameIn(selection, key.column)
     if (name !== undefined) return [{ name, key }]
     const at = Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column')
-    faults.add(at, `groups have no member "${key.column}": an order names one of ${names.map((each) => `"${each}"`).join(', ')}`, nearest(key.column, names))
+    faults.add(
+      at,
+      `groups have no member "${key.column}": an order names one of ${names.map((each) => `"${each}"`).join(', ')}`,
+      nearest(key.column, names)
+    )
     return []
   })
   return (shown, alias) => writeGroupOrder(keys, shown, alias)
@@ -50,7 +54,9 @@ function writeGroupOrder (keys: readonly GroupKey[], { fields }: Selection, alia
   const ascending = keys.at(-1)?.key.ascending ?? true
   const rest = fields.filter((field) => isGroupKey(field) && !keys.some(({ name }) => name === field.name))
   const texts = [
-    ...keys.filter(({ name }) => fields.some((field) => field.name === name)).map(({ name, key }) => `${columnOf(alias, name)}${direction(key)}`),
+    ...keys.filter(({ name }) => fields.some((field) => field.name === name)).map(({ name, key }) =>
+      `${columnOf(alias, name)}${direction(key)}`
+    ),
     ...rest.map(({ name }) => `${columnOf(alias, name)}${ascending ? '' : ' desc'}`)
   ]
   return texts.length === 0 ? '' : ` order by ${texts.join(', ')}`

@@ -66,19 +66,31 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     references: Object.freeze(uniqueReferences(operation.references)),
     places: operation.places ?? noPlaces,
     // What only the documentation and faults need is made when they ask for it.
-    get record () { return recordSchema(subject.reduced) },
-    get input () { return tableInput(subject).input },
-    get bulk () { return tableInput(subject).bulk },
+    get record () {
+      return recordSchema(subject.reduced)
+    },
+    get input () {
+      return tableInput(subject).input
+    },
+    get bulk () {
+      return tableInput(subject).bulk
+    },
     parameters: operation.parameters ?? noParameters,
     cursorMembers: operation.cursorMembers ?? [],
-    get rowKey () { return rowKeyOf(subject) },
-    get fields () { return namesOf(subject.full) },
+    get rowKey () {
+      return rowKeyOf(subject)
+    },
+    get fields () {
+      return namesOf(subject.full)
+    },
     bind: operation.bind
   })
 }
 
 function rowKeyOf ({ table, full }: Subject): CompiledQuery['rowKey'] {
   const [column, ...others] = keyColumns(table)
-  const field = others.length > 0 || full.grouped === true ? undefined : full.fields.find((each) => each.kind === 'column' && each.column.name === column)
+  const field = others.length > 0 || full.grouped === true
+    ? undefined
+    : full.fields.find((each) => each.kind === 'column' && each.column.name === column)
   return column === undefined || field === undefined ? null : { column, member: field.name }
 }

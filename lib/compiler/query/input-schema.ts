@@ -59,19 +59,29 @@ export function documentInput ({ operation, data }: DocumentQuery, excluded: Rea
 function writtenSchema (written: Written, context: TemplateContext): JsonSchema | null {
   const { data = '{{body}}', table, excluded, bulk } = written
   if (isRecord(data)) {
-    return mergeAll(Object.entries(data).filter(([name]) => !excluded.has(name)).flatMap(([name, value]) => {
-      const column = table?.columns.get(name)
-      return bodySchemas(value, column === undefined ? {} : columnSchema(column), column !== undefined && isRequired(column, written), context)
-    }))
+    return mergeAll(
+      Object.entries(data).filter(([name]) => !excluded.has(name)).flatMap(([name, value]) => {
+        const column = table?.columns.get(name)
+        return bodySchemas(
+          value,
+          column === undefined ? {} : columnSchema(column),
+          column !== undefined && isRequired(column, written),
+          context
+        )
+      })
+    )
   }
   const record = table === null ? { type: 'object', additionalProperties: true } : rowSchema(table, written)
-  return mergeAll(bodySchemas(data, bulk ? { anyOf: [record, { type: 'array', items: record, maxItems: maxRows }] } : record, true, context))
+  return mergeAll(
+    bodySchemas(data, bulk ? { anyOf: [record, { type: 'array', items: record, maxItems: maxRows }] } : record, true, context)
+  )
 }
 
 /** The body as a whole writes the row: any other member is refused. */
 function rowSchema (table: Table, written: Written): JsonSchema {
   const columns = [...table.columns.values()].filter((column) => unwritable(table, column) === undefined).filter(({ name }) =>
-    !written.excluded.has(name) && !(table.tenantScoped && name === tenantColumn))
+    !written.excluded.has(name) && !(table.tenantScoped && name === tenantColumn)
+  )
   const required = columns.filter((column) => isRequired(column, written)).map(({ name }) => name)
   return named(inputName(table.name), {
     type: 'object',

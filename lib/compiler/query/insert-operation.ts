@@ -30,14 +30,22 @@ const maxValues = 65_000
 const maxGroups = 100
 
 /** The answer to an empty array. */
-const noRecords: BoundQuery = Object.freeze({ statement: Object.freeze({ text: 'select \'{"data":[]}\'' }), values: Object.freeze([]), answer: 'records' })
+const noRecords: BoundQuery = Object.freeze({
+  statement: Object.freeze({ text: 'select \'{"data":[]}\'' }),
+  values: Object.freeze([]),
+  answer: 'records'
+})
 
 /** Compiles the operation; undefined after faults were added. */
 export function compileInsert (subject: Subject): CompiledOperation | undefined {
   const { query, table, pointer, context, excluded, selection, accessSwitches } = subject
   const before = context.faults.faults.length
   // `single` is one record in and out: an array of them is refused.
-  const input = compileInput(query.data, table, pointer, context, { excluded, many: query.single !== true, lacking: query.operation === 'insert' ? 'every' : 'some' })
+  const input = compileInput(query.data, table, pointer, context, {
+    excluded,
+    many: query.single !== true,
+    lacking: query.operation === 'insert' ? 'every' : 'some'
+  })
   const { columns: fixed, references, places } = fixedColumns(subject)
   const conflict = query.operation === 'upsert' ? conflictColumns(query.onConflict, table, pointer, subject) : undefined
   if (input === undefined || context.faults.faults.length > before) return undefined
@@ -52,9 +60,17 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
     ...(conflict !== undefined && { conflict }),
     ...(events && { events: { withheld: context.withheld } })
   })
-  const one = compileWrite(context.origin, [...accessSwitches, ...varying], (placeholders, on, events) => writeInsert(partsFor(on, events), { kind: 'one' }, placeholders, on))
+  const one = compileWrite(
+    context.origin,
+    [...accessSwitches, ...varying],
+    (placeholders, on, events) => writeInsert(partsFor(on, events), { kind: 'one' }, placeholders, on)
+  )
   const many = input.dynamic
-    ? compileWrite(context.origin, [...accessSwitches, ...varying], (placeholders, on, events) => writeInsert(partsFor(on, events), { kind: 'json' }, placeholders, on))
+    ? compileWrite(
+      context.origin,
+      [...accessSwitches, ...varying],
+      (placeholders, on, events) => writeInsert(partsFor(on, events), { kind: 'json' }, placeholders, on)
+    )
     : one
 
   const bind = (scope: Scope): BoundQuery => {
@@ -74,7 +90,11 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
       return { statement, values, answer: 'records' }
     }
     const on = new Set([...accessSwitches, ...varying].filter((each) => each(scope, { row, rows: '', count: 0 })))
-    const { statement, values } = writeOnce((placeholders) => writeInsert(partsFor(on, scope.events === true), rows, placeholders, on), scope, { row, rows: '', count })
+    const { statement, values } = writeOnce(
+      (placeholders) => writeInsert(partsFor(on, scope.events === true), rows, placeholders, on),
+      scope,
+      { row, rows: '', count }
+    )
     return { statement, values, answer: 'records' }
   }
   return {
@@ -88,7 +108,9 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
 }
 
 /** The key that `id` or the filters of an upsert give: values of its row, whatever the data says. */
-function fixedColumns ({ query, table, pointer, context }: Subject): { columns: FixedColumn[], references: Reference[], places: ReadonlyMap<string, string> } {
+function fixedColumns (
+  { query, table, pointer, context }: Subject
+): { columns: FixedColumn[], references: Reference[], places: ReadonlyMap<string, string> } {
   const given = [
     ...query.id === undefined ? [] : keyValues(query.id, table, pointerTo(pointer, 'id'), context),
     ...query.operation === 'upsert' ? asValues(query.filters ?? [], pointerTo(pointer, 'filters'), context) : []
@@ -102,7 +124,10 @@ function fixedColumns ({ query, table, pointer, context }: Subject): { columns: 
     if (column === undefined) continue
     const reason = unwritable(table, column)
     if (reason !== undefined || (table.tenantScoped && name === tenantColumn)) {
-      context.faults.add(at, reason === undefined ? `"${name}" is always the tenant of the request: leave it out` : `the column "${name}" ${reason}`)
+      context.faults.add(
+        at,
+        reason === undefined ? `"${name}" is always the tenant of the request: leave it out` : `the column "${name}" ${reason}`
+      )
       continue
     }
     references.push(...value.references)
@@ -121,7 +146,12 @@ function fixedColumns ({ query, table, pointer, context }: Subject): { columns: 
   return { columns, references, places }
 }
 
-function conflictColumns (named: readonly string[] | undefined, table: Table, pointer: string, { context }: Subject): readonly string[] | undefined {
+function conflictColumns (
+  named: readonly string[] | undefined,
+  table: Table,
+  pointer: string,
+  { context }: Subject
+): readonly string[] | undefined {
   const { faults } = context
   const at = pointerTo(pointer, 'onConflict')
   if (named === undefined) {
@@ -129,14 +159,21 @@ function conflictColumns (named: readonly string[] | undefined, table: Table, po
     return table.primaryKey
   }
   for (const [index, name] of named.entries()) {
-    if (!table.columns.has(name)) faults.add(pointerTo(at, index), `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))
+    if (!table.columns.has(name)) {
+      faults.add(pointerTo(at, index), `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))
+    }
   }
   const keys = [table.primaryKey, ...table.uniqueKeys]
   const key = keys.find((each) => sameColumns(each, named)) ??
     // What is unique in a tenant-scoped table is so within its tenant.
     (table.tenantScoped ? keys.find((each) => sameColumns(each, [tenantColumn, ...named])) : undefined)
   if (key === undefined) {
-    faults.add(at, `no primary key or unique constraint of "${table.name}" has these columns; it has ${keys.filter((key) => key.length > 0).map((key) => `(${key.join(', ')})`).join(', ') || 'none'}`)
+    faults.add(
+      at,
+      `no primary key or unique constraint of "${table.name}" has these columns; it has ${
+        keys.filter((key) => key.length > 0).map((key) => `(${key.join(', ')})`).join(', ') || 'none'
+      }`
+    )
   }
   return key
 }
@@ -159,7 +196,9 @@ function groupRows (rows: readonly InputRow[], input: WriteInput): readonly RowG
       group.places.push(index + 1)
     }
   }
-  if (groups.size > maxGroups) throw refuse({ path: input.path, message: `must hold records with at most ${maxGroups} different sets of fields`, keyword: 'maxItems' })
+  if (groups.size > maxGroups) {
+    throw refuse({ path: input.path, message: `must hold records with at most ${maxGroups} different sets of fields`, keyword: 'maxItems' })
+  }
   return [...groups.values()].map((group) => ({ ...group, json: rowsAsJson(group.rows, input) }))
 }
 
@@ -167,7 +206,13 @@ function groupRows (rows: readonly InputRow[], input: WriteInput): readonly RowG
 function rowsOf (rows: readonly InputRow[], row: readonly unknown[], input: WriteInput, groups: readonly RowGroup[]): Rows | undefined {
   if (groups.length > 1) return { kind: 'groups', groups }
   if (!mixesDefaults(rows, row, input)) return undefined
-  if (rows.length * row.length > maxValues) throw refuse({ path: input.path, message: `must hold at most ${maxValues} values when its records have different fields`, keyword: 'maxItems' })
+  if (rows.length * row.length > maxValues) {
+    throw refuse({
+      path: input.path,
+      message: `must hold at most ${maxValues} values when its records have different fields`,
+      keyword: 'maxItems'
+    })
+  }
   return { kind: 'each', rows }
 }
 

@@ -52,21 +52,41 @@ export interface RowGroup {
 /** Writes the statement for the columns that are on. */
 export function writeInsert (parts: InsertParts, rows: Rows, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const { written: { table, catalogue }, input, conflict } = parts
-  const given = input.columns.flatMap(({ column }, index) => input.always.has(column.name) || on.has(parts.switches[index]!) ? [{ column, index }] : [])
+  const given = input.columns.flatMap(({ column }, index) =>
+    input.always.has(column.name) || on.has(parts.switches[index]!) ? [{ column, index }] : []
+  )
   const alias = placeholders.alias()
   const writes = rows.kind === 'groups'
     ? rows.groups.map((group) => groupWrite(parts, group, given, alias, placeholders))
     : [{ text: insertText(parts, rows, given, alias, placeholders) }]
 
-  const names = new Set([...parts.fixed.map(({ column }) => column.name), ...given.map(({ column }) => column.name), ...table.tenantScoped ? [tenantColumn] : []])
-  const keys = tenantKeys(table, catalogue).filter((key) => key.columns.some((column) => names.has(column) || table.columns.get(column)?.hasDefault === true))
+  const names = new Set([
+    ...parts.fixed.map(({ column }) => column.name),
+    ...given.map(({ column }) => column.name),
+    ...table.tenantScoped ? [tenantColumn] : []
+  ])
+  const keys = tenantKeys(table, catalogue).filter((key) =>
+    key.columns.some((column) => names.has(column) || table.columns.get(column)?.hasDefault === true)
+  )
   const form: Form = rows.kind === 'one'
     ? { kind: 'record', unique: true }
     : { kind: 'records', ...(conflict !== undefined && { expected: placeholders.add(bindCount, 'bigint') }) }
-  return answerWritten(writes, alias, { ...parts.written, keys }, form, placeholders, parts.events && {
-    part: tableEvents(table, parts.events.withheld, conflict === undefined ? 'created' : upsertKind(table, catalogue, conflict, placeholders), placeholders),
-    returning: conflict === undefined ? '' : returnMade(table, alias)
-  })
+  return answerWritten(
+    writes,
+    alias,
+    { ...parts.written, keys },
+    form,
+    placeholders,
+    parts.events && {
+      part: tableEvents(
+        table,
+        parts.events.withheld,
+        conflict === undefined ? 'created' : upsertKind(table, catalogue, conflict, placeholders),
+        placeholders
+      ),
+      returning: conflict === undefined ? '' : returnMade(table, alias)
+    }
+  )
 }
 
 /** `insert ...` without `returning`. */
@@ -82,10 +102,18 @@ function insertText (parts: InsertParts, rows: Source, all: readonly GivenColumn
   // A list of columns cannot be empty; any column will do where each row takes its default.
   const target = names.length > 0 ? names : rows.kind === 'one' ? [] : [input.columns[0]!.column.name]
   const list = target.length === 0 ? '' : ` (${target.map(quote).join(', ')})`
-  return `insert into ${tableName(catalogue.schema, table)} as ${alias}${list} ${source}${conflict === undefined ? '' : onConflict(parts, conflict, names, alias, placeholders)}`
+  return `insert into ${tableName(catalogue.schema, table)} as ${alias}${list} ${source}${
+    conflict === undefined ? '' : onConflict(parts, conflict, names, alias, placeholders)
+  }`
 }
 
-function groupWrite (parts: InsertParts, { rows, json, places }: RowGroup, all: readonly GivenColumn[], alias: string, placeholders: Placeholders): Write {
+function groupWrite (
+  parts: InsertParts,
+  { rows, json, places }: RowGroup,
+  all: readonly GivenColumn[],
+  alias: string,
+  placeholders: Placeholders
+): Write {
   const [first] = rows
   const given = all.filter(({ index }) => first?.json[index] !== undefined)
   const source: Source = given.length === 0 ? { kind: 'each', rows } : { kind: 'json', bind: () => json }
@@ -98,7 +126,10 @@ const bindRows: Binder = (_scope, input) => input.rows
 /** The rows of one `insert`. `bind`: default: the rows of the request. */
 type Source = Exclude<Rows, { kind: 'json' | 'groups' }> | { readonly kind: 'json', readonly bind?: Binder }
 
-interface GivenColumn { readonly column: Column, readonly index: number }
+interface GivenColumn {
+  readonly column: Column
+  readonly index: number
+}
 
 function sourceOf (leading: readonly string[], given: readonly GivenColumn[], rows: Source, placeholders: Placeholders): string {
   switch (rows.kind) {
@@ -114,12 +145,15 @@ function sourceOf (leading: readonly string[], given: readonly GivenColumn[], ro
         ? `select ${values.join(', ')} from json_array_elements(${json})`
         : `select ${values.join(', ')} from json_to_recordset(${json}) as x(${definition})`
     }
-    case 'each': return `values ${rows.rows.map((row) => tuple(leading, given, row, placeholders)).join(', ')}`
+    case 'each':
+      return `values ${rows.rows.map((row) => tuple(leading, given, row, placeholders)).join(', ')}`
   }
 }
 
 function tuple (leading: readonly string[], given: readonly GivenColumn[], { bound }: InputRow, placeholders: Placeholders): string {
-  const values = given.map(({ column, index }) => bound[index] === undefined ? 'default' : placeholders.add(() => bound[index], column.type))
+  const values = given.map(({ column, index }) =>
+    bound[index] === undefined ? 'default' : placeholders.add(() => bound[index], column.type)
+  )
   return `(${[...leading, ...values].join(', ') || 'default'})`
 }
 
@@ -135,9 +169,17 @@ export function rowBinder (index: number): Binder {
 }
 
 /** Another tenant's row, or a deleted one, is left as it is: the statement then answers no row. */
-function onConflict ({ written: { table } }: InsertParts, conflict: readonly string[], names: readonly string[], alias: string, placeholders: Placeholders): string {
+function onConflict (
+  { written: { table } }: InsertParts,
+  conflict: readonly string[],
+  names: readonly string[],
+  alias: string,
+  placeholders: Placeholders
+): string {
   const changed = names.filter((name) => !conflict.includes(name) && !(table.tenantScoped && name === tenantColumn))
   // Without a change there would be no row to answer.
   const set = (changed.length > 0 ? changed : conflict.slice(0, 1)).map((name) => `${quote(name)} = excluded.${quote(name)}`)
-  return ` on conflict (${conflict.map(quote).join(', ')}) do update set ${set.join(', ')}${where(rowConditions(table, alias, placeholders))}`
+  return ` on conflict (${conflict.map(quote).join(', ')}) do update set ${set.join(', ')}${
+    where(rowConditions(table, alias, placeholders))
+  }`
 }

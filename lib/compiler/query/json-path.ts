@@ -43,7 +43,9 @@ export function readPath (text: string, position: number): ReadPath | PathFault 
     const quoted = match(quotedKey, text, at)
     const place = quoted === null ? match(index, text, at) : null
     const found = quoted ?? place
-    if (found === null) return { expected: "a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0`", position: at }
+    if (found === null) {
+      return { expected: "a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0`", position: at }
+    }
     if (!isStorable(found[0])) return { expected: 'a key without the character NUL (U+0000) or half of a surrogate pair', position: at }
     keys.push(quoted === null ? Number(found[0]) : quoted[1]!.replaceAll("''", "'"))
     end = at + found[0].length
@@ -53,7 +55,8 @@ export function readPath (text: string, position: number): ReadPath | PathFault 
 
 /** The path behind an expression of a JSON type. */
 export function writePath ({ keys, text }: JsonPath): string {
-  return keys.map((key, index) => `${text && index === keys.length - 1 ? ' ->> ' : ' -> '}${typeof key === 'number' ? key : literal(key)}`).join('')
+  return keys.map((key, index) => `${text && index === keys.length - 1 ? ' ->> ' : ' -> '}${typeof key === 'number' ? key : literal(key)}`)
+    .join('')
 }
 
 /** The last key that names a member: that of a value by default. */

@@ -32,10 +32,14 @@ export function jsonEncoderOf (column: Column): Encoder {
 export function misfitOf (column: Column, value: unknown): { readonly message: string, readonly keyword: string } {
   const kind = kindOf(column.type)
   const items = Array.isArray(value) ? value.flat(Infinity) : [value]
-  if (kind === 'json' || items.some((item) => typeof item === 'string' && !isStorable(item))) return { message: `the column "${column.name}" ${unstorableText}`, keyword: 'pattern' }
+  if (kind === 'json' || items.some((item) => typeof item === 'string' && !isStorable(item))) {
+    return { message: `the column "${column.name}" ${unstorableText}`, keyword: 'pattern' }
+  }
   const bound = boundOf(column)
   const type = describeType(column)
-  const { description, keyword } = bound !== undefined && encoderOf(column)(value) !== unfit ? bound : { description: type, keyword: 'type' }
+  const { description, keyword } = bound !== undefined && encoderOf(column)(value) !== unfit
+    ? bound
+    : { description: type, keyword: 'type' }
   return { message: `the column "${column.name}" takes ${description}`, keyword }
 }
 
@@ -53,16 +57,24 @@ const isMoment: Fits = (value) => typeof value === 'string' && moment.test(value
 
 function fitsOf (type: string): Fits {
   switch (kindOf(type)) {
-    case 'integer': case 'decimal': return wideNumbers.has(type) ? any : isNoText
-    case 'boolean': return isBoolean
-    case 'text': return type === 'date' || type.startsWith('timestamp') ? isMoment : isText
-    case 'array': return itemsFit(fitsOf(itemType(type)))
-    case 'json': case 'vector': return any
+    case 'integer':
+    case 'decimal':
+      return wideNumbers.has(type) ? any : isNoText
+    case 'boolean':
+      return isBoolean
+    case 'text':
+      return type === 'date' || type.startsWith('timestamp') ? isMoment : isText
+    case 'array':
+      return itemsFit(fitsOf(itemType(type)))
+    case 'json':
+    case 'vector':
+      return any
   }
 }
 
 /** Arrays in arrays are of the same type. */
 function itemsFit (fits: Fits): Fits {
-  const fitsAll: Fits = (value) => !Array.isArray(value) || value.every((item: unknown) => item === null || (Array.isArray(item) ? fitsAll(item) : fits(item)))
+  const fitsAll: Fits = (value) =>
+    !Array.isArray(value) || value.every((item: unknown) => item === null || (Array.isArray(item) ? fitsAll(item) : fits(item)))
   return fitsAll
 }

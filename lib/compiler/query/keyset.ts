@@ -24,7 +24,11 @@ export function valueBinders (read: (scope: Scope) => readonly (string | null)[]
 }
 
 /** The conditions of each part, in the order of their rows, for an alias; empty where no row can follow. */
-export function partsAfter ({ keys }: RowOrder, shape: string, valueOf: ValueOf): ReadonlyArray<(alias: string, placeholders: Placeholders) => string[]> {
+export function partsAfter (
+  { keys }: RowOrder,
+  shape: string,
+  valueOf: ValueOf
+): ReadonlyArray<(alias: string, placeholders: Placeholders) => string[]> {
   return after(keys, 0, shape, valueOf)
 }
 
@@ -35,12 +39,16 @@ function after (keys: readonly OrderKey[], index: number, shape: string, valueOf
   if (key === undefined) return []
   const { column: { type, notNull }, write: column } = key.operand
   if (shape[index] === 'n') {
-    const same = after(keys, index + 1, shape, valueOf).map((part): Part => (alias, placeholders) => [`${column(alias)} is null`, ...part(alias, placeholders)])
+    const same = after(keys, index + 1, shape, valueOf).map(
+      (part): Part => (alias, placeholders) => [`${column(alias)} is null`, ...part(alias, placeholders)]
+    )
     return key.nullsFirst ? [...same, (alias) => [`${column(alias)} is not null`]] : same
   }
   if (isRange(keys, index, shape)) return [(alias, placeholders) => [compareRest(keys, index, valueOf, alias, placeholders)]]
   const value = (placeholders: Placeholders): string => placeholders.add(valueOf(index), type)
-  const same = after(keys, index + 1, shape, valueOf).map((part): Part => (alias, placeholders) => [`${column(alias)} = ${value(placeholders)}`, ...part(alias, placeholders)])
+  const same = after(keys, index + 1, shape, valueOf).map(
+    (part): Part => (alias, placeholders) => [`${column(alias)} = ${value(placeholders)}`, ...part(alias, placeholders)]
+  )
   const further: Part = (alias, placeholders) => [`${column(alias)} ${key.ascending ? '>' : '<'} ${value(placeholders)}`]
   const nulls: Part[] = notNull || key.nullsFirst ? [] : [(alias) => [`${column(alias)} is null`]]
   return [...same, further, ...nulls]
@@ -49,7 +57,9 @@ function after (keys: readonly OrderKey[], index: number, shape: string, valueOf
 /** Whether one comparison of rows says it all: every key goes the same way, has a value, and no null follows one. */
 function isRange (keys: readonly OrderKey[], index: number, shape: string): boolean {
   const { ascending } = keys[index]!
-  return keys.slice(index).every((key, place) => key.ascending === ascending && shape[index + place] === 'v' && (key.operand.column.notNull || key.nullsFirst))
+  return keys.slice(index).every((key, place) =>
+    key.ascending === ascending && shape[index + place] === 'v' && (key.operand.column.notNull || key.nullsFirst)
+  )
 }
 
 function compareRest (keys: readonly OrderKey[], index: number, valueOf: ValueOf, alias: string, placeholders: Placeholders): string {

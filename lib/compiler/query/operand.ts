@@ -21,9 +21,19 @@ export function operandOf (column: Column): Operand {
 }
 
 /** The value at a path in a column; undefined after a fault was added. */
-export function pathOperand (source: Column, path: JsonPath, text: string, table: Table, pointer: string, { faults }: QueryContext): Operand | undefined {
+export function pathOperand (
+  source: Column,
+  path: JsonPath,
+  text: string,
+  table: Table,
+  pointer: string,
+  { faults }: QueryContext
+): Operand | undefined {
   if (source.type !== 'json' && source.type !== 'jsonb') {
-    faults.add(pointer, `\`${text}\` is a path in JSON, and the column "${source.name}" of "${table.name}" is of type ${source.type}: paths need json or jsonb`)
+    faults.add(
+      pointer,
+      `\`${text}\` is a path in JSON, and the column "${source.name}" of "${table.name}" is of type ${source.type}: paths need json or jsonb`
+    )
     return undefined
   }
   const steps = writePath(path)
@@ -45,7 +55,13 @@ export function findOperand (table: Table, text: string, pointer: string, contex
   const column = findColumn(table, text.slice(0, start).trim(), pointer, context)
   const read = readPath(text, start)
   if ('expected' in read) context.faults.add(pointer, `expected ${read.expected} at character ${read.position + 1}`)
-  else if (read.end < text.length) context.faults.add(pointer, startsPath(text, read.end) ? '`->>` gives text, which has no members: write `->` before it' : `expected \`->\`, \`->>\` or the end at character ${read.end + 1}`)
-  else if (column !== undefined) return pathOperand(column, read.path, text, table, pointer, context)
+  else if (read.end < text.length) {
+    context.faults.add(
+      pointer,
+      startsPath(text, read.end)
+        ? '`->>` gives text, which has no members: write `->` before it'
+        : `expected \`->\`, \`->>\` or the end at character ${read.end + 1}`
+    )
+  } else if (column !== undefined) return pathOperand(column, read.path, text, table, pointer, context)
   return undefined
 }

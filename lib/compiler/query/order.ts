@@ -55,7 +55,12 @@ export function compileOrders (query: Pick<Query, 'order' | 'orderBy'>, table: T
   for (const [index, name] of orderBy.allow.entries()) {
     const place = pointerTo(at, 'allow', index)
     if (byText.has(name) || name.includes('.')) {
-      context.faults.add(place, name.includes('.') ? 'a caller sends the direction after a dot: a column with a dot in its name cannot be chosen' : `"${name}" is listed twice`)
+      context.faults.add(
+        place,
+        name.includes('.')
+          ? 'a caller sends the direction after a dot: a column with a dot in its name cannot be chosen'
+          : `"${name}" is listed twice`
+      )
       continue
     }
     const before = context.faults.faults.length
@@ -78,7 +83,14 @@ export function compileOrders (query: Pick<Query, 'order' | 'orderBy'>, table: T
   }
   const field = fieldOf(from)
   const description = `The order of the list. Default: ${order === undefined ? texts[0] : 'that of the route'}.`
-  return { usual, all, choose, references: from?.references ?? [], chosen: true, parameters: field === undefined ? {} : { [field]: { type: 'string', enum: texts, description } } }
+  return {
+    usual,
+    all,
+    choose,
+    references: from?.references ?? [],
+    chosen: true,
+    parameters: field === undefined ? {} : { [field]: { type: 'string', enum: texts, description } }
+  }
 }
 
 /** The template of an `orderBy`; undefined after a fault was added. */
@@ -87,7 +99,10 @@ export function compileFrom (from: string, pointer: string, context: QueryContex
   const value = compileValue(from, pointer, { ...context, secretsRefusedIn: 'an `orderBy`' })
   if (context.faults.faults.length > before) return undefined
   if (!value.constant) return value
-  context.faults.add(pointer, 'every caller would have the same order: expected a template such as {{query.sort}}, or `order` in place of `orderBy`')
+  context.faults.add(
+    pointer,
+    'every caller would have the same order: expected a template such as {{query.sort}}, or `order` in place of `orderBy`'
+  )
   return undefined
 }
 
@@ -95,13 +110,20 @@ export function compileFrom (from: string, pointer: string, context: QueryContex
 function fieldOf (value: CompiledValue | undefined): string | undefined {
   const [reference] = value?.references ?? []
   const [field] = reference?.path ?? []
-  return value?.references.length === 1 && reference?.source === 'query' && reference.path.length === 1 && typeof field === 'string' ? field : undefined
+  return value?.references.length === 1 && reference?.source === 'query' && reference.path.length === 1 && typeof field === 'string'
+    ? field
+    : undefined
 }
 
 /** The order that a query itself gives. */
 export function compileOrder (order: Query['order'], table: Table, pointer: string, context: QueryContext): RowOrder {
   const keys = order === undefined ? [] : [order].flat()
-  return rowOrder(keys, table, (index) => Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column'), context)
+  return rowOrder(
+    keys,
+    table,
+    (index) => Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column'),
+    context
+  )
 }
 
 /** `placeOf`: where the faults of a key belong. */
@@ -110,14 +132,19 @@ function rowOrder (order: readonly Order[], table: Table, placeOf: (index: numbe
     const operand = findOperand(table, name, placeOf(index), context)
     if (operand === undefined) return []
     const { type } = operand.column
-    if (!isOrdered(type)) context.faults.add(placeOf(index), `the column "${name}" is of type ${type}, which PostgreSQL cannot order${orderedInstead(type)}`)
+    if (!isOrdered(type)) {
+      context.faults.add(placeOf(index), `the column "${name}" is of type ${type}, which PostgreSQL cannot order${orderedInstead(type)}`)
+    }
     return [{ operand, ascending, nullsFirst }]
   })
   const named = new Set(own.map(({ operand }) => operand.column.name))
   // The direction of the last key: one index then serves the whole order, forwards or backwards.
   const ascending = own.at(-1)?.ascending ?? true
   const rest = table.primaryKey.filter((name) => !named.has(name) && !(table.tenantScoped && name === tenantColumn))
-  const keys = [...own, ...rest.map((name): OrderKey => ({ operand: operandOf(table.columns.get(name)!), ascending, nullsFirst: !ascending }))]
+  const keys = [
+    ...own,
+    ...rest.map((name): OrderKey => ({ operand: operandOf(table.columns.get(name)!), ascending, nullsFirst: !ascending }))
+  ]
   return {
     id: keys.map((key) => `${quote(key.operand.column.name)}${direction(key)}`).join(', '),
     keys,

@@ -39,19 +39,34 @@ export interface CursorPage {
 }
 
 /** `{"data":[...],"pagination":{...}}` of the rows that match. */
-export function writePage (parts: ReadParts, page: Page, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+export function writePage (
+  parts: ReadParts,
+  page: Page,
+  literal: number | undefined,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
   const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
   const rows = rowsOf(parts, clause, placeholders, on)
   const counted = placeholders.alias()
-  const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, placeholders, on))}`
-  return boundedText(`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`)
+  const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${
+    where(conditionsOf(parts, counted, placeholders, on))
+  }`
+  return boundedText(
+    `select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`
+  )
 }
 
 /**
  * `{"data":[...],"pagination":{"limit":...,"next":` of the rows after a position, a line break, and the values of the
  * order's columns in the last row where more rows follow: `finishPage` makes the rest of them.
  */
-export function writeCursorPage (parts: ReadParts, { order, limit, after }: CursorPage, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+export function writeCursorPage (
+  parts: ReadParts,
+  { order, limit, after }: CursorPage,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
   const { schema, table, embedLimit } = parts
   const one = `${limit} + 1`
   const found = after.map((conditions) => {
@@ -61,12 +76,19 @@ export function writeCursorPage (parts: ReadParts, { order, limit, after }: Curs
   })
   const merged = placeholders.alias()
   // The order of the parts is that of their rows; PostgreSQL promises it only where it is asked for.
-  const rows = found.length === 1 ? found[0] : `select * from (${found.map((text) => `(${text})`).join(' union all ')}) ${merged}${order.write(merged)} limit ${one}`
+  const rows = found.length === 1
+    ? found[0]
+    : `select * from (${found.map((text) => `(${text})`).join(' union all ')}) ${merged}${order.write(merged)} limit ${one}`
   const alias = placeholders.alias()
-  const records = `select ${selectList(parts.selection(on), alias, { schema, placeholders, embedLimit, on })} from p ${alias} limit ${limit}`
+  const records = `select ${
+    selectList(parts.selection(on), alias, { schema, placeholders, embedLimit, on })
+  } from p ${alias} limit ${limit}`
   const values = order.keys.map(({ operand }) => `${operand.write(alias)}::text`).join(', ')
-  const next = `select json_build_array(${values})::text from p ${alias} where (select count(*) from p) > ${limit} offset ${limit} - 1 limit 1`
-  return boundedText(`with p as materialized (${rows}) select concat('{"data":', (select coalesce(json_agg(r.*)::text, '[]') from (${records}) r), ',"pagination":{"limit":', ${limit}, ',"next":', chr(10), (${next}))`)
+  const next =
+    `select json_build_array(${values})::text from p ${alias} where (select count(*) from p) > ${limit} offset ${limit} - 1 limit 1`
+  return boundedText(
+    `with p as materialized (${rows}) select concat('{"data":', (select coalesce(json_agg(r.*)::text, '[]') from (${records}) r), ',"pagination":{"limit":', ${limit}, ',"next":', chr(10), (${next}))`
+  )
 }
 
 /** One record: the first in the order. */
@@ -80,11 +102,21 @@ export function writeRecords (parts: ReadParts, placeholders: Placeholders, on: 
 }
 
 /** As writePage, of groups. All of them are made in any case, and once: the total counts them. */
-export function writeGroupPage (parts: GroupParts, page: Page, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+export function writeGroupPage (
+  parts: GroupParts,
+  page: Page,
+  literal: number | undefined,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
   const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
   const groups = groupsOf(parts, placeholders, on)
   const rows = `select g.* from g${parts.groupOrder(parts.selection(on), 'g')}${clause}`
-  return boundedText(`with g as (${groups}) select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total('select count(*) from g')}, '}}') from (${rows}) r`)
+  return boundedText(
+    `with g as (${groups}) select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${
+      total('select count(*) from g')
+    }, '}}') from (${rows}) r`
+  )
 }
 
 /** One group: the first in the order. */
@@ -107,11 +139,22 @@ function rowsOf (parts: ReadParts, limit: string, placeholders: Placeholders, on
   const selection = parts.selection(on)
   const alias = placeholders.alias()
   const ordered = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, placeholders, on))}${order(alias)}${limit}`
-  if (limit === '' || !hasEmbeds(selection)) return `select ${selectList(selection, alias, { schema, placeholders, embedLimit, on })} ${ordered}`
+  if (limit === '' || !hasEmbeds(selection)) {
+    return `select ${selectList(selection, alias, { schema, placeholders, embedLimit, on })} ${ordered}`
+  }
   const outer = placeholders.alias()
   return `select ${selectList(selection, outer, { schema, placeholders, embedLimit, on })} from (select ${alias}.* ${ordered}) ${outer}`
 }
 
-function conditionsOf ({ table, schema, filters, full, embedLimit }: Omit<ReadParts, 'order'>, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string[] {
-  return [...rowConditions(table, alias, placeholders), ...writeConditions(filters, alias, placeholders, on), ...innerConditions(full, alias, { schema, placeholders, embedLimit, on })]
+function conditionsOf (
+  { table, schema, filters, full, embedLimit }: Omit<ReadParts, 'order'>,
+  alias: string,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string[] {
+  return [
+    ...rowConditions(table, alias, placeholders),
+    ...writeConditions(filters, alias, placeholders, on),
+    ...innerConditions(full, alias, { schema, placeholders, embedLimit, on })
+  ]
 }

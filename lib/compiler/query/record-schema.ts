@@ -19,15 +19,19 @@ export function recordSchema ({ table, fields, grouped }: Selection): JsonSchema
 
 function fieldSchema (field: Field): JsonSchema {
   switch (field.kind) {
-    case 'column': return columnSchema(field.column)
-    case 'path': return columnSchema(field.operand.column)
-    case 'aggregate': return aggregateSchema(field)
+    case 'column':
+      return columnSchema(field.column)
+    case 'path':
+      return columnSchema(field.operand.column)
+    case 'aggregate':
+      return aggregateSchema(field)
     case 'embed': {
       const record = recordSchema(field.selection)
       if (field.relation.many) return { type: 'array', items: record }
       return field.rows.inner ? record : { ...record, type: ['object', 'null'] }
     }
-    case 'count': return { type: 'array', items: { type: 'object', properties: { count: { type: 'integer' } }, required: ['count'] } }
+    case 'count':
+      return { type: 'array', items: { type: 'object', properties: { count: { type: 'integer' } }, required: ['count'] } }
   }
 }
 
@@ -46,12 +50,23 @@ export function columnSchema (column: Pick<Column, 'type' | 'notNull' | 'labels'
 
 function valueSchema (type: string, labels: readonly string[] | undefined): JsonSchema {
   switch (kindOf(type)) {
-    case 'integer': return { type: 'integer' }
-    case 'decimal': return { type: 'number' }
-    case 'boolean': return { type: 'boolean' }
-    case 'json': return {}
-    case 'array': return { type: 'array', items: valueSchema(itemType(type), labels) }
-    case 'vector': return { type: 'string' }
-    case 'text': return { type: 'string', ...(labels !== undefined && { enum: labels }), ...(Object.hasOwn(formats, type) && { format: formats[type] }) }
+    case 'integer':
+      return { type: 'integer' }
+    case 'decimal':
+      return { type: 'number' }
+    case 'boolean':
+      return { type: 'boolean' }
+    case 'json':
+      return {}
+    case 'array':
+      return { type: 'array', items: valueSchema(itemType(type), labels) }
+    case 'vector':
+      return { type: 'string' }
+    case 'text':
+      return {
+        type: 'string',
+        ...(labels !== undefined && { enum: labels }),
+        ...(Object.hasOwn(formats, type) && { format: formats[type] })
+      }
   }
 }

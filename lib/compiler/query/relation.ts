@@ -57,7 +57,11 @@ function reverse (table: Table, target: Table): Candidate[] {
   return target.foreignKeys.filter((key) => key.referencedTable === table.name).map((key) => ({
     key,
     forward: false,
-    relation: { table: target, many: !isUnique(target, key.columns), on: key.columns.map((column, index) => [key.referencedColumns[index]!, column] as const) }
+    relation: {
+      table: target,
+      many: !isUnique(target, key.columns),
+      on: key.columns.map((column, index) => [key.referencedColumns[index]!, column] as const)
+    }
   }))
 }
 

@@ -17,7 +17,12 @@ export function keyColumns ({ primaryKey, tenantScoped }: Table): readonly strin
 }
 
 /** The values that an `id` gives for each column of the key, with their pointers; empty after a fault was added. */
-export function keyValues (id: unknown, table: Table, pointer: string, { faults }: QueryContext): { column: string, value: unknown, pointer: string }[] {
+export function keyValues (
+  id: unknown,
+  table: Table,
+  pointer: string,
+  { faults }: QueryContext
+): { column: string, value: unknown, pointer: string }[] {
   const columns = keyColumns(table)
   const [only] = columns
   if (only === undefined) {
@@ -29,9 +34,21 @@ export function keyValues (id: unknown, table: Table, pointer: string, { faults 
     faults.add(pointer, `the primary key of "${table.name}" has ${columns.length} columns: expected an object with ${columns.join(', ')}`)
     return []
   }
-  for (const name of Object.keys(id)) if (!columns.includes(name)) faults.add(pointerTo(pointer, name), `"${name}" is not in the primary key of "${table.name}"`, nearest(name, columns))
+  for (const name of Object.keys(id)) {
+    if (!columns.includes(name)) {
+      faults.add(
+        pointerTo(pointer, name),
+        `"${name}" is not in the primary key of "${table.name}"`,
+        nearest(name, columns)
+      )
+    }
+  }
   for (const name of columns) if (!Object.hasOwn(id, name)) faults.add(pointer, `the primary key of "${table.name}" has "${name}" too`)
-  return columns.filter((name) => Object.hasOwn(id, name)).map((name) => ({ column: name, value: id[name], pointer: pointerTo(pointer, name) }))
+  return columns.filter((name) => Object.hasOwn(id, name)).map((name) => ({
+    column: name,
+    value: id[name],
+    pointer: pointerTo(pointer, name)
+  }))
 }
 
 /** The filters together with those on the key that `id` gives. */
@@ -61,14 +78,23 @@ export function isOneRow ({ pinned }: CompiledFilters, table: Table): boolean {
 
 /** Whether the filters pin a primary key, a unique constraint or a unique index: no second row can match. */
 export function isUnique (filters: CompiledFilters, table: Table): boolean {
-  return isOneRow(filters, table) || table.uniqueKeys.some((key) => key.length > 0 && key.every((column) => filters.pinned.has(column) || (table.tenantScoped && column === tenantColumn)))
+  return isOneRow(filters, table) ||
+    table.uniqueKeys.some((key) =>
+      key.length > 0 && key.every((column) => filters.pinned.has(column) || (table.tenantScoped && column === tenantColumn))
+    )
 }
 
 /** Filters that only say which row a write is about: `eq` on columns, all at the top level. */
-export function asValues (filters: readonly Filter[], pointer: string, { faults }: QueryContext): { column: string, value: unknown, pointer: string }[] {
+export function asValues (
+  filters: readonly Filter[],
+  pointer: string,
+  { faults }: QueryContext
+): { column: string, value: unknown, pointer: string }[] {
   return filters.flatMap((filter, index) => {
     const at = pointerTo(pointer, index)
-    if ('column' in filter && (filter.operator ?? 'eq') === 'eq' && filter.optional !== true) return [{ column: filter.column, value: filter.value, pointer: pointerTo(at, 'value') }]
+    if ('column' in filter && (filter.operator ?? 'eq') === 'eq' && filter.optional !== true) {
+      return [{ column: filter.column, value: filter.value, pointer: pointerTo(at, 'value') }]
+    }
     faults.add(at, 'an `upsert` takes filters of the operator `eq` only: they are the values that its row is found by')
     return []
   })

@@ -6,7 +6,12 @@ import { tenantColumn } from '../../database/catalogue.js'
 import { refuse } from './request-path.js'
 
 /** Compares values as the request has them; the database refuses those that only it knows to be equal. */
-export function refuseSameKeys (rows: readonly InputRow[], conflict: readonly string[], { columns, path }: WriteInput, fixed: readonly FixedColumn[]): void {
+export function refuseSameKeys (
+  rows: readonly InputRow[],
+  conflict: readonly string[],
+  { columns, path }: WriteInput,
+  fixed: readonly FixedColumn[]
+): void {
   const names = conflict.filter((name) => name !== tenantColumn && !fixed.some(({ column }) => column.name === name))
   const indexes = names.map((name) => columns.findIndex(({ column }) => column.name === name))
   const seen = new Map<string, number>()

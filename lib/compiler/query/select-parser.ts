@@ -74,7 +74,9 @@ class SelectParser {
     const isValue = path !== undefined || aggregate !== undefined
     const { hint, inner } = isValue ? {} : this.#join()
     const items = !isValue && this.#take('(') ? this.#embedded(depth + 1) : undefined
-    if (items === undefined && (hint !== undefined || inner === true)) throw this.#expected(`\`(\` after ${hint === undefined ? '`!inner`' : 'the foreign key'}`)
+    if (items === undefined && (hint !== undefined || inner === true)) {
+      throw this.#expected(`\`(\` after ${hint === undefined ? '`!inner`' : 'the foreign key'}`)
+    }
     return {
       name,
       ...(alias !== undefined && { alias }),
@@ -109,14 +111,20 @@ class SelectParser {
       throw this.#expected(read.expected)
     }
     this.#position = read.end
-    if (startsPath(this.text, this.#position)) throw new SelectSyntaxError(`\`->>\` gives text, which has no members: write \`->\` before it (character ${this.#position + 1})`)
+    if (startsPath(this.text, this.#position)) {
+      throw new SelectSyntaxError(`\`->>\` gives text, which has no members: write \`->\` before it (character ${this.#position + 1})`)
+    }
     return read.path
   }
 
   #aggregate (): AggregateName {
     const at = this.#position
     const name = this.#name()
-    if (!isAggregate(name)) throw new SelectSyntaxError(`there is no aggregate "${name}" (character ${at + 1}): expected ${aggregateNames.join(', ')}${meant(name, aggregateNames)}`)
+    if (!isAggregate(name)) {
+      throw new SelectSyntaxError(
+        `there is no aggregate "${name}" (character ${at + 1}): expected ${aggregateNames.join(', ')}${meant(name, aggregateNames)}`
+      )
+    }
     if (!this.#takeCall()) throw this.#expected(`\`()\` after \`.${name}\``)
     return name
   }

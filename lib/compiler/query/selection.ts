@@ -21,7 +21,12 @@ interface Options {
 }
 
 /** Resolves a `select` (default: every column); undefined after faults were added. `pointer` is that of the query. */
-export function compileSelection ({ select, embeds }: Pick<Query, 'select' | 'embeds'>, table: Table, queryPointer: string, context: QueryContext): Selection | undefined {
+export function compileSelection (
+  { select, embeds }: Pick<Query, 'select' | 'embeds'>,
+  table: Table,
+  queryPointer: string,
+  context: QueryContext
+): Selection | undefined {
   const pointer = pointerTo(queryPointer, 'select')
   let items: SelectItem[]
   try {
@@ -34,7 +39,13 @@ export function compileSelection ({ select, embeds }: Pick<Query, 'select' | 'em
   return resolve(items, table, { embeds, at: pointerTo(queryPointer, 'embeds') }, pointer, context)
 }
 
-function resolve (items: readonly SelectItem[], table: Table, options: Options, pointer: string, context: QueryContext): Selection | undefined {
+function resolve (
+  items: readonly SelectItem[],
+  table: Table,
+  options: Options,
+  pointer: string,
+  context: QueryContext
+): Selection | undefined {
   const { faults } = context
   const before = faults.faults.length
   const fields = new Map<string, Field>()
@@ -43,7 +54,10 @@ function resolve (items: readonly SelectItem[], table: Table, options: Options, 
       const known = fields.get(field.name)
       // `*, title` names a column twice and means it once.
       if (known !== undefined && !(known.kind === 'column' && field.kind === 'column' && known.column === field.column)) {
-        faults.add(pointer, `two members of "${table.name}" are named "${field.name}": give one of them another name, \`other_name:${item.text}\``)
+        faults.add(
+          pointer,
+          `two members of "${table.name}" are named "${field.name}": give one of them another name, \`other_name:${item.text}\``
+        )
       }
       fields.set(field.name, field)
     }
@@ -62,17 +76,24 @@ function checkOptions ({ embeds = {}, at }: Options, fields: readonly Field[], {
     if (names.includes(name)) continue
     const suggestion = nearest(name, names)
     const isTable = suggestion === undefined && catalogue.tables.has(name)
-    faults.add(pointerTo(at, name), `the \`select\` embeds nothing under the name "${name}"${isTable ? `: write \`${name}(*)\` in it` : ''}`, suggestion)
+    faults.add(
+      pointerTo(at, name),
+      `the \`select\` embeds nothing under the name "${name}"${isTable ? `: write \`${name}(*)\` in it` : ''}`,
+      suggestion
+    )
   }
 }
 
 /** Rows are grouped by values that PostgreSQL can compare. */
 function checkGroups (fields: readonly Field[], pointer: string, { faults }: QueryContext): void {
   for (const field of fields) {
-    if (isEmbed(field)) faults.add(pointer, `a \`select\` with aggregates answers groups of rows, which embed no tables: leave out "${field.name}"`)
-    else if (isGroupKey(field)) {
+    if (isEmbed(field)) {
+      faults.add(pointer, `a \`select\` with aggregates answers groups of rows, which embed no tables: leave out "${field.name}"`)
+    } else if (isGroupKey(field)) {
       const type = field.kind === 'path' ? field.operand.column.type : columnShownBy(field)!.type
-      if (!isOrdered(type)) faults.add(pointer, `rows cannot be grouped by "${field.name}", which is of type ${type}${orderedInstead(type)}`)
+      if (!isOrdered(type)) {
+        faults.add(pointer, `rows cannot be grouped by "${field.name}", which is of type ${type}${orderedInstead(type)}`)
+      }
     }
   }
 }
@@ -82,7 +103,12 @@ function fieldsOf (item: SelectItem, table: Table, options: Options, pointer: st
   if (item.name === '*' && item.aggregate === undefined) return everyColumn(table)
   const name = item.alias ?? item.aggregate ?? (item.path === undefined ? undefined : nameOf(item.path)) ?? item.name
   if (!fitsName(name)) {
-    faults.add(pointer, `"${name}" is too long for a name: at most ${maxNameBytes} bytes${item.alias === undefined && item.path !== undefined ? ', so give it another, `name:column->…`' : ''}`)
+    faults.add(
+      pointer,
+      `"${name}" is too long for a name: at most ${maxNameBytes} bytes${
+        item.alias === undefined && item.path !== undefined ? ', so give it another, `name:column->…`' : ''
+      }`
+    )
     return []
   }
   if (item.items !== undefined) return embedOf(item, item.items, name, table, options, pointer, context)
@@ -104,13 +130,25 @@ function operandFor ({ name, path, text }: SelectItem, table: Table, pointer: st
   return pathOperand(column, path, text, table, pointer, context)
 }
 
-function aggregateOf (item: SelectItem, aggregate: AggregateName, name: string, table: Table, pointer: string, context: QueryContext): Field[] {
+function aggregateOf (
+  item: SelectItem,
+  aggregate: AggregateName,
+  name: string,
+  table: Table,
+  pointer: string,
+  context: QueryContext
+): Field[] {
   if (item.name === '*') return [{ kind: 'aggregate', name, aggregate, operand: null, type: 'bigint' }]
   const operand = operandFor(item, table, pointer, context)
   if (operand === undefined) return []
   const type = resultType(aggregate, operand.column)
   if (type !== undefined) return [{ kind: 'aggregate', name, aggregate, operand, type }]
-  context.faults.add(pointer, `\`${item.text}\`: \`${aggregate}\` takes ${describeArgument(aggregate)}, and ${item.path === undefined ? `the column "${item.name}"` : 'the value at this path'} is of type ${operand.column.type}`)
+  context.faults.add(
+    pointer,
+    `\`${item.text}\`: \`${aggregate}\` takes ${describeArgument(aggregate)}, and ${
+      item.path === undefined ? `the column "${item.name}"` : 'the value at this path'
+    } is of type ${operand.column.type}`
+  )
   return []
 }
 
@@ -125,14 +163,24 @@ function everyColumn (table: Table): Field[] {
   return fields
 }
 
-function embedOf (item: SelectItem, items: readonly SelectItem[], name: string, table: Table, options: Options, pointer: string, context: QueryContext): Field[] {
+function embedOf (
+  item: SelectItem,
+  items: readonly SelectItem[],
+  name: string,
+  table: Table,
+  options: Options,
+  pointer: string,
+  context: QueryContext
+): Field[] {
   const { catalogue, faults } = context
   const relation = findRelation(catalogue, table, item)
   if (typeof relation === 'string') {
     faults.add(pointer, relation, catalogue.tables.has(item.name) ? undefined : nearest(item.name, catalogue.tables.keys()))
     return []
   }
-  const hidden = [relation.table, relation.junction?.table].some((each) => each !== undefined && findTable(each.name, pointer, context, 'select') === undefined)
+  const hidden = [relation.table, relation.junction?.table].some((each) =>
+    each !== undefined && findTable(each.name, pointer, context, 'select') === undefined
+  )
   if (hidden) return []
   const own = options.embeds !== undefined && Object.hasOwn(options.embeds, name) ? options.embeds[name] : undefined
   const at = pointerTo(options.at, name)
@@ -147,7 +195,9 @@ function embedOf (item: SelectItem, items: readonly SelectItem[], name: string, 
     faults.add(pointer, `"${name}" is one record, which has no aggregates: name its columns`)
     return []
   }
-  return selection === undefined ? [] : [{ kind: 'embed', name, relation, selection, rows: compileEmbedRows(own, inner, relation, selection, at, context) }]
+  return selection === undefined
+    ? []
+    : [{ kind: 'embed', name, relation, selection, rows: compileEmbedRows(own, inner, relation, selection, at, context) }]
 }
 
 function isCount ({ name, alias, path, aggregate, items }: SelectItem): boolean {

@@ -46,7 +46,12 @@ export function numberChooser (choose: (scope: Scope) => number | undefined): Ch
 }
 
 /** The function that picks the variant for a request and binds its values. */
-export function compileVariants<Choice = number> (origin: Origin, switches: readonly Switch[], write: Writer<Choice>, chooser?: Chooser<Choice>): (scope: Scope, input: Input) => Bound {
+export function compileVariants<Choice = number> (
+  origin: Origin,
+  switches: readonly Switch[],
+  write: Writer<Choice>,
+  chooser?: Chooser<Choice>
+): (scope: Scope, input: Input) => Bound {
   if (switches.length === 0 && chooser === undefined) {
     const { statement, binders } = writeVariant(write, new Set(), undefined, origin)
     return (scope, input) => ({ statement, values: bindAll(binders, scope, input) })

@@ -72,13 +72,21 @@ function refuseReading ({ operation }: Query, { grouped, fields }: Selection, po
   if (operation === 'delete') return
   const inner = fields.find((field) => isEmbed(field) && field.rows.inner)
   const refused = grouped === true ? 'aggregates need' : inner === undefined ? undefined : `\`!inner\` of "${inner.name}" needs`
-  if (refused !== undefined) faults.add(pointerTo(pointer, 'select'), `an \`${operation}\` answers the rows that it writes: ${refused} \`operation: select\``)
+  if (refused !== undefined) {
+    faults.add(pointerTo(pointer, 'select'), `an \`${operation}\` answers the rows that it writes: ${refused} \`operation: select\``)
+  }
 }
 
 /** A misspelt field would be answered to everybody. The route's fields may belong to another of its queries. */
 function checkExcluded ({ excludeFields }: Query, selection: Selection, pointer: string, { faults }: QueryContext): void {
   const known = namesOf(selection)
   for (const [index, name] of (excludeFields ?? []).entries()) {
-    if (!known.has(name)) faults.add(pointerTo(pointer, 'excludeFields', index), `no record of "${selection.table.name}" has a field "${name}"`, nearest(name, known))
+    if (!known.has(name)) {
+      faults.add(
+        pointerTo(pointer, 'excludeFields', index),
+        `no record of "${selection.table.name}" has a field "${name}"`,
+        nearest(name, known)
+      )
+    }
   }
 }

@@ -6,11 +6,17 @@ import { tablesOf, type Selection } from './field.js'
 /** The tables of the records, and those behind views. */
 export function readsOf (selection: Selection, catalogue: Catalogue): readonly TableUse[] {
   const { tables } = catalogue
-  return unique(tablesOf(selection).flatMap((table) => {
-    if (table.readsFrom === undefined) return table.tenantScoped && isFollowed(table, catalogue) ? [useOf(table), ofAll(table)] : [useOf(table)]
-    // What a view without tenants shows may be rows of all of them.
-    return table.readsFrom.map((name) => ({ table: name, scoped: table.tenantScoped && tables.get(name)?.tenantScoped === true }))
-  }))
+  return unique(
+    tablesOf(selection).flatMap((table) => {
+      if (table.readsFrom === undefined) {
+        return table.tenantScoped && isFollowed(table, catalogue)
+          ? [useOf(table), ofAll(table)]
+          : [useOf(table)]
+      }
+      // What a view without tenants shows may be rows of all of them.
+      return table.readsFrom.map((name) => ({ table: name, scoped: table.tenantScoped && tables.get(name)?.tenantScoped === true }))
+    })
+  )
 }
 
 /**
@@ -33,7 +39,9 @@ function writtenWith (begin: Iterable<Table>, operation: 'update' | 'delete', { 
       if (kin !== undefined) written.add(kin)
     }
     for (const referrer of tables.values()) {
-      const follows = referrer.foreignKeys.some((key) => key.referencedTable === each.name && (key.followsUpdate === true || (operation === 'delete' && key.followsDelete === true)))
+      const follows = referrer.foreignKeys.some((key) =>
+        key.referencedTable === each.name && (key.followsUpdate === true || (operation === 'delete' && key.followsDelete === true))
+      )
       if (follows) written.add(referrer)
     }
   }
@@ -45,7 +53,12 @@ const followed = new WeakMap<Catalogue, ReadonlySet<Table>>()
 /** Whether a write to a table without tenants may change rows of this one. */
 function isFollowed (table: Table, catalogue: Catalogue): boolean {
   let known = followed.get(catalogue)
-  if (known === undefined) followed.set(catalogue, known = writtenWith([...catalogue.tables.values()].filter(({ tenantScoped, view }) => !tenantScoped && !view), 'delete', catalogue))
+  if (known === undefined) {
+    followed.set(
+      catalogue,
+      known = writtenWith([...catalogue.tables.values()].filter(({ tenantScoped, view }) => !tenantScoped && !view), 'delete', catalogue)
+    )
+  }
   return known.has(table)
 }
 

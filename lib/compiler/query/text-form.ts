@@ -42,7 +42,8 @@ function isMoment (text: string): boolean {
   if (match === null) return /\d/.test(text) || words.test(text)
   const [year, month, date, hour = 0, minute = 0, second = 0] = match.slice(1).map((part) => part === undefined ? undefined : Number(part))
   // 24:00 is the day's end, and second 60 a leap second.
-  return hour <= 24 && minute <= 59 && second <= 60 && month! >= 1 && month! <= 12 && date! >= 1 && date! <= daysOf(year!, month!, /bc/i.test(text))
+  return hour <= 24 && minute <= 59 && second <= 60 && month! >= 1 && month! <= 12 && date! >= 1 &&
+    date! <= daysOf(year!, month!, /bc/i.test(text))
 }
 
 function daysOf (year: number, month: number, beforeChrist: boolean): number {

@@ -19,7 +19,11 @@ export const encodeSearch: Encoder = (value) => {
 }
 
 /** The configuration that a filter searches with, as SQL; undefined after a fault was added, and for other operators. */
-export function searchConfiguration ({ operator, config }: ComparisonFilter, pointer: string, { catalogue, faults }: QueryContext): string | undefined {
+export function searchConfiguration (
+  { operator, config }: ComparisonFilter,
+  pointer: string,
+  { catalogue, faults }: QueryContext
+): string | undefined {
   if (operator !== 'fts') {
     if (config !== undefined) faults.add(pointerTo(pointer, 'config'), 'only the operator `fts` has a `config`')
     return undefined

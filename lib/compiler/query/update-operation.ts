@@ -28,7 +28,11 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
   const variants = compileWrite(context.origin, [...accessSwitches, ...filters.switches, ...varying], (placeholders, on, events) => {
     const written = { table, catalogue: context.catalogue, selection: selection(on), embedLimit }
     const form = one ? { kind: 'record', unique } as const : { kind: 'records' } as const
-    const text = writeUpdate({ written, input, switches, filters, form, ...events && { events: { withheld: context.withheld } } }, placeholders, on)
+    const text = writeUpdate(
+      { written, input, switches, filters, form, ...events && { events: { withheld: context.withheld } } },
+      placeholders,
+      on
+    )
     if (text !== undefined) return text
     // Nothing to set: the rows are answered as they are.
     const parts = { table, schema: context.catalogue.schema, filters, full, selection, order: () => '', embedLimit }
@@ -66,11 +70,20 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
 
   const isSoft: Switch = (scope) => !asksForHard(scope)
   const unique = isOneRow(filters, table)
-  const variants = compileWrite(context.origin, soft && allowHard ? [...filters.switches, isSoft] : filters.switches, (placeholders, on, events) => {
-    const isHard = soft && allowHard && !on.has(isSoft)
-    const parts = { written: { table, catalogue: context.catalogue }, filters, ...events && { events: { withheld: context.withheld } } }
-    return writeDelete(parts, { soft: soft && !isHard, withFiles: context.deletesFiles === true, withDeleted: isHard, unique }, placeholders, on)
-  })
+  const variants = compileWrite(
+    context.origin,
+    soft && allowHard ? [...filters.switches, isSoft] : filters.switches,
+    (placeholders, on, events) => {
+      const isHard = soft && allowHard && !on.has(isSoft)
+      const parts = { written: { table, catalogue: context.catalogue }, filters, ...events && { events: { withheld: context.withheld } } }
+      return writeDelete(
+        parts,
+        { soft: soft && !isHard, withFiles: context.deletesFiles === true, withDeleted: isHard, unique },
+        placeholders,
+        on
+      )
+    }
+  )
   return {
     answer: 'deletion',
     missing: 'notFound',
@@ -96,11 +109,19 @@ function checkFilters ({ query, table, pointer, context, filters }: Subject): bo
   const hasFilters = (query.filters ?? []).length > 0
   if (query.single === true && query.id === undefined && hasFilters && !isUnique(filters, table)) {
     const verb = query.operation === 'update' ? 'change' : 'delete'
-    context.faults.add(pointerTo(pointer, 'single'), `this \`${query.operation}\` would ${verb} every row that matches, and not one: give \`id\`, or \`eq\` filters on all columns of a primary or unique key that are not \`optional\``)
+    context.faults.add(
+      pointerTo(pointer, 'single'),
+      `this \`${query.operation}\` would ${verb} every row that matches, and not one: give \`id\`, or \`eq\` filters on all columns of a primary or unique key that are not \`optional\``
+    )
     return false
   }
   if (filters.always) return true
   // A query without any filter has its fault already.
-  if (hasFilters) context.faults.add(pointerTo(pointer, 'filters'), `every filter of this \`${query.operation}\` is optional: without them it would reach every row`)
+  if (hasFilters) {
+    context.faults.add(
+      pointerTo(pointer, 'filters'),
+      `every filter of this \`${query.operation}\` is optional: without them it would reach every row`
+    )
+  }
   return false
 }

@@ -27,7 +27,9 @@ export interface UpdateParts {
 /** Writes the statement for the columns that are on; undefined where none is. */
 export function writeUpdate (parts: UpdateParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string | undefined {
   const { written: { table, catalogue }, input, switches } = parts
-  const given = input.columns.flatMap(({ column }, index) => input.always.has(column.name) || on.has(switches[index]!) ? [{ column, index }] : [])
+  const given = input.columns.flatMap(({ column }, index) =>
+    input.always.has(column.name) || on.has(switches[index]!) ? [{ column, index }] : []
+  )
   if (given.length === 0) return undefined
   const alias = placeholders.alias()
   const set = given.map(({ column, index }) => `${quote(column.name)} = ${placeholders.add(rowBinder(index), column.type)}`)
@@ -51,20 +53,40 @@ export interface DeleteForm {
 }
 
 /** Writes the statement that removes the rows, or marks them as deleted. */
-export function writeDelete (parts: DeleteParts, { soft, withFiles, withDeleted, unique }: DeleteForm, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+export function writeDelete (
+  parts: DeleteParts,
+  { soft, withFiles, withDeleted, unique }: DeleteForm,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
   const { table, catalogue } = parts.written
   const alias = placeholders.alias()
   const condition = where(conditionsOf(parts, alias, placeholders, on, withDeleted))
   const name = tableName(catalogue.schema, table)
   const [write, answer] = soft
-    ? [`update ${name} ${alias} set ${table.columns.get('deleted')?.generated === true ? '' : '"deleted" = true, '}"deleted_at" = now()${condition}`, '{"success":true,"softDeleted":true}']
+    ? [
+      `update ${name} ${alias} set ${
+        table.columns.get('deleted')?.generated === true ? '' : '"deleted" = true, '
+      }"deleted_at" = now()${condition}`,
+      '{"success":true,"softDeleted":true}'
+      ]
     : [`delete from ${name} ${alias}${condition}`, '{"success":true}']
   const files = withFiles && !soft ? markFiles(table, placeholders) : ''
-  if (parts.events !== undefined) return `with w as (${write} returning ${alias}.*)${tableEvents(table, parts.events.withheld, 'deleted', placeholders)}${files} select '${answer}' from w limit 1`
+  if (parts.events !== undefined) {
+    return `with w as (${write} returning ${alias}.*)${
+      tableEvents(table, parts.events.withheld, 'deleted', placeholders)
+    }${files} select '${answer}' from w limit 1`
+  }
   if (files !== '') return `with w as (${write} returning ${alias}.*)${files} select '${answer}' from w limit 1`
   return unique ? `${write} returning '${answer}'` : `with w as (${write} returning 1) select '${answer}' from w limit 1`
 }
 
-function conditionsOf ({ written, filters }: Pick<DeleteParts, 'written' | 'filters'>, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>, withDeleted = false): string[] {
+function conditionsOf (
+  { written, filters }: Pick<DeleteParts, 'written' | 'filters'>,
+  alias: string,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>,
+  withDeleted = false
+): string[] {
   return [...rowConditions(written.table, alias, placeholders, { withDeleted }), ...writeConditions(filters, alias, placeholders, on)]
 }

@@ -3,7 +3,8 @@ import type { CompiledValue } from '../types.js'
 
 /** Whether the value is one template that reads the path, the query string or a header. */
 export function isOfUrl ({ references, within }: CompiledValue): boolean {
-  return within === undefined && references.length > 0 && references.every(({ source }) => source === 'query' || source === 'params' || source === 'headers')
+  return within === undefined && references.length > 0 &&
+    references.every(({ source }) => source === 'query' || source === 'params' || source === 'headers')
 }
 
 /** The items of a text with commas. A blank beside a comma belongs to no item; at an end of the text it belongs to the item. */

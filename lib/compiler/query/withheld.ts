@@ -16,7 +16,11 @@ import { keyColumns } from './row-key.js'
 export const nothingWithheld: Withheld = Object.freeze({ columns: new Map(), fields: new Map() })
 
 /** The columns and fields that the queries of one route take, wholly or in part, from a secret. */
-export function withheldBy ({ queries = [], firebaseQueries = [] }: { readonly queries?: readonly Query[], readonly firebaseQueries?: readonly DocumentQuery[] }, catalogue: Catalogue, context: TemplateContext): Withheld {
+export function withheldBy (
+  { queries = [], firebaseQueries = [] }: { readonly queries?: readonly Query[], readonly firebaseQueries?: readonly DocumentQuery[] },
+  catalogue: Catalogue,
+  context: TemplateContext
+): Withheld {
   if (!mayReadSecrets([queries, firebaseQueries], context)) return nothingWithheld
   // Faults are reported when the queries are compiled.
   const within: TemplateContext = { ...context, faults: new FaultList() }
@@ -43,7 +47,12 @@ export function withoutWithheld (selection: Selection, { columns }: Withheld): S
       const column = columnShownBy(field)
       return column === undefined || !(held.has(column.name) || (column.generated && !table.primaryKey.includes(column.name)))
     })
-  return { ...selection, fields: kept.map((field) => field.kind === 'embed' ? { ...field, selection: withoutWithheld(field.selection, { columns, fields: new Map() }) } : field) }
+  return {
+    ...selection,
+    fields: kept.map((field) =>
+      field.kind === 'embed' ? { ...field, selection: withoutWithheld(field.selection, { columns, fields: new Map() }) } : field
+    )
+  }
 }
 
 /** Most routes name none, and are not looked through. */
@@ -52,7 +61,11 @@ function mayReadSecrets (queries: unknown, { overridableEnv }: TemplateContext):
   return /\bsecret\b/.test(text) || (overridableEnv !== undefined && overridableEnv.size > 0 && /\benv\b|\$\{/.test(text))
 }
 
-function columnsOf ({ table, operation, id, filters = [], data }: Query, { tables }: Catalogue, isSecret: (value: unknown) => boolean): string[] {
+function columnsOf (
+  { table, operation, id, filters = [], data }: Query,
+  { tables }: Catalogue,
+  isSecret: (value: unknown) => boolean
+): string[] {
   const known = tables.get(table ?? '')
   const key = known === undefined || id === undefined ? [] : keyColumns(known)
   return [

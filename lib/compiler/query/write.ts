@@ -41,7 +41,14 @@ export interface Write {
 }
 
 /** Makes one statement of the writes, which answers the written rows. All of them write to `alias`. */
-export function answerWritten (writes: readonly Write[], alias: string, written: Written, form: Form, placeholders: Placeholders, events?: WrittenEvents): string {
+export function answerWritten (
+  writes: readonly Write[],
+  alias: string,
+  written: Written,
+  form: Form,
+  placeholders: Placeholders,
+  events?: WrittenEvents
+): string {
   const { table, catalogue, selection, keys, embedLimit } = written
   const rendering = { schema: catalogue.schema, placeholders, embedLimit, on: noSwitches }
   const [only] = writes
@@ -50,7 +57,9 @@ export function answerWritten (writes: readonly Write[], alias: string, written:
   const w = placeholders.alias()
   const rows = plain
     ? 'w'
-    : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, table, catalogue, 'w', w, placeholders))})`
+    : `(select ${selectList(selection, w, rendering)} from w ${w}${
+      where(referencesOwnTenant(keys, table, catalogue, 'w', w, placeholders))
+    })`
   const record = plain && selection.fields.length === 0 ? "'{}'::json" : 'row_to_json(r.*)'
   return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${answer(rows, record, form)}`
 }
@@ -66,7 +75,11 @@ function writtenRows (writes: readonly Write[], returning: string, table: Table)
 }
 
 function answer (rows: string, record: string, form: Form): string {
-  if (form.kind === 'record') return form.unique ? boundedRowText(`select ${record}::text from ${rows} r`) : boundedText(`select ${record}::text from ${rows} r limit 1`)
+  if (form.kind === 'record') {
+    return form.unique
+      ? boundedRowText(`select ${record}::text from ${rows} r`)
+      : boundedText(`select ${record}::text from ${rows} r limit 1`)
+  }
   const complete = form.expected === undefined ? '' : `, case when count(*) = ${form.expected} then '' else ${raise("''")} end`
   return boundedText(`select concat('{"data":', coalesce(json_agg(${record})::text, '[]'), '}'${complete}) from ${rows} r`)
 }

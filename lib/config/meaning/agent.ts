@@ -24,13 +24,21 @@ export function agentOf (agent: Agent, context: AgentContext, faults: FaultList)
   const { llm, embedding, vectorStore, models = [], mcpServers = [], mcpMaxProcesses } = agent
   checkMcpServers(mcpServers, faults)
   checkProcesses(mcpServers, mcpMaxProcesses, faults)
-  if (vectorStore?.provider === 'qdrant' && vectorStore.url === undefined) faults.add('/agent/vectorStore/url', 'missing: expected the address of Qdrant, `https://host:6333`')
+  if (vectorStore?.provider === 'qdrant' && vectorStore.url === undefined) {
+    faults.add('/agent/vectorStore/url', 'missing: expected the address of Qdrant, `https://host:6333`')
+  }
   for (const [index, model] of models.entries()) {
     const at = `/agent/models/${index}`
     const name = model.kind === 'chat' ? 'llm' : 'embedding'
     const section = model.kind === 'chat' ? llm : embedding
-    if (section === undefined) faults.add(`${at}/kind`, `the document has no \`agent.${name}\`, with which models of the kind \`${model.kind}\` are called`)
-    else if (section.provider !== model.provider) faults.add(`${at}/provider`, `expected \`${section.provider}\`, the provider of \`agent.${name}\`: a model has no key or address of its own`)
+    if (section === undefined) {
+      faults.add(`${at}/kind`, `the document has no \`agent.${name}\`, with which models of the kind \`${model.kind}\` are called`)
+    } else if (section.provider !== model.provider) {
+      faults.add(
+        `${at}/provider`,
+        `expected \`${section.provider}\`, the provider of \`agent.${name}\`: a model has no key or address of its own`
+      )
+    }
     if (models.findIndex(({ id, kind }) => id === model.id && kind === model.kind) < index) faults.add(`${at}/id`, 'given twice')
   }
   const settings = {
@@ -61,13 +69,24 @@ export function secretOf (apiKey: string): string | null {
   return secretTemplate.exec(apiKey)?.[1] ?? null
 }
 
-function withKey<Section extends Llm | Embedding> (section: Section, pointer: string, { env, off }: AgentContext, faults: FaultList): Section {
+function withKey<Section extends Llm | Embedding> (
+  section: Section,
+  pointer: string,
+  { env, off }: AgentContext,
+  faults: FaultList
+): Section {
   const { provider, apiKey, baseUrl } = section
-  if (provider === 'local' && baseUrl === undefined) faults.add(`${pointer}/baseUrl`, "missing: `local` needs the address of the server's interface, such as `http://localhost:11434/v1`")
-  if (baseUrl !== undefined && !isPlainAddress(baseUrl)) faults.add(`${pointer}/baseUrl`, 'expected an address without user, password, query and fragment')
+  if (provider === 'local' && baseUrl === undefined) {
+    faults.add(`${pointer}/baseUrl`, "missing: `local` needs the address of the server's interface, such as `http://localhost:11434/v1`")
+  }
+  if (baseUrl !== undefined && !isPlainAddress(baseUrl)) {
+    faults.add(`${pointer}/baseUrl`, 'expected an address without user, password, query and fragment')
+  }
   const at = `${pointer}/apiKey`
   if (apiKey === undefined) {
-    if (provider !== 'local') faults.add(at, `missing: \`${provider}\` needs a key, as \`{{env.NAME}}\`, or \`{{secret:name}}\` for a key of each tenant`)
+    if (provider !== 'local') {
+      faults.add(at, `missing: \`${provider}\` needs a key, as \`{{env.NAME}}\`, or \`{{secret:name}}\` for a key of each tenant`)
+    }
     return section
   }
   if (secretOf(apiKey) !== null) {
@@ -80,7 +99,9 @@ function withKey<Section extends Llm | Embedding> (section: Section, pointer: st
   }
   const key = resolveEnvironment(apiKey, new Set(['string']), env, at, faults)
   if (key === undefined) return section
-  if (typeof key !== 'string' || !/^[\x21-\x7e]{1,1000}$/.test(key)) faults.add(at, 'expected a key of 1 to 1000 characters of ASCII, without spaces')
+  if (typeof key !== 'string' || !/^[\x21-\x7e]{1,1000}$/.test(key)) {
+    faults.add(at, 'expected a key of 1 to 1000 characters of ASCII, without spaces')
+  }
   return { ...section, apiKey: String(key) }
 }
 

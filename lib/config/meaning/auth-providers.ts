@@ -23,7 +23,11 @@ export interface CompleteAuthProvider {
  *
  * @param ownIssuer the `iss` of the own tokens
  */
-export function checkAuthProviders (providers: AuthProviders, ownIssuer: string | undefined, faults: FaultList): Record<string, CompleteAuthProvider> {
+export function checkAuthProviders (
+  providers: AuthProviders,
+  ownIssuer: string | undefined,
+  faults: FaultList
+): Record<string, CompleteAuthProvider> {
   const complete: Record<string, CompleteAuthProvider> = {}
   if (Object.keys(providers).length > maxProviders) faults.add('/authProviders', `expected at most ${maxProviders} providers`)
   const issuers = new Map<string, string>(ownIssuer === undefined ? [] : [[ownIssuer, '`jwt.issuer`']])
@@ -39,13 +43,16 @@ export function checkAuthProviders (providers: AuthProviders, ownIssuer: string 
       faults.add(`${at}/projectId`, 'missing: expected the id of the Firebase project')
       continue
     }
-    const missing = (member: string) => faults.add(`${at}/${member}`, `missing: expected the \`${member}\` of the provider${name === firebase ? ', or its `projectId`' : ''}`)
+    const missing = (member: string) =>
+      faults.add(`${at}/${member}`, `missing: expected the \`${member}\` of the provider${name === firebase ? ', or its `projectId`' : ''}`)
     if (issuer === undefined) missing('issuer')
     if (jwksUri === undefined) missing('jwksUri')
     else checkAddress(jwksUri, `${at}/jwksUri`, faults)
     if (audience === undefined) missing('audience')
     for (const [index, algorithm] of algorithms.entries()) {
-      if (!signatureAlgorithms.includes(algorithm)) faults.add(`${at}/algorithms/${index}`, `expected one of ${signatureAlgorithms.join(', ')}`)
+      if (!signatureAlgorithms.includes(algorithm)) {
+        faults.add(`${at}/algorithms/${index}`, `expected one of ${signatureAlgorithms.join(', ')}`)
+      }
     }
     if (issuer === undefined || jwksUri === undefined || audience === undefined) continue
     const other = issuers.get(issuer)

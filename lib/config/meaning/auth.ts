@@ -12,8 +12,17 @@ export function canSign ({ secret, privateKey }: Pick<Jwt, 'secret' | 'privateKe
  * @param context.signs the document has a key to sign tokens with
  * @param context.off the groups of endpoints that it turns off
  */
-export function checkAuth ({ registration }: Auth, { signs, off }: { readonly signs: boolean, readonly off: ReadonlySet<string> }, faults: FaultList): void {
+export function checkAuth (
+  { registration }: Auth,
+  { signs, off }: { readonly signs: boolean, readonly off: ReadonlySet<string> },
+  faults: FaultList
+): void {
   if (registration === 'closed') return
-  if (!signs) faults.add('/auth/registration', 'is `open` without a key to sign tokens with: expected one in the section `jwt`, or the setting JWT_SECRET')
+  if (!signs) {
+    faults.add(
+      '/auth/registration',
+      'is `open` without a key to sign tokens with: expected one in the section `jwt`, or the setting JWT_SECRET'
+    )
+  }
   if (off.has('login')) faults.add('/auth/registration', 'is `open`, and `plugins.login` is false: expected one of them')
 }

@@ -58,7 +58,11 @@ const endings: Readonly<Record<keyof ProviderAccount, string>> = {
   productMap: 'PRODUCT_MAP',
   baseUrl: 'BASE_URL'
 }
-const variables: Names = { provider: 'PAYMENT_PROVIDER', appUrl: 'APP_URL', of: (provider, member) => `${provider.toUpperCase()}_${endings[member]}` }
+const variables: Names = {
+  provider: 'PAYMENT_PROVIDER',
+  appUrl: 'APP_URL',
+  of: (provider, member) => `${provider.toUpperCase()}_${endings[member]}`
+}
 const options: Names = { provider: 'provider', appUrl: 'appUrl', of: (provider, member) => `${provider}.${member}` }
 
 /** The settings of the environment; undefined where it has none of a provider. Faults name the variable. */
@@ -141,8 +145,13 @@ function mapOf (text: string, name: string, faults: FaultList): Readonly<Record<
 
 function isTextMap (value: unknown, name: string, faults: FaultList): value is Readonly<Record<string, string>> {
   const before = faults.faults.length
-  if (!isRecord(value)) tell(faults, name, 'expected a JSON object of the provider\'s ids by `<tier>_<cycle>`, such as {"pro_monthly":"..."}')
-  else for (const [key, id] of Object.entries(value)) if (typeof id !== 'string') tell(faults, name, `"${key}": expected the provider's id as a text`)
+  if (!isRecord(value)) {
+    tell(faults, name, 'expected a JSON object of the provider\'s ids by `<tier>_<cycle>`, such as {"pro_monthly":"..."}')
+  } else {
+    for (const [key, id] of Object.entries(value)) {
+      if (typeof id !== 'string') tell(faults, name, `"${key}": expected the provider's id as a text`)
+    }
+  }
   return faults.faults.length === before
 }
 
@@ -152,7 +161,9 @@ function judge (settings: BillingSettings, tiers: readonly string[], names: Name
   if (appUrl !== undefined) judgeUrl(appUrl, names.appUrl, faults)
   else if (provider !== undefined) missing(names.appUrl, 'the absolute address of the app that a checkout leads back to')
   if (provider !== undefined && settings[provider]?.apiKey === undefined) missing(names.of(provider, 'apiKey'), 'its key')
-  if (provider !== undefined && settings[provider]?.productMap === undefined) missing(names.of(provider, 'productMap'), 'the ids of what is sold, such as {"pro_monthly":"..."}')
+  if (provider !== undefined && settings[provider]?.productMap === undefined) {
+    missing(names.of(provider, 'productMap'), 'the ids of what is sold, such as {"pro_monthly":"..."}')
+  }
   const sold = new Map<string, string>()
   for (const one of providerNames) {
     const account = settings[one]
@@ -167,7 +178,12 @@ interface Judging {
   readonly faults: FaultList
 }
 
-function judgeAccount (provider: ProviderName, account: ProviderAccount, name: (member: keyof ProviderAccount) => string, { tiers, sold, faults }: Judging): void {
+function judgeAccount (
+  provider: ProviderName,
+  account: ProviderAccount,
+  name: (member: keyof ProviderAccount) => string,
+  { tiers, sold, faults }: Judging
+): void {
   const { apiKey, organizationId, webhookSecret, previousWebhookSecrets = [], productMap = {}, baseUrl } = account
   const isSent = (text: string | undefined) => text === undefined || (text.length <= maxText && /^[\x21-\x7e]+$/.test(text))
   // It is sent nowhere, and the provider may have let its user choose it.
@@ -175,27 +191,42 @@ function judgeAccount (provider: ProviderName, account: ProviderAccount, name: (
   if (!isSent(apiKey)) tell(faults, name('apiKey'), `expected 1 to ${maxText} visible ASCII characters`)
   if (!isSent(organizationId)) tell(faults, name('organizationId'), `expected 1 to ${maxText} visible ASCII characters`)
   if (!isKept(webhookSecret)) tell(faults, name('webhookSecret'), `expected 1 to ${maxText} characters in one line`)
-  if (!previousWebhookSecrets.every(isKept)) tell(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} characters in one line`)
-  if (webhookSecret === undefined && previousWebhookSecrets.length > 0) tell(faults, name('webhookSecret'), 'missing: there are secrets of before, and none of now')
-  if (baseUrl !== undefined && judgeUrl(baseUrl, name('baseUrl'), faults) && provider === 'altprov' && !/^\/(v1\/?)?$/.test(new URL(baseUrl).pathname)) {
+  if (!previousWebhookSecrets.every(isKept)) {
+    tell(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} characters in one line`)
+  }
+  if (webhookSecret === undefined && previousWebhookSecrets.length > 0) {
+    tell(faults, name('webhookSecret'), 'missing: there are secrets of before, and none of now')
+  }
+  if (
+    baseUrl !== undefined && judgeUrl(baseUrl, name('baseUrl'), faults) && provider === 'altprov' &&
+    !/^\/(v1\/?)?$/.test(new URL(baseUrl).pathname)
+  ) {
     tell(faults, name('baseUrl'), 'expected an address without a path, such as https://api.stripe.com: the SDK takes none')
   }
   for (const [key, id] of Object.entries(productMap)) {
     const place = name('productMap')
     if (soldAs(key, tiers) === null) {
       const known = tiers.filter((tier) => tier !== 'free').flatMap((tier) => cycles.map((cycle) => `${tier}_${cycle}`))
-      tell(faults, place, `"${key}" is none of what there is to sell: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`, nearest(key, known))
+      tell(
+        faults,
+        place,
+        `"${key}" is none of what there is to sell: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`,
+        nearest(key, known)
+      )
     }
-    if (!isProviderId(id)) tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxId} characters of A-Z a-z 0-9 _ -`)
-    else if (sold.has(id)) tell(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: subscriptions of both would look the same`)
-    else sold.set(id, `"${key}" of ${place}`)
+    if (!isProviderId(id)) {
+      tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxId} characters of A-Z a-z 0-9 _ -`)
+    } else if (sold.has(id)) {
+      tell(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: subscriptions of both would look the same`)
+    } else sold.set(id, `"${key}" of ${place}`)
   }
 }
 
 /** Whether it is one. The address is not shown: it may hold a password. */
 function judgeUrl (text: string, place: string, faults: FaultList): boolean {
   const url = text.length <= maxText && URL.canParse(text) ? new URL(text) : null
-  const plain = url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username === '' && url.password === '' && url.search === '' && url.hash === ''
+  const plain = url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username === '' && url.password === '' &&
+    url.search === '' && url.hash === ''
   if (!plain) tell(faults, place, 'expected an absolute address, http or https, without user, query and fragment')
   return plain
 }

@@ -13,6 +13,8 @@ export function checkCache (cache: Static<typeof CacheStore>, faults: FaultList)
     const { member, expected } = needs[name]
     const section = cache[name]
     if (cache.provider === name && section === undefined) faults.add(`/cache/${name}/${member}`, `missing: expected ${expected}`)
-    if (cache.provider !== name && section !== undefined) faults.add(`/cache/${name}`, `has no use: the \`provider\` is "${cache.provider}"`)
+    if (cache.provider !== name && section !== undefined) {
+      faults.add(`/cache/${name}`, `has no use: the \`provider\` is "${cache.provider}"`)
+    }
   }
 }

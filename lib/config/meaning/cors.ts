@@ -6,7 +6,9 @@ import { pointerTo } from '../faults.js'
 
 export function checkCors (cors: Cors, faults: FaultList): void {
   checkOrigins(cors, faults)
-  if (cors.origins === '*' && cors.credentials) faults.add('/cors/credentials', 'browsers refuse credentials with `"origins": "*"`: list the origins')
+  if (cors.origins === '*' && cors.credentials) {
+    faults.add('/cors/credentials', 'browsers refuse credentials with `"origins": "*"`: list the origins')
+  }
 }
 
 export function checkOrigins ({ origins }: Pick<TenantCors, 'origins'>, faults: FaultList): void {

@@ -15,7 +15,9 @@ export function checkMcp ({ url, prompts = [] }: Mcp, faults: FaultList): void {
     for (const [position, argument] of names.entries()) {
       if (names.indexOf(argument) < position) faults.add(`${at}/arguments/${position}/name`, 'given twice')
     }
-    const unknown = new Set(Array.from(text.matchAll(placeholder), ([, argument = '']) => argument).filter((argument) => !names.includes(argument)))
+    const unknown = new Set(
+      Array.from(text.matchAll(placeholder), ([, argument = '']) => argument).filter((argument) => !names.includes(argument))
+    )
     for (const argument of unknown) faults.add(`${at}/text`, `the prompt has no argument "${argument}"`, nearest(argument, names))
   }
 }

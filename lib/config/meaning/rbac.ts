@@ -6,7 +6,10 @@ import { rolePermissions, type RoleTables } from '../../database/role-tables.js'
 import { filled } from '../filled.js'
 
 /** The server's own tables, whose names no document gives. */
-const taken: ReadonlySet<string> = new Set([...systemMigrations.flatMap(({ tables }) => tables).map((name) => name.replace(/^tenantry\./, '')), rolePermissions])
+const taken: ReadonlySet<string> = new Set([
+  ...systemMigrations.flatMap(({ tables }) => tables).map((name) => name.replace(/^tenantry\./, '')),
+  rolePermissions
+])
 
 export function checkRbac (rbac: Rbac, faults: FaultList): void {
   const named = new Map<string, string>()
@@ -23,6 +26,11 @@ export function checkRbac (rbac: Rbac, faults: FaultList): void {
 /** The tables of a section; undefined where it is not in force. */
 export function roleTablesOf (rbac: Rbac): RoleTables | undefined {
   if (!rbac.enabled) return undefined
-  const { rolesTable: roles, permissionsTable: permissions, userRolesTable: userRoles } = filled(rbac, 'rolesTable', 'permissionsTable', 'userRolesTable')
+  const { rolesTable: roles, permissionsTable: permissions, userRolesTable: userRoles } = filled(
+    rbac,
+    'rolesTable',
+    'permissionsTable',
+    'userRolesTable'
+  )
   return { roles, permissions, userRoles }
 }

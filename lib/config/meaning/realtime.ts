@@ -16,7 +16,12 @@ export function checkRealtime ({ tables = {}, rooms = {}, redis }: Realtime, fau
   const patterns = Object.keys(rooms)
   if (patterns.length > maxRooms) faults.add('/realtime/rooms', `has ${patterns.length} patterns: expected at most ${maxRooms}`)
   for (const pattern of patterns) {
-    if (!roomPattern.test(pattern)) faults.add(pointerTo('/realtime/rooms', pattern), 'is no name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -, with `*` at the end for all that begin so')
+    if (!roomPattern.test(pattern)) {
+      faults.add(
+        pointerTo('/realtime/rooms', pattern),
+        'is no name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -, with `*` at the end for all that begin so'
+      )
+    }
   }
   checkRedisUrl(redis, '/realtime/redis', faults)
 }

@@ -33,7 +33,9 @@ export function checkRoutes (routes: readonly Entry<Route>[], context: RoutesCon
 export function checkLimits (routes: readonly Entry<Route>[], off: ReadonlySet<string>, faults: FaultList): void {
   if (!off.has('resource-limits')) return
   for (const { pointer, value: { resourceLimit } } of routes) {
-    if (resourceLimit !== undefined) faults.add(`${pointer}/resourceLimit`, 'the document turns limits off: take `"resource-limits": false` from its `plugins`')
+    if (resourceLimit !== undefined) {
+      faults.add(`${pointer}/resourceLimit`, 'the document turns limits off: take `"resource-limits": false` from its `plugins`')
+    }
   }
 }
 
@@ -48,7 +50,12 @@ function checkPath (route: Route, pointer: string, seen: Map<string, string>, { 
   const key = `${route.method.toUpperCase()} ${shapeOf(segments)}`
   const first = seen.get(key)
   if (first === undefined) seen.set(key, pointer)
-  else faults.add(pointer, `the route ${route.method.toUpperCase()} ${route.path} stands at ${first} already; names of parameters do not tell routes apart`)
+  else {
+    faults.add(
+      pointer,
+      `the route ${route.method.toUpperCase()} ${route.path} stands at ${first} already; names of parameters do not tell routes apart`
+    )
+  }
 }
 
 function checkReserved (segments: readonly Segment[], at: string, faults: FaultList, off: ReadonlySet<string>): void {
@@ -61,14 +68,24 @@ function checkReserved (segments: readonly Segment[], at: string, faults: FaultL
 }
 
 function checkWork (route: Route, pointer: string, faults: FaultList): void {
-  if (route.queries === undefined && route.firebaseQueries === undefined && route.integrations === undefined && route.workflow === undefined && route.realtime === undefined && route.response === undefined) {
-    faults.add(pointer, 'the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow`, `realtime` or `response`')
+  if (
+    route.queries === undefined && route.firebaseQueries === undefined && route.integrations === undefined &&
+    route.workflow === undefined && route.realtime === undefined && route.response === undefined
+  ) {
+    faults.add(
+      pointer,
+      'the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow`, `realtime` or `response`'
+    )
   }
   for (const [index, query] of (route.queries ?? []).entries()) {
-    if (query.operation !== 'call' && isBlank(query.table)) faults.add(`${pointer}/queries/${index}/table`, 'missing: expected the table that the query is on')
+    if (query.operation !== 'call' && isBlank(query.table)) {
+      faults.add(`${pointer}/queries/${index}/table`, 'missing: expected the table that the query is on')
+    }
   }
   for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
-    if (isBlank(query.collection)) faults.add(`${pointer}/firebaseQueries/${index}/collection`, 'missing: expected the collection that the query is on')
+    if (isBlank(query.collection)) {
+      faults.add(`${pointer}/firebaseQueries/${index}/collection`, 'missing: expected the collection that the query is on')
+    }
   }
 }
 
@@ -78,7 +95,10 @@ function checkSoftDelete ({ softDelete, queries = [] }: Route, pointer: string, 
     faults.add(`${pointer}/softDelete`, 'no query of the route deletes rows of a table: it would do nothing')
   } else if (!softDelete.enabled && softDelete.allowHardDelete === true) {
     // `?hard=false` would remove the row as well.
-    faults.add(`${pointer}/softDelete/allowHardDelete`, 'without soft deletes every delete removes the row: leave this out, or set `enabled`')
+    faults.add(
+      `${pointer}/softDelete/allowHardDelete`,
+      'without soft deletes every delete removes the row: leave this out, or set `enabled`'
+    )
   }
 }
 
@@ -90,10 +110,19 @@ function checkAccess (route: Route, pointer: string, { faults, jwt, providers }:
   const permissions = (route.requiredPermissions?.length ?? 0) > 0
   const { authProvider = 'jwt' } = route
   if (authProvider !== 'jwt' && providers !== undefined && !providers.includes(authProvider)) {
-    faults.add(`${pointer}/authProvider`, `no identity provider of that name: expected "jwt"${providers.length === 0 ? '' : ` or one of \`authProviders\`, ${providers.join(', ')}`}`, nearest(authProvider, providers))
+    faults.add(
+      `${pointer}/authProvider`,
+      `no identity provider of that name: expected "jwt"${
+        providers.length === 0 ? '' : ` or one of \`authProviders\`, ${providers.join(', ')}`
+      }`,
+      nearest(authProvider, providers)
+    )
   }
   if (permissions && route.requireAuth === false) {
-    faults.add(`${pointer}/requireAuth`, 'the route names `requiredPermissions`, which only a token can have: leave `requireAuth` out, or true')
+    faults.add(
+      `${pointer}/requireAuth`,
+      'the route names `requiredPermissions`, which only a token can have: leave `requireAuth` out, or true'
+    )
   }
   // Limits are those of users, and a caller without a token is none.
   if (route.resourceLimit !== undefined && !(route.requireAuth ?? permissions)) {
@@ -101,6 +130,11 @@ function checkAccess (route: Route, pointer: string, { faults, jwt, providers }:
   }
   if (jwt || authProvider !== 'jwt') return
   for (const [member, asks] of [['requireAuth', route.requireAuth === true], ['requiredPermissions', permissions]] as const) {
-    if (asks) faults.add(`${pointer}/${member}`, 'no token can be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET')
+    if (asks) {
+      faults.add(
+        `${pointer}/${member}`,
+        'no token can be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET'
+      )
+    }
   }
 }

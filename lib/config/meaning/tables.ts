@@ -9,7 +9,11 @@ import { nearest, pointerTo } from '../faults.js'
 type Columns = Readonly<Record<string, ColumnDefinition>>
 
 /** Types that PostgreSQL compares with each other, so that one may refer to the other. */
-const comparable = [['smallint', 'integer', 'int', 'bigint', 'numeric'], ['text', 'varchar'], ['real', 'double precision'], ['timestamptz', 'timestamp', 'date']]
+const comparable = [['smallint', 'integer', 'int', 'bigint', 'numeric'], ['text', 'varchar'], ['real', 'double precision'], [
+  'timestamptz',
+  'timestamp',
+  'date'
+]]
 
 /** `complete`: there are no tables but these; elsewhere one that is not declared may be in the database already. */
 export function checkTables (tables: readonly Entry<TableDefinition>[], complete: boolean, faults: FaultList): void {
@@ -24,7 +28,9 @@ export function checkTables (tables: readonly Entry<TableDefinition>[], complete
     for (const [column, definition] of Object.entries(table.columns)) {
       const at = pointerTo(pointer, 'columns', column)
       checkDefault(definition, at, faults)
-      if (definition.references !== undefined) checkReference(definition, definition.references, `${at}/references`, declared, complete, faults)
+      if (definition.references !== undefined) {
+        checkReference(definition, definition.references, `${at}/references`, declared, complete, faults)
+      }
     }
   }
 }
@@ -42,11 +48,17 @@ function columnsOf (table: TableDefinition): Columns {
 function checkAdded (table: TableDefinition, pointer: string, faults: FaultList): void {
   const { tenant_id: tenantId, deleted, deleted_at: deletedAt } = table.columns
   const at = (column: string, member: string) => pointerTo(pointer, 'columns', column, member)
-  if (tenantId !== undefined && tenantId.type !== 'text' && tenantId.type !== 'varchar') faults.add(at('tenant_id', 'type'), 'the tenant of a row is a text: expected "text"')
-  if (tenantId !== undefined && table.tenantScoped === false) faults.add(`${pointer}/tenantScoped`, 'a table with a column `tenant_id` is tenant-scoped: rename the column, or leave this out')
+  if (tenantId !== undefined && tenantId.type !== 'text' && tenantId.type !== 'varchar') {
+    faults.add(at('tenant_id', 'type'), 'the tenant of a row is a text: expected "text"')
+  }
+  if (tenantId !== undefined && table.tenantScoped === false) {
+    faults.add(`${pointer}/tenantScoped`, 'a table with a column `tenant_id` is tenant-scoped: rename the column, or leave this out')
+  }
   if (table.softDelete !== true) return
   if (deleted !== undefined && deleted.type !== 'boolean') faults.add(at('deleted', 'type'), 'with `softDelete` expected "boolean"')
-  if (deletedAt !== undefined && !deletedAt.type.startsWith('timestamp')) faults.add(at('deleted_at', 'type'), 'with `softDelete` expected "timestamptz"')
+  if (deletedAt !== undefined && !deletedAt.type.startsWith('timestamp')) {
+    faults.add(at('deleted_at', 'type'), 'with `softDelete` expected "timestamptz"')
+  }
 }
 
 /** Indexes and unique sets name columns of the table, each once. */
@@ -63,7 +75,14 @@ function checkKeys (table: TableDefinition, pointer: string, faults: FaultList):
   }
 }
 
-function checkReference (column: ColumnDefinition, references: string, at: string, declared: ReadonlyMap<string, TableDefinition>, complete: boolean, faults: FaultList): void {
+function checkReference (
+  column: ColumnDefinition,
+  references: string,
+  at: string,
+  declared: ReadonlyMap<string, TableDefinition>,
+  complete: boolean,
+  faults: FaultList
+): void {
   const [tableName = '', columnName = ''] = references.split('.')
   const table = declared.get(tableName)
   if (table === undefined) {
@@ -77,9 +96,12 @@ function checkReference (column: ColumnDefinition, references: string, at: strin
     return
   }
   const keys = Object.entries(table.columns).filter(([, { primaryKey }]) => primaryKey === true).map(([name]) => name)
-  const alone = target.unique === true || (keys.length === 1 && keys[0] === columnName) || (table.unique ?? []).some((names) => names.length === 1 && names[0] === columnName)
+  const alone = target.unique === true || (keys.length === 1 && keys[0] === columnName) ||
+    (table.unique ?? []).some((names) => names.length === 1 && names[0] === columnName)
   if (!alone) faults.add(at, `"${references}" is not unique: a foreign key needs a primary key, or a column with \`unique: true\``)
-  if (!areComparable(column.type, target.type)) faults.add(at, `the column is of the type "${column.type}", the one that it refers to of the type "${target.type}"`)
+  if (!areComparable(column.type, target.type)) {
+    faults.add(at, `the column is of the type "${column.type}", the one that it refers to of the type "${target.type}"`)
+  }
 }
 
 function areComparable (left: string, right: string): boolean {

@@ -47,7 +47,9 @@ export function checkTools (routes: readonly Entry<Route>[], faults: FaultList):
     const tool = toolOf(route)
     if (tool === undefined) continue
     if (++count > maxTools) return faults.add(`${pointer}/mcp`, `a document has at most ${maxTools} tools`)
-    if (tool.uri !== undefined && route.method.toUpperCase() !== 'GET') faults.add(`${pointer}/mcp/resource`, 'only a `get` can be a resource')
+    if (tool.uri !== undefined && route.method.toUpperCase() !== 'GET') {
+      faults.add(`${pointer}/mcp/resource`, 'only a `get` can be a resource')
+    }
     checkMembers(route, pointer, faults)
     const first = names.get(tool.name)
     if (first === undefined) names.set(tool.name, pointer)
@@ -60,11 +62,20 @@ export function checkTools (routes: readonly Entry<Route>[], faults: FaultList):
  *
  * @param servers the names of the MCP servers
  */
-export function checkChatTools (names: readonly string[], routes: readonly Entry<Route>[], servers: readonly string[], faults: FaultList): void {
+export function checkChatTools (
+  names: readonly string[],
+  routes: readonly Entry<Route>[],
+  servers: readonly string[],
+  faults: FaultList
+): void {
   const known = routes.flatMap(({ value }) => toolOf(value)?.name ?? [])
   for (const [index, name] of names.entries()) {
     if (known.includes(name) || servers.some((server) => name.startsWith(`${server}.`))) continue
-    faults.add(`/agent/chat/tools/${index}`, 'names no tool: expected the name of a route with `mcp`, or `server.tool` of `agent.mcpServers`', nearest(name, known))
+    faults.add(
+      `/agent/chat/tools/${index}`,
+      'names no tool: expected the name of a route with `mcp`, or `server.tool` of `agent.mcpServers`',
+      nearest(name, known)
+    )
   }
 }
 
@@ -75,7 +86,9 @@ function checkMembers ({ path, request, webhook }: Route, pointer: string, fault
   const params = typeof segments === 'string' ? [] : segments.flatMap(({ kind, text }) => kind === 'parameter' ? [text] : [])
   const query = Object.keys(request?.query ?? {})
   for (const name of params) {
-    if (query.includes(name)) faults.add(`${pointer}/mcp`, `the path and the query string of a tool have different names: both have "${name}"`)
+    if (query.includes(name)) {
+      faults.add(`${pointer}/mcp`, `the path and the query string of a tool have different names: both have "${name}"`)
+    }
   }
   if ([...params, ...query].includes(bodyMember)) faults.add(`${pointer}/mcp`, `a parameter of a tool cannot be named "${bodyMember}"`)
 }

@@ -9,7 +9,11 @@ import type { InboundWebhook, Webhook } from '../schema/webhook.js'
 import { compileOutboundWebhook } from '../../compiler/outbound-webhook.js'
 
 /** Names are those of the log of deliveries. `sent`: whether the plugin that sends them is on. */
-export function checkWebhooks (webhooks: readonly Webhook[], context: TemplateContext & { readonly secretUses?: SecretUses | undefined }, { origin, sent }: { origin: 'platform' | 'tenant', sent: boolean }): void {
+export function checkWebhooks (
+  webhooks: readonly Webhook[],
+  context: TemplateContext & { readonly secretUses?: SecretUses | undefined },
+  { origin, sent }: { origin: 'platform' | 'tenant', sent: boolean }
+): void {
   const known = new Map<string, string>()
   for (const [index, webhook] of webhooks.entries()) {
     const pointer = `/webhooks/${index}`

@@ -7,7 +7,11 @@ import { leastMinutes, leastTenantMinutes, parseSchedule } from '../../schedule.
 const maxSchedules = { platform: 100, tenant: 20 } // of one document
 
 /** Two workflows never share an id, and their schedules have times. */
-export function checkWorkflows (workflows: readonly Entry<Workflow>[], faults: FaultList, origin: keyof typeof maxSchedules = 'platform'): void {
+export function checkWorkflows (
+  workflows: readonly Entry<Workflow>[],
+  faults: FaultList,
+  origin: keyof typeof maxSchedules = 'platform'
+): void {
   const seen = new Map<string, string>()
   let schedules = 0
   for (const { pointer, value: { id, schedule } } of workflows) {
@@ -16,8 +20,9 @@ export function checkWorkflows (workflows: readonly Entry<Workflow>[], faults: F
     else faults.add(`${pointer}/id`, `the workflow at ${first} has the id "${id}" already`)
     if (schedule === undefined) continue
     schedules++
-    if (schedules === maxSchedules[origin] + 1) faults.add(`${pointer}/schedule`, `a document has at most ${maxSchedules[origin]} workflows with a schedule`)
-    else if (schedules <= maxSchedules[origin]) checkSchedule(schedule, `${pointer}/schedule`, origin, faults)
+    if (schedules === maxSchedules[origin] + 1) {
+      faults.add(`${pointer}/schedule`, `a document has at most ${maxSchedules[origin]} workflows with a schedule`)
+    } else if (schedules <= maxSchedules[origin]) checkSchedule(schedule, `${pointer}/schedule`, origin, faults)
   }
 }
 
@@ -25,5 +30,7 @@ function checkSchedule (schedule: Schedule, pointer: string, origin: keyof typeo
   const read = parseSchedule(schedule)
   if ('reason' in read) return faults.add(`${pointer}/${read.at}`, read.reason)
   const least = leastMinutes(schedule.cron)
-  if (origin === 'tenant' && least < leastTenantMinutes) faults.add(`${pointer}/cron`, `runs of a tenant are at least ${leastTenantMinutes} minutes apart; these would be ${least}`)
+  if (origin === 'tenant' && least < leastTenantMinutes) {
+    faults.add(`${pointer}/cron`, `runs of a tenant are at least ${leastTenantMinutes} minutes apart; these would be ${least}`)
+  }
 }

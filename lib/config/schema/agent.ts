@@ -2,11 +2,33 @@
 import { Type, type Static } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 
-const apiKey = Type.Optional(Type.String({ minLength: 1, text: 'request', description: 'The key of the provider. `{{secret:name}}`: the secret of each tenant with this name.' }))
-const baseUrl = Type.Optional(Type.String({ pattern: '^https?://', expected: 'an address, `https://host/v1`', description: "The address of the provider's interface, with `/v1` or `/v1beta`. Default: the provider's own; `local` needs one." }))
-const provider = Type.Enum(['openai', 'anthropic', 'google', 'local'], { description: 'The provider; `local` is any server with an OpenAI-compatible interface.' })
+const apiKey = Type.Optional(
+  Type.String({
+    minLength: 1,
+    text: 'request',
+    description: 'The key of the provider. `{{secret:name}}`: the secret of each tenant with this name.'
+  })
+)
+const baseUrl = Type.Optional(
+  Type.String({
+    pattern: '^https?://',
+    expected: 'an address, `https://host/v1`',
+    description: "The address of the provider's interface, with `/v1` or `/v1beta`. Default: the provider's own; `local` needs one."
+  })
+)
+const provider = Type.Enum(['openai', 'anthropic', 'google', 'local'], {
+  description: 'The provider; `local` is any server with an OpenAI-compatible interface.'
+})
 const model = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
-const timeoutMs = Type.Optional(Type.Integer({ minimum: 1, maximum: 600_000, default: 60_000, unit: 'ms', description: 'How long a call may take; within a stream, how long it may be silent.' }))
+const timeoutMs = Type.Optional(
+  Type.Integer({
+    minimum: 1,
+    maximum: 600_000,
+    default: 60_000,
+    unit: 'ms',
+    description: 'How long a call may take; within a stream, how long it may be silent.'
+  })
+)
 const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, unit: 'USD', description })
 
 export const Llm = Section({
@@ -14,16 +36,31 @@ export const Llm = Section({
   model: model('The chat model of calls that name none.'),
   apiKey,
   baseUrl,
-  maxOutputTokens: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, default: 1000, description: 'The most tokens of an answer. A request may ask for fewer.' })),
+  maxOutputTokens: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000,
+      default: 1000,
+      description: 'The most tokens of an answer. A request may ask for fewer.'
+    })
+  ),
   timeoutMs
 }, { description: 'The language model.' })
 export type Llm = Static<typeof Llm>
 
 export const Embedding = Section({
-  provider: Type.Enum(['openai', 'google', 'local'], { description: 'The provider; `local` is any server with an OpenAI-compatible interface.' }),
+  provider: Type.Enum(['openai', 'google', 'local'], {
+    description: 'The provider; `local` is any server with an OpenAI-compatible interface.'
+  }),
   model: model('The model that embeds texts.'),
   dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 2000, description: 'Numbers of a vector. Default: 1536.' })),
-  reindex: Type.Optional(Type.Boolean({ default: false, description: 'Start although another model embedded documents: `POST /agent/embeddings/reindex` embeds them anew. Otherwise the start fails.' })),
+  reindex: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description:
+        'Start although another model embedded documents: `POST /agent/embeddings/reindex` embeds them anew. Otherwise the start fails.'
+    })
+  ),
   apiKey,
   baseUrl,
   timeoutMs
@@ -34,29 +71,90 @@ export const Model = Section({
   id: model('The name by which the provider knows it.'),
   provider,
   kind: Type.Enum(['chat', 'embedding'], { description: 'Of `llm`, or of `embedding`.' }),
-  contextTokens: Type.Optional(Type.Integer({ minimum: 1, maximum: 100_000_000, description: 'Tokens of prompt and answer together. A longer prompt is refused before the call.' })),
-  price: Type.Optional(Section({ input: price('A million tokens of prompts.'), output: price('A million tokens of answers.') }, { description: 'What the provider charges.' }))
+  contextTokens: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 100_000_000,
+      description: 'Tokens of prompt and answer together. A longer prompt is refused before the call.'
+    })
+  ),
+  price: Type.Optional(
+    Section({ input: price('A million tokens of prompts.'), output: price('A million tokens of answers.') }, {
+      description: 'What the provider charges.'
+    })
+  )
 }, { description: 'A model that callers may name, with its price.' })
 export type Model = Static<typeof Model>
 
 export const Chat = Section({
   system: Type.Optional(Type.String({ text: 'literal', maxLength: 20_000, description: 'The system prompt of `POST /agent/chat`.' })),
-  tools: Type.Optional(Type.Array(Type.String({ maxLength: 200 }), { maxItems: 100, uniqueItems: true, description: 'Tools that `POST /agent/chat` may use: names of routes with `mcp`. Default: all tools of the caller, at most 128.' })),
-  maxRounds: Type.Optional(Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'The most calls of the model for one answer.' })),
-  timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_800_000, default: 300_000, unit: 'ms', description: 'How long an answer may take, with searches and tools.' }))
+  tools: Type.Optional(
+    Type.Array(Type.String({ maxLength: 200 }), {
+      maxItems: 100,
+      uniqueItems: true,
+      description: 'Tools that `POST /agent/chat` may use: names of routes with `mcp`. Default: all tools of the caller, at most 128.'
+    })
+  ),
+  maxRounds: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'The most calls of the model for one answer.' })
+  ),
+  timeoutMs: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_800_000,
+      default: 300_000,
+      unit: 'ms',
+      description: 'How long an answer may take, with searches and tools.'
+    })
+  )
 }, { description: 'Chat with documents and tools.' })
 export type Chat = Static<typeof Chat>
 
 export const McpServer = Section({
-  name: Type.String({ pattern: '^[A-Za-z0-9_-]{1,32}$', expected: '1 to 32 of A-Z a-z 0-9 _ -', text: 'literal', description: 'The name: the tool `read` of the server `files` is `files.read`.' }),
-  command: Type.Optional(Type.String({ minLength: 1, maxLength: 1000, description: 'The program of a server over standard input and output. Each tenant has a process of its own.' })),
+  name: Type.String({
+    pattern: '^[A-Za-z0-9_-]{1,32}$',
+    expected: '1 to 32 of A-Z a-z 0-9 _ -',
+    text: 'literal',
+    description: 'The name: the tool `read` of the server `files` is `files.read`.'
+  }),
+  command: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 1000,
+      description: 'The program of a server over standard input and output. Each tenant has a process of its own.'
+    })
+  ),
   args: Type.Optional(Type.Array(Type.String({ maxLength: 4000 }), { maxItems: 100, description: 'Its arguments.' })),
-  env: Type.Optional(MapOf(Type.String({ maxLength: 10_000 }), { description: 'Its environment, besides PATH. It gets nothing else of the environment of this server.' })),
-  shared: Type.Optional(Type.Boolean({ default: false, description: 'One process for all tenants. For servers that keep nothing of their callers.' })),
+  env: Type.Optional(
+    MapOf(Type.String({ maxLength: 10_000 }), {
+      description: 'Its environment, besides PATH. It gets nothing else of the environment of this server.'
+    })
+  ),
+  shared: Type.Optional(
+    Type.Boolean({ default: false, description: 'One process for all tenants. For servers that keep nothing of their callers.' })
+  ),
   url: Type.Optional(Type.String({ minLength: 1, maxLength: 2000, description: 'The address of a server over streamable HTTP.' })),
-  headers: Type.Optional(MapOf(Type.String({ maxLength: 10_000 }), { description: 'Headers of requests to `url`, such as `Authorization`. The token of a caller is never sent.' })),
-  allowTools: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 200, text: 'literal' }), { maxItems: 500, uniqueItems: true, description: 'The tools that may be called. Default: all of the server.' })),
-  timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 600_000, default: 30_000, unit: 'ms', description: 'How long the server may take to start, and a tool to answer.' }))
+  headers: Type.Optional(
+    MapOf(Type.String({ maxLength: 10_000 }), {
+      description: 'Headers of requests to `url`, such as `Authorization`. The token of a caller is never sent.'
+    })
+  ),
+  allowTools: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 200, text: 'literal' }), {
+      maxItems: 500,
+      uniqueItems: true,
+      description: 'The tools that may be called. Default: all of the server.'
+    })
+  ),
+  timeoutMs: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 600_000,
+      default: 30_000,
+      unit: 'ms',
+      description: 'How long the server may take to start, and a tool to answer.'
+    })
+  )
 }, { description: 'A server of the Model Context Protocol: a program with `command`, or an address with `url`.' })
 export type McpServer = Static<typeof McpServer>
 
@@ -66,14 +164,42 @@ export const Agent = Section({
   embedding: Type.Optional(Embedding),
   vectorStore: Type.Optional(Section({
     provider: Type.Enum(['pgvector', 'qdrant'], { description: 'The SQL database, or Qdrant.' }),
-    url: Type.Optional(Type.String({ pattern: '^https?://', expected: 'an address, `https://host:6333`', description: 'The address of Qdrant.' })),
+    url: Type.Optional(
+      Type.String({ pattern: '^https?://', expected: 'an address, `https://host:6333`', description: 'The address of Qdrant.' })
+    ),
     apiKey: Type.Optional(Type.String({ minLength: 1, description: 'The key of Qdrant.' })),
-    collection: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,100}$', expected: '1 to 100 of A-Z a-z 0-9 _ -', description: 'The collection of Qdrant. Default: `tenantry`.' }))
+    collection: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9_-]{1,100}$',
+        expected: '1 to 100 of A-Z a-z 0-9 _ -',
+        description: 'The collection of Qdrant. Default: `tenantry`.'
+      })
+    )
   }, { description: 'Where embeddings are kept. Default: `pgvector`.' })),
-  models: Type.Optional(Type.Array(Model, { maxItems: 100, default: [], description: 'Models that callers may name, and prices. Default: the models of `llm` and `embedding`, without prices.' })),
+  models: Type.Optional(
+    Type.Array(Model, {
+      maxItems: 100,
+      default: [],
+      description: 'Models that callers may name, and prices. Default: the models of `llm` and `embedding`, without prices.'
+    })
+  ),
   chat: Type.Optional(Chat),
   logPrompts: Type.Optional(Type.Boolean({ default: false, description: 'Log prompts and answers. They may hold personal data.' })),
-  mcpServers: Type.Optional(Type.Array(McpServer, { maxItems: 50, default: [], description: 'MCP servers, whose tools the models and callers of `/agent/mcp` may use. They need the package @modelcontextprotocol/client.' })),
-  mcpMaxProcesses: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 8, description: 'Processes of MCP servers at the same time. Beyond it the one that was not used for the longest time ends.' }))
+  mcpServers: Type.Optional(
+    Type.Array(McpServer, {
+      maxItems: 50,
+      default: [],
+      description:
+        'MCP servers, whose tools the models and callers of `/agent/mcp` may use. They need the package @modelcontextprotocol/client.'
+    })
+  ),
+  mcpMaxProcesses: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1000,
+      default: 8,
+      description: 'Processes of MCP servers at the same time. Beyond it the one that was not used for the longest time ends.'
+    })
+  )
 }, { description: 'Language models, embeddings and tools.' })
 export type Agent = Static<typeof Agent>

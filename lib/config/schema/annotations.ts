@@ -61,7 +61,11 @@ export function Planned<Schema extends TSchema> (schema: Schema, reason: string)
 }
 
 /** One of several names, some of them for what is not built: those are refused, each with its reason. */
-export function Choice<Built extends string> (built: readonly Built[], planned: Readonly<Record<string, string>>, options: { description: string }) {
+export function Choice<Built extends string> (
+  built: readonly Built[],
+  planned: Readonly<Record<string, string>>,
+  options: { description: string }
+) {
   return Type.Unsafe<Built>({ enum: [...built, ...Object.keys(planned)], plannedValues: planned, ...options })
 }
 
@@ -69,7 +73,10 @@ export function Choice<Built extends string> (built: readonly Built[], planned: 
 export type Filled<Input, Members extends keyof Input> = Input & Required<Pick<Input, Members>>
 
 /** An object that admits the named members only. */
-export function Section<Properties extends Record<string, TSchema>> (properties: Properties, options: { description?: string, default?: object } = {}) {
+export function Section<Properties extends Record<string, TSchema>> (
+  properties: Properties,
+  options: { description?: string, default?: object } = {}
+) {
   return Type.Object(properties, { additionalProperties: false, ...options })
 }
 

@@ -10,17 +10,43 @@ export type SignatureAlgorithm = typeof signatureAlgorithms[number]
 export const providerName = /^[A-Za-z0-9_-]{1,32}$/
 
 const Address = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 2000, description }))
-const Claim = (description: string, none: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: `${description}, by its name, or by a path such as \`app_metadata.tenant\`. Default: none, ${none}.` }))
+const Claim = (description: string, none: string) =>
+  Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: `${description}, by its name, or by a path such as \`app_metadata.tenant\`. Default: none, ${none}.`
+    })
+  )
 const Audience = Type.String({ minLength: 1, maxLength: 500 })
 
 export const AuthProvider = Section({
   issuer: Address('The `iss` of its tokens. Must be there, but for `firebase` with a `projectId`.'),
-  jwksUri: Address('Where its keys are, a JWK set: `https:`, or `http:` on this machine. Must be there, but for `firebase` with a `projectId`.'),
-  audience: Type.Optional(Type.Union([Audience, Type.Array(Audience, { minItems: 1, maxItems: 20 })], { description: 'The `aud` of its tokens, one of them where there are several. Must be there, but for `firebase` with a `projectId`.' })),
-  projectId: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9.:_-]{1,100}$', expected: "the project's id, such as `my-app-1a2b3`", description: 'Of the provider `firebase`: the project, which gives `issuer`, `jwksUri` and `audience`.' })),
+  jwksUri: Address(
+    'Where its keys are, a JWK set: `https:`, or `http:` on this machine. Must be there, but for `firebase` with a `projectId`.'
+  ),
+  audience: Type.Optional(
+    Type.Union([Audience, Type.Array(Audience, { minItems: 1, maxItems: 20 })], {
+      description: 'The `aud` of its tokens, one of them where there are several. Must be there, but for `firebase` with a `projectId`.'
+    })
+  ),
+  projectId: Type.Optional(
+    Type.String({
+      pattern: '^[A-Za-z0-9.:_-]{1,100}$',
+      expected: "the project's id, such as `my-app-1a2b3`",
+      description: 'Of the provider `firebase`: the project, which gives `issuer`, `jwksUri` and `audience`.'
+    })
+  ),
   tenantClaim: Claim('The claim that names the tenant', 'users of no tenant'),
   roleClaim: Claim('The claim that names the role', 'users without a role'),
-  algorithms: Type.Optional(Type.Array(Type.Enum([...signatureAlgorithms]), { minItems: 1, uniqueItems: true, default: ['RS256'], description: 'The algorithms that its tokens may be signed with.' }))
+  algorithms: Type.Optional(
+    Type.Array(Type.Enum([...signatureAlgorithms]), {
+      minItems: 1,
+      uniqueItems: true,
+      default: ['RS256'],
+      description: 'The algorithms that its tokens may be signed with.'
+    })
+  )
 }, { description: 'An identity provider.' })
 export type AuthProvider = Static<typeof AuthProvider>
 
@@ -28,6 +54,7 @@ export const AuthProviders = Type.Record(Type.String({ pattern: providerName.sou
   additionalProperties: false,
   default: {},
   expected: '1 to 32 characters of `A-Z a-z 0-9 _ -`',
-  description: "External identity providers, 20 at most, by the name that a route's `authProvider` gives. `firebase` needs a `projectId` only."
+  description:
+    "External identity providers, 20 at most, by the name that a route's `authProvider` gives. `firebase` needs a `projectId` only."
 })
 export type AuthProviders = Static<typeof AuthProviders>

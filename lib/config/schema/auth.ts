@@ -5,17 +5,48 @@ import { Section, type Filled } from './annotations.js'
 /** Days. */
 export const [defaultRefreshDays, maxRefreshDays] = [30, 365]
 
-const Link = (page: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 2000, description: `The page ${page}. The link has the token as its fragment: \`#token=…\`.` }))
+const Link = (page: string) =>
+  Type.Optional(
+    Type.String({ minLength: 1, maxLength: 2000, description: `The page ${page}. The link has the token as its fragment: \`#token=…\`.` })
+  )
 
-const Template = (purpose: string) => Type.Optional(Section({
-  subject: Type.String({ text: 'literal', minLength: 1, maxLength: 500, description: 'May have `{{email}}`, `{{tenant}}` and `{{minutes}}`.' }),
-  text: Type.String({ text: 'literal', minLength: 1, maxLength: 100_000, description: 'Plain text, with `{{link}}`. May have the placeholders of the subject.' }),
-  html: Type.Optional(Type.String({ text: 'literal', minLength: 1, maxLength: 100_000, description: 'The same as HTML. Values are escaped. Default: the mail is plain text.' }))
-}, { description: `${purpose} Default: a short English text.` }))
+const Template = (purpose: string) =>
+  Type.Optional(Section({
+    subject: Type.String({
+      text: 'literal',
+      minLength: 1,
+      maxLength: 500,
+      description: 'May have `{{email}}`, `{{tenant}}` and `{{minutes}}`.'
+    }),
+    text: Type.String({
+      text: 'literal',
+      minLength: 1,
+      maxLength: 100_000,
+      description: 'Plain text, with `{{link}}`. May have the placeholders of the subject.'
+    }),
+    html: Type.Optional(
+      Type.String({
+        text: 'literal',
+        minLength: 1,
+        maxLength: 100_000,
+        description: 'The same as HTML. Values are escaped. Default: the mail is plain text.'
+      })
+    )
+  }, { description: `${purpose} Default: a short English text.` }))
 
 export const Mail = Section({
-  connector: Type.String({ minLength: 1, maxLength: 64, description: 'The connector that sends: `email`, or one of `customIntegrations` with an action `sendEmail` that takes `to`, `from`, `subject`, `text` and `html`.' }),
-  from: Type.String({ pattern: '^[^@\\s<>]+@[^@\\s<>]+$', expected: 'an e-mail address', maxLength: 254, description: 'The address of the sender.' }),
+  connector: Type.String({
+    minLength: 1,
+    maxLength: 64,
+    description:
+      'The connector that sends: `email`, or one of `customIntegrations` with an action `sendEmail` that takes `to`, `from`, `subject`, `text` and `html`.'
+  }),
+  from: Type.String({
+    pattern: '^[^@\\s<>]+@[^@\\s<>]+$',
+    expected: 'an e-mail address',
+    maxLength: 254,
+    description: 'The address of the sender.'
+  }),
   templates: Type.Optional(Section({
     reset: Template('The mail of `POST /auth/password/forgot`.'),
     verify: Template('The mail after a registration.'),
@@ -25,13 +56,30 @@ export const Mail = Section({
 export type Mail = Static<typeof Mail>
 
 export const Auth = Section({
-  registration: Type.Optional(Type.Enum(['open', 'closed'], { default: 'closed', description: '`open`: anyone who knows the id of a tenant may become a user of it with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: users cannot register; `tenantry user create` makes them.' })),
-  refreshDays: Type.Optional(Type.Integer({ minimum: 1, maximum: maxRefreshDays, default: defaultRefreshDays, unit: 'days', description: 'How long a refresh token lives. Each use gives a new one, which lives as long again.' })),
+  registration: Type.Optional(
+    Type.Enum(['open', 'closed'], {
+      default: 'closed',
+      description:
+        '`open`: anyone who knows the id of a tenant may become a user of it with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: users cannot register; `tenantry user create` makes them.'
+    })
+  ),
+  refreshDays: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: maxRefreshDays,
+      default: defaultRefreshDays,
+      unit: 'days',
+      description: 'How long a refresh token lives. Each use gives a new one, which lives as long again.'
+    })
+  ),
   mail: Type.Optional(Mail),
   links: Type.Optional(Section({
     reset: Link('on which a user chooses a new password'),
     verify: Link('that confirms an address'),
     invite: Link('on which an invited user chooses a password')
-  }, { description: 'The pages of your app that links in mails open. Default: the setting APP_URL with `/reset-password`, `/verify-email` and `/accept-invitation`.' }))
+  }, {
+    description:
+      'The pages of your app that links in mails open. Default: the setting APP_URL with `/reset-password`, `/verify-email` and `/accept-invitation`.'
+  }))
 }, { default: {}, description: 'Users with passwords; where `jwt` has a key to sign with they log in with `POST /auth/login`.' })
 export type Auth = Filled<Static<typeof Auth>, 'registration' | 'refreshDays'>

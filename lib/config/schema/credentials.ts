@@ -12,7 +12,10 @@ const payprov = { accessToken: Text('The token of the organization.'), baseUrl }
 const issues = { baseUrl: Text('The address of the tracker.'), email: Text('The user.'), apiToken: Text("The user's token.") }
 const codehost = { token: Text('The access token.'), baseUrl }
 const email = { apiKey: Text('The key of the sender.'), baseUrl }
-const chat = { webhookUrl: Text('Where messages are posted.'), baseUrl: Type.Optional(Text('What stands before the path of `webhookUrl`, where it is not the address in it.')) }
+const chat = {
+  webhookUrl: Text('Where messages are posted.'),
+  baseUrl: Type.Optional(Text('What stands before the path of `webhookUrl`, where it is not the address in it.'))
+}
 const sms = { accountSid: Text('The account.'), authToken: Text('Its token.'), fromNumber: Text('The number that sends.'), baseUrl }
 
 export const Credentials = Section({

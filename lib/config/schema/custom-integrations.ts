@@ -12,9 +12,13 @@ const Name = (description: string) => Type.String({ text: 'literal', minLength: 
 
 export const ConnectorAuth = Type.Union([
   Section({ type: Kind('bearer'), token: Text('The token.') }, { description: 'Sends `Authorization: Bearer <token>`.' }),
-  Section({ type: Kind('basic'), username: Text('The user.'), password: Text('The password.') }, { description: 'Sends `Authorization: Basic` with user and password.' }),
+  Section({ type: Kind('basic'), username: Text('The user.'), password: Text('The password.') }, {
+    description: 'Sends `Authorization: Basic` with user and password.'
+  }),
   Section({ type: Kind('header'), name: Name('The header.'), value: Text('Its value.') }, { description: 'Sends a header.' }),
-  Section({ type: Kind('query'), name: Name('The parameter.'), value: Text('Its value.') }, { description: 'Adds a parameter to the query string.' }),
+  Section({ type: Kind('query'), name: Name('The parameter.'), value: Text('Its value.') }, {
+    description: 'Adds a parameter to the query string.'
+  }),
   Section({
     type: Kind('oauth2'),
     tokenUrl: Text('Where tokens are had and renewed.', maxPath),
@@ -28,22 +32,64 @@ export const ConnectorAuth = Type.Union([
 export type ConnectorAuth = Static<typeof ConnectorAuth>
 
 export const ConnectorAction = Section({
-  method: Type.Enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'get', 'post', 'put', 'patch', 'delete', 'head'], { description: 'The HTTP method.' }),
-  path: Type.String({ text: 'request', maxLength: maxPath, description: 'Appended to `baseUrl`; what templates in it give is percent-encoded. May hold a query string.' }),
-  headers: Type.Optional(MapOf(Type.String({ text: 'request', maxLength: maxText }), { description: 'Further headers; one whose template comes to nothing is left out.' })),
-  query: Type.Optional(MapOf(Type.Unknown({ text: 'request' }), { description: 'The query string: a list becomes several parameters of one name, and what comes to nothing is left out.' })),
-  body: Type.Optional(Type.Unknown({ text: 'request', description: 'The body. A part of it whose templates all come to nothing is left out. Default: none.' })),
-  bodyType: Type.Optional(Type.Enum(['json', 'form', 'raw'], { description: 'What the body is written as: JSON, a form (`a[b]=c` for what is nested), or the text that it is. Default: `json`.' })),
-  result: Type.Optional(Type.String({ text: 'literal', minLength: 1, maxLength: 500, description: 'The path in the answer that is the result, such as `data.items` or `data[0]`. Default: the whole answer.' })),
-  followRedirects: Type.Optional(Type.Boolean({ description: 'Follows redirects of GET and HEAD, 5 at most. Default: false, and an answer that redirects fails the call.' }))
+  method: Type.Enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'get', 'post', 'put', 'patch', 'delete', 'head'], {
+    description: 'The HTTP method.'
+  }),
+  path: Type.String({
+    text: 'request',
+    maxLength: maxPath,
+    description: 'Appended to `baseUrl`; what templates in it give is percent-encoded. May hold a query string.'
+  }),
+  headers: Type.Optional(
+    MapOf(Type.String({ text: 'request', maxLength: maxText }), {
+      description: 'Further headers; one whose template comes to nothing is left out.'
+    })
+  ),
+  query: Type.Optional(
+    MapOf(Type.Unknown({ text: 'request' }), {
+      description: 'The query string: a list becomes several parameters of one name, and what comes to nothing is left out.'
+    })
+  ),
+  body: Type.Optional(
+    Type.Unknown({ text: 'request', description: 'The body. A part of it whose templates all come to nothing is left out. Default: none.' })
+  ),
+  bodyType: Type.Optional(
+    Type.Enum(['json', 'form', 'raw'], {
+      description: 'What the body is written as: JSON, a form (`a[b]=c` for what is nested), or the text that it is. Default: `json`.'
+    })
+  ),
+  result: Type.Optional(
+    Type.String({
+      text: 'literal',
+      minLength: 1,
+      maxLength: 500,
+      description: 'The path in the answer that is the result, such as `data.items` or `data[0]`. Default: the whole answer.'
+    })
+  ),
+  followRedirects: Type.Optional(
+    Type.Boolean({
+      description: 'Follows redirects of GET and HEAD, 5 at most. Default: false, and an answer that redirects fails the call.'
+    })
+  )
 }, { description: 'A request.' })
 export type ConnectorAction = Static<typeof ConnectorAction>
 
 export const CustomIntegration = Section({
-  name: Type.String({ text: 'literal', pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$', expected: 'a letter, then up to 63 of A-Z a-z 0-9 _ -', description: 'What `type` of an integration names.' }),
-  baseUrl: Text('The address of the service, with `http:` or `https:`; only settings may stand in it, and in a tenant\'s document its secrets.', maxPath),
+  name: Type.String({
+    text: 'literal',
+    pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$',
+    expected: 'a letter, then up to 63 of A-Z a-z 0-9 _ -',
+    description: 'What `type` of an integration names.'
+  }),
+  baseUrl: Text(
+    "The address of the service, with `http:` or `https:`; only settings may stand in it, and in a tenant's document its secrets.",
+    maxPath
+  ),
   auth: Type.Optional(ConnectorAuth),
-  actions: Type.Record(Type.String(), ConnectorAction, { minProperties: 1, description: 'The requests, by name; `{{params.x}}` in one is a parameter of the call.' })
+  actions: Type.Record(Type.String(), ConnectorAction, {
+    minProperties: 1,
+    description: 'The requests, by name; `{{params.x}}` in one is a parameter of the call.'
+  })
 }, { description: 'A connector.' })
 export type CustomIntegration = Static<typeof CustomIntegration>
 

@@ -3,13 +3,32 @@ import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 
 export const DatabaseProvider = Type.Enum(['postgres', 'supabase', 'embedded', 'firebase'], {
-  description: 'The database; `supabase` is PostgreSQL under another name. With `firebase`, `firebaseQueries` use Firestore, and the tables are in the SQL database whose section is there, else `embedded`. Default: the one whose section is there, else `embedded`.'
+  description:
+    'The database; `supabase` is PostgreSQL under another name. With `firebase`, `firebaseQueries` use Firestore, and the tables are in the SQL database whose section is there, else `embedded`. Default: the one whose section is there, else `embedded`.'
 })
 
 export const Pool = Section({
-  max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000, default: 10, description: 'Connections at most, for each server process.' })),
-  acquireTimeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 600_000, default: 5000, unit: 'ms', description: 'How long a request waits for a free connection before it is answered 503.' })),
-  statementTimeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: 3_600_000, default: 30_000, unit: 'ms', description: 'How long a statement may run before it is ended and the request is answered 503.' }))
+  max: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1000, default: 10, description: 'Connections at most, for each server process.' })
+  ),
+  acquireTimeoutMs: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 600_000,
+      default: 5000,
+      unit: 'ms',
+      description: 'How long a request waits for a free connection before it is answered 503.'
+    })
+  ),
+  statementTimeoutMs: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 3_600_000,
+      default: 30_000,
+      unit: 'ms',
+      description: 'How long a statement may run before it is ended and the request is answered 503.'
+    })
+  )
 }, { default: {}, description: 'The connections.' })
 
 const Tls = Section({
@@ -20,28 +39,58 @@ const Tls = Section({
   servername: Type.Optional(Type.String({ description: 'The name that the certificate is for. Default: the host.' }))
 }, { description: 'Options of TLS.' })
 
-export const Postgres = (what: string) => Section({
-  connectionString: Type.Optional(Type.String({
-    pattern: '^postgres(ql)?://',
-    expected: '`postgres://user:password@host:port/database`',
-    description: 'The address, `postgres://user:password@host:port/database`. Default: the setting DATABASE_URL.'
-  })),
-  notifyConnectionString: Type.Optional(Type.String({
-    pattern: '^postgres(ql)?://',
-    expected: '`postgres://user:password@host:port/database`',
-    description: 'The address of the same database for the one connection that hears what other servers change, where `connectionString` leads through a pooler of transactions. Default: `connectionString`.'
-  })),
-  schema: Type.Optional(Type.String({ default: 'public', pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$', expected: 'the name of a schema', description: "The schema of the application's tables; `tenantry` and `tenantry_queue` are the server's own." })),
-  pool: Type.Optional(Pool),
-  preparedStatements: Type.Optional(Type.Boolean({ default: true, description: 'Statements that come back are prepared once a connection. false behind a pooler that pools transactions.' })),
-  rowLevelSecurity: Type.Optional(Type.Boolean({ default: false, description: 'Statements run in a transaction that names the tenant, so that the policies of the migration hold too. A role that bypasses policies is refused at start.' })),
-  ssl: Type.Optional(Type.Union([Type.Boolean(), Tls], { description: 'TLS: on, off or its options. Default: what `connectionString` says.' }))
-}, { description: what })
+export const Postgres = (what: string) =>
+  Section({
+    connectionString: Type.Optional(Type.String({
+      pattern: '^postgres(ql)?://',
+      expected: '`postgres://user:password@host:port/database`',
+      description: 'The address, `postgres://user:password@host:port/database`. Default: the setting DATABASE_URL.'
+    })),
+    notifyConnectionString: Type.Optional(Type.String({
+      pattern: '^postgres(ql)?://',
+      expected: '`postgres://user:password@host:port/database`',
+      description:
+        'The address of the same database for the one connection that hears what other servers change, where `connectionString` leads through a pooler of transactions. Default: `connectionString`.'
+    })),
+    schema: Type.Optional(
+      Type.String({
+        default: 'public',
+        pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$',
+        expected: 'the name of a schema',
+        description: "The schema of the application's tables; `tenantry` and `tenantry_queue` are the server's own."
+      })
+    ),
+    pool: Type.Optional(Pool),
+    preparedStatements: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description: 'Statements that come back are prepared once a connection. false behind a pooler that pools transactions.'
+      })
+    ),
+    rowLevelSecurity: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          'Statements run in a transaction that names the tenant, so that the policies of the migration hold too. A role that bypasses policies is refused at start.'
+      })
+    ),
+    ssl: Type.Optional(
+      Type.Union([Type.Boolean(), Tls], { description: 'TLS: on, off or its options. Default: what `connectionString` says.' })
+    )
+  }, { description: what })
 
 export type Pool = Required<Static<typeof Pool>>
-export type Postgres = Filled<Static<ReturnType<typeof Postgres>>, 'connectionString' | 'schema' | 'preparedStatements' | 'rowLevelSecurity'> & { pool: Pool }
+export type Postgres =
+  & Filled<Static<ReturnType<typeof Postgres>>, 'connectionString' | 'schema' | 'preparedStatements' | 'rowLevelSecurity'>
+  & { pool: Pool }
 
 export const Embedded = Section({
-  dbPath: Type.Optional(Type.String({ minLength: 1, description: 'The folder of the data, made where it is missing; one process at a time may use it. Default: in memory, gone when the process ends.' }))
+  dbPath: Type.Optional(
+    Type.String({
+      minLength: 1,
+      description:
+        'The folder of the data, made where it is missing; one process at a time may use it. Default: in memory, gone when the process ends.'
+    })
+  )
 }, { description: 'The embedded PostgreSQL, for development and small installations.' })
 export type Embedded = Static<typeof Embedded>

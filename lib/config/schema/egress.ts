@@ -3,11 +3,14 @@ import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 
 export const Egress = Section({
-  allow: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 300, expected: 'a host, an address or a CIDR range, each with an optional port' }), {
-    maxItems: 1000,
-    uniqueItems: true,
-    default: [],
-    description: 'Hosts, addresses and CIDR ranges, each with an optional port, that tenants may aim at although they are private: `hooks.internal:8080`, `10.0.0.0/8`, `[fd00::1]:443`. A host may resolve to any address.'
-  }))
+  allow: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 300, expected: 'a host, an address or a CIDR range, each with an optional port' }), {
+      maxItems: 1000,
+      uniqueItems: true,
+      default: [],
+      description:
+        'Hosts, addresses and CIDR ranges, each with an optional port, that tenants may aim at although they are private: `hooks.internal:8080`, `10.0.0.0/8`, `[fd00::1]:443`. A host may resolve to any address.'
+    })
+  )
 }, { default: {}, description: 'Where calls may go that tenants aim: public addresses, and what is listed here.' })
 export type Egress = Filled<Static<typeof Egress>, 'allow'>

@@ -2,17 +2,52 @@
 import { Type, type Static } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 
-const TypeName = (description: string) => Type.String({ pattern: '^[A-Za-z_"][^;]{0,99}$', expected: 'the name of a type of PostgreSQL, at most 100 characters', text: 'literal', description })
+const TypeName = (description: string) =>
+  Type.String({
+    pattern: '^[A-Za-z_"][^;]{0,99}$',
+    expected: 'the name of a type of PostgreSQL, at most 100 characters',
+    text: 'literal',
+    description
+  })
 
 export const SqlFunction = Section({
-  arguments: Type.Optional(MapOf(TypeName('The type, such as `integer`, `text` or `timestamptz`.'), { description: 'The arguments that queries give, with their types. Arguments with a default in the database may be left out. Default: none.' })),
-  returns: Type.Optional(TypeName('The type that the function returns, such as `integer`, `SETOF articles` or `void`. The start fails where the database says otherwise. Default: it is not compared.')),
-  tenantArgument: Type.Optional(Type.String({ minLength: 1, maxLength: 63, text: 'literal', description: "An argument of type text that gets the id of the request's tenant; no query can give it." })),
-  tenantScoped: Type.Optional(Type.Boolean({ description: 'The function reads or writes rows of tenants: a request without a tenant is answered with 400. false: it never does. Default: true where the database has tables of tenants.' })),
-  tables: Type.Optional(Type.Array(Type.String(), { maxItems: 200, description: 'The tables that the function reads and writes, for the cache of answers. Default: all.' })),
+  arguments: Type.Optional(
+    MapOf(TypeName('The type, such as `integer`, `text` or `timestamptz`.'), {
+      description:
+        'The arguments that queries give, with their types. Arguments with a default in the database may be left out. Default: none.'
+    })
+  ),
+  returns: Type.Optional(
+    TypeName(
+      'The type that the function returns, such as `integer`, `SETOF articles` or `void`. The start fails where the database says otherwise. Default: it is not compared.'
+    )
+  ),
+  tenantArgument: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 63,
+      text: 'literal',
+      description: "An argument of type text that gets the id of the request's tenant; no query can give it."
+    })
+  ),
+  tenantScoped: Type.Optional(
+    Type.Boolean({
+      description:
+        'The function reads or writes rows of tenants: a request without a tenant is answered with 400. false: it never does. Default: true where the database has tables of tenants.'
+    })
+  ),
+  tables: Type.Optional(
+    Type.Array(Type.String(), {
+      maxItems: 200,
+      description: 'The tables that the function reads and writes, for the cache of answers. Default: all.'
+    })
+  ),
   tenants: Type.Optional(Type.Boolean({ description: 'Documents of tenants may call the function. Default: false.' }))
 }, { description: 'A function of the schema, with the types of its arguments.' })
 export type SqlFunction = Static<typeof SqlFunction>
 
-export const Functions = MapOf(SqlFunction, { default: {}, description: 'SQL functions that queries call with `operation: "call"`, by their names in the database.' })
+export const Functions = MapOf(SqlFunction, {
+  default: {},
+  description: 'SQL functions that queries call with `operation: "call"`, by their names in the database.'
+})
 export type Functions = Readonly<Record<string, SqlFunction>>

@@ -3,7 +3,20 @@ import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 
 export const Mfa = Section({
-  enabled: Type.Optional(Type.Boolean({ description: 'Whether users may protect their logins with one-time passwords. Default: true where there is a section `jwt`. On PostgreSQL without SECRETS_MASTER_KEY, which their secrets are encrypted under, true does not start, and the default is false as long as nobody has a second factor.' })),
-  issuer: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: '^[^:\\u0000-\\u001f]+$', expected: 'a text without colons and control characters', description: 'The name that authenticator apps show. Default: `plugins.openapi.title`, `name` of the document, or `API`.' }))
+  enabled: Type.Optional(
+    Type.Boolean({
+      description:
+        'Whether users may protect their logins with one-time passwords. Default: true where there is a section `jwt`. On PostgreSQL without SECRETS_MASTER_KEY, which their secrets are encrypted under, true does not start, and the default is false as long as nobody has a second factor.'
+    })
+  ),
+  issuer: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 64,
+      pattern: '^[^:\\u0000-\\u001f]+$',
+      expected: 'a text without colons and control characters',
+      description: 'The name that authenticator apps show. Default: `plugins.openapi.title`, `name` of the document, or `API`.'
+    })
+  )
 }, { default: {}, description: 'One-time passwords as a second factor.' })
 export type Mfa = Static<typeof Mfa>

@@ -7,24 +7,36 @@ export const maxSecretsOfAny = 10_000
 
 const most = 1_000_000_000 // in bytes, millionths of a dollar or requests a day it is still a whole number that JSON has
 
-const limit = (description: string, { minimum = 0, maximum = most, unit }: { minimum?: number, maximum?: number, unit?: string } = {}) => Type.Optional(Type.Union(
-  [Type.Literal(-1), Type.Integer({ minimum, maximum, expected: `-1 (unlimited), or ${minimum} to ${maximum}`, ...unit !== undefined && { unit } })],
-  { description: `${description} -1 is unlimited.` }
-))
+const limit = (description: string, { minimum = 0, maximum = most, unit }: { minimum?: number, maximum?: number, unit?: string } = {}) =>
+  Type.Optional(Type.Union(
+    [
+      Type.Literal(-1),
+      Type.Integer({ minimum, maximum, expected: `-1 (unlimited), or ${minimum} to ${maximum}`, ...unit !== undefined && { unit } })
+    ],
+    { description: `${description} -1 is unlimited.` }
+  ))
 
-const amount = (description: string, none: string) => Type.Optional(Type.Union(
-  [Type.Literal(-1), Type.Number({ minimum: 0, maximum: most, expected: `-1 (${none}), or 0 to ${most}` })],
-  { description: `${description} -1 is ${none}.` }
-))
+const amount = (description: string, none: string) =>
+  Type.Optional(Type.Union(
+    [Type.Literal(-1), Type.Number({ minimum: 0, maximum: most, expected: `-1 (${none}), or 0 to ${most}` })],
+    { description: `${description} -1 is ${none}.` }
+  ))
 
 export const PlanChanges = Section({
-  name: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'What people read. Default: the tier, where it is added.' })),
+  name: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 100, description: 'What people read. Default: the tier, where it is added.' })
+  ),
   description: Type.Optional(Type.String({ maxLength: 1000, description: 'For whom it is.' })),
   price: Type.Optional(Section({
     monthly: amount('For a month.', 'by agreement'),
     yearly: amount('For a year.', 'by agreement'),
-    currency: Type.Optional(Type.String({ pattern: '^[A-Z]{3}$', expected: 'a currency of ISO 4217 such as `USD`', description: 'ISO 4217.' }))
-  }, { description: 'Prices. Plans are in the order of their price for a month, those by agreement last, and those of the same price as they are listed.' })),
+    currency: Type.Optional(
+      Type.String({ pattern: '^[A-Z]{3}$', expected: 'a currency of ISO 4217 such as `USD`', description: 'ISO 4217.' })
+    )
+  }, {
+    description:
+      'Prices. Plans are in the order of their price for a month, those by agreement last, and those of the same price as they are listed.'
+  })),
   limits: Type.Optional(Section({
     websocket: Type.Optional(Section({
       maxConnections: limit('Connections at a time.'),

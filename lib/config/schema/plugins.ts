@@ -4,16 +4,20 @@ import { Section } from './annotations.js'
 import { auditOptions } from './audit.js'
 import { systemOptions } from './system.js'
 
-const Group = <Properties extends Record<string, TSchema>>(endpoints: string, options: Properties) => Type.Optional(Type.Union([
-  Type.Literal(false), Section(options)
-], { description: `${endpoints} \`false\` turns them off. Default: on.` }))
+const Group = <Properties extends Record<string, TSchema>>(endpoints: string, options: Properties) =>
+  Type.Optional(Type.Union([
+    Type.Literal(false),
+    Section(options)
+  ], { description: `${endpoints} \`false\` turns them off. Default: on.` }))
 
 export const Plugins = Section({
   health: Group('`GET /health`.', {}),
   login: Group('Users with passwords: the endpoints under `/auth`, which are there where `jwt` has a key to sign with.', {}),
   migration: Group('`/migration`.', {}),
   openapi: Group('`GET /doc` and `GET /ui`.', {
-    title: Type.Optional(Type.String({ minLength: 1, description: 'The title of the OpenAPI document. Default: `name` of the document, or `API`.' })),
+    title: Type.Optional(
+      Type.String({ minLength: 1, description: 'The title of the OpenAPI document. Default: `name` of the document, or `API`.' })
+    ),
     version: Type.Optional(Type.String({ minLength: 1, description: 'The version of the API. Default: that of tenantry.' })),
     description: Type.Optional(Type.String({ description: 'What the API is for, in Markdown.' })),
     ui: Type.Optional(Type.Boolean({ description: 'Serve the pages under `/ui`. Default: true.' }))
@@ -23,10 +27,16 @@ export const Plugins = Section({
   'tenant-config': Group('`/tenant/config`, and the routes that tenants save with it.', {}),
   'tenant-rbac': Group('`/tenant/rbac`, and the roles that tenants define with it.', {}),
   admin: Group('`/admin/entities`.', {}),
-  agent: Group('`/agent/workflow` and `/agent/workflows` (asynchronous workflows run without them too); `/llm`, which is there where `agent` is; the rest of `/agent`; and `/mcp`, which is there where `mcp` is.', {}),
+  agent: Group(
+    '`/agent/workflow` and `/agent/workflows` (asynchronous workflows run without them too); `/llm`, which is there where `agent` is; the rest of `/agent`; and `/mcp`, which is there where `mcp` is.',
+    {}
+  ),
   analytics: Group('`/analytics`, which is there where `analytics.enabled` is true.', {}),
   audit: Group('`GET /audit`.', auditOptions),
-  billing: Group('`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.', {}),
+  billing: Group(
+    '`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.',
+    {}
+  ),
   files: Group('`/files`, which is there unless `files.enabled` is false.', {}),
   integrations: Group('`POST /integrations/{type}/{action}`.', {}),
   mfa: Group('`/mfa` and `POST /auth/mfa/verify`, which are there where `jwt` is.', {}),

@@ -11,14 +11,22 @@ const skipSuccessfulRequests = { description: 'Answers below 400 do not count.' 
 const skipFailedRequests = { description: 'Answers of 400 and above do not count.' }
 
 export const DefaultRateLimit = Section({
-  max: Type.Optional(Type.Integer({ ...max, description: 'Requests a window. Default: 100 for each address, while tenants are held to their plans alone.' })),
+  max: Type.Optional(
+    Type.Integer({ ...max, description: 'Requests a window. Default: 100 for each address, while tenants are held to their plans alone.' })
+  ),
   windowMs: Type.Optional(Type.Integer({ default: 60_000, ...windowMs })),
   message,
   statusCode: Type.Optional(Type.Integer({ default: 429, ...statusCode })),
   skipSuccessfulRequests: Type.Optional(Type.Boolean({ default: false, ...skipSuccessfulRequests })),
   skipFailedRequests: Type.Optional(Type.Boolean({ default: false, ...skipFailedRequests }))
-}, { description: 'The rule of every route that has no other; its requests share one count for each tenant, or each address where a token names no tenant. Default: 100 a minute for each address, while a tenant is held to its plan alone.' })
-export type DefaultRateLimit = Filled<Static<typeof DefaultRateLimit>, 'windowMs' | 'statusCode' | 'skipSuccessfulRequests' | 'skipFailedRequests'>
+}, {
+  description:
+    'The rule of every route that has no other; its requests share one count for each tenant, or each address where a token names no tenant. Default: 100 a minute for each address, while a tenant is held to its plan alone.'
+})
+export type DefaultRateLimit = Filled<
+  Static<typeof DefaultRateLimit>,
+  'windowMs' | 'statusCode' | 'skipSuccessfulRequests' | 'skipFailedRequests'
+>
 
 const rest = {
   message,
@@ -38,19 +46,28 @@ export const RouteRateLimit = Section({
   max: Type.Integer(max),
   windowMs: Type.Optional(Type.Integer({ default: 60_000, ...windowMs })),
   ...rest
-}, { description: 'How often the route may be called, in place of the document\'s `rateLimit`.' })
+}, { description: "How often the route may be called, in place of the document's `rateLimit`." })
 export type RouteRateLimit = Static<typeof RouteRateLimit>
 
 export const RateLimit = Section({
-  enabled: Type.Boolean({ description: 'false: `default`, `perEndpoint` and the plans count nothing; a route\'s own `rateLimit` still does.' }),
+  enabled: Type.Boolean({
+    description: "false: `default`, `perEndpoint` and the plans count nothing; a route's own `rateLimit` still does."
+  }),
   default: Type.Optional(DefaultRateLimit),
   perEndpoint: Type.Optional(Type.Record(Type.String({ pattern: '^((GET|POST|PUT|PATCH|DELETE) )?/' }), EndpointRateLimit, {
     additionalProperties: false,
     expected: '`GET /path` or `/path`, the path as it is declared',
-    description: 'Rules by `GET /path` or `/path`, the path as it is declared. A route\'s own rule goes before them.'
+    description: "Rules by `GET /path` or `/path`, the path as it is declared. A route's own rule goes before them."
   })),
-  redis: Type.Optional(RedisServer('Where instances share their counts; it needs the package ioredis. Default: the Redis of `cache`, where `cache.provider` is `redis`; else each instance counts by itself.'))
-}, { description: 'How often callers may call. Without it tenants are held to the requests a minute of their plans, and routes to their own `rateLimit`; `{ "enabled": false }` turns the plans off too.' })
+  redis: Type.Optional(
+    RedisServer(
+      'Where instances share their counts; it needs the package ioredis. Default: the Redis of `cache`, where `cache.provider` is `redis`; else each instance counts by itself.'
+    )
+  )
+}, {
+  description:
+    'How often callers may call. Without it tenants are held to the requests a minute of their plans, and routes to their own `rateLimit`; `{ "enabled": false }` turns the plans off too.'
+})
 export type RateLimit = WithDefaultRule<Static<typeof RateLimit>>
 
 /** After the check the rule for all routes is whole, where there is one. */

@@ -8,12 +8,13 @@ export const maxRoleName = 100 // characters
 export const roleNamePattern = '^(?! )[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*[^\\u0000-\\u0020\\u007f\\ud800-\\udfff]$'
 
 /** A table of the schema `tenantry`. It becomes a part of a migration's name. */
-const TableName = (name: string, holds: string) => Type.Optional(Type.String({
-  pattern: '^[a-z_][a-z0-9_]{0,62}$',
-  expected: '1 to 63 of `a-z 0-9 _`, and no digit first',
-  default: name,
-  description: `The table of ${holds}, in the schema \`tenantry\`. Another name is another table, which is empty at first.`
-}))
+const TableName = (name: string, holds: string) =>
+  Type.Optional(Type.String({
+    pattern: '^[a-z_][a-z0-9_]{0,62}$',
+    expected: '1 to 63 of `a-z 0-9 _`, and no digit first',
+    default: name,
+    description: `The table of ${holds}, in the schema \`tenantry\`. Another name is another table, which is empty at first.`
+  }))
 
 export const Rbac = Section({
   enabled: Type.Boolean({ description: 'Whether there are such roles: what they give, and the endpoints under `/rbac`.' }),
@@ -22,7 +23,8 @@ export const Rbac = Section({
     maxLength: maxRoleName,
     pattern: roleNamePattern,
     expected: 'the name of a role',
-    description: 'The role of users who have none, by its name. The start fails where there is no such role: add it with `POST /rbac/roles` first, without this member.'
+    description:
+      'The role of users who have none, by its name. The start fails where there is no such role: add it with `POST /rbac/roles` first, without this member.'
   })),
   rolesTable: TableName('roles', 'roles'),
   permissionsTable: TableName('permissions', 'permissions'),

@@ -9,13 +9,30 @@ export type ChangeAction = typeof changeActions[number]
 
 export const mostMessageBytes = 1_048_576
 
-const permissions = (description: string) => Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: 20, description }))
+const permissions = (description: string) =>
+  Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: 20, description }))
 
 export const RealtimeTable = Section({
   permissions: permissions('The permissions that a caller must hold, all of them, to watch the table. Default: none.'),
-  excludeFields: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 63 }), { minItems: 1, maxItems: 100, uniqueItems: true, description: 'Columns that no message holds and no filter names, for administrators too.' })),
-  events: Type.Optional(Type.Array(Type.Enum([...changeActions]), { minItems: 1, maxItems: changeActions.length, uniqueItems: true, description: 'The actions that are sent. Default: all.' })),
-  trigger: Type.Optional(Type.Literal(true, { description: 'Writes of other programs, such as SQL by hand, are sent too. Default: writes of this server.' }))
+  excludeFields: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 63 }), {
+      minItems: 1,
+      maxItems: 100,
+      uniqueItems: true,
+      description: 'Columns that no message holds and no filter names, for administrators too.'
+    })
+  ),
+  events: Type.Optional(
+    Type.Array(Type.Enum([...changeActions]), {
+      minItems: 1,
+      maxItems: changeActions.length,
+      uniqueItems: true,
+      description: 'The actions that are sent. Default: all.'
+    })
+  ),
+  trigger: Type.Optional(
+    Type.Literal(true, { description: 'Writes of other programs, such as SQL by hand, are sent too. Default: writes of this server.' })
+  )
 }, { description: 'A table with `tenant_id` and a primary key whose changes can be watched.' })
 export type RealtimeTable = Static<typeof RealtimeTable>
 
@@ -27,11 +44,43 @@ export type RealtimeRoom = Static<typeof RealtimeRoom>
 
 export const Realtime = Section({
   enabled: Type.Optional(Type.Boolean({ description: 'Whether the endpoints of realtime are there. Default: true.' })),
-  tables: Type.Optional(MapOf(RealtimeTable, { default: {}, description: 'The tables whose changes can be watched, by name. Their writes cost a row each. Default: none.' })),
-  rooms: Type.Optional(MapOf(RealtimeRoom, { description: 'The rooms that there may be, by name or by pattern such as `chat-*`; the first that matches counts. Default: any room, for any caller of the tenant.' })),
-  maxMessageBytes: Type.Optional(Type.Integer({ minimum: 1024, maximum: mostMessageBytes, default: 65_536, unit: 'bytes', description: 'The largest message of a client; a larger one closes the connection with 1009.' })),
-  maxMessagesPerSecond: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, default: 50, description: 'Messages of one connection; more close it with 4429.' })),
-  retentionSeconds: Type.Optional(Type.Integer({ minimum: 60, maximum: 2_592_000, default: 86_400, unit: 's', description: 'How long changes are kept for clients that come back.' })),
-  redis: Type.Optional(RedisServer('Carries messages of rooms between instances, in place of PostgreSQL. It needs the package ioredis. Default: `cache.redis` where the cache is in Redis.'))
+  tables: Type.Optional(
+    MapOf(RealtimeTable, {
+      default: {},
+      description: 'The tables whose changes can be watched, by name. Their writes cost a row each. Default: none.'
+    })
+  ),
+  rooms: Type.Optional(
+    MapOf(RealtimeRoom, {
+      description:
+        'The rooms that there may be, by name or by pattern such as `chat-*`; the first that matches counts. Default: any room, for any caller of the tenant.'
+    })
+  ),
+  maxMessageBytes: Type.Optional(
+    Type.Integer({
+      minimum: 1024,
+      maximum: mostMessageBytes,
+      default: 65_536,
+      unit: 'bytes',
+      description: 'The largest message of a client; a larger one closes the connection with 1009.'
+    })
+  ),
+  maxMessagesPerSecond: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 10_000, default: 50, description: 'Messages of one connection; more close it with 4429.' })
+  ),
+  retentionSeconds: Type.Optional(
+    Type.Integer({
+      minimum: 60,
+      maximum: 2_592_000,
+      default: 86_400,
+      unit: 's',
+      description: 'How long changes are kept for clients that come back.'
+    })
+  ),
+  redis: Type.Optional(
+    RedisServer(
+      'Carries messages of rooms between instances, in place of PostgreSQL. It needs the package ioredis. Default: `cache.redis` where the cache is in Redis.'
+    )
+  )
 }, { default: {}, description: 'Realtime: changes of rows, rooms and presence.' })
 export type Realtime = Static<typeof Realtime>

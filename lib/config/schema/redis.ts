@@ -2,10 +2,11 @@
 import { Type } from 'typebox'
 import { Section } from './annotations.js'
 
-export const RedisServer = (description: string) => Section({
-  url: Type.String({
-    pattern: '^rediss?://[^/?#\\s]+(/\\d*)?$',
-    expected: '`redis://user:password@host:port/database`',
-    description: 'The address, `redis://user:password@host:port/database`; `rediss://` with TLS.'
-  })
-}, { description })
+export const RedisServer = (description: string) =>
+  Section({
+    url: Type.String({
+      pattern: '^rediss?://[^/?#\\s]+(/\\d*)?$',
+      expected: '`redis://user:password@host:port/database`',
+      description: 'The address, `redis://user:password@host:port/database`; `rediss://` with TLS.'
+    })
+  }, { description })

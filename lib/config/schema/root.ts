@@ -34,14 +34,30 @@ import { Workflows } from './workflow.js'
 export { Pagination } from './pagination.js'
 
 export const Root = Section({
-  $schema: Type.Optional(Type.String({ text: 'literal', description: 'Where an editor finds the schema of this document, such as `node_modules/tenantry/schema.json`.' })),
-  name: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'The name of the API: the title of `/doc` and `/ui`, and the name that authenticator apps show.' })),
+  $schema: Type.Optional(
+    Type.String({
+      text: 'literal',
+      description: 'Where an editor finds the schema of this document, such as `node_modules/tenantry/schema.json`.'
+    })
+  ),
+  name: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: 'The name of the API: the title of `/doc` and `/ui`, and the name that authenticator apps show.'
+    })
+  ),
   databaseProvider: Type.Optional(DatabaseProvider),
   postgres: Type.Optional(Postgres('PostgreSQL, for `databaseProvider: "postgres"`.')),
   supabase: Type.Optional(Postgres('PostgreSQL at Supabase, for `databaseProvider: "supabase"`; the same as `postgres`.')),
   embedded: Type.Optional(Embedded),
   firebase: Type.Optional(Firebase),
-  migrate: Type.Optional(Type.Enum(['auto', 'manual'], { description: 'Whether the start makes what the database lacks, or `tenantry migrate` and `POST /migration/apply` do. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.' })),
+  migrate: Type.Optional(
+    Type.Enum(['auto', 'manual'], {
+      description:
+        'Whether the start makes what the database lacks, or `tenantry migrate` and `POST /migration/apply` do. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.'
+    })
+  ),
   tables: Type.Optional(Tables),
   functions: Type.Optional(Functions),
   jwt: Type.Optional(Jwt),

@@ -8,6 +8,13 @@ export const defaultMetricTenants = 100
 export const systemOptions = {
   metrics: Type.Optional(Section({
     perTenant: Type.Optional(Type.Boolean({ default: false, description: 'Requests and their durations have the tenant as a label.' })),
-    maxTenants: Type.Optional(Type.Integer({ minimum: 1, maximum: maxMetricTenants, default: defaultMetricTenants, description: 'Tenants with a label of their own: the first ones, until they are deleted. The others share the label `(other)`.' }))
+    maxTenants: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: maxMetricTenants,
+        default: defaultMetricTenants,
+        description: 'Tenants with a label of their own: the first ones, until they are deleted. The others share the label `(other)`.'
+      })
+    )
   }, { description: 'What `GET /metrics` tells.' }))
 }

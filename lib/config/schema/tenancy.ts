@@ -2,17 +2,53 @@
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 
-const settingName = { pattern: '^[A-Za-z_][A-Za-z0-9_]{0,127}$', expected: 'the name of a setting: 1 to 128 letters, digits and underscores' }
+const settingName = {
+  pattern: '^[A-Za-z_][A-Za-z0-9_]{0,127}$',
+  expected: 'the name of a setting: 1 to 128 letters, digits and underscores'
+}
 
-const SettingNames = (description: string) => Type.Optional(Type.Array(Type.String(settingName), { uniqueItems: true, default: [], description }))
+const SettingNames = (description: string) =>
+  Type.Optional(Type.Array(Type.String(settingName), { uniqueItems: true, default: [], description }))
 
 export const Tenancy = Section({
-  provisioning: Type.Optional(Type.Enum(['auto', 'explicit'], { default: 'auto', description: 'Whether a tenant that a token names for the first time is made, on the plan `free`, or answered 404.' })),
-  trustHeader: Type.Optional(Type.Boolean({ default: false, description: 'A gateway in front sets `X-Tenant-ID` itself: it decides where the token names no tenant. Never for a server that callers reach directly.' })),
-  dashboardPermission: Type.Optional(Type.String({ minLength: 1, description: 'The permission that `X-Tenant-ID` needs to bypass `excludeFields`. Default: none.' })),
-  sharedTables: Type.Optional(Type.Array(Type.String({ minLength: 1 }), { uniqueItems: true, default: [], description: "Tables without `tenant_id` that a tenant's own document may read; it can write none of them." })),
+  provisioning: Type.Optional(
+    Type.Enum(['auto', 'explicit'], {
+      default: 'auto',
+      description: 'Whether a tenant that a token names for the first time is made, on the plan `free`, or answered 404.'
+    })
+  ),
+  trustHeader: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description:
+        'A gateway in front sets `X-Tenant-ID` itself: it decides where the token names no tenant. Never for a server that callers reach directly.'
+    })
+  ),
+  dashboardPermission: Type.Optional(
+    Type.String({ minLength: 1, description: 'The permission that `X-Tenant-ID` needs to bypass `excludeFields`. Default: none.' })
+  ),
+  sharedTables: Type.Optional(
+    Type.Array(Type.String({ minLength: 1 }), {
+      uniqueItems: true,
+      default: [],
+      description: "Tables without `tenant_id` that a tenant's own document may read; it can write none of them."
+    })
+  ),
   env: SettingNames("The settings that `{{env.NAME}}` in a tenant's document may read."),
-  overridableEnv: SettingNames("The settings that a tenant's secret of the same name replaces, in what is read for a request of that tenant."),
-  maxLoadedTenants: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, default: 1000, description: "How many tenants' own routes this process keeps ready, of a quarter of a megabyte each: some twenty routes. A larger document counts for several. The least recently used go first, and are made again when they are called." }))
+  overridableEnv: SettingNames(
+    "The settings that a tenant's secret of the same name replaces, in what is read for a request of that tenant."
+  ),
+  maxLoadedTenants: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1_000_000,
+      default: 1000,
+      description:
+        "How many tenants' own routes this process keeps ready, of a quarter of a megabyte each: some twenty routes. A larger document counts for several. The least recently used go first, and are made again when they are called."
+    })
+  )
 }, { default: {}, description: 'Tenants.' })
-export type Tenancy = Filled<Static<typeof Tenancy>, 'provisioning' | 'trustHeader' | 'sharedTables' | 'env' | 'overridableEnv' | 'maxLoadedTenants'>
+export type Tenancy = Filled<
+  Static<typeof Tenancy>,
+  'provisioning' | 'trustHeader' | 'sharedTables' | 'env' | 'overridableEnv' | 'maxLoadedTenants'
+>

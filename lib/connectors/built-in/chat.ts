@@ -1,4 +1,7 @@
-/** Slack's incoming webhooks (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks). The address is the secret; the answer is `ok`. */
+/**
+ * Slack's incoming webhooks (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks). The address is the
+ * secret; the answer is `ok`.
+ */
 import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
 import { Flag, Optional, Params, Text } from './params.js'
@@ -26,7 +29,11 @@ export const chat: ConnectorDefinition = {
       method: 'POST',
       path: '',
       params: Params({
-        blocks: Type.Array(Type.Object({ type: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: true }), { minItems: 1, maxItems: 50, description: 'The blocks, as Block Kit has them.' }),
+        blocks: Type.Array(Type.Object({ type: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: true }), {
+          minItems: 1,
+          maxItems: 50,
+          description: 'The blocks, as Block Kit has them.'
+        }),
         text: Optional.Text('What is shown where blocks are not, as in notifications.', 40_000),
         ...further
       }),

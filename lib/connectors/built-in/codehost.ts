@@ -4,7 +4,9 @@ import { Type } from 'typebox'
 import { Count, Flag, Id, Optional, Params, Text } from './params.js'
 
 const repository = { owner: Id('The account that owns the repository.'), repo: Id('The name of the repository.') }
-const number = Type.Union([Type.Integer({ minimum: 1, maximum: 2_147_483_647 }), Type.String({ pattern: '^[1-9][0-9]{0,9}$' })], { description: 'The number, as it is shown.' })
+const number = Type.Union([Type.Integer({ minimum: 1, maximum: 2_147_483_647 }), Type.String({ pattern: '^[1-9][0-9]{0,9}$' })], {
+  description: 'The number, as it is shown.'
+})
 const Names = (description: string) => Type.Optional(Type.Array(Text('A name.', 255), { maxItems: 100, description }))
 const body = Optional.Text('The text, in Markdown.', 65_536)
 
@@ -32,7 +34,13 @@ export const codehost: ConnectorDefinition = {
         assignees: Names('The users that it is assigned to.'),
         milestone: Type.Optional(Type.Integer({ minimum: 1, description: 'The number of the milestone.' }))
       }),
-      body: { title: '{{params.title}}', body: '{{params.body}}', labels: '{{params.labels}}', assignees: '{{params.assignees}}', milestone: '{{params.milestone}}' }
+      body: {
+        title: '{{params.title}}',
+        body: '{{params.body}}',
+        labels: '{{params.labels}}',
+        assignees: '{{params.assignees}}',
+        milestone: '{{params.milestone}}'
+      }
     },
     listIssues: {
       method: 'GET',
@@ -73,7 +81,14 @@ export const codehost: ConnectorDefinition = {
         draft: Flag('It is a draft. Default: false.'),
         maintainerCanModify: Flag('Maintainers may change the branch.')
       }),
-      body: { title: '{{params.title}}', head: '{{params.head}}', base: '{{params.base}}', body: '{{params.body}}', draft: '{{params.draft}}', maintainer_can_modify: '{{params.maintainerCanModify}}' }
+      body: {
+        title: '{{params.title}}',
+        head: '{{params.head}}',
+        base: '{{params.base}}',
+        body: '{{params.body}}',
+        draft: '{{params.draft}}',
+        maintainer_can_modify: '{{params.maintainerCanModify}}'
+      }
     },
     getPullRequest: {
       method: 'GET',

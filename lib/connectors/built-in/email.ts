@@ -5,9 +5,12 @@ import { Optional, Params, Text } from './params.js'
 
 const address = Type.Union([
   Type.String({ minLength: 3, maxLength: 320 }),
-  Type.Object({ email: Type.String({ minLength: 3, maxLength: 320 }), name: Type.Optional(Type.String({ maxLength: 255 })) }, { additionalProperties: false })
+  Type.Object({ email: Type.String({ minLength: 3, maxLength: 320 }), name: Type.Optional(Type.String({ maxLength: 255 })) }, {
+    additionalProperties: false
+  })
 ], { description: 'An address, or `{email, name}`.' })
-const Addresses = (description: string) => Type.Union([...address.anyOf, Type.Array(address, { minItems: 1, maxItems: 1000 })], { description })
+const Addresses = (description: string) =>
+  Type.Union([...address.anyOf, Type.Array(address, { minItems: 1, maxItems: 1000 })], { description })
 
 const envelope = {
   to: Addresses('Who it is sent to: an address, `{email, name}`, or a list of them.'),
@@ -21,7 +24,13 @@ const envelope = {
 const one = (path: string) => `type(${path}) == string ? {'email': ${path}} : ${path}`
 const list = (path: string) => `${path} == null ? ${path} : type(${path}) == list ? ${path}.map(entry, ${one('entry')}) : [${one(path)}]`
 
-const compute = { to: list('params.to'), cc: list('params.cc'), bcc: list('params.bcc'), from: one('params.from'), replyTo: one('params.replyTo') }
+const compute = {
+  to: list('params.to'),
+  cc: list('params.cc'),
+  bcc: list('params.bcc'),
+  from: one('params.from'),
+  replyTo: one('params.replyTo')
+}
 const recipients = { to: '{{params.to}}', cc: '{{params.cc}}', bcc: '{{params.bcc}}' }
 const sender = { from: '{{params.from}}', reply_to: '{{params.replyTo}}' }
 

@@ -4,10 +4,11 @@ import { Type } from 'typebox'
 import { Count, Flag, Id, Optional, Params, Text } from './params.js'
 
 const issueKey = Id('The key or id of the issue, such as `APP-12`.')
-const LongText = (description: string) => Type.Optional(Type.Union([
-  Type.String({ minLength: 1, maxLength: 32_767 }),
-  Type.Object({ type: Type.Literal('doc') }, { additionalProperties: true })
-], { description: `${description} A text becomes one paragraph; an Atlassian document stays as it is.` }))
+const LongText = (description: string) =>
+  Type.Optional(Type.Union([
+    Type.String({ minLength: 1, maxLength: 32_767 }),
+    Type.Object({ type: Type.Literal('doc') }, { additionalProperties: true })
+  ], { description: `${description} A text becomes one paragraph; an Atlassian document stays as it is.` }))
 
 const fields = {
   description: LongText('The description.'),
@@ -15,7 +16,11 @@ const fields = {
   priority: Optional.Text('The name of the priority.', 255),
   labels: Type.Optional(Type.Array(Text('A label.', 255), { maxItems: 100, description: 'The labels.' })),
   parent: Type.Optional(Id('The key of the parent.')),
-  fields: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'Further fields by the names that the service gives them, such as `customfield_10010`.' }))
+  fields: Type.Optional(
+    Type.Record(Type.String(), Type.Unknown(), {
+      description: 'Further fields by the names that the service gives them, such as `customfield_10010`.'
+    })
+  )
 }
 
 const writtenFields = {
@@ -42,20 +47,36 @@ export const issues: ConnectorDefinition = {
     getIssue: {
       method: 'GET',
       path: '/rest/api/3/issue/{{params.issueKey}}',
-      params: Params({ issueKey, fields: Optional.Text('The fields of the answer, separated by commas. Default: all.'), expand: Optional.Text('What else the answer holds.', 500) }),
+      params: Params({
+        issueKey,
+        fields: Optional.Text('The fields of the answer, separated by commas. Default: all.'),
+        expand: Optional.Text('What else the answer holds.', 500)
+      }),
       query: { fields: '{{params.fields}}', expand: '{{params.expand}}' }
     },
     createIssue: {
       method: 'POST',
       path: '/rest/api/3/issue',
-      params: Params({ projectKey: Id('The key of the project.'), issueType: Type.Optional(Text('The name of the type. Default: `Task`.', 255)), summary: Text('The summary.', 255), ...fields }),
+      params: Params({
+        projectKey: Id('The key of the project.'),
+        issueType: Type.Optional(Text('The name of the type. Default: `Task`.', 255)),
+        summary: Text('The summary.', 255),
+        ...fields
+      }),
       compute: { description: asDocument('params.description') },
-      body: { fields: { project: { key: '{{params.projectKey}}' }, issuetype: { name: "{{params.issueType || 'Task'}}" }, ...writtenFields } }
+      body: {
+        fields: { project: { key: '{{params.projectKey}}' }, issuetype: { name: "{{params.issueType || 'Task'}}" }, ...writtenFields }
+      }
     },
     updateIssue: {
       method: 'PUT',
       path: '/rest/api/3/issue/{{params.issueKey}}',
-      params: Params({ issueKey, summary: Optional.Text('The summary.', 255), ...fields, notifyUsers: Flag('false: no notifications are sent. Default: true.') }),
+      params: Params({
+        issueKey,
+        summary: Optional.Text('The summary.', 255),
+        ...fields,
+        notifyUsers: Flag('false: no notifications are sent. Default: true.')
+      }),
       compute: { description: asDocument('params.description') },
       query: { notifyUsers: '{{params.notifyUsers}}' },
       body: { fields: writtenFields }
@@ -66,12 +87,23 @@ export const issues: ConnectorDefinition = {
       safe: true,
       params: Params({
         jql: Text('The query; it must be bounded, as by a project.', 10_000),
-        fields: Type.Optional(Type.Array(Text('A field.', 255), { minItems: 1, maxItems: 200, description: 'The fields of each issue. Default: those that can be shown in a list (`*navigable`).' })),
+        fields: Type.Optional(
+          Type.Array(Text('A field.', 255), {
+            minItems: 1,
+            maxItems: 200,
+            description: 'The fields of each issue. Default: those that can be shown in a list (`*navigable`).'
+          })
+        ),
         maxResults: Type.Optional(Type.Integer({ minimum: 1, maximum: 5000, description: 'Issues a page. Default: 50.' })),
         nextPageToken: Optional.Text('That of the answer before, for the page after it.', 4000)
       }),
       compute: { fields: "params.fields == null ? ['*navigable'] : params.fields" },
-      body: { jql: '{{params.jql}}', fields: '{{params.fields}}', maxResults: '{{params.maxResults || 50}}', nextPageToken: '{{params.nextPageToken}}' }
+      body: {
+        jql: '{{params.jql}}',
+        fields: '{{params.fields}}',
+        maxResults: '{{params.maxResults || 50}}',
+        nextPageToken: '{{params.nextPageToken}}'
+      }
     },
     getProjects: {
       method: 'GET',

@@ -15,7 +15,12 @@ export const Flag = (description: string) => Type.Optional(Type.Boolean({ descri
 export const Amount = (description: string) => Type.Integer({ minimum: 0, maximum: 99_999_999, description })
 
 /** Text by name, which the service keeps beside a record. */
-export const Metadata = Type.Optional(Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), { description: 'Values that the service keeps beside the record, by name.' }))
+export const Metadata = Type.Optional(
+  Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), {
+    description: 'Values that the service keeps beside the record, by name.'
+  })
+)
 
 /** A number in a query string, which may be text there already. */
-export const Count = (description: string, maximum: number) => Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum }), Type.String({ pattern: '^[1-9][0-9]{0,5}$' })], { description }))
+export const Count = (description: string, maximum: number) =>
+  Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum }), Type.String({ pattern: '^[1-9][0-9]{0,5}$' })], { description }))

@@ -68,7 +68,11 @@ export const payment: ConnectorDefinition = {
         quantity: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'How many. Default: 1.' })),
         trialPeriodDays: Type.Optional(Type.Integer({ minimum: 1, maximum: 730, description: 'Days before the first payment.' })),
         defaultPaymentMethod: Type.Optional(Id('The id of the payment method.')),
-        paymentBehavior: Type.Optional(Type.Enum(['allow_incomplete', 'default_incomplete', 'error_if_incomplete', 'pending_if_incomplete'], { description: 'What happens when the first payment fails.' })),
+        paymentBehavior: Type.Optional(
+          Type.Enum(['allow_incomplete', 'default_incomplete', 'error_if_incomplete', 'pending_if_incomplete'], {
+            description: 'What happens when the first payment fails.'
+          })
+        ),
         metadata: Metadata
       }),
       body: {

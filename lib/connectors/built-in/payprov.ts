@@ -18,7 +18,11 @@ export const payprov: ConnectorDefinition = {
       method: 'POST',
       path: '/v1/checkouts/',
       params: Params({
-        products: Type.Array(Id('The id of a product.'), { minItems: 1, maxItems: 50, description: 'The ids of the products to choose from; the first is chosen.' }),
+        products: Type.Array(Id('The id of a product.'), {
+          minItems: 1,
+          maxItems: 50,
+          description: 'The ids of the products to choose from; the first is chosen.'
+        }),
         customerId: Type.Optional(Id('The id of a customer.')),
         externalCustomerId: Type.Optional(Id('Your own id of the customer.')),
         customerEmail: Optional.Text('The e-mail address of the customer.', 320),
@@ -97,13 +101,21 @@ export const payprov: ConnectorDefinition = {
     listCustomers: {
       method: 'GET',
       path: '/v1/customers/',
-      params: Params({ email: Optional.Text('That of an e-mail address.', 320), query: Optional.Text('Part of a name or an e-mail address.', 255), ...paging }),
+      params: Params({
+        email: Optional.Text('That of an e-mail address.', 320),
+        query: Optional.Text('Part of a name or an e-mail address.', 255),
+        ...paging
+      }),
       query: { email: '{{params.email}}', query: '{{params.query}}', ...pagingQuery }
     },
     listProducts: {
       method: 'GET',
       path: '/v1/products/',
-      params: Params({ isArchived: Flag('Those that are archived, or are not.'), isRecurring: Flag('Subscriptions, or products that are bought once.'), ...paging }),
+      params: Params({
+        isArchived: Flag('Those that are archived, or are not.'),
+        isRecurring: Flag('Subscriptions, or products that are bought once.'),
+        ...paging
+      }),
       query: { is_archived: '{{params.isArchived}}', is_recurring: '{{params.isRecurring}}', ...pagingQuery }
     }
   }

@@ -1,10 +1,15 @@
-/** JSON sent to an address of the document's or the caller's choice, with a signature as Standard Webhooks has it (https://www.standardwebhooks.com), or without. */
+/**
+ * JSON sent to an address of the document's or the caller's choice, with a signature as Standard Webhooks has it
+ * (https://www.standardwebhooks.com), or without.
+ */
 import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
 import { Params, Text } from './params.js'
 
 const url = Text('The address.', 8192)
-const headers = Type.Optional(Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), { description: 'Further headers.' }))
+const headers = Type.Optional(
+  Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), { description: 'Further headers.' })
+)
 const body = Type.Optional(Type.Unknown({ description: 'What is sent, as JSON. Default: `{}`.' }))
 
 export const webhook: ConnectorDefinition = {
@@ -24,7 +29,12 @@ export const webhook: ConnectorDefinition = {
       method: 'POST',
       path: '',
       addresses: ['url'],
-      params: Params({ url, body, headers, secret: Text('The signing secret: `whsec_<base64>`, or any other text for its own bytes.', 1000) }),
+      params: Params({
+        url,
+        body,
+        headers,
+        secret: Text('The signing secret: `whsec_<base64>`, or any other text for its own bytes.', 1000)
+      }),
       headers: '{{params.headers}}',
       compute: { body: 'params.body == null ? {} : params.body' },
       body: '{{params.body}}',

@@ -30,11 +30,11 @@ export interface MigrationStatement {
 
 /** A session of its own, on which migrations run. It sees the rows of every tenant. */
 export interface MigrationSession {
-  transaction<T> (work: (session: Session) => Promise<T>): Promise<T>
+  transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
   /** Runs the statements in one transaction with these settings, in one round trip: locks are not held while one is on its way. */
-  batch (settings: Readonly<Record<string, string>>, statements: readonly MigrationStatement[]): Promise<void>
+  batch(settings: Readonly<Record<string, string>>, statements: readonly MigrationStatement[]): Promise<void>
   /** Runs a statement that PostgreSQL refuses in a transaction. */
-  alone (text: string): Promise<void>
+  alone(text: string): Promise<void>
 }
 
 /**
@@ -63,13 +63,21 @@ export async function applyMigrations (session: MigrationSession, options: Apply
 }
 
 /** Tries the step again while other sessions hold the locks that it needs. */
-async function patiently (session: MigrationSession, migration: PlannedMigration, step: MigrationStep, tell: (state: 'waiting') => void, options: ApplyOptions): Promise<void> {
+async function patiently (
+  session: MigrationSession,
+  migration: PlannedMigration,
+  step: MigrationStep,
+  tell: (state: 'waiting') => void,
+  options: ApplyOptions
+): Promise<void> {
   const isLast = step === migration.steps.at(-1)
   const end = Date.now() + options.patienceMs
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
     try {
       if (step.kind !== 'alone') {
-        const record = isLast && options.actor !== undefined ? await session.transaction((transaction) => auditOf(transaction, migration, options.actor)) : []
+        const record = isLast && options.actor !== undefined
+          ? await session.transaction((transaction) => auditOf(transaction, migration, options.actor))
+          : []
         return await session.batch(settingsOf(step), [...step.statements.map((text) => ({ text, values: [] })), ...record])
       }
       for (const text of step.statements) await session.alone(text)
@@ -89,7 +97,8 @@ async function patiently (session: MigrationSession, migration: PlannedMigration
 async function auditOf (session: Session, { name, steps }: PlannedMigration, actor: Actor | undefined): Promise<MigrationStatement[]> {
   if (actor === undefined) return []
   const [log] = await session.rows<{ made: boolean }>({ text: "select to_regclass('tenantry.audit_log') is not null as made" })
-  const isMade = log?.made === true || steps.some(({ statements }) => statements.some((statement) => madeBy(statement) === 'tenantry.audit_log'))
+  const isMade = log?.made === true ||
+    steps.some(({ statements }) => statements.some((statement) => madeBy(statement) === 'tenantry.audit_log'))
   return isMade ? [auditStatement([{ tenant: '', action: 'migration.apply', actor, target: name, at: new Date() }])] : []
 }
 
@@ -99,13 +108,21 @@ function isContended (error: unknown, { kind }: MigrationStep): boolean {
   return state === '55P03' || state === '40P01' || state === '40001' || (state === '57014' && kind === 'change')
 }
 
-async function overdue (session: MigrationSession, { name }: PlannedMigration, step: MigrationStep, patienceMs: number, cause: unknown): Promise<TenantryError> {
+async function overdue (
+  session: MigrationSession,
+  { name }: PlannedMigration,
+  step: MigrationStep,
+  patienceMs: number,
+  cause: unknown
+): Promise<TenantryError> {
   const { table } = step
   const holders = table === undefined ? '' : await session.transaction((transaction) => holdersOf(transaction, table)).catch(() => '')
   const place = table === undefined ? 'its tables' : `the table ${shown(step)}`
   const who = holders === '' ? 'another session holds it' : `held by ${holders}`
   return failure('databaseBusy', {
-    message: `The migration ${name} did not get a lock of ${place} within ${patienceMs / 1000} s (${who}): end the transaction that holds it, then apply again, which continues where this stopped`,
+    message: `The migration ${name} did not get a lock of ${place} within ${
+      patienceMs / 1000
+    } s (${who}): end the transaction that holds it, then apply again, which continues where this stopped`,
     headers: { 'retry-after': '1' },
     cause
   })
@@ -115,7 +132,8 @@ const maxHolders = 5 // in a message
 
 async function holdersOf (session: Session, table: string): Promise<string> {
   const rows = await session.rows<{ holder: string }>({
-    text: `select distinct 'process ' || a.pid || coalesce(' of ' || nullif(a.application_name, ''), '') || coalesce(', ' || a.state, '') as holder
+    text:
+      `select distinct 'process ' || a.pid || coalesce(' of ' || nullif(a.application_name, ''), '') || coalesce(', ' || a.state, '') as holder
       from pg_locks l join pg_stat_activity a using (pid) where l.relation = to_regclass($1) and l.granted and a.pid <> pg_backend_pid() order by 1 limit ${maxHolders}`
   }, [table])
   return rows.map(({ holder }) => holder).join('; ')
@@ -132,5 +150,8 @@ function refused ({ name }: PlannedMigration, step: MigrationStep, error: unknow
   const reason = error instanceof TenantryError ? error.cause : error
   const text = reason instanceof Error ? fullTextOf(reason) : undefined
   if (text === undefined) return error
-  return failure('conflict', { message: `The migration ${name} cannot be applied${step.table === undefined ? '' : ` to ${shown(step)}`}: ${text}`, cause: reason })
+  return failure('conflict', {
+    message: `The migration ${name} cannot be applied${step.table === undefined ? '' : ` to ${shown(step)}`}: ${text}`,
+    cause: reason
+  })
 }

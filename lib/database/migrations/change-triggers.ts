@@ -14,7 +14,10 @@ export const recordFunction = 'tenantry.record_change'
 const triggerName = 'tenantry_changes'
 
 /** SQL for a row `c` of `pg_class`: the comment on its trigger, which says how it was made; null without one. */
-export const changeTriggerSql = `(select coalesce(obj_description(g.oid, 'pg_trigger'), '') from pg_trigger g where g.tgrelid = c.oid and g.tgname = ${literal(triggerName)})`
+export const changeTriggerSql =
+  `(select coalesce(obj_description(g.oid, 'pg_trigger'), '') from pg_trigger g where g.tgrelid = c.oid and g.tgname = ${
+    literal(triggerName)
+  })`
 
 /** Columns by which a change names its row. */
 export function changeKeys ({ primaryKey }: Pick<Table, 'primaryKey'>): readonly string[] {
@@ -41,7 +44,11 @@ export function triggerStatements (quoted: string, table: Pick<Table, 'primaryKe
   const when = always ? '' : ` when (coalesce(current_setting(${literal(tenantSetting)}, true), '') <> '')`
   return [
     ...existing === null ? [] : [`drop trigger ${identifier(triggerName)} on ${quoted}`],
-    `create trigger ${identifier(triggerName)} after insert or update or delete on ${quoted} for each row${when} execute function ${recordFunction}(${keys.map(literal).join(', ')})`,
+    `create trigger ${
+      identifier(triggerName)
+    } after insert or update or delete on ${quoted} for each row${when} execute function ${recordFunction}(${
+      keys.map(literal).join(', ')
+    })`,
     `comment on trigger ${identifier(triggerName)} on ${quoted} is ${literal(made)}`
   ]
 }

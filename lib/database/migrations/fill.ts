@@ -56,11 +56,15 @@ function checkName ({ name }: WantedColumn): string {
  * passed already. Settings end with each commit, so each batch makes them again.
  */
 function fillSql (table: string, column: string): string {
-  const settings = `perform set_config(${literal(tenantSetting)}, ${literal(everyTenant)}, true), set_config('lock_timeout', '${lockTimeoutMs}ms', true);`
+  const settings = `perform set_config(${literal(tenantSetting)}, ${
+    literal(everyTenant)
+  }, true), set_config('lock_timeout', '${lockTimeoutMs}ms', true);`
   const update = `update only %s set ${column} = default where ${column} is null`
   return `do $fill$
 declare
-  parts regclass[] := array(with recursive kin (oid) as (select ${literal(table)}::regclass::oid union select inhrelid from pg_inherits join kin on inhparent = kin.oid)
+  parts regclass[] := array(with recursive kin (oid) as (select ${
+    literal(table)
+  }::regclass::oid union select inhrelid from pg_inherits join kin on inhparent = kin.oid)
     select kin.oid::regclass from kin join pg_class c on c.oid = kin.oid where c.relkind = 'r');
   part regclass;
   page bigint;
@@ -73,7 +77,9 @@ begin
     foreach part in array parts loop
       page := 0;
       while page * current_setting('block_size')::bigint <= pg_relation_size(part) loop
-        execute format(${literal(`${update} and ctid >= %L::tid and ctid < %L::tid`)}, part, format('(%s,0)', page), format('(%s,0)', page + ${pagesAtOnce}));
+        execute format(${
+    literal(`${update} and ctid >= %L::tid and ctid < %L::tid`)
+  }, part, format('(%s,0)', page), format('(%s,0)', page + ${pagesAtOnce}));
         get diagnostics filled = row_count;
         found := found + filled;
         page := page + ${pagesAtOnce};

@@ -65,7 +65,9 @@ select c.relname as name, c.relrowsecurity as enabled, c.relforcerowsecurity as 
   (select coalesce(json_agg(x.relname), '[]') from pg_index i join pg_class x on x.oid = i.indexrelid
     where i.indrelid = c.oid and i.indisunique and i.indisvalid and not exists (select from pg_constraint k where k.conindid = i.indexrelid)) as "looseKeys",
   (select coalesce(json_agg(k.conname), '[]') from pg_constraint k where k.conrelid = c.oid and not k.convalidated) as unvalidated,
-  (select coalesce(json_agg(a.attname), '[]') from pg_attribute a where a.attrelid = c.oid and col_description(c.oid, a.attnum) = ${literal(fillingMark)}) as filling,
+  (select coalesce(json_agg(a.attname), '[]') from pg_attribute a where a.attrelid = c.oid and col_description(c.oid, a.attnum) = ${
+  literal(fillingMark)
+}) as filling,
   ${changeTriggerSql} as "changeTrigger",
   ${partitionsSql.trim()}
 from pg_class c
@@ -104,5 +106,7 @@ export async function inspect (session: Session, schema: string): Promise<Inspec
 export async function appliedMigrations (session: Session): Promise<AppliedMigration[]> {
   const [found] = await session.rows<{ there: boolean }>({ text: "select to_regclass('tenantry.migrations') is not null as there" })
   if (found?.there !== true) return []
-  return session.rows<{ name: string, kind: 'system' | 'tables' }>({ text: 'select name, kind from tenantry.migrations order by length(split_part(name, \'_\', 1)), name' })
+  return session.rows<{ name: string, kind: 'system' | 'tables' }>({
+    text: "select name, kind from tenantry.migrations order by length(split_part(name, '_', 1)), name"
+  })
 }

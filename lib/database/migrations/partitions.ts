@@ -60,9 +60,14 @@ export interface PartitionedIndex {
 }
 
 /** Why the tree cannot have the index; null if it can. */
-export function refusedIndex ({ tables, keyColumns }: PartitionTree, { unique, columns }: Pick<PartitionedIndex, 'unique' | 'columns'>): string | null {
+export function refusedIndex (
+  { tables, keyColumns }: PartitionTree,
+  { unique, columns }: Pick<PartitionedIndex, 'unique' | 'columns'>
+): string | null {
   if (unique && (keyColumns === null || keyColumns.some((column) => !columns.includes(column)))) {
-    return keyColumns === null ? 'an expression tells its partitions, so that it can have no unique key' : `a unique key of it must have the columns (${keyColumns.join(', ')}), which tell the partitions`
+    return keyColumns === null
+      ? 'an expression tells its partitions, so that it can have no unique key'
+      : `a unique key of it must have the columns (${keyColumns.join(', ')}), which tell the partitions`
   }
   return refusedTree(tables)
 }
@@ -90,7 +95,13 @@ export function indexPartitions ({ tables }: PartitionTree, { unique, columns, n
     const found = indexes.find((index) => index.name === nameOf(partition.name))
     const isConstraint = constraints.some((constraint) => constraint.name === nameOf(partition.name))
     if (kind === 'p') {
-      if (found === undefined) parents.push(...change(table, [unique ? `alter table only ${table} add constraint ${name} unique ${list}` : `create index ${name} on only ${table} ${list}`]))
+      if (found === undefined) {
+        parents.push(
+          ...change(table, [
+            unique ? `alter table only ${table} add constraint ${name} unique ${list}` : `create index ${name} on only ${table} ${list}`
+          ])
+        )
+      }
     } else {
       if (found?.valid !== true) leaves.push(buildIndex({ schema: identifier(schema), table, name, unique, rest: list }))
       if (unique && !isConstraint) leaves.push(...change(table, [`alter table ${table} add constraint ${name} unique using index ${name}`]))
@@ -98,7 +109,11 @@ export function indexPartitions ({ tables }: PartitionTree, { unique, columns, n
     const parent = tables[partition.parent]
     if (parent === undefined || found?.attached === true) continue
     // The last first: an index of a partition that is partitioned itself becomes valid before it is attached.
-    attached.unshift(...change(table, [`alter index ${identifier(parent.schema)}.${identifier(nameOf(parent.name))} attach partition ${identifier(schema)}.${name}`]))
+    attached.unshift(
+      ...change(table, [
+        `alter index ${identifier(parent.schema)}.${identifier(nameOf(parent.name))} attach partition ${identifier(schema)}.${name}`
+      ])
+    )
   }
   return [...parents, ...leaves, ...attached]
 }
@@ -111,10 +126,14 @@ export function referencePartitions ({ tables }: PartitionTree, name: string, de
     if (partition.kind !== 'r') continue
     const table = quoted(partition)
     const found = partition.constraints.find((constraint) => constraint.name === name)
-    if (found === undefined) steps.push(...change(table, [`alter table ${table} add constraint ${identifier(name)} ${definition} not valid`]))
+    if (found === undefined) {
+      steps.push(...change(table, [`alter table ${table} add constraint ${identifier(name)} ${definition} not valid`]))
+    }
     if (found?.valid !== true) steps.push(scan(table, `alter table ${table} validate constraint ${identifier(name)}`))
   }
-  return root === undefined ? steps : [...steps, ...change(quoted(root), [`alter table ${quoted(root)} add constraint ${identifier(name)} ${definition}`])]
+  return root === undefined
+    ? steps
+    : [...steps, ...change(quoted(root), [`alter table ${quoted(root)} add constraint ${identifier(name)} ${definition}`])]
 }
 
 function quoted ({ schema, name }: Partition): string {

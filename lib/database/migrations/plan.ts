@@ -35,9 +35,9 @@ export interface PlanOptions {
 }
 
 type Draft = Omit<PlannedMigration, 'name'> & {
-  readonly description: string
+  readonly description: string,
   /** How many of its statements an earlier run finished; undefined for a migration that is new. */
-  readonly begun?: { readonly name: string, readonly done: number } | undefined
+  readonly begun?: { readonly name: string, readonly done: number } | undefined,
   /** The count of statements after each step, for a system migration of several steps. */
   readonly counts?: readonly number[]
 }
@@ -111,7 +111,13 @@ function named (drafts: readonly Draft[], applied: readonly AppliedMigration[]):
 }
 
 /** Adds the records. A system migration of several steps records how far it came, since its statements run once only. */
-function recorded (name: string, kind: PlannedMigration['kind'], steps: readonly MigrationStep[], wasBegun: boolean, counts: readonly number[] = []): MigrationStep[] {
+function recorded (
+  name: string,
+  kind: PlannedMigration['kind'],
+  steps: readonly MigrationStep[],
+  wasBegun: boolean,
+  counts: readonly number[] = []
+): MigrationStep[] {
   const manySteps = counts.length > 1
   const progress = `delete from tenantry.migrations where starts_with(name, ${literal(`${name}.`)})`
   const body = steps.map((step, index) => {
@@ -129,9 +135,14 @@ function refuseNewer (applied: readonly AppliedMigration[]): void {
   const known = new Set(systemMigrations.map(({ description }) => description))
   const unknown = finished(applied).find((migration) => {
     const description = descriptionOf(migration)
-    return migration.kind === 'system' && !known.has(normalized(description)) && !isOfRoleTables(description) && !isOfVectorTables(description)
+    return migration.kind === 'system' && !known.has(normalized(description)) && !isOfRoleTables(description) &&
+      !isOfVectorTables(description)
   })
-  if (unknown !== undefined) throw new Error(`the database is newer than this version of tenantry, which does not know its migration ${unknown.name}: update tenantry`)
+  if (unknown !== undefined) {
+    throw new Error(
+      `the database is newer than this version of tenantry, which does not know its migration ${unknown.name}: update tenantry`
+    )
+  }
 }
 
 function wantedSystemMigrations ({ roleTables, vectorTable, concurrent }: PlanOptions): readonly SystemMigration[] {
@@ -146,15 +157,17 @@ function systemDrafts (applied: readonly AppliedMigration[], options: PlanOption
   const { policies = true, concurrent } = options
   const done = new Set(finished(applied).filter(({ kind }) => kind === 'system').map((migration) => normalized(descriptionOf(migration))))
   const made = new Set(options.made)
-  return wantedSystemMigrations(options).filter(({ description }) => !done.has(normalized(description))).map(({ description, tables, statements }) => {
-    const texts = statements({ policies })
-    const draft = { description, kind: 'system', tables, required: true } as const
-    if (!concurrent) return { ...draft, steps: make(texts) }
-    const begun = begunOf(description, applied)
-    const steps = systemSteps(texts, made, begun?.done)
-    for (const table of texts.flatMap((text) => madeBy(text) ?? [])) made.add(table)
-    return { ...draft, begun, steps, counts: countsOf(steps, begun?.done ?? 0) }
-  })
+  return wantedSystemMigrations(options).filter(({ description }) => !done.has(normalized(description))).map(
+    ({ description, tables, statements }) => {
+      const texts = statements({ policies })
+      const draft = { description, kind: 'system', tables, required: true } as const
+      if (!concurrent) return { ...draft, steps: make(texts) }
+      const begun = begunOf(description, applied)
+      const steps = systemSteps(texts, made, begun?.done)
+      for (const table of texts.flatMap((text) => madeBy(text) ?? [])) made.add(table)
+      return { ...draft, begun, steps, counts: countsOf(steps, begun?.done ?? 0) }
+    }
+  )
 }
 
 function begunOf (description: string, applied: readonly AppliedMigration[]): Draft['begun'] {
@@ -175,7 +188,12 @@ function countsOf (steps: readonly MigrationStep[], done: number): number[] {
 }
 
 /** Makes, in one transaction, all tables that are lacking, since they refer to each other; then changes those that exist. */
-async function declaredDraft (session: Session, { catalogue, states }: Inspection, options: PlanOptions, warnings: string[]): Promise<Draft[]> {
+async function declaredDraft (
+  session: Session,
+  { catalogue, states }: Inspection,
+  options: PlanOptions,
+  warnings: string[]
+): Promise<Draft[]> {
   const { schema, wanted, policies = true, concurrent } = options
   const made: string[] = []
   const changes: MigrationStep[] = []
@@ -188,10 +206,14 @@ async function declaredDraft (session: Session, { catalogue, states }: Inspectio
     const hasRows = existing !== undefined && !existing.view && needsRows(table, existing) && await isFilled(session, name)
     const found = difference(table, { schema, existing, state: states.get(table.name), hasRows, concurrent })
     warnings.push(...found.warnings)
-    if (found.made.length + found.changes.length + found.references.length > 0) (existing === undefined ? created : altered).push(table.name)
+    if (found.made.length + found.changes.length + found.references.length > 0) {
+      ;(existing === undefined ? created : altered).push(table.name)
+    }
     made.push(...found.made)
     changes.push(...found.changes)
-    references.push(...found.references.map((reference) => ({ ...reference, isNew: existing === undefined && !catalogue.tables.has(reference.to) })))
+    references.push(
+      ...found.references.map((reference) => ({ ...reference, isNew: existing === undefined && !catalogue.tables.has(reference.to) }))
+    )
     const tenantColumn = existing?.columns.get('tenant_id') ?? table.columns.get('tenant_id')
     // Tables that had the column before get their policies with all others that were found.
     if (policies && table.tenantScoped && tenantColumn !== undefined && existing?.tenantScoped !== true && existing?.view !== true) {
@@ -209,7 +231,13 @@ async function declaredDraft (session: Session, { catalogue, states }: Inspectio
   return [draftOf(description, [...created, ...altered], [...make(made), ...changes, ...ofExisting], true, options)]
 }
 
-function draftOf (description: string, tables: readonly string[], steps: readonly MigrationStep[], required: boolean, { concurrent }: PlanOptions): Draft {
+function draftOf (
+  description: string,
+  tables: readonly string[],
+  steps: readonly MigrationStep[],
+  required: boolean,
+  { concurrent }: PlanOptions
+): Draft {
   return { description, kind: 'tables', tables, steps: concurrent ? steps : together(steps), required }
 }
 
@@ -222,7 +250,9 @@ function policyDraft ({ catalogue, states, tenantOwned }: Inspection, options: P
     const lacking = policyStatements(table, type, state)
     if (lacking.length === 0) continue
     if (!state.owned) {
-      warnings.push(`${name} has no policy that keeps tenants apart, and this role does not own it: its owner must apply ${lacking.join('; ')}`)
+      warnings.push(
+        `${name} has no policy that keeps tenants apart, and this role does not own it: its owner must apply ${lacking.join('; ')}`
+      )
       continue
     }
     tables.push(name)
@@ -249,7 +279,9 @@ function triggerDraft ({ catalogue, states }: Inspection, options: PlanOptions, 
     const lacking = triggerStatements(quoted, table, trigger, state?.changeTrigger ?? null)
     if (lacking.length === 0) continue
     if (state?.owned === false) {
-      warnings.push(`${name} has no trigger that records its changes, and this role does not own it: its owner must apply ${lacking.join('; ')}`)
+      warnings.push(
+        `${name} has no trigger that records its changes, and this role does not own it: its owner must apply ${lacking.join('; ')}`
+      )
       continue
     }
     tables.push(name)
@@ -266,10 +298,21 @@ function insecureDraft ({ catalogue, states, tenantOwned }: Inspection, options:
     ...found.map(({ name }) => `${identifier(options.schema)}.${identifier(name)}`)
   ]
   if (names.length === 0) return []
-  return [draftOf('disable_row_level_security', found.map(({ name }) => name), names.flatMap((name) => change(name, disableStatements(name))), false, options)]
+  return [
+    draftOf(
+      'disable_row_level_security',
+      found.map(({ name }) => name),
+      names.flatMap((name) => change(name, disableStatements(name))),
+      false,
+      options
+    )
+  ]
 }
 
-function * securable (catalogue: Inspection['catalogue'], states: Inspection['states']): Iterable<{ name: string, type: string, state: TableState }> {
+function * securable (
+  catalogue: Inspection['catalogue'],
+  states: Inspection['states']
+): Iterable<{ name: string, type: string, state: TableState }> {
   for (const { name, columns } of catalogue.tables.values()) {
     const column = columns.get('tenant_id')
     const state = states.get(name)
@@ -283,7 +326,9 @@ async function isFilled (session: Session, name: string): Promise<boolean> {
 }
 
 async function schemaExists (session: Session, schema: string): Promise<boolean> {
-  const [found] = await session.rows<{ there: boolean }>({ text: 'select exists (select from pg_namespace where nspname = $1) as there' }, [schema])
+  const [found] = await session.rows<{ there: boolean }>({ text: 'select exists (select from pg_namespace where nspname = $1) as there' }, [
+    schema
+  ])
   return found?.there === true
 }
 

@@ -39,7 +39,9 @@ const platformWrites: ReadonlySet<string> = new Set(['tenantry.webhook_events'])
 export function policyStatements (table: string, type: string, security: Security): string[] {
   const { enabled, forced, policies } = security
   return [
-    ...policies.some(({ name }) => name === isolationPolicy) ? [] : [`create policy ${isolationPolicy} on ${table} as restrictive ${isolationRule(table, type)}`],
+    ...policies.some(({ name }) => name === isolationPolicy)
+      ? []
+      : [`create policy ${isolationPolicy} on ${table} as restrictive ${isolationRule(table, type)}`],
     ...policies.some(({ permissive }) => permissive) ? [] : [`create policy ${accessPolicy} on ${table} as permissive ${accessRule}`],
     ...renewStatements(table, type, security),
     ...enabled ? [] : [`alter table ${table} enable row level security`],
@@ -71,7 +73,11 @@ function isolationRule (table: string, type: string): string {
   // PostgreSQL knows no such setting, and says its name.
   const raise = `current_setting(${literal(`${tenantSetting} (empty)`)})::boolean`
   // In the order of frequency: the rule is evaluated for each row.
-  const rule = `case ${setting} when ${literal(everyTenant)} then true when ${column} then ${column} <> '' or ${raise} when '' then ${raise} when ${literal(noTenant)} then ${column} = '' else false end`
+  const rule = `case ${setting} when ${
+    literal(everyTenant)
+  } then true when ${column} then ${column} <> '' or ${raise} when '' then ${raise} when ${
+    literal(noTenant)
+  } then ${column} = '' else false end`
   return `using (${rule}) with check (${platformWrites.has(table) ? `(${rule}) or ${column} = ''` : rule})`
 }
 

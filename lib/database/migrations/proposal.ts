@@ -7,7 +7,11 @@ import { noSecurity, policyStatements } from './policies.js'
 import { difference } from './tables.js'
 
 /** Makes the table, with its schema where that is not there; where it is tenant-scoped, with its policies. */
-export function tableProposal ({ schema, hasSchema }: { readonly schema: string, readonly hasSchema: boolean }, name: string, definition: TableDefinition): string {
+export function tableProposal (
+  { schema, hasSchema }: { readonly schema: string, readonly hasSchema: boolean },
+  name: string,
+  definition: TableDefinition
+): string {
   const wanted = wantedTable(name, definition)
   return script([
     ...hasSchema ? [] : [`create schema ${identifier(schema)}`],

@@ -36,7 +36,9 @@ export function settingsOf ({ kind }: MigrationStep): Readonly<Record<string, st
 /** The step as a script for psql. */
 export function stepSql (step: MigrationStep): string {
   const statements = step.statements.map((statement) => `${statement};\n`)
-  if (step.kind === 'alone') return `-- the next ${statements.length === 1 ? 'statement' : 'statements'} cannot run in a transaction\n${statements.join('')}`
+  if (step.kind === 'alone') {
+    return `-- the next ${statements.length === 1 ? 'statement' : 'statements'} cannot run in a transaction\n${statements.join('')}`
+  }
   const settings = Object.entries(settingsOf(step)).map(([name, value]) => `set local ${name} = '${value}';\n`)
   return `begin;\n${settings.join('')}${statements.join('')}commit;\n`
 }
@@ -59,9 +61,16 @@ export function scan (table: string, statement: string): MigrationStep {
  *
  * @param name  that of the index, quoted, without the schema
  */
-export function buildIndex ({ schema, table, name, unique, rest }: { schema: string, table: string, name: string, unique: boolean, rest: string }): MigrationStep {
+export function buildIndex (
+  { schema, table, name, unique, rest }: { schema: string, table: string, name: string, unique: boolean, rest: string }
+): MigrationStep {
   const undo = `drop index concurrently if exists ${schema}.${name}`
-  return { kind: 'alone', table, statements: [undo, `create ${unique ? 'unique ' : ''}index concurrently ${name} on ${table} ${rest}`], undo }
+  return {
+    kind: 'alone',
+    table,
+    statements: [undo, `create ${unique ? 'unique ' : ''}index concurrently ${name} on ${table} ${rest}`],
+    undo
+  }
 }
 
 /** All of them in one transaction: for an engine of one session, where no request runs meanwhile. */

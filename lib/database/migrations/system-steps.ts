@@ -26,7 +26,8 @@ export function systemSteps (statements: readonly string[], made: ReadonlySet<st
   for (const statement of statements.slice(done)) {
     const step = stepOf(statement, fresh)
     const last = steps.at(-1)
-    const joins = last !== undefined && last.kind === step.kind && last.table === step.table && (step.kind === 'make' || step.kind === 'change')
+    const joins = last !== undefined && last.kind === step.kind && last.table === step.table &&
+      (step.kind === 'make' || step.kind === 'change')
     if (joins) steps[steps.length - 1] = { ...last, statements: [...last.statements, ...step.statements] }
     else steps.push(step)
   }

@@ -43,7 +43,10 @@ export function difference (wanted: WantedTable, context: TableContext): TableDi
   const name = `${identifier(schema)}.${identifier(wanted.name)}`
   if (existing === undefined) {
     return {
-      made: [createTable(name, wanted), ...wanted.indexes.filter((columns) => !hasKeyIndex([wanted.primaryKey], columns)).map((columns) => createIndex(name, columns))],
+      made: [
+        createTable(name, wanted),
+        ...wanted.indexes.filter((columns) => !hasKeyIndex([wanted.primaryKey], columns)).map((columns) => createIndex(name, columns))
+      ],
       changes: [],
       references: wanted.foreignKeys.map((key) => ({ to: key.referencedTable, steps: change(name, [addReference(name, schema, key)]) })),
       warnings: []
@@ -54,7 +57,8 @@ export function difference (wanted: WantedTable, context: TableContext): TableDi
 
 /** Whether it matters that the existing table has rows: it lacks a column that has no value for them, or is partitioned. */
 export function needsRows (wanted: WantedTable, existing: Table): boolean {
-  return existing.partitioned === true || [...wanted.columns.values()].some((column) => column.notNull && !column.hasDefault && !existing.columns.has(column.name))
+  return existing.partitioned === true ||
+    [...wanted.columns.values()].some((column) => column.notNull && !column.hasDefault && !existing.columns.has(column.name))
 }
 
 function createTable (name: string, { columns, primaryKey, uniqueKeys }: WantedTable): string {
@@ -84,7 +88,11 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
       continue
     }
     const fillable = !column.notNull || column.hasDefault || !hasRows
-    if (!fillable) warnings.push(`${wanted.name}.${column.name} is declared notNull and ${wanted.name} has rows: it is added without, give it values and set it NOT NULL`)
+    if (!fillable) {
+      warnings.push(
+        `${wanted.name}.${column.name} is declared notNull and ${wanted.name} has rows: it is added without, give it values and set it NOT NULL`
+      )
+    }
     if (concurrent && isFilled(column)) changes.push(...addFilled(name, column, defaultSql(column.default, column.type)))
     else changes.push(...change(name, [`alter table ${name} add column ${columnSql(column, column.notNull && fillable)}`]))
   }
@@ -102,7 +110,12 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
       if (refused === null) changes.push(...indexPartitions(tree, added))
       else warnings.push(partitionedWarning(wanted.name, `the unique key ${columns}`, refused))
     } else if (plain) changes.push(...change(name, [`alter table ${name} add unique ${columns}`]))
-    else changes.push(buildIndex({ schema: identifier(schema), table: name, name: identifier(index), unique: true, rest: columns }), ...change(name, [attach]))
+    else {
+      changes.push(
+        buildIndex({ schema: identifier(schema), table: name, name: identifier(index), unique: true, rest: columns }),
+        ...change(name, [attach])
+      )
+    }
   }
   for (const columns of wanted.indexes) {
     const covered = state?.indexes.some((index) => columns.every((column, place) => index[place] === column)) === true
@@ -110,10 +123,21 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
     if (covered) continue
     else if (tree !== null) {
       const refused = refusedIndex(tree, { unique: false, columns })
-      if (refused === null) changes.push(...indexPartitions(tree, { unique: false, columns, nameOf: (table) => indexName(table, columns, 'idx') }))
-      else warnings.push(partitionedWarning(wanted.name, `the index ${rest}`, refused))
+      if (refused === null) {
+        changes.push(...indexPartitions(tree, { unique: false, columns, nameOf: (table) => indexName(table, columns, 'idx') }))
+      } else warnings.push(partitionedWarning(wanted.name, `the index ${rest}`, refused))
     } else if (plain) changes.push(...change(name, [createIndex(name, columns)]))
-    else changes.push(buildIndex({ schema: identifier(schema), table: name, name: identifier(indexName(wanted.name, columns, 'idx')), unique: false, rest }))
+    else {
+      changes.push(
+        buildIndex({
+          schema: identifier(schema),
+          table: name,
+          name: identifier(indexName(wanted.name, columns, 'idx')),
+          unique: false,
+          rest
+        })
+      )
+    }
   }
   for (const key of wanted.foreignKeys) {
     const add = addReference(name, schema, key)
@@ -121,7 +145,9 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
     const validate = scan(name, `alter table ${name} validate constraint ${identifier(key.name)}`)
     if (state?.unvalidated.includes(key.name) === true) references.push({ to, steps: [validate] })
     // An existing reference without the tenant is left alone.
-    else if (existing.foreignKeys.some((found) => found.referencedTable === to && found.columns.every((column) => key.columns.includes(column)))) continue
+    else if (
+      existing.foreignKeys.some((found) => found.referencedTable === to && found.columns.every((column) => key.columns.includes(column)))
+    ) continue
     else if (tree !== null) {
       const refused = refusedTree(tree.tables)
       if (refused === null) references.push({ to, steps: referencePartitions(tree, key.name, referenceSql(schema, key)) })
@@ -145,8 +171,12 @@ function indexName (table: string, columns: readonly string[], kind: 'key' | 'id
 
 function compare (table: string, wanted: WantedColumn, found: { type: string, notNull: boolean }): string[] {
   const column = `${table}.${wanted.name}`
-  if (found.type !== wanted.type) return [`${column} is ${found.type} in the database and declared as ${wanted.type}: it is left as it is, change one of the two`]
-  if (wanted.notNull && !found.notNull) return [`${column} is declared notNull and may be null in the database: it is left as it is, set it NOT NULL when its rows allow`]
+  if (found.type !== wanted.type) {
+    return [`${column} is ${found.type} in the database and declared as ${wanted.type}: it is left as it is, change one of the two`]
+  }
+  if (wanted.notNull && !found.notNull) {
+    return [`${column} is declared notNull and may be null in the database: it is left as it is, set it NOT NULL when its rows allow`]
+  }
   return []
 }
 
@@ -157,7 +187,9 @@ function hasWantedKey ({ primaryKey }: Table, { primaryKey: wanted, tenantScoped
 
 function primaryKeyWarning (existing: Table, wanted: WantedTable): string {
   const words = (key: readonly string[]) => key.length === 0 ? 'none' : `(${key.join(', ')})`
-  return `the primary key of ${wanted.name} is ${words(existing.primaryKey)} in the database and declared as ${words(wanted.primaryKey)}: it is left as it is`
+  return `the primary key of ${wanted.name} is ${words(existing.primaryKey)} in the database and declared as ${
+    words(wanted.primaryKey)
+  }: it is left as it is`
 }
 
 function columnSql ({ name, type, default: value, hasDefault }: WantedColumn, notNull: boolean): string {
@@ -183,5 +215,7 @@ function addReference (name: string, schema: string, key: WantedTable['foreignKe
 }
 
 function referenceSql (schema: string, { columns, referencedTable, referencedColumns }: WantedTable['foreignKeys'][number]): string {
-  return `foreign key (${identifiers(columns)}) references ${identifier(schema)}.${identifier(referencedTable)} (${identifiers(referencedColumns)})`
+  return `foreign key (${identifiers(columns)}) references ${identifier(schema)}.${identifier(referencedTable)} (${
+    identifiers(referencedColumns)
+  })`
 }

@@ -26,7 +26,11 @@ export function providerOf (claims: Claims): string {
  * The claims of a payload that the provider has signed. Throws `tokenInvalid` for one without a subject, or with a tenant
  * that is none. A role or an e-mail address of a wrong form is left out, and so is the role `admin` without a tenant.
  */
-export function mapClaims (name: string, { tenantClaim, roleClaim }: CompleteAuthProvider, payload: Readonly<Record<string, unknown>>): Claims {
+export function mapClaims (
+  name: string,
+  { tenantClaim, roleClaim }: CompleteAuthProvider,
+  payload: Readonly<Record<string, unknown>>
+): Claims {
   const { sub, iss, iat, nbf, exp, email, email_verified: verified } = payload
   if (!isText(sub, maxSubject)) throw tokenInvalid()
   const tenant = tenantClaim === undefined ? undefined : claimAt(payload, tenantClaim)

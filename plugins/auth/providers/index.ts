@@ -16,15 +16,18 @@ const renewEvery = 60_000 // ms between looks at whether keys are old: tokens th
 /** A token that says that it is of a provider. */
 export interface ExternalToken {
   readonly provider: string
-  /** Its claims, at once where its key is known; throws, or rejects with, `tokenInvalid`, `tokenExpired` or `identityProviderUnavailable`. */
-  verify (): Held | Promise<Held>
+  /**
+   * Its claims, at once where its key is known; throws, or rejects with, `tokenInvalid`, `tokenExpired` or
+   * `identityProviderUnavailable`.
+   */
+  verify(): Held | Promise<Held>
 }
 
 export interface Providers {
   readonly names: readonly string[]
   /** null for a token of another issuer, and for what is no token. */
-  read (token: string): ExternalToken | null
-  close (): void
+  read(token: string): ExternalToken | null
+  close(): void
 }
 
 export interface ProvidersOptions {
@@ -87,11 +90,16 @@ export function createProviders ({ providers, now, maxLifetime, log, onChange }:
 }
 
 /** The checks of a token that need no key. Throws `tokenInvalid`. */
-function requireFit ({ header: { alg, kid, crit }, payload: { aud } }: ReadToken, { algorithms, audience }: Provider): { algorithm: SignatureAlgorithm, kid: string | undefined } {
+function requireFit (
+  { header: { alg, kid, crit }, payload: { aud } }: ReadToken,
+  { algorithms, audience }: Provider
+): { algorithm: SignatureAlgorithm, kid: string | undefined } {
   const algorithm = algorithms.find((name) => name === alg)
   const named: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
   // An extension that must be understood (RFC 7515, 4.1.11): none is.
-  if (algorithm === undefined || crit !== undefined || !named.some((one) => typeof one === 'string' && audience.includes(one))) throw tokenInvalid()
+  if (
+    algorithm === undefined || crit !== undefined || !named.some((one) => typeof one === 'string' && audience.includes(one))
+  ) { throw tokenInvalid() }
   if (kid !== undefined && typeof kid !== 'string') throw tokenInvalid()
   return { algorithm, kid }
 }

@@ -30,10 +30,10 @@ export interface Jwks {
    * The key of a token, at once where it is known. Throws, or rejects with, `tokenInvalid` where there is none, and
    * `identityProviderUnavailable` where no keys can be had, or too many requests wait for them.
    */
-  find (algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | Promise<KeyObject>
+  find(algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | Promise<KeyObject>
   /** Reads the keys again in the background, where they are old enough. */
-  renew (): void
-  close (): void
+  renew(): void
+  close(): void
 }
 
 export function createJwks ({ address, algorithms, now, onChange, onError }: JwksOptions): Jwks {
@@ -48,7 +48,9 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
 
   /** One at a time, for all who wait; it never rejects. */
   function ask (): Promise<void> {
-    asking ??= read().catch(onError).finally(() => { asking = null })
+    asking ??= read().catch(onError).finally(() => {
+      asking = null
+    })
     return asking
   }
 

@@ -8,8 +8,11 @@ const maxKeys = 100 // providers have two or three
 
 /** Keys that tokens are verified with. */
 export interface KeySet {
-  /** The key of a token; undefined where there is none. A token that names no key has the one that fits its algorithm, unless there are several. */
-  find (algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | undefined
+  /**
+   * The key of a token; undefined where there is none. A token that names no key has the one that fits its algorithm, unless
+   * there are several.
+   */
+  find(algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | undefined
   /** Two sets with the same text verify the same tokens; empty where there is no key. */
   readonly text: string
 }
@@ -54,10 +57,14 @@ function keyOf (jwk: unknown): KeyObject | null {
   if (use !== undefined && use !== 'sig') return null
   if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify'))) return null
   switch (kty) {
-    case 'RSA': return imported({ kty, n, e })
-    case 'EC': return imported({ kty, crv, x, y })
-    case 'OKP': return imported({ kty, crv, x })
-    default: return null
+    case 'RSA':
+      return imported({ kty, n, e })
+    case 'EC':
+      return imported({ kty, crv, x, y })
+    case 'OKP':
+      return imported({ kty, crv, x })
+    default:
+      return null
   }
 }
 

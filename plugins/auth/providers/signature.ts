@@ -34,7 +34,9 @@ const schemes = {
 export function fits (key: KeyObject, algorithm: SignatureAlgorithm): boolean {
   const { key: asked } = schemes[algorithm]
   const { asymmetricKeyType: type, asymmetricKeyDetails: { modulusLength = 0, publicExponent = 0n, namedCurve } = {} } = key
-  if (type === 'rsa') return asked === 'rsa' && modulusLength >= minModulusLength && modulusLength <= maxModulusLength && publicExponent >= minExponent
+  if (type === 'rsa') {
+    return asked === 'rsa' && modulusLength >= minModulusLength && modulusLength <= maxModulusLength && publicExponent >= minExponent
+  }
   return type === 'ec' ? namedCurve === asked : type === asked
 }
 

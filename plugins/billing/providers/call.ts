@@ -128,7 +128,9 @@ export async function callProvider<T> (options: CallOptions, run: (signal: Abort
   for (let number = 1; ; number++) {
     if (options.time.left() === 0) throw failure('providerTimeout')
     const end = new AbortController()
-    const timer = setTimeout(() => { end.abort() }, Math.min(tryTime, options.time.left()))
+    const timer = setTimeout(() => {
+      end.abort()
+    }, Math.min(tryTime, options.time.left()))
     try {
       return await run(end.signal)
     } catch (error) {
@@ -169,12 +171,22 @@ function failureOf (error: unknown, isTimedOut: boolean, { keyOwner }: CallOptio
   if (error instanceof TenantryError) return error
   if (!(error instanceof ProviderFault)) return failure(isTimedOut ? 'providerTimeout' : 'providerFailed', { cause: error })
   switch (error.kind) {
-    case 'key': return failure(keyOwner === 'tenant' ? 'providerKeyRefused' : 'providerFailed', { cause: error })
-    case 'missing': return failure('notFound', { cause: error })
-    case 'refused': return failure('providerRefused', { cause: error, ...error.reason === undefined ? {} : { message: `The provider does not accept these values: ${error.reason}` } })
-    case 'busy': return busy(error)
-    case 'failed': case 'unreadable': return failure('providerFailed', { cause: error })
-    default: return error.kind satisfies never
+    case 'key':
+      return failure(keyOwner === 'tenant' ? 'providerKeyRefused' : 'providerFailed', { cause: error })
+    case 'missing':
+      return failure('notFound', { cause: error })
+    case 'refused':
+      return failure('providerRefused', {
+        cause: error,
+        ...error.reason === undefined ? {} : { message: `The provider does not accept these values: ${error.reason}` }
+      })
+    case 'busy':
+      return busy(error)
+    case 'failed':
+    case 'unreadable':
+      return failure('providerFailed', { cause: error })
+    default:
+      return error.kind satisfies never
   }
 }
 

@@ -7,9 +7,16 @@ import { ProviderFault } from './call.js'
 export const Id = (maxLength: number) => Type.String({ maxLength, pattern: '^[\\x21-\\x7e]+$' })
 
 /** A time as RFC 3339 has it, of which `Date` reads everything but leap seconds: those are none. */
-export const Time = Type.String({ format: 'date-time', maxLength: 64, pattern: '^[0-9-]{10}T[0-9]{2}:[0-9]{2}:[0-5][0-9](?:\\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})$' })
+export const Time = Type.String({
+  format: 'date-time',
+  maxLength: 64,
+  pattern: '^[0-9-]{10}T[0-9]{2}:[0-9]{2}:[0-5][0-9](?:\\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
+})
 
-/** Makes what reads a value that is documented so; members beyond the schema's are left alone. Throws a ProviderFault that names the first thing that is wrong. */
+/**
+ * Makes what reads a value that is documented so; members beyond the schema's are left alone. Throws a ProviderFault that names
+ * the first thing that is wrong.
+ */
 export function documented<S extends TSchema> (name: string, schema: S): (value: unknown) => Static<S> {
   const validate = lazyValidator(schema, 'body')
   const errorsOf = (value: unknown): string | null => {

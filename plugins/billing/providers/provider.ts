@@ -92,24 +92,24 @@ export interface Checkout {
  */
 export interface PaymentProvider {
   readonly name: ProviderName
-  checkout (input: CheckoutInput): Promise<Checkout>
+  checkout(input: CheckoutInput): Promise<Checkout>
   /**
    * The tenant's subscriptions, ended ones too, the newest first: 100 at most. None where it is no customer yet.
    * `customers`: ids that earlier snapshots of the tenant named. altprov's search by tenant may lag by a minute behind what
    * was made; what it knows of a customer by its id never does. The adapter looks at ten of them at most.
    */
-  subscriptions (tenant: string, customers?: readonly string[]): Promise<Snapshot[]>
+  subscriptions(tenant: string, customers?: readonly string[]): Promise<Snapshot[]>
   /** `now` charges or credits the difference; `period_end` lets the paid period run out first. */
-  changeProduct (subscriptionId: string, product: string, when: 'now' | 'period_end', idempotencyKey: string): Promise<Snapshot>
+  changeProduct(subscriptionId: string, product: string, when: 'now' | 'period_end', idempotencyKey: string): Promise<Snapshot>
   /** At the period's end. */
-  cancel (subscriptionId: string, idempotencyKey: string): Promise<Snapshot>
+  cancel(subscriptionId: string, idempotencyKey: string): Promise<Snapshot>
   /** Takes back a cancellation, or a change of product, at the period's end; null where there is neither, and nothing was done. */
-  resume (subscriptionId: string, idempotencyKey: string): Promise<Snapshot | null>
+  resume(subscriptionId: string, idempotencyKey: string): Promise<Snapshot | null>
   /**
    * The event of a webhook's raw body. `signatureInvalid` where the signature, or its time by `now` (ms), is not right;
    * null for kinds that are not handled; `badRequest` for what is signed and not what the provider documents.
    */
-  readWebhook (body: Buffer, headers: IncomingHttpHeaders, now: number): ProviderEvent | null
+  readWebhook(body: Buffer, headers: IncomingHttpHeaders, now: number): ProviderEvent | null
 }
 
 /** What an adapter is made of. */

@@ -9,7 +9,10 @@ import { forEachEngine } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
 
 const tables: TestDocument['tables'] = {
-  authors: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, name: { type: 'text', notNull: true } } },
+  authors: {
+    tenantScoped: true,
+    columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, name: { type: 'text', notNull: true } }
+  },
   notes: {
     tenantScoped: true,
     columns: {
@@ -33,15 +36,25 @@ forEachEngine(t, async (t, engine) => {
   const json = (document: object) => seed('seed.json', JSON.stringify(document))
 
   await t.rejects(json({ note: [] }), { message: /there is no table "note", did you mean "notes"\?$/ })
-  await t.rejects(json({ notes: [{ tenant_id: 'acme', don: true }] }), { message: /\/notes\/0: the table "notes" has no column "don", did you mean "done"\?$/ })
+  await t.rejects(json({ notes: [{ tenant_id: 'acme', don: true }] }), {
+    message: /\/notes\/0: the table "notes" has no column "don", did you mean "done"\?$/
+  })
   await t.rejects(json({ notes: [{ done: true }] }), { message: /a row of "notes" belongs to a tenant: add "tenant_id"$/ })
-  await t.rejects(json({ authors: [{ tenant_id: 'acme', name: 'Ada' }], notes: [{ tenant_id: 'acme', size: 'large' }] }), { message: /seed\.json: \/notes\/0: .*size|numeric/ })
-  await t.rejects(seed('seed.sql', "insert into authors (tenant_id, name) values ('acme', 'Ada');\n\nselect * from nothing"), { message: /seed\.sql:3: .*nothing/ })
+  await t.rejects(json({ authors: [{ tenant_id: 'acme', name: 'Ada' }], notes: [{ tenant_id: 'acme', size: 'large' }] }), {
+    message: /seed\.json: \/notes\/0: .*size|numeric/
+  })
+  await t.rejects(seed('seed.sql', "insert into authors (tenant_id, name) values ('acme', 'Ada');\n\nselect * from nothing"), {
+    message: /seed\.sql:3: .*nothing/
+  })
 
-  t.equal(await json({
-    authors: [{ tenant_id: 'acme', id: author, name: 'Ada' }],
-    notes: [{ tenant_id: 'acme', author_id: author, tags: ['a', 'b'], size: 12.5 }, { tenant_id: 'globex', done: true }]
-  }), undefined, 'the faults before have left nothing in the database')
+  t.equal(
+    await json({
+      authors: [{ tenant_id: 'acme', id: author, name: 'Ada' }],
+      notes: [{ tenant_id: 'acme', author_id: author, tags: ['a', 'b'], size: 12.5 }, { tenant_id: 'globex', done: true }]
+    }),
+    undefined,
+    'the faults before have left nothing in the database'
+  )
   const { rows } = await sql`select tenant_id, author_id, done, tags, size::text as size from notes order by tenant_id`.execute(app.db)
   t.strictSame(rows.map((row) => Object.assign({}, row)), [
     { tenant_id: 'acme', author_id: author, done: false, tags: ['a', 'b'], size: '12.5' },
@@ -57,6 +70,9 @@ t.test('statements of a file', async (t) => {
   t.strictSame(texts(''), [])
   t.strictSame(texts(' ;; -- nothing; here\n/* nor; here */'), [])
   t.strictSame(texts("select ';', \"a;b\", e'\\';' ; select 2;"), [[1, "select ';', \"a;b\", e'\\';'"], [1, 'select 2']])
-  t.strictSame(texts('-- a; comment\n\nselect $$ ; $$;\nselect $x$ $$ ; $x$ -- end;\n'), [[3, 'select $$ ; $$'], [4, 'select $x$ $$ ; $x$ -- end;']])
+  t.strictSame(texts('-- a; comment\n\nselect $$ ; $$;\nselect $x$ $$ ; $x$ -- end;\n'), [[3, 'select $$ ; $$'], [
+    4,
+    'select $x$ $$ ; $x$ -- end;'
+  ]])
   t.strictSame(texts('select a$b$ ; select c$b$'), [[1, 'select a$b$'], [1, 'select c$b$']], 'a dollar within a name quotes nothing')
 })

@@ -39,32 +39,62 @@ export class Account {
 
   one<T extends StoredObject['object']> (object: T, id: string, param?: string): Extract<StoredObject, { object: T }> {
     const found = this.all(object).find((stored) => stored.id === id)
-    if (found === undefined) throw new Refusal(param === undefined ? 404 : 400, `No such ${object.replaceAll(/[_.]/g, ' ')}: '${id}'`, { code: 'resource_missing', param: param ?? 'id' })
+    if (found === undefined) {
+      throw new Refusal(param === undefined ? 404 : 400, `No such ${object.replaceAll(/[_.]/g, ' ')}: '${id}'`, {
+        code: 'resource_missing',
+        param: param ?? 'id'
+      })
+    }
     return found
   }
 
-  sell ({ name, amount, currency, cycle }: { readonly name: string, readonly amount: number, readonly currency: string, readonly cycle: Cycle }): Sold {
+  sell (
+    { name, amount, currency, cycle }: { readonly name: string, readonly amount: number, readonly currency: string, readonly cycle: Cycle }
+  ): Sold {
     const product: Product = { id: this.newId('prod'), object: 'product', active: true, name, default_price: null }
     const price = this.addPrice(product.id, { amount, currency, cycle })
     this.objects.set(product.id, { ...product, default_price: price })
     return { product: product.id, price }
   }
 
-  addPrice (product: string, { amount, currency, cycle }: { readonly amount: number, readonly currency: string, readonly cycle: Cycle }): string {
+  addPrice (
+    product: string,
+    { amount, currency, cycle }: { readonly amount: number, readonly currency: string, readonly cycle: Cycle }
+  ): string {
     const recurring = { interval: cycle === 'monthly' ? 'month' : 'year', interval_count: 1 } as const
-    const price: Price = { id: this.newId('price'), object: 'price', active: true, currency, unit_amount: amount, product, type: 'recurring', recurring }
+    const price: Price = {
+      id: this.newId('price'),
+      object: 'price',
+      active: true,
+      currency,
+      unit_amount: amount,
+      product,
+      type: 'recurring',
+      recurring
+    }
     this.objects.set(price.id, price)
     return price.id
   }
 
   addCustomer (metadata: Record<string, string>): Customer {
-    const customer: Customer = { id: this.newId('cus'), object: 'customer', created: this.seconds(), email: null, metadata, invoice_settings: { default_payment_method: null } }
+    const customer: Customer = {
+      id: this.newId('cus'),
+      object: 'customer',
+      created: this.seconds(),
+      email: null,
+      metadata,
+      invoice_settings: { default_payment_method: null }
+    }
     this.objects.set(customer.id, customer)
     return customer
   }
 
   /** A subscription that is paid, or in its trial. */
-  addSubscription (customer: string, price: Price, { metadata = {}, trialDays }: { metadata?: Record<string, string> | undefined, trialDays?: number | undefined } = {}): Subscription {
+  addSubscription (
+    customer: string,
+    price: Price,
+    { metadata = {}, trialDays }: { metadata?: Record<string, string> | undefined, trialDays?: number | undefined } = {}
+  ): Subscription {
     const id = this.newId('sub')
     const start = this.seconds()
     const trialEnd = trialDays === undefined ? null : start + trialDays * day
@@ -88,7 +118,19 @@ export class Account {
       default_payment_method: method.id,
       discounts: [],
       latest_invoice: this.newId('in'),
-      items: { object: 'list', data: [{ id: this.newId('si'), object: 'subscription_item', current_period_start: start, current_period_end: trialEnd ?? periodAfter(start, price), price, quantity: 1 }], has_more: false, url: `/v1/subscription_items?subscription=${id}` }
+      items: {
+        object: 'list',
+        data: [{
+          id: this.newId('si'),
+          object: 'subscription_item',
+          current_period_start: start,
+          current_period_end: trialEnd ?? periodAfter(start, price),
+          price,
+          quantity: 1
+        }],
+        has_more: false,
+        url: `/v1/subscription_items?subscription=${id}`
+      }
     }
     this.objects.set(id, subscription)
     if (trialEnd === null) this.charge(subscription)
@@ -129,7 +171,8 @@ export class Account {
   change (id: string, change: Change): void {
     const subscription = this.one('subscription', id)
     switch (change) {
-      case 'renew': return this.#renew(subscription)
+      case 'renew':
+        return this.#renew(subscription)
       case 'pastDue':
         this.#nextPeriod(subscription)
         subscription.status = 'past_due'
@@ -141,12 +184,15 @@ export class Account {
       case 'unpaid':
         subscription.status = 'unpaid'
         return
-      case 'end': return this.#end(subscription, this.seconds())
+      case 'end':
+        return this.#end(subscription, this.seconds())
     }
   }
 
   #renew (subscription: Subscription): void {
-    if (subscription.cancel_at_period_end || subscription.cancel_at !== null) return this.#end(subscription, subscription.items.data[0].current_period_end)
+    if (subscription.cancel_at_period_end || subscription.cancel_at !== null) {
+      return this.#end(subscription, subscription.items.data[0].current_period_end)
+    }
     this.#nextPeriod(subscription)
     subscription.status = 'active'
     this.charge(subscription)

@@ -21,8 +21,14 @@ const endpoints: readonly (readonly [method: 'GET' | 'POST', path: RegExp, run: 
   ['GET', /^\/v1\/products\/([^/]+)$/, (account, _params, id) => account.one('product', id)],
   ['GET', /^\/v1\/prices$/, (account, params) => {
     const [product, active, type] = [params.text('product'), params.flag('active'), params.oneOf('type', ['recurring', 'one_time'])]
-    return page(params, '/v1/prices', account.all('price').filter((price) =>
-      (product === undefined || price.product === product) && (active === undefined || price.active === active) && (type === undefined || price.type === type)))
+    return page(
+      params,
+      '/v1/prices',
+      account.all('price').filter((price) =>
+        (product === undefined || price.product === product) && (active === undefined || price.active === active) &&
+        (type === undefined || price.type === type)
+      )
+    )
   }],
   ['GET', /^\/v1\/prices\/([^/]+)$/, (account, _params, id) => account.one('price', id)],
   ['POST', /^\/v1\/checkout\/sessions$/, checkout],
@@ -30,23 +36,33 @@ const endpoints: readonly (readonly [method: 'GET' | 'POST', path: RegExp, run: 
   ['GET', /^\/v1\/subscriptions$/, (account, params) => {
     const [customer, status] = [params.text('customer'), params.oneOf('status', ['active', 'all', 'canceled', 'ended'])]
     if (customer !== undefined) account.one('customer', customer, 'customer')
-    return page(params, '/v1/subscriptions', account.all('subscription').reverse().sort((one, other) => other.created - one.created)
-      .filter((one) => (customer === undefined || one.customer === customer) && (status === 'all' || one.status !== 'canceled')))
+    return page(
+      params,
+      '/v1/subscriptions',
+      account.all('subscription').reverse().sort((one, other) => other.created - one.created)
+        .filter((one) => (customer === undefined || one.customer === customer) && (status === 'all' || one.status !== 'canceled'))
+    )
   }],
   ['GET', /^\/v1\/subscriptions\/([^/]+)$/, (account, _params, id) => account.one('subscription', id)],
   ['POST', /^\/v1\/subscriptions\/([^/]+)$/, updateSubscription],
   ['POST', /^\/v1\/subscription_schedules$/, (account, params) => {
     const subscription = account.one('subscription', params.required('from_subscription'), 'from_subscription')
     if (subscription.status === 'canceled') throw new Refusal(400, 'You cannot migrate a subscription that is already canceled.')
-    if (subscription.cancel_at_period_end) throw new Refusal(400, 'You cannot migrate a subscription that is set to cancel at the end of its period.')
-    if (subscription.schedule !== null) throw new Refusal(400, `You cannot migrate a subscription that is already attached to a schedule: ${subscription.schedule}`)
+    if (subscription.cancel_at_period_end) {
+      throw new Refusal(400, 'You cannot migrate a subscription that is set to cancel at the end of its period.')
+    }
+    if (subscription.schedule !== null) {
+      throw new Refusal(400, `You cannot migrate a subscription that is already attached to a schedule: ${subscription.schedule}`)
+    }
     return account.schedule(subscription)
   }],
   ['GET', /^\/v1\/subscription_schedules\/([^/]+)$/, (account, _params, id) => account.one('subscription_schedule', id)],
   ['POST', /^\/v1\/subscription_schedules\/([^/]+)$/, updateSchedule],
   ['POST', /^\/v1\/subscription_schedules\/([^/]+)\/release$/, (account, _params, id) => {
     const schedule = account.one('subscription_schedule', id)
-    if (schedule.status !== 'active') throw new Refusal(400, `You cannot release a subscription schedule that is currently in the \`${schedule.status}\` status.`)
+    if (schedule.status !== 'active') {
+      throw new Refusal(400, `You cannot release a subscription schedule that is currently in the \`${schedule.status}\` status.`)
+    }
     account.release(schedule)
     return schedule
   }]
@@ -63,7 +79,10 @@ export function answer (account: Account, method: string, path: string, params: 
     for (const name of expand) expandIn(account, answered, name)
     return answered
   }
-  throw new Refusal(404, `Unrecognized request URL (${method}: ${path}). Please see https://stripe.com/docs or we can help at https://support.stripe.com/.`)
+  throw new Refusal(
+    404,
+    `Unrecognized request URL (${method}: ${path}). Please see https://stripe.com/docs or we can help at https://support.stripe.com/.`
+  )
 }
 
 function search (object: 'customer' | 'subscription'): Endpoint {
@@ -72,8 +91,16 @@ function search (object: 'customer' | 'subscription'): Endpoint {
     const tenant = /^metadata\['tenant_id'\]:'([^'\\]*)'$/.exec(query)?.[1]
     if (tenant === undefined) throw new Refusal(400, `We were unable to parse your search query: ${query}`)
     const stored: (StoredObject & { created: number, metadata: Record<string, string> })[] = account.all(object)
-    const found = stored.filter(({ created, metadata }) => metadata['tenant_id'] === tenant && created * 1000 + account.searchLag <= account.now())
-    return { object: 'search_result', url: `/v1/${object}s/search`, data: found.slice(0, limitOf(params)), has_more: found.length > limitOf(params), next_page: null }
+    const found = stored.filter(({ created, metadata }) =>
+      metadata['tenant_id'] === tenant && created * 1000 + account.searchLag <= account.now()
+    )
+    return {
+      object: 'search_result',
+      url: `/v1/${object}s/search`,
+      data: found.slice(0, limitOf(params)),
+      has_more: found.length > limitOf(params),
+      next_page: null
+    }
   }
 }
 
@@ -93,10 +120,17 @@ function checkout (account: Account, params: Params): Session {
   const mode = params.oneOf('mode', ['subscription'])
   if (mode === undefined) throw new Refusal(400, 'Missing required param: mode.', { code: 'parameter_missing', param: 'mode' })
   const customer = account.one('customer', params.required('customer'), 'customer')
-  const lines = params.list('line_items', (line) => ({ price: account.one('price', line.required('price'), 'line_items[0][price]'), quantity: line.integer('quantity') }))
+  const lines = params.list(
+    'line_items',
+    (line) => ({ price: account.one('price', line.required('price'), 'line_items[0][price]'), quantity: line.integer('quantity') })
+  )
   const [line, ...others] = lines ?? []
-  if (line?.quantity === undefined || others.length > 0) throw new Refusal(400, 'Missing required param: line_items.', { code: 'parameter_missing', param: 'line_items' })
-  if (line.price.recurring === null) throw new Refusal(400, 'You must provide at least one recurring price in `subscription` mode when using prices.')
+  if (line?.quantity === undefined || others.length > 0) {
+    throw new Refusal(400, 'Missing required param: line_items.', { code: 'parameter_missing', param: 'line_items' })
+  }
+  if (line.price.recurring === null) {
+    throw new Refusal(400, 'You must provide at least one recurring price in `subscription` mode when using prices.')
+  }
   const id = account.newId('cs_test')
   const metadata = params.object('subscription_data', (data) => data.map('metadata')) ?? {}
   const session: Session = {
@@ -136,13 +170,27 @@ function updateSubscription (account: Account, params: Params, id: string): Subs
   const [atPeriodEnd, cancelAt] = [params.flag('cancel_at_period_end'), params.text('cancel_at')]
   params.oneOf('payment_behavior', ['allow_incomplete', 'error_if_incomplete'])
   params.oneOf('proration_behavior', ['always_invoice', 'create_prorations', 'none'])
-  const items = params.list('items', (item) => ({ id: item.required('id'), price: account.one('price', item.required('price'), 'items[0][price]') }))
-  if (subscription.status === 'canceled') throw new Refusal(400, 'A canceled subscription can only update its cancellation_details and metadata.')
-  if (atPeriodEnd !== undefined && cancelAt !== undefined) throw new Refusal(400, 'Received both cancel_at and cancel_at_period_end parameters. Please pass in only one.')
-  if (subscription.schedule !== null && (atPeriodEnd !== undefined || cancelAt !== undefined)) throw new Refusal(400, `The subscription is managed by the subscription schedule \`${subscription.schedule}\`, and updating any cancelation behavior directly is not allowed. Please update the schedule instead.`)
+  const items = params.list(
+    'items',
+    (item) => ({ id: item.required('id'), price: account.one('price', item.required('price'), 'items[0][price]') })
+  )
+  if (subscription.status === 'canceled') {
+    throw new Refusal(400, 'A canceled subscription can only update its cancellation_details and metadata.')
+  }
+  if (atPeriodEnd !== undefined && cancelAt !== undefined) {
+    throw new Refusal(400, 'Received both cancel_at and cancel_at_period_end parameters. Please pass in only one.')
+  }
+  if (subscription.schedule !== null && (atPeriodEnd !== undefined || cancelAt !== undefined)) {
+    throw new Refusal(
+      400,
+      `The subscription is managed by the subscription schedule \`${subscription.schedule}\`, and updating any cancelation behavior directly is not allowed. Please update the schedule instead.`
+    )
+  }
   const [item] = subscription.items.data
   for (const { id: itemId, price } of items ?? []) {
-    if (itemId !== item.id) throw new Refusal(400, `No such subscription item: '${itemId}'`, { code: 'resource_missing', param: 'items[0][id]' })
+    if (itemId !== item.id) {
+      throw new Refusal(400, `No such subscription item: '${itemId}'`, { code: 'resource_missing', param: 'items[0][id]' })
+    }
     account.changePrice(subscription, price)
   }
   if (cancelAt !== undefined) {
@@ -159,7 +207,9 @@ function updateSubscription (account: Account, params: Params, id: string): Subs
 
 function updateSchedule (account: Account, params: Params, id: string) {
   const schedule = account.one('subscription_schedule', id)
-  if (schedule.status !== 'active' || schedule.subscription === null) throw new Refusal(400, 'You cannot update a subscription schedule that is not active.')
+  if (schedule.status !== 'active' || schedule.subscription === null) {
+    throw new Refusal(400, 'You cannot update a subscription schedule that is not active.')
+  }
   schedule.end_behavior = params.oneOf('end_behavior', ['release', 'cancel']) ?? schedule.end_behavior
   params.oneOf('proration_behavior', ['always_invoice', 'create_prorations', 'none'])
   let start: number | undefined
@@ -171,7 +221,9 @@ function updateSchedule (account: Account, params: Params, id: string) {
   if (phases === undefined) return schedule
   const now = account.seconds()
   const current = phases.find(({ start_date: from, end_date: to }) => from <= now && now < to)
-  if (current === undefined || current.start_date !== schedule.current_phase?.start_date) throw new Refusal(400, 'You can not modify the start date of the current phase.', { param: 'phases[0][start_date]' })
+  if (current === undefined || current.start_date !== schedule.current_phase?.start_date) {
+    throw new Refusal(400, 'You can not modify the start date of the current phase.', { param: 'phases[0][start_date]' })
+  }
   schedule.phases = phases
   schedule.current_phase = { start_date: current.start_date, end_date: current.end_date }
   return schedule
@@ -188,8 +240,16 @@ function phaseOf (account: Account, params: Params, start: number | undefined): 
     tax_rates: item.texts('tax_rates').map((id) => ({ id }))
   }))
   const [first] = items ?? []
-  if (items === undefined || first === undefined) throw new Refusal(400, 'Missing required param: phases[items].', { code: 'parameter_missing' })
-  const duration = params.object('duration', (one) => ({ interval: one.oneOf('interval', ['month', 'year']) ?? 'month' as const, interval_count: one.integer('interval_count') ?? 1 }))
+  if (items === undefined || first === undefined) {
+    throw new Refusal(400, 'Missing required param: phases[items].', { code: 'parameter_missing' })
+  }
+  const duration = params.object(
+    'duration',
+    (one) => ({
+      interval: one.oneOf('interval', ['month', 'year']) ?? 'month' as const,
+      interval_count: one.integer('interval_count') ?? 1
+    })
+  )
   const end = params.integer('end_date') ?? periodAfter(from, { recurring: duration ?? account.one('price', first.price).recurring })
   return {
     start_date: from,
@@ -204,7 +264,14 @@ function phaseOf (account: Account, params: Params, start: number | undefined): 
 }
 
 function discountsOf (params: Params): Discount[] {
-  return params.list('discounts', (one) => ({ coupon: one.text('coupon') ?? null, discount: one.text('discount') ?? null, promotion_code: one.text('promotion_code') ?? null })) ?? []
+  return params.list(
+    'discounts',
+    (one) => ({
+      coupon: one.text('coupon') ?? null,
+      discount: one.text('discount') ?? null,
+      promotion_code: one.text('promotion_code') ?? null
+    })
+  ) ?? []
 }
 
 /** Puts objects where their ids stand; a path through a list goes through each of it. Four levels at most. */
@@ -217,7 +284,9 @@ function expandIn (account: Account, value: unknown, path: string): void {
     return
   }
   if (value === null) return
-  if (typeof value !== 'object' || !Object.hasOwn(value, name)) throw new Refusal(400, `This property cannot be expanded (${path}).`, { param: 'expand' })
+  if (typeof value !== 'object' || !Object.hasOwn(value, name)) {
+    throw new Refusal(400, `This property cannot be expanded (${path}).`, { param: 'expand' })
+  }
   const member: unknown = Reflect.get(value, name)
   if (typeof member === 'string') Reflect.set(value, name, structuredClone(account.objects.get(member)))
   if (rest.length > 0) expandIn(account, Reflect.get(value, name), rest.join('.'))

@@ -1,7 +1,9 @@
 /** Bodies and query strings as Stripe reads them: `a[b][0][c]=x`; and what it says of those that it does not accept. */
 
 export type Form = string | FormList | FormMap
-export interface FormMap { readonly [name: string]: Form }
+export interface FormMap {
+  readonly [name: string]: Form
+}
 export interface FormList extends ReadonlyArray<Form> {}
 
 /** A refusal in Stripe's form of errors. */
@@ -11,7 +13,11 @@ export class Refusal extends Error {
   readonly code: string | undefined
   readonly param: string | undefined
 
-  constructor (status: number, message: string, { type = 'invalid_request_error', code, param }: { type?: string, code?: string, param?: string } = {}) {
+  constructor (
+    status: number,
+    message: string,
+    { type = 'invalid_request_error', code, param }: { type?: string, code?: string, param?: string } = {}
+  ) {
     super(message)
     this.status = status
     this.type = type
@@ -79,14 +85,18 @@ export class Params {
 
   required (name: string): string {
     const value = this.text(name)
-    if (value === undefined || value === '') throw new Refusal(400, `Missing required param: ${this.#pathOf(name)}.`, { code: 'parameter_missing', param: this.#pathOf(name) })
+    if (value === undefined || value === '') {
+      throw new Refusal(400, `Missing required param: ${this.#pathOf(name)}.`, { code: 'parameter_missing', param: this.#pathOf(name) })
+    }
     return value
   }
 
   integer (name: string): number | undefined {
     const value = this.text(name)
     if (value === undefined) return undefined
-    if (!/^\d{1,12}$/.test(value)) throw new Refusal(400, `Invalid integer: ${value}`, { code: 'parameter_invalid_integer', param: this.#pathOf(name) })
+    if (!/^\d{1,12}$/.test(value)) {
+      throw new Refusal(400, `Invalid integer: ${value}`, { code: 'parameter_invalid_integer', param: this.#pathOf(name) })
+    }
     return Number(value)
   }
 
@@ -99,7 +109,9 @@ export class Params {
     const value = this.text(name)
     if (value === undefined) return undefined
     const found = values.find((one) => one === value)
-    if (found === undefined) throw new Refusal(400, `Invalid ${this.#pathOf(name)}: must be one of ${values.join(', ')}`, { param: this.#pathOf(name) })
+    if (found === undefined) {
+      throw new Refusal(400, `Invalid ${this.#pathOf(name)}: must be one of ${values.join(', ')}`, { param: this.#pathOf(name) })
+    }
     return found
   }
 
@@ -131,7 +143,12 @@ export class Params {
 
   done (): void {
     const other = Object.keys(this.#form).find((name) => !this.#asked.has(name))
-    if (other !== undefined) throw new Refusal(400, `Received unknown parameter: ${this.#pathOf(other)}`, { code: 'parameter_unknown', param: this.#pathOf(other) })
+    if (other !== undefined) {
+      throw new Refusal(400, `Received unknown parameter: ${this.#pathOf(other)}`, {
+        code: 'parameter_unknown',
+        param: this.#pathOf(other)
+      })
+    }
   }
 
   #read<T> (value: Form, path: string, read: (params: Params) => T): T {

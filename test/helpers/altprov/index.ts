@@ -12,10 +12,14 @@ export interface AltprovWorld extends World {
   /** For what no other provider has. */
   readonly account: Account
   /** An event of Stripe's own kind, signed. */
-  stripeEvent (type: string, object: unknown, options?: SignOptions): SignedEvent
+  stripeEvent(type: string, object: unknown, options?: SignOptions): SignedEvent
 }
 
-const eventsOfSubscriptions = { created: 'customer.subscription.created', updated: 'customer.subscription.updated', ended: 'customer.subscription.deleted' } as const
+const eventsOfSubscriptions = {
+  created: 'customer.subscription.created',
+  updated: 'customer.subscription.updated',
+  ended: 'customer.subscription.deleted'
+} as const
 
 export async function altprovServer (t: Test): Promise<AltprovWorld> {
   const account = new Account()
@@ -30,35 +34,52 @@ export async function altprovServer (t: Test): Promise<AltprovWorld> {
   }
 
   function stripeEvent (type: string, object: unknown, options?: SignOptions): SignedEvent {
-    return sign(Buffer.from(JSON.stringify({
-      id: account.newId('evt'),
-      object: 'event',
-      api_version: '2026-10-28.endive',
-      created: account.seconds(),
-      data: { object },
-      livemode: false,
-      pending_webhooks: 1,
-      request: { id: null, idempotency_key: null },
-      type
-    })), options)
+    return sign(
+      Buffer.from(JSON.stringify({
+        id: account.newId('evt'),
+        object: 'event',
+        api_version: '2026-10-28.endive',
+        created: account.seconds(),
+        data: { object },
+        livemode: false,
+        pending_webhooks: 1,
+        request: { id: null, idempotency_key: null },
+        type
+      })),
+      options
+    )
   }
 
   function event (kind: EventKind, id: string, options?: SignOptions): SignedEvent {
     const subscription = account.one('subscription', id)
     const { customer, currency, metadata, latest_invoice: invoice, items: { data: [{ price: { unit_amount: amount } }] } } = subscription
     switch (kind) {
-      case 'created': case 'updated': case 'ended': return stripeEvent(eventsOfSubscriptions[kind], subscription, options)
-      case 'paid': return stripeEvent('invoice.paid', {
-        id: invoice,
-        object: 'invoice',
-        customer,
-        currency,
-        amount_due: amount,
-        amount_paid: amount,
-        parent: { type: 'subscription_details', quote_details: null, subscription_details: { subscription: id, metadata } }
-      }, options)
-      case 'refunded': return stripeEvent('charge.refunded', { id: account.newId('ch'), object: 'charge', customer, currency, amount, amount_refunded: amount, metadata: {} }, options)
-      case 'other': return stripeEvent('payment_intent.created', { id: account.newId('pi'), object: 'payment_intent' }, options)
+      case 'created':
+      case 'updated':
+      case 'ended':
+        return stripeEvent(eventsOfSubscriptions[kind], subscription, options)
+      case 'paid':
+        return stripeEvent('invoice.paid', {
+          id: invoice,
+          object: 'invoice',
+          customer,
+          currency,
+          amount_due: amount,
+          amount_paid: amount,
+          parent: { type: 'subscription_details', quote_details: null, subscription_details: { subscription: id, metadata } }
+        }, options)
+      case 'refunded':
+        return stripeEvent('charge.refunded', {
+          id: account.newId('ch'),
+          object: 'charge',
+          customer,
+          currency,
+          amount,
+          amount_refunded: amount,
+          metadata: {}
+        }, options)
+      case 'other':
+        return stripeEvent('payment_intent.created', { id: account.newId('pi'), object: 'payment_intent' }, options)
     }
   }
 
@@ -73,20 +94,28 @@ export async function altprovServer (t: Test): Promise<AltprovWorld> {
     sign,
     stripeEvent,
     event,
-    open: async (settings) => await loadProvider('altprov', { apiKey, webhookSecrets: [webhookSecret], baseUrl, organizationId: undefined, ...settings }),
+    open: async (settings) =>
+      await loadProvider('altprov', { apiKey, webhookSecrets: [webhookSecret], baseUrl, organizationId: undefined, ...settings }),
     now: () => account.now(),
-    advance: (milliseconds) => { account.advance(milliseconds) },
+    advance: (milliseconds) => {
+      account.advance(milliseconds)
+    },
     sell: (product) => account.sell(product),
     subscribe (tenant, { price }, { trialDays } = {}) {
-      const customer = account.all('customer').find(({ metadata }) => metadata['tenant_id'] === tenant) ?? account.addCustomer({ tenant_id: tenant })
+      const customer = account.all('customer').find(({ metadata }) => metadata['tenant_id'] === tenant) ??
+        account.addCustomer({ tenant_id: tenant })
       return account.addSubscription(customer.id, account.one('price', price), { metadata: { tenant_id: tenant }, trialDays }).id
     },
     pay (checkout) {
       const session = account.one('checkout.session', checkout)
       return account.pay(session, account.one('price', priceOfSession(session))).id
     },
-    change: (subscription, change) => { account.change(subscription, change) },
+    change: (subscription, change) => {
+      account.change(subscription, change)
+    },
     charges: (subscription) => account.charges(subscription),
-    forget: () => { calls.length = 0 }
+    forget: () => {
+      calls.length = 0
+    }
   }
 }

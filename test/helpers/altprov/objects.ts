@@ -9,9 +9,19 @@ export interface Customer {
   invoice_settings: { default_payment_method: string | null }
 }
 
-export interface PaymentMethod { id: string, object: 'payment_method', type: string }
+export interface PaymentMethod {
+  id: string
+  object: 'payment_method'
+  type: string
+}
 
-export interface Product { id: string, object: 'product', active: boolean, name: string, default_price: string | null }
+export interface Product {
+  id: string
+  object: 'product'
+  active: boolean
+  name: string
+  default_price: string | null
+}
 
 export interface Price {
   id: string
@@ -54,7 +64,11 @@ export interface Subscription {
   items: { object: 'list', data: [Item], has_more: false, url: string }
 }
 
-export interface Discount { coupon: string | null, discount: string | null, promotion_code: string | null }
+export interface Discount {
+  coupon: string | null
+  discount: string | null
+  promotion_code: string | null
+}
 
 export interface Phase {
   start_date: number

@@ -18,7 +18,7 @@ export interface AltprovServer {
   readonly baseUrl: string
   readonly calls: ReceivedCall[]
   readonly strayed: ReceivedCall[]
-  misfortune (misfortune: Misfortune, times?: number): void
+  misfortune(misfortune: Misfortune, times?: number): void
 }
 
 export async function startServer (t: Test, account: Account, apiKey: string): Promise<AltprovServer> {
@@ -63,7 +63,13 @@ export async function startServer (t: Test, account: Account, apiKey: string): P
       if (key.length > 255) throw new Refusal(400, 'Idempotency keys must be 255 characters or less.', { type: 'idempotency_error' })
       const request = `${call.path} ${call.body}`
       const before = answered.get(key)
-      if (before !== undefined && before.request !== request) throw new Refusal(400, `Keys for idempotent requests can only be used with the same parameters they were first used with. Try using a key other than '${key}' if you meant to execute a different request.`, { type: 'idempotency_error' })
+      if (before !== undefined && before.request !== request) {
+        throw new Refusal(
+          400,
+          `Keys for idempotent requests can only be used with the same parameters they were first used with. Try using a key other than '${key}' if you meant to execute a different request.`,
+          { type: 'idempotency_error' }
+        )
+      }
       if (before !== undefined) return { replayed: true, answer: before.answer }
       const made = run(account, call)
       if (key !== '') answered.set(key, { request, answer: made })
@@ -96,7 +102,9 @@ function check ({ method, headers, body }: ReceivedCall, apiKey: string): void {
   if (authorization === '') throw new Refusal(401, 'You did not provide an API key.')
   if (authorization !== `Bearer ${apiKey}`) throw new Refusal(401, `Invalid API Key provided: ${authorization.slice(7)}`)
   if (!/^\d{4}-\d{2}-\d{2}\.[a-z]+$/.test(String(headers['stripe-version'] ?? ''))) throw new Refusal(400, 'Invalid Stripe API version')
-  if (method === 'POST' && body !== '' && headers['content-type'] !== 'application/x-www-form-urlencoded') throw new Refusal(400, 'Invalid content type')
+  if (method === 'POST' && body !== '' && headers['content-type'] !== 'application/x-www-form-urlencoded') {
+    throw new Refusal(400, 'Invalid content type')
+  }
 }
 
 function suffer (response: ServerResponse, misfortune: Exclude<Misfortune, 'lost'>, elsewhere: string): void {
@@ -104,7 +112,8 @@ function suffer (response: ServerResponse, misfortune: Exclude<Misfortune, 'lost
     case 'reset':
       response.destroy()
       return
-    case 'silent': return
+    case 'silent':
+      return
     case 'nonsense':
       response.end('{"object":"weather","data":{"sun":true}}')
       return
@@ -142,7 +151,9 @@ async function listening (t: Test, handle: (request: IncomingMessage, response: 
     server.closeAllConnections()
     server.close()
   })
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
   const address = server.address()
   return `http://127.0.0.1:${isNetAddress(address) ? address.port : 0}`
 }

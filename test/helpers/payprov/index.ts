@@ -14,15 +14,22 @@ import { eventText, routes, type Route } from './routes.js'
 export type { Account } from './account.js'
 
 const start = Date.UTC(2026, 0, 15, 12) // ms
-const kinds = { created: 'subscription.created', updated: 'subscription.updated', ended: 'subscription.revoked', paid: 'order.paid', refunded: 'order.refunded', other: 'product.updated' } as const satisfies Record<EventKind, string>
+const kinds = {
+  created: 'subscription.created',
+  updated: 'subscription.updated',
+  ended: 'subscription.revoked',
+  paid: 'order.paid',
+  refunded: 'order.refunded',
+  other: 'product.updated'
+} as const satisfies Record<EventKind, string>
 
 export interface PayprovWorld extends World {
   /** The platform's own account. */
   readonly account: Account
   /** Another organization, with its own access token. */
-  addAccount (token: string): Account
+  addAccount(token: string): Account
   /** An event of any kind, about a subscription or an order of it. */
-  eventOf (type: string, subscription: string, options?: SignOptions): SignedEvent
+  eventOf(type: string, subscription: string, options?: SignOptions): SignedEvent
 }
 
 /** The server, until the test ends. Its clock stands at `now` (default: a day in January 2026). */
@@ -41,12 +48,19 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
   }
   const account = addAccount('polar_oat_thePlatformsOwnKeyOfTheTests')
 
-  const elsewhere = await listen(t, createServer((request, response) => {
-    receive(request, '', strayed)
-    response.end('{}')
-  }))
+  const elsewhere = await listen(
+    t,
+    createServer((request, response) => {
+      receive(request, '', strayed)
+      response.end('{}')
+    })
+  )
   const server = createServer((request, response) => {
-    bodyOf(request).then((text) => { serve(request, response, text) }, () => { response.destroy() })
+    bodyOf(request).then((text) => {
+      serve(request, response, text)
+    }, () => {
+      response.destroy()
+    })
   })
   const baseUrl = await listen(t, server)
 
@@ -68,12 +82,23 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
 
   function fare (misfortune: Exclude<Misfortune, 'lost'>, request: IncomingMessage, response: ServerResponse): void {
     switch (misfortune) {
-      case 'reset': request.socket.destroy(); break
-      case 'silent': break
-      case 'nonsense': send(response, 200, { items: 'none', id: 7, object: 'list' }); break
-      case 'text': response.writeHead(200, { 'content-type': 'text/html' }).end('<html>hello</html>'); break
-      case 'huge': send(response, 200, { items: [], filler: 'x'.repeat(6 * 1_048_576) }); break
-      case 'redirect': response.writeHead(307, { location: `${elsewhere}${request.url ?? ''}` }).end(); break
+      case 'reset':
+        request.socket.destroy()
+        break
+      case 'silent':
+        break
+      case 'nonsense':
+        send(response, 200, { items: 'none', id: 7, object: 'list' })
+        break
+      case 'text':
+        response.writeHead(200, { 'content-type': 'text/html' }).end('<html>hello</html>')
+        break
+      case 'huge':
+        send(response, 200, { items: [], filler: 'x'.repeat(6 * 1_048_576) })
+        break
+      case 'redirect':
+        response.writeHead(307, { location: `${elsewhere}${request.url ?? ''}` }).end()
+        break
       default: {
         const { status, retryAfter, message = 'Something is not right' } = misfortune
         if (retryAfter !== undefined) response.setHeader('retry-after', retryAfter)
@@ -90,7 +115,10 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
       if (route === undefined) throw refusal(404, 'ResourceNotFound', 'Not Found')
       const id = route.path.exec(pathname)?.[1] ?? ''
       if (id !== '' && !/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) throw invalid('path', 'id', 'Input should be a valid UUID')
-      return { status: route.status ?? 200, body: route.run({ account, id, query, body: readBody(route, request, text), address: baseUrl }) }
+      return {
+        status: route.status ?? 200,
+        body: route.run({ account, id, query, body: readBody(route, request, text), address: baseUrl })
+      }
     } catch (error) {
       if (error instanceof Refusal) return { status: error.status, body: error.body }
       return { status: 500, body: { error: 'InternalServerError', detail: String(error) } }
@@ -100,7 +128,12 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
   function accountOf ({ headers }: IncomingMessage): Account {
     if (headers['polar-version'] !== '2026-04') throw refusal(400, 'BadRequest', 'The version is not known')
     const account = accounts.get(/^Bearer (.+)$/.exec(headers.authorization ?? '')?.[1] ?? '')
-    if (account === undefined) throw new Refusal(401, { error: 'invalid_token', error_description: 'The access token provided is expired, revoked, malformed, or invalid for other reasons.' })
+    if (account === undefined) {
+      throw new Refusal(401, {
+        error: 'invalid_token',
+        error_description: 'The access token provided is expired, revoked, malformed, or invalid for other reasons.'
+      })
+    }
     const organization = headers['polar-organization']
     if (organization !== undefined && organization !== account.id) throw refusal(403, 'NotPermitted', 'Not permitted')
     return account
@@ -109,7 +142,11 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
   function sign (body: Buffer, { at = clock.now, secrets = [secret] }: SignOptions = {}): SignedEvent {
     const id = randomUUID()
     const time = new Date(Math.floor(at / 1000) * 1000)
-    const signatures = secrets.map((key) => key === '' ? `v1,${createHmac('sha256', key).update(`${id}.${time.getTime() / 1000}.`).update(body).digest('base64')}` : new Webhook(key, { format: 'raw' }).sign(id, time, body.toString()))
+    const signatures = secrets.map((key) =>
+      key === ''
+        ? `v1,${createHmac('sha256', key).update(`${id}.${time.getTime() / 1000}.`).update(body).digest('base64')}`
+        : new Webhook(key, { format: 'raw' }).sign(id, time, body.toString())
+    )
     return {
       body,
       headers: { 'webhook-id': id, 'webhook-timestamp': String(time.getTime() / 1000), 'webhook-signature': signatures.join(' ') }
@@ -118,27 +155,44 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
 
   function eventOf (type: string, id: string, options?: SignOptions): SignedEvent {
     const subscription = account.subscription(id)
-    const data = type.startsWith('order.') ? newOrder(subscription, clock.now, type === 'order.refunded') : type.startsWith('product.') ? subscription.product : subscription
+    const data = type.startsWith('order.')
+      ? newOrder(subscription, clock.now, type === 'order.refunded')
+      : type.startsWith('product.')
+        ? subscription.product
+        : subscription
     return sign(Buffer.from(eventText(type, data, clock.now)), options)
   }
 
   return {
-    open: (settings: Partial<ProviderSettings> = {}) => loadProvider('payprov', { apiKey: account.token, webhookSecrets: [secret], baseUrl, organizationId: undefined, ...settings }),
+    open: (settings: Partial<ProviderSettings> = {}) =>
+      loadProvider('payprov', { apiKey: account.token, webhookSecrets: [secret], baseUrl, organizationId: undefined, ...settings }),
     baseUrl,
     apiKey: account.token,
     webhookSecret: secret,
     account,
     addAccount,
     now: () => clock.now,
-    advance (milliseconds) { clock.now += milliseconds },
+    advance (milliseconds) {
+      clock.now += milliseconds
+    },
     sell: ({ cycle, ...product }): Sold => account.sell({ ...product, interval: cycle === 'monthly' ? 'month' : 'year' }),
-    subscribe: (tenant, { product }, options = {}) => account.subscribe(account.customerFor(tenant, `${tenant}@customers.example`), product, { metadata: { tenant_id: tenant }, ...options }).id,
+    subscribe: (tenant, { product }, options = {}) =>
+      account.subscribe(account.customerFor(tenant, `${tenant}@customers.example`), product, {
+        metadata: { tenant_id: tenant },
+        ...options
+      }).id,
     pay: (checkout) => account.pay(checkout).id,
-    change (subscription, change) { account.change(subscription, change) },
+    change (subscription, change) {
+      account.change(subscription, change)
+    },
     charges: (subscription) => account.charges(subscription),
-    misfortune (misfortune, times = 1) { Object.assign(misfortunes, { next: misfortune, left: times }) },
+    misfortune (misfortune, times = 1) {
+      Object.assign(misfortunes, { next: misfortune, left: times })
+    },
     calls,
-    forget () { calls.length = 0 },
+    forget () {
+      calls.length = 0
+    },
     strayed,
     event: (kind, subscription, options) => eventOf(kinds[kind], subscription, options),
     eventOf,
@@ -148,7 +202,9 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
 
 function readBody ({ method }: Route, { headers }: IncomingMessage, text: string): unknown {
   if (method === 'GET' || method === 'DELETE') return undefined
-  if (!/^application\/json\b/.test(headers['content-type'] ?? '')) throw invalid('header', 'content-type', 'Input should be application/json')
+  if (!/^application\/json\b/.test(headers['content-type'] ?? '')) {
+    throw invalid('header', 'content-type', 'Input should be application/json')
+  }
   try {
     return JSON.parse(text)
   } catch {
@@ -171,7 +227,9 @@ function send (response: ServerResponse, status: number, body: object): void {
 }
 
 async function listen (t: Test, server: Server): Promise<string> {
-  await new Promise<void>((resolve) => { server.listen(0, '127.0.0.1', resolve) })
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
   t.teardown(() => {
     server.close()
     server.closeAllConnections()

@@ -20,7 +20,17 @@ export interface NewPrice {
   readonly currency: string
 }
 
-export function newProduct (organization: string, at: number, { name, description = null, interval, prices, metadata = {} }: { name: string, description?: string | null, interval: models.RecurringInterval | null, prices: readonly NewPrice[], metadata?: Metadata }): Product {
+export function newProduct (
+  organization: string,
+  at: number,
+  { name, description = null, interval, prices, metadata = {} }: {
+    name: string,
+    description?: string | null,
+    interval: models.RecurringInterval | null,
+    prices: readonly NewPrice[],
+    metadata?: Metadata
+  }
+): Product {
   const id = randomUUID()
   return {
     id,
@@ -58,7 +68,11 @@ export function newProduct (organization: string, at: number, { name, descriptio
   }
 }
 
-export function newCustomer (organization: string, at: number, { email, externalId, name = null }: { email: string, externalId: string | null, name?: string | null }): Customer {
+export function newCustomer (
+  organization: string,
+  at: number,
+  { email, externalId, name = null }: { email: string, externalId: string | null, name?: string | null }
+): Customer {
   return {
     id: randomUUID(),
     created_at: iso(at),
@@ -139,7 +153,14 @@ export function newCheckout (product: Product, at: number, address: string, want
     locale: null,
     payment_method_type: null,
     payment_processor_metadata: {},
-    billing_address_fields: { country: 'required', state: 'disabled', city: 'disabled', postal_code: 'disabled', line1: 'disabled', line2: 'disabled' },
+    billing_address_fields: {
+      country: 'required',
+      state: 'disabled',
+      city: 'disabled',
+      postal_code: 'disabled',
+      line1: 'disabled',
+      line2: 'disabled'
+    },
     trial_interval: null,
     trial_interval_count: null,
     metadata: {},
@@ -156,7 +177,12 @@ export function newCheckout (product: Product, at: number, address: string, want
   }
 }
 
-export function newSubscription (product: Product, customer: Customer, at: number, { metadata, checkout = null, trialDays = 0 }: { metadata: Metadata, checkout?: string | null, trialDays?: number }): Subscription {
+export function newSubscription (
+  product: Product,
+  customer: Customer,
+  at: number,
+  { metadata, checkout = null, trialDays = 0 }: { metadata: Metadata, checkout?: string | null, trialDays?: number }
+): Subscription {
   const interval = product.recurring_interval ?? 'month'
   const [price] = product.prices
   const end = at + (trialDays === 0 ? intervalDays[interval] : trialDays) * 86_400_000
@@ -206,7 +232,16 @@ export function newSubscription (product: Product, customer: Customer, at: numbe
 export function newOrder (subscription: Subscription, at: number, isRefunded: boolean): Order {
   const { customer, product, metadata, amount } = subscription
   const { prices, benefits, medias, attached_custom_fields: fields, is_deletable: isDeletable, ...ownProduct } = product
-  const { customer: ofCustomer, product: ofProduct, discount, prices: ofPrices, meters, pending_update: update, custom_field_data: data, ...ownSubscription } = subscription
+  const {
+    customer: ofCustomer,
+    product: ofProduct,
+    discount,
+    prices: ofPrices,
+    meters,
+    pending_update: update,
+    custom_field_data: data,
+    ...ownSubscription
+  } = subscription
   return {
     id: randomUUID(),
     created_at: iso(at),

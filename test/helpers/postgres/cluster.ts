@@ -64,7 +64,9 @@ export class Cluster {
   static async create (options: ClusterOptions = {}): Promise<Cluster> {
     const { programs } = options
     const prepared = await prepareBinaries()
-    const binaries = programs === undefined ? prepared : { ...prepared, initdb: join(programs, 'initdb'), postgres: join(programs, 'postgres') }
+    const binaries = programs === undefined
+      ? prepared
+      : { ...prepared, initdb: join(programs, 'initdb'), postgres: join(programs, 'postgres') }
     const folder = await mkdtemp(join(await quickFolder(), 'tenantry-postgres-'))
     const data = join(folder, 'data')
     await mkdir(data)
@@ -130,7 +132,9 @@ export class Cluster {
     const initdb = this.#spawn(this.#binaries.initdb, [`--pgdata=${data}`, ...flags])
     let log = ''
     initdb.stdout?.resume()
-    initdb.stderr?.setEncoding('utf8').on('data', (text: string) => { log += text })
+    initdb.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      log += text
+    })
     await new Promise<void>((resolve, reject) => {
       initdb.once('error', reject)
       initdb.once('exit', code => code === 0 ? resolve() : reject(new Error(`initdb failed\n${log}`)))

@@ -13,7 +13,12 @@ import { Cluster } from './cluster.js'
 /** What a test asks of its private server. */
 export type Order = { readonly id: number } & ({ readonly order: 'start' } | { readonly order: 'stop', readonly mode: StopMode })
 /** The answer to an order; the first one, with id 0, tells the port. */
-export interface Report { readonly id: number, readonly port: number, readonly pid: number | undefined, readonly error?: string }
+export interface Report {
+  readonly id: number
+  readonly port: number
+  readonly pid: number | undefined
+  readonly error?: string
+}
 
 const [kind, argument = ''] = process.argv.slice(2)
 if (kind === 'shared') await keepShared(argument)
@@ -40,7 +45,9 @@ async function keepShared (stateFile: string): Promise<void> {
     clearTimeout(timer)
     socket.setEncoding('utf8')
     // The end of a test run says so: the server then goes with the last client.
-    socket.on('data', text => { leave ||= String(text).includes('leave') })
+    socket.on('data', text => {
+      leave ||= String(text).includes('leave')
+    })
     socket.on('error', () => socket.destroy())
     socket.on('close', () => {
       clients.delete(socket)

@@ -12,11 +12,11 @@ type OrderBody = { order: 'start' } | { order: 'stop', mode: StopMode }
 export interface PrivateServer {
   readonly port: number
   /** Starts the server again on the same port; resolves when it takes connections. */
-  start (): Promise<void>
+  start(): Promise<void>
   /** Resolves when the server is gone. */
-  stop (mode: StopMode): Promise<void>
+  stop(mode: StopMode): Promise<void>
   /** Stops the server, deletes its data and ends its keeper. */
-  remove (): Promise<void>
+  remove(): Promise<void>
 }
 
 /** Starts a server that lives no longer than this process. */

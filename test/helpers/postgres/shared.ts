@@ -101,7 +101,9 @@ async function startKeeper (): Promise<void> {
   closeSync(log)
   keeper.unref()
   let exited = false
-  keeper.once('exit', () => { exited = true })
+  keeper.once('exit', () => {
+    exited = true
+  })
   const deadline = Date.now() + startTimeoutMs / 2
   while (Date.now() < deadline) {
     if (exited) throw new Error(`PostgreSQL for the tests did not start\n${await readFile(logFile, 'utf8')}`)

@@ -5,7 +5,12 @@ import { Webhook } from 'standardwebhooks'
 import { formBody, jsonBody, Refusal, requireHeader, service, type Call, type Reply } from './service.js'
 
 const text = { type: 'string', minLength: 1 }
-const object = (properties: object, required: readonly string[] = []) => ({ type: 'object', properties, required, additionalProperties: false })
+const object = (properties: object, required: readonly string[] = []) => ({
+  type: 'object',
+  properties,
+  required,
+  additionalProperties: false
+})
 const address = object({ email: text, name: { type: 'string' } }, ['email'])
 const addresses = { type: 'array', minItems: 1, items: address }
 
@@ -13,7 +18,11 @@ const addresses = { type: 'array', minItems: 1, items: address }
 export async function sendgrid (t: Test, key: string): Promise<Remote> {
   const refuse = (message: string): Reply => ({ status: 400, json: { errors: [{ message, field: null }] } })
   const schema = object({
-    personalizations: { type: 'array', minItems: 1, items: object({ to: addresses, cc: addresses, bcc: addresses, dynamic_template_data: { type: 'object' } }, ['to']) },
+    personalizations: {
+      type: 'array',
+      minItems: 1,
+      items: object({ to: addresses, cc: addresses, bcc: addresses, dynamic_template_data: { type: 'object' } }, ['to'])
+    },
     from: address,
     reply_to: address,
     subject: text,
@@ -22,10 +31,15 @@ export async function sendgrid (t: Test, key: string): Promise<Remote> {
   }, ['personalizations', 'from'])
   return await service(t, {
     'POST /v3/mail/send': (call) => {
-      requireHeader(call, 'authorization', `Bearer ${key}`, { status: 401, json: { errors: [{ message: 'The provided authorization grant is invalid, expired, or revoked' }] } })
+      requireHeader(call, 'authorization', `Bearer ${key}`, {
+        status: 401,
+        json: { errors: [{ message: 'The provided authorization grant is invalid, expired, or revoked' }] }
+      })
       const { content, template_id: template, subject } = jsonBody(call, schema, refuse)
       const types = Array.isArray(content) ? content.map(({ type }: { type: string }) => type) : []
-      if (template === undefined && (subject === undefined || types.length === 0)) throw new Refusal(refuse('a message has a subject and content'))
+      if (template === undefined && (subject === undefined || types.length === 0)) {
+        throw new Refusal(refuse('a message has a subject and content'))
+      }
       if (types.length === 2 && types.join() !== 'text/plain,text/html') throw new Refusal(refuse('text/plain comes first'))
       return { status: 202, headers: { 'x-message-id': 'm1' } }
     }
@@ -37,9 +51,20 @@ export async function slack (t: Test): Promise<Remote> {
   const refuse = (reason: string): Reply => ({ status: 400, text: reason, headers: { 'content-type': 'text/html' } })
   return await service(t, {
     'POST /services/:team/:hook/:key': (call) => {
-      const body = jsonBody(call, object({ text, blocks: { type: 'array', minItems: 1, items: { type: 'object', required: ['type'] } }, thread_ts: text, unfurl_links: { type: 'boolean' } }), () => refuse('invalid_payload'))
+      const body = jsonBody(
+        call,
+        object({
+          text,
+          blocks: { type: 'array', minItems: 1, items: { type: 'object', required: ['type'] } },
+          thread_ts: text,
+          unfurl_links: { type: 'boolean' }
+        }),
+        () => refuse('invalid_payload')
+      )
       if (call.params['key'] !== 'KEY') return { status: 403, text: 'invalid_token', headers: { 'content-type': 'text/html' } }
-      return body['text'] === undefined && body['blocks'] === undefined ? refuse('no_text') : { status: 200, text: 'ok', headers: { 'content-type': 'text/html' } }
+      return body['text'] === undefined && body['blocks'] === undefined
+        ? refuse('no_text')
+        : { status: 200, text: 'ok', headers: { 'content-type': 'text/html' } }
     }
   })
 }
@@ -49,9 +74,16 @@ export async function twilio (t: Test, sid: string, token: string): Promise<Remo
   const refuse = (message: string): Reply => ({ status: 400, json: { code: 21604, message, status: 400 } })
   return await service(t, {
     'POST /2010-04-01/Accounts/:sid/Messages.json': (call) => {
-      requireHeader(call, 'authorization', `Basic ${Buffer.from(`${sid}:${token}`).toString('base64')}`, { status: 401, json: { code: 20003, message: 'Authenticate', status: 401 } })
+      requireHeader(call, 'authorization', `Basic ${Buffer.from(`${sid}:${token}`).toString('base64')}`, {
+        status: 401,
+        json: { code: 20003, message: 'Authenticate', status: 401 }
+      })
       if (call.params['sid'] !== sid) throw new Refusal({ status: 404, json: { code: 20404, message: 'not found', status: 404 } })
-      const form = formBody(call, { To: 'required', From: 'required', Body: 'optional', MediaUrl: 'optional', StatusCallback: 'optional' }, refuse)
+      const form = formBody(
+        call,
+        { To: 'required', From: 'required', Body: 'optional', MediaUrl: 'optional', StatusCallback: 'optional' },
+        refuse
+      )
       return { status: 201, json: { sid: 'SM1', status: 'queued', to: form['To'], from: form['From'], body: form['Body'] } }
     }
   })
@@ -69,6 +101,9 @@ export async function receiver (t: Test, secret: string): Promise<Remote> {
   }
   return await service(t, {
     'POST /hooks/signed': verify,
-    'POST /hooks/plain': ({ headers, body }) => ({ status: 200, json: { signed: headers['webhook-signature'] !== undefined, further: headers['x-further'], body: JSON.parse(body) } })
+    'POST /hooks/plain': ({ headers, body }) => ({
+      status: 200,
+      json: { signed: headers['webhook-signature'] !== undefined, further: headers['x-further'], body: JSON.parse(body) }
+    })
   })
 }

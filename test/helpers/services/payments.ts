@@ -6,24 +6,76 @@ import { formBody, jsonBody, Refusal, requireHeader, requireQuery, service, type
 /** https://docs.stripe.com/api: forms in, errors as `{error: {type, message}}`. */
 export async function stripe (t: Test, key: string): Promise<Remote> {
   const refuse = (message: string): Reply => ({ status: 400, json: { error: { type: 'invalid_request_error', message } } })
-  const authorized = (call: Call) => requireHeader(call, 'authorization', `Bearer ${key}`, { status: 401, json: { error: { type: 'invalid_request_error', message: `Invalid API Key provided: ${key.slice(0, 7)}****` } } })
-  const metadata = (form: Readonly<Record<string, string>>) => Object.fromEntries(Object.entries(form).flatMap(([name, value]) => name.startsWith('metadata[') ? [[name.slice(9, -1), value]] : []))
+  const authorized = (call: Call) =>
+    requireHeader(call, 'authorization', `Bearer ${key}`, {
+      status: 401,
+      json: { error: { type: 'invalid_request_error', message: `Invalid API Key provided: ${key.slice(0, 7)}****` } }
+    })
+  const metadata = (form: Readonly<Record<string, string>>) =>
+    Object.fromEntries(Object.entries(form).flatMap(([name, value]) => name.startsWith('metadata[') ? [[name.slice(9, -1), value]] : []))
   return await service(t, {
     'POST /v1/payment_intents': (call) => {
       authorized(call)
-      const form = formBody(call, { amount: 'required', currency: 'required', customer: 'optional', payment_method: 'optional', confirm: 'optional', 'automatic_payment_methods[enabled]': 'optional', description: 'optional', receipt_email: 'optional', 'metadata[]': 'optional' }, refuse)
+      const form = formBody(call, {
+        amount: 'required',
+        currency: 'required',
+        customer: 'optional',
+        payment_method: 'optional',
+        confirm: 'optional',
+        'automatic_payment_methods[enabled]': 'optional',
+        description: 'optional',
+        receipt_email: 'optional',
+        'metadata[]': 'optional'
+      }, refuse)
       if (!/^\d+$/.test(form['amount'] ?? '')) throw new Refusal(refuse('Invalid integer: amount'))
-      return { status: 200, json: { id: 'pi_1', object: 'payment_intent', amount: Number(form['amount']), currency: form['currency'], metadata: metadata(form), status: 'requires_payment_method' } }
+      return {
+        status: 200,
+        json: {
+          id: 'pi_1',
+          object: 'payment_intent',
+          amount: Number(form['amount']),
+          currency: form['currency'],
+          metadata: metadata(form),
+          status: 'requires_payment_method'
+        }
+      }
     },
     'POST /v1/customers': (call) => {
       authorized(call)
-      const form = formBody(call, { email: 'optional', name: 'optional', phone: 'optional', description: 'optional', payment_method: 'optional', 'metadata[]': 'optional' }, refuse)
-      return { status: 200, json: { id: 'cus_1', object: 'customer', email: form['email'] ?? null, name: form['name'] ?? null, metadata: metadata(form) } }
+      const form = formBody(call, {
+        email: 'optional',
+        name: 'optional',
+        phone: 'optional',
+        description: 'optional',
+        payment_method: 'optional',
+        'metadata[]': 'optional'
+      }, refuse)
+      return {
+        status: 200,
+        json: { id: 'cus_1', object: 'customer', email: form['email'] ?? null, name: form['name'] ?? null, metadata: metadata(form) }
+      }
     },
     'POST /v1/subscriptions': (call) => {
       authorized(call)
-      const form = formBody(call, { customer: 'required', 'items[0][price]': 'required', 'items[0][quantity]': 'optional', trial_period_days: 'optional', default_payment_method: 'optional', payment_behavior: 'optional', 'metadata[]': 'optional' }, refuse)
-      return { status: 200, json: { id: 'sub_1', object: 'subscription', customer: form['customer'], items: { data: [{ price: { id: form['items[0][price]'] }, quantity: Number(form['items[0][quantity]'] ?? 1) }] }, status: 'active' } }
+      const form = formBody(call, {
+        customer: 'required',
+        'items[0][price]': 'required',
+        'items[0][quantity]': 'optional',
+        trial_period_days: 'optional',
+        default_payment_method: 'optional',
+        payment_behavior: 'optional',
+        'metadata[]': 'optional'
+      }, refuse)
+      return {
+        status: 200,
+        json: {
+          id: 'sub_1',
+          object: 'subscription',
+          customer: form['customer'],
+          items: { data: [{ price: { id: form['items[0][price]'] }, quantity: Number(form['items[0][quantity]'] ?? 1) }] },
+          status: 'active'
+        }
+      }
     },
     'DELETE /v1/subscriptions/:id': (call) => {
       authorized(call)
@@ -35,7 +87,12 @@ export async function stripe (t: Test, key: string): Promise<Remote> {
 
 const text = { type: 'string', minLength: 1 }
 const id = { type: 'string', pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' }
-const object = (properties: object, required: readonly string[] = []) => ({ type: 'object', properties, required, additionalProperties: false })
+const object = (properties: object, required: readonly string[] = []) => ({
+  type: 'object',
+  properties,
+  required,
+  additionalProperties: false
+})
 
 /** https://docs.polar.sh/api-reference, version 2026-04: errors as `{error, detail}`. */
 export async function polar (t: Test, token: string): Promise<Remote> {
@@ -53,8 +110,32 @@ export async function polar (t: Test, token: string): Promise<Remote> {
   return await service(t, {
     'POST /v1/checkouts/': (call) => {
       authorized(call)
-      const body = jsonBody(call, object({ products: { type: 'array', items: id, minItems: 1 }, customer_id: id, external_customer_id: text, customer_email: text, customer_name: text, amount: { type: 'integer' }, discount_id: id, allow_discount_codes: { type: 'boolean' }, success_url: text, return_url: text, metadata: { type: 'object' } }, ['products']), refuse)
-      return { status: 201, json: { id: 'checkout', url: 'https://polar.example/checkout', products: body['products'], customer_email: body['customer_email'] ?? null } }
+      const body = jsonBody(
+        call,
+        object({
+          products: { type: 'array', items: id, minItems: 1 },
+          customer_id: id,
+          external_customer_id: text,
+          customer_email: text,
+          customer_name: text,
+          amount: { type: 'integer' },
+          discount_id: id,
+          allow_discount_codes: { type: 'boolean' },
+          success_url: text,
+          return_url: text,
+          metadata: { type: 'object' }
+        }, ['products']),
+        refuse
+      )
+      return {
+        status: 201,
+        json: {
+          id: 'checkout',
+          url: 'https://polar.example/checkout',
+          products: body['products'],
+          customer_email: body['customer_email'] ?? null
+        }
+      }
     },
     'GET /v1/checkouts/:id': one('checkout'),
     'GET /v1/subscriptions/': (call) => {
@@ -70,7 +151,13 @@ export async function polar (t: Test, token: string): Promise<Remote> {
     },
     'POST /v1/customers/': (call) => {
       authorized(call)
-      return { status: 201, json: { id: 'customer', ...jsonBody(call, object({ email: text, name: text, external_id: text, metadata: { type: 'object' } }, ['email']), refuse) } }
+      return {
+        status: 201,
+        json: {
+          id: 'customer',
+          ...jsonBody(call, object({ email: text, name: text, external_id: text, metadata: { type: 'object' } }, ['email']), refuse)
+        }
+      }
     },
     'GET /v1/customers/': (call) => {
       authorized(call)

@@ -96,12 +96,19 @@ export function jsonBody (call: Call, schema: object, refuse: (reason: string) =
 }
 
 /** The fields of a form; refused where one is not among those that are known, or a required one is missing. */
-export function formBody (call: Call, fields: Readonly<Record<string, 'required' | 'optional'>>, refuse: (reason: string) => Reply): Record<string, string> {
+export function formBody (
+  call: Call,
+  fields: Readonly<Record<string, 'required' | 'optional'>>,
+  refuse: (reason: string) => Reply
+): Record<string, string> {
   requireHeader(call, 'content-type', /^application\/x-www-form-urlencoded\b/, refuse('content-type'))
   const form = Object.fromEntries(new URLSearchParams(call.body))
-  const known = (name: string) => Object.keys(fields).some((field) => field === name || (field.endsWith('[]') && name.startsWith(field.slice(0, -1))))
+  const known = (name: string) =>
+    Object.keys(fields).some((field) => field === name || (field.endsWith('[]') && name.startsWith(field.slice(0, -1))))
   for (const name of Object.keys(form)) if (!known(name)) throw new Refusal(refuse(`unknown ${name}`))
-  for (const [name, kind] of Object.entries(fields)) if (kind === 'required' && (form[name] ?? '') === '') throw new Refusal(refuse(`missing ${name}`))
+  for (const [name, kind] of Object.entries(fields)) {
+    if (kind === 'required' && (form[name] ?? '') === '') throw new Refusal(refuse(`missing ${name}`))
+  }
   return form
 }
 

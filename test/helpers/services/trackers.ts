@@ -5,13 +5,25 @@ import { jsonBody, requireHeader, requireQuery, service, type Call, type Reply }
 
 const text = { type: 'string', minLength: 1 }
 const texts = { type: 'array', items: text }
-const object = (properties: object, required: readonly string[] = []) => ({ type: 'object', properties, required, additionalProperties: false })
+const object = (properties: object, required: readonly string[] = []) => ({
+  type: 'object',
+  properties,
+  required,
+  additionalProperties: false
+})
 
 /** https://developer.atlassian.com/cloud/jira/platform/apis/document/structure: paragraphs of texts that are not empty. */
 const document = object({
   type: { const: 'doc' },
   version: { const: 1 },
-  content: { type: 'array', minItems: 1, items: object({ type: { const: 'paragraph' }, content: { type: 'array', items: object({ type: { const: 'text' }, text }, ['type', 'text']) } }, ['type', 'content']) }
+  content: {
+    type: 'array',
+    minItems: 1,
+    items: object({
+      type: { const: 'paragraph' },
+      content: { type: 'array', items: object({ type: { const: 'text' }, text }, ['type', 'text']) }
+    }, ['type', 'content'])
+  }
 }, ['type', 'version', 'content'])
 
 const fields = {
@@ -27,11 +39,25 @@ const fields = {
 /** https://developer.atlassian.com/cloud/jira/platform/rest/v3: basic auth, errors as `{errorMessages, errors}`. */
 export async function jira (t: Test, email: string, token: string): Promise<Remote> {
   const refuse = (reason: string): Reply => ({ status: 400, json: { errorMessages: [reason], errors: {} } })
-  const authorized = (call: Call) => requireHeader(call, 'authorization', `Basic ${Buffer.from(`${email}:${token}`).toString('base64')}`, { status: 401, json: { errorMessages: ['Client must be authenticated to access this resource.'] } })
+  const authorized = (call: Call) =>
+    requireHeader(call, 'authorization', `Basic ${Buffer.from(`${email}:${token}`).toString('base64')}`, {
+      status: 401,
+      json: { errorMessages: ['Client must be authenticated to access this resource.'] }
+    })
   return await service(t, {
     'POST /rest/api/3/issue': (call) => {
       authorized(call)
-      jsonBody(call, object({ fields: object({ project: object({ key: text }, ['key']), issuetype: object({ name: text }, ['name']), ...fields }, ['project', 'issuetype', 'summary']) }, ['fields']), refuse)
+      jsonBody(
+        call,
+        object({
+          fields: object({ project: object({ key: text }, ['key']), issuetype: object({ name: text }, ['name']), ...fields }, [
+            'project',
+            'issuetype',
+            'summary'
+          ])
+        }, ['fields']),
+        refuse
+      )
       return { status: 201, json: { id: '10000', key: 'APP-24', self: 'https://x/rest/api/3/issue/10000' } }
     },
     'GET /rest/api/3/issue/:key': (call) => {
@@ -47,7 +73,11 @@ export async function jira (t: Test, email: string, token: string): Promise<Remo
     },
     'POST /rest/api/3/search/jql': (call) => {
       authorized(call)
-      const body = jsonBody(call, object({ jql: text, fields: texts, maxResults: { type: 'integer' }, nextPageToken: text }, ['jql']), refuse)
+      const body = jsonBody(
+        call,
+        object({ jql: text, fields: texts, maxResults: { type: 'integer' }, nextPageToken: text }, ['jql']),
+        refuse
+      )
       return { status: 200, json: { issues: [{ key: 'APP-1' }], isLast: true, asked: body['fields'] } }
     },
     'GET /rest/api/3/project/search': (call) => {
@@ -61,11 +91,18 @@ export async function jira (t: Test, email: string, token: string): Promise<Remo
     },
     'POST /rest/api/3/issue/:key/transitions': (call) => {
       authorized(call)
-      jsonBody(call, object({
-        transition: object({ id: text }, ['id']),
-        update: object({ comment: { type: 'array', minItems: 1, items: object({ add: object({ body: document }, ['body']) }, ['add']) } }, ['comment']),
-        fields: { type: 'object' }
-      }, ['transition']), refuse)
+      jsonBody(
+        call,
+        object({
+          transition: object({ id: text }, ['id']),
+          update: object(
+            { comment: { type: 'array', minItems: 1, items: object({ add: object({ body: document }, ['body']) }, ['add']) } },
+            ['comment']
+          ),
+          fields: { type: 'object' }
+        }, ['transition']),
+        refuse
+      )
       return { status: 204 }
     }
   })
@@ -89,7 +126,17 @@ export async function github (t: Test, token: string): Promise<Remote> {
     },
     'POST /repos/:owner/:repo/issues': (call) => {
       authorized(call)
-      return { status: 201, json: { number: 2, ...jsonBody(call, object({ title: text, body: text, labels: texts, assignees: texts, milestone: { type: 'integer' } }, ['title']), refuse) } }
+      return {
+        status: 201,
+        json: {
+          number: 2,
+          ...jsonBody(
+            call,
+            object({ title: text, body: text, labels: texts, assignees: texts, milestone: { type: 'integer' } }, ['title']),
+            refuse
+          )
+        }
+      }
     },
     'GET /repos/:owner/:repo/issues/:number': (call) => {
       authorized(call)
@@ -97,7 +144,24 @@ export async function github (t: Test, token: string): Promise<Remote> {
     },
     'POST /repos/:owner/:repo/pulls': (call) => {
       authorized(call)
-      return { status: 201, json: { number: 3, ...jsonBody(call, object({ title: text, head: text, base: text, body: text, draft: { type: 'boolean' }, maintainer_can_modify: { type: 'boolean' } }, ['head', 'base']), refuse) } }
+      return {
+        status: 201,
+        json: {
+          number: 3,
+          ...jsonBody(
+            call,
+            object({
+              title: text,
+              head: text,
+              base: text,
+              body: text,
+              draft: { type: 'boolean' },
+              maintainer_can_modify: { type: 'boolean' }
+            }, ['head', 'base']),
+            refuse
+          )
+        }
+      }
     },
     'GET /repos/:owner/:repo/pulls/:number': (call) => {
       authorized(call)

@@ -8,7 +8,12 @@ const routes: Routes = [
   { method: 'post', path: '/mine/notes', queries: [{ table: 'notes', operation: 'insert' }] },
   { method: 'get', path: '/mine/cached', cache, queries: [{ table: 'notes', operation: 'select' }] },
   { method: 'get', path: '/mine/fixed', cache: { ...cache, key: 'the same for all' }, queries: [{ table: 'notes', operation: 'select' }] },
-  { method: 'get', path: '/mine/named', cache: { ...cache, key: 'victim:{{query.k}}' }, queries: [{ table: 'notes', operation: 'select' }] },
+  {
+    method: 'get',
+    path: '/mine/named',
+    cache: { ...cache, key: 'victim:{{query.k}}' },
+    queries: [{ table: 'notes', operation: 'select' }]
+  },
   { method: 'get', path: '/mine/excluded', cache, excludeFields: ['body'], queries: [{ table: 'notes', operation: 'select' }] },
   { method: 'get', path: '/mine/caller', cache, requireAuth: true, response: { sub: '{{auth.sub}}', tenant: '{{tenant.id}}' } }
 ]
@@ -20,7 +25,7 @@ test('cached answers', async (t) => {
   await victim('POST /mine/notes', { body: { title: marker, body: marker } })
   const hits = ['/platform/cached', '/mine/cached', '/mine/cached?a=1&b=2', '/mine/fixed', '/mine/named?k=1', '/mine/excluded']
 
-  await t.test('of one tenant are nobody else\'s', async (t) => {
+  await t.test("of one tenant are nobody else's", async (t) => {
     for (const path of hits) {
       t.match(await victim(`GET ${path}`), { status: 200, headers: { 'x-cache': 'MISS' } })
       const again = await victim(`GET ${path}`)
@@ -29,7 +34,10 @@ test('cached answers', async (t) => {
       t.match([headers['x-cache'], text.includes(marker)], ['MISS', false], `${path} of another tenant`)
       t.notMatch((await attacker(`GET ${path}`)).text, marker)
       t.notMatch((await stranger(`GET ${path}`, { tenant: 'attacker' })).text, marker)
-      t.notMatch((await attacker(`GET ${path}`, { headers: { 'x-forwarded-host': 'victim', 'x-original-url': path, 'x-tenant': 'victim' } })).text, marker)
+      t.notMatch(
+        (await attacker(`GET ${path}`, { headers: { 'x-forwarded-host': 'victim', 'x-original-url': path, 'x-tenant': 'victim' } })).text,
+        marker
+      )
     }
   })
 
@@ -44,7 +52,11 @@ test('cached answers', async (t) => {
   })
 
   await t.test('of a document end with it', async (t) => {
-    await save(t, victim, routes.map((route) => route.path === '/mine/fixed' ? { ...route, queries: [{ table: 'people', operation: 'select' }] } : route))
+    await save(
+      t,
+      victim,
+      routes.map((route) => route.path === '/mine/fixed' ? { ...route, queries: [{ table: 'people', operation: 'select' }] } : route)
+    )
     t.same((await victim('GET /mine/fixed')).body.data, [])
   })
 

@@ -5,8 +5,54 @@ import { secretText } from '../../helpers/log-scan.js'
 import { caller, refused } from '../caller.js'
 import { createWorld, save, tokenOf } from './world.js'
 
-const odd = ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'null', 'undefined', 'true', '0', '-', '_', '--', 'admin', 'public', 'tenantry', 'platform', 'x'.repeat(64), 'A', 'a']
-const wrong = ['', ' ', 'a b', ' a', 'a.b', '..', '.', 'a/b', 'a%2Fb', 'a\\b', "a'b", 'a"b', 'a;b', 'a,b', 'a:b', '*', '%', 'ä', 'а', 'a\u0000b', 'a\n', 'a\u200b', '🎉', '{{auth.sub}}', 'x'.repeat(65), 'x'.repeat(5000)]
+const odd = [
+  '__proto__',
+  'constructor',
+  'toString',
+  'hasOwnProperty',
+  'null',
+  'undefined',
+  'true',
+  '0',
+  '-',
+  '_',
+  '--',
+  'admin',
+  'public',
+  'tenantry',
+  'platform',
+  'x'.repeat(64),
+  'A',
+  'a'
+]
+const wrong = [
+  '',
+  ' ',
+  'a b',
+  ' a',
+  'a.b',
+  '..',
+  '.',
+  'a/b',
+  'a%2Fb',
+  'a\\b',
+  "a'b",
+  'a"b',
+  'a;b',
+  'a,b',
+  'a:b',
+  '*',
+  '%',
+  'ä',
+  'а',
+  'a\u0000b',
+  'a\n',
+  'a\u200b',
+  '🎉',
+  '{{auth.sub}}',
+  'x'.repeat(65),
+  'x'.repeat(5000)
+]
 
 test('odd ids are tenants like others', async (t) => {
   const { app, platform, stranger } = await createWorld(t)
@@ -15,7 +61,11 @@ test('odd ids are tenants like others', async (t) => {
     t.match(await platform('POST /tenants', { body: { id, name: id, plan: 'pro' } }), { status: 201, body: { id } }, id)
     await save(t, ask, [
       { method: 'get', path: '/notes', queries: [{ table: 'notes', operation: 'select' }] },
-      { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{secret:KEY}}', body: '{{tenant.id}}' } }] },
+      {
+        method: 'post',
+        path: '/notes',
+        queries: [{ table: 'notes', operation: 'insert', data: { title: '{{secret:KEY}}', body: '{{tenant.id}}' } }]
+      },
       { method: 'get', path: '/said', response: { said: '{{tenant.config.said}}' } }
     ], { settings: { said: id } })
     t.match(await ask('POST /tenant/secrets', { body: { key: 'KEY', value } }), { status: 201 })
@@ -54,7 +104,17 @@ test('what is no id names nobody', async (t) => {
   for (const id of [null, 1, true, [], ['attacker'], {}, { $ne: '' }]) {
     t.match(await platform('POST /tenants', { body: { id, name: 'x' } }), { status: 400 }, JSON.stringify(id))
     const token = signToken({ sub: 'x', role: 'admin', ...JSON.parse(JSON.stringify({ tenant_id: id })) })
-    refused(t, await caller(t, app)('GET /tenants', { token }), 401, 'TOKEN_INVALID', `a token of ${JSON.stringify(id)} is no platform administrator's`)
+    refused(
+      t,
+      await caller(t, app)('GET /tenants', { token }),
+      401,
+      'TOKEN_INVALID',
+      `a token of ${JSON.stringify(id)} is no platform administrator's`
+    )
   }
-  t.match(await platform('GET /tenants'), { body: { data: [{ id: 'attacker' }, { id: 'victim' }], pagination: { total: 2 } } }, 'none was made')
+  t.match(
+    await platform('GET /tenants'),
+    { body: { data: [{ id: 'attacker' }, { id: 'victim' }], pagination: { total: 2 } } },
+    'none was made'
+  )
 })

@@ -12,7 +12,11 @@ import { platformDocument, save, tokenOf, type Routes } from './world.js'
 const routes = (version: number, more: Routes = []): Routes => [
   { method: 'get', path: '/version', response: { version } },
   { method: 'get', path: '/guarded', requiredPermissions: ['notes:read'], response: { ok: true } },
-  { method: 'get', path: '/use', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{secret:KEY}}' }] }] },
+  {
+    method: 'get',
+    path: '/use',
+    queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{secret:KEY}}' }] }]
+  },
   ...more
 ]
 
@@ -35,7 +39,11 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
   t.match(await admin[1]('GET /tenant/info'), { status: 200, body: { plan: 'pro' } }, 'a new tenant is one of the other at once')
 
   /** What both know, and remember. */
-  const warm = async () => { for (const ask of [...admin, ...user]) for (const target of ['GET /version', 'GET /guarded', 'GET /use', 'GET /tenant/info']) await ask(target) }
+  const warm = async () => {
+    for (const ask of [...admin, ...user]) {
+      for (const target of ['GET /version', 'GET /guarded', 'GET /use', 'GET /tenant/info']) await ask(target)
+    }
+  }
   let version = 1
   await save(t, admin[0], routes(version))
   await admin[0]('POST /tenant/secrets', { body: { key: 'KEY', value: secret('1') } })
@@ -72,7 +80,9 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
   await t.test('of roles', async (t) => {
     const may = (ask: Ask, expected: number) => async () => (await ask('GET /guarded')).status === expected
     t.equal(await may(user[1], 403)(), true)
-    t.match(await admin[0]('PUT /tenant/rbac', { body: { enabled: true, roles: [{ name: 'reader', permissions: ['notes:read'] }] } }), { status: 200 })
+    t.match(await admin[0]('PUT /tenant/rbac', { body: { enabled: true, roles: [{ name: 'reader', permissions: ['notes:read'] }] } }), {
+      status: 200
+    })
     t.equal(await may(user[0], 200)(), true, 'it counts at once where it was made')
     await until(t, 'a role', may(user[1], 200))
     t.match(await admin[1]('PUT /tenant/rbac/roles/reader', { body: { permissions: [] } }), { status: 200 })
@@ -131,7 +141,11 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     t.match(await root[0]('DELETE /tenants/acme'), { status: 200 })
     await until(t, 'a deleted tenant', async () => [403, 404].includes((await admin[1]('GET /version')).status))
     t.match(await root[1]('POST /tenants', { body: { id: 'acme', name: 'another' } }), { status: 201 })
-    await until(t, 'another of its id', async () => (await remoteCaller(t, one.address, { token: tokenOf('acme') })('GET /tenant/info')).body['name'] === 'another')
+    await until(
+      t,
+      'another of its id',
+      async () => (await remoteCaller(t, one.address, { token: tokenOf('acme') })('GET /tenant/info')).body['name'] === 'another'
+    )
     for (const ask of as({ token: tokenOf('acme') })) {
       t.match(await ask('GET /version'), { status: 404 }, 'it has no routes')
       t.same((await ask('GET /tenant/secrets')).body, { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
@@ -142,7 +156,9 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
 
 async function outlives (t: Test, survivor: Program, victim: Program): Promise<void> {
   const ask = remoteCaller(t, survivor.address, { token: tokenOf('lasting') })
-  await remoteCaller(t, survivor.address, { token: signToken({ sub: 'root', role: 'admin' }) })('POST /tenants', { body: { id: 'lasting', name: 'lasting', plan: 'enterprise' } })
+  await remoteCaller(t, survivor.address, { token: signToken({ sub: 'root', role: 'admin' }) })('POST /tenants', {
+    body: { id: 'lasting', name: 'lasting', plan: 'enterprise' }
+  })
 
   const doomed = remoteCaller(t, victim.address, { token: tokenOf('lasting') })
   const fate = { killed: false }
@@ -164,10 +180,22 @@ async function outlives (t: Test, survivor: Program, victim: Program): Promise<v
     return answer
   }
   const streams = [
-    stream(async (index) => { acknowledged.version = Number((await succeed('POST /tenant/config', { routes: routes(index) })).body['version']) }),
-    stream(async (index) => { acknowledged.secrets.push(String((await succeed('POST /tenant/secrets', { key: `K${index}`, value: `a value that is kept ${index}` })).body['key'])) }),
-    stream(async (index) => { acknowledged.roles.push(String((await succeed('POST /tenant/rbac/roles', { name: `r${index}`, permissions: ['notes:read'] })).body['name'])) }),
-    stream(async (index) => { acknowledged.keys.push(String((await succeed('POST /tenant/api-keys', { name: `k${index}`, scopes: [] })).body['key'])) })
+    stream(async (index) => {
+      acknowledged.version = Number((await succeed('POST /tenant/config', { routes: routes(index) })).body['version'])
+    }),
+    stream(async (index) => {
+      acknowledged.secrets.push(
+        String((await succeed('POST /tenant/secrets', { key: `K${index}`, value: `a value that is kept ${index}` })).body['key'])
+      )
+    }),
+    stream(async (index) => {
+      acknowledged.roles.push(
+        String((await succeed('POST /tenant/rbac/roles', { name: `r${index}`, permissions: ['notes:read'] })).body['name'])
+      )
+    }),
+    stream(async (index) => {
+      acknowledged.keys.push(String((await succeed('POST /tenant/api-keys', { name: `k${index}`, scopes: [] })).body['key']))
+    })
   ]
   await until(t, 'some of each are acknowledged', async () => {
     await ask('GET /tenant/info')
@@ -176,14 +204,22 @@ async function outlives (t: Test, survivor: Program, victim: Program): Promise<v
   fate.killed = true
   t.equal(await victim.stop('SIGKILL'), null)
   await Promise.all(streams)
-  t.comment(`acknowledged: version ${acknowledged.version}, ${acknowledged.secrets.length} secrets, ${acknowledged.roles.length} roles, ${acknowledged.keys.length} keys`)
+  t.comment(
+    `acknowledged: version ${acknowledged.version}, ${acknowledged.secrets.length} secrets, ${acknowledged.roles.length} roles, ${acknowledged.keys.length} keys`
+  )
 
   const { headers } = await ask('GET /tenant/config')
   const version = Number(String(headers['etag']).replaceAll('"', ''))
   t.ok(version === acknowledged.version || version === acknowledged.version + 1, `the document has version ${version}`)
   const secrets: unknown[] = []
-  for (let offset = 0; offset === secrets.length; offset += 100) secrets.push(...[(await ask(`GET /tenant/secrets?limit=100&offset=${offset}`)).body['secrets']].flat())
-  t.strictSame(acknowledged.secrets.filter((key) => !secrets.some((secret) => isRecord(secret) && secret['key'] === key)), [], 'every secret is there')
+  for (let offset = 0; offset === secrets.length; offset += 100) {
+    secrets.push(...[(await ask(`GET /tenant/secrets?limit=100&offset=${offset}`)).body['secrets']].flat())
+  }
+  t.strictSame(
+    acknowledged.secrets.filter((key) => !secrets.some((secret) => isRecord(secret) && secret['key'] === key)),
+    [],
+    'every secret is there'
+  )
   const { text: roles } = await ask('GET /tenant/rbac')
   t.strictSame(acknowledged.roles.filter((name) => !roles.includes(`"${name}"`)), [], 'every role is there')
   for (const key of acknowledged.keys) {

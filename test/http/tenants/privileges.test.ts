@@ -13,7 +13,9 @@ const unlisted = / \/(\.well-known|admin|agent\/(?!workflow)|cache|files|llm|mcp
 
 /** The endpoints that the server has, as `GET /doc` lists them, with who may call them. */
 async function servedEndpoints (t: Test, ask: Ask): Promise<Map<string, Access>> {
-  const known = new Map<string, Access>(Object.entries(endpoints).flatMap(([access, targets]) => targets.map((target) => [target, access as Access] as const)))
+  const known = new Map<string, Access>(
+    Object.entries(endpoints).flatMap(([access, targets]) => targets.map((target) => [target, access as Access] as const))
+  )
   const served = new Map<string, Access>()
   const { paths } = Object((await ask('GET /doc')).body)
   for (const [path, operations] of Object.entries<object>(paths)) {
@@ -35,16 +37,26 @@ test('who may call the built-in endpoints', async (t) => {
   t.strictSame(missing, [], 'all endpoints of this version are served')
   const platforms = signToken({ sub: 'root', role: 'admin' })
   const key = String((await attacker('POST /tenant/api-keys', { body: { name: 'all', scopes: ['*'] } })).body['key'])
-  const nobody: Request[] = [{}, { tenant: 'victim' }, { headers: { 'x-api-key': 'x'.repeat(40) } }, { headers: { authorization: `Basic ${Buffer.from('root:root').toString('base64')}` } }]
-  const users: Request[] = [{ token: tokenOf('attacker', {}) }, { token: tokenOf('attacker', { role: 'user' }) }, { token: tokenOf('attacker', { role: 'Admin' }) }, { token: tokenOf('attacker', { roles: ['admin'] }) }]
-  const strong: Request[] = [{ token: tokenOf('attacker', { permissions: ['*'] }) }, { headers: { 'x-api-key': key } }, { token: tokenOf('attacker') }, { token: tokenOf('attacker', { role: 'admin', permissions: ['*', 'platform:admin'] }), tenant: 'attacker' }]
-  const tenantless: Request[] = [{ token: signToken({ sub: 'x' }) }, { token: signToken({ sub: 'x', permissions: ['*'] }) }, { token: signToken({ sub: 'x', role: 'superuser' }) }]
+  const nobody: Request[] = [{}, { tenant: 'victim' }, { headers: { 'x-api-key': 'x'.repeat(40) } }, {
+    headers: { authorization: `Basic ${Buffer.from('root:root').toString('base64')}` }
+  }]
+  const users: Request[] = [{ token: tokenOf('attacker', {}) }, { token: tokenOf('attacker', { role: 'user' }) }, {
+    token: tokenOf('attacker', { role: 'Admin' })
+  }, { token: tokenOf('attacker', { roles: ['admin'] }) }]
+  const strong: Request[] = [{ token: tokenOf('attacker', { permissions: ['*'] }) }, { headers: { 'x-api-key': key } }, {
+    token: tokenOf('attacker')
+  }, { token: tokenOf('attacker', { role: 'admin', permissions: ['*', 'platform:admin'] }), tenant: 'attacker' }]
+  const tenantless: Request[] = [{ token: signToken({ sub: 'x' }) }, { token: signToken({ sub: 'x', permissions: ['*'] }) }, {
+    token: signToken({ sub: 'x', role: 'superuser' })
+  }]
 
   // Users whom the platform has given everything.
   const platform = caller(t, app, { token: platforms })
   await platform('POST /rbac/permissions', { body: { name: '*' } })
   const { body: { id: roleId } } = await platform('POST /rbac/roles', { body: { name: 'admin', permissions: ['*'] } })
-  for (const request of [{ tenant: 'attacker' }, {}]) t.equal((await platform('POST /rbac/assign', { ...request, body: { userId: 'given', roleId } })).status, 201)
+  for (const request of [{ tenant: 'attacker' }, {}]) {
+    t.equal((await platform('POST /rbac/assign', { ...request, body: { userId: 'given', roleId } })).status, 201)
+  }
   strong.push({ token: tokenOf('attacker', { sub: 'given' }) })
   tenantless.push({ token: signToken({ sub: 'given' }) })
 
@@ -64,44 +76,92 @@ test('who may call the built-in endpoints', async (t) => {
     if (access === 'tenant-admin') await expect(users, [403], 'a user')
     if (access === 'platform-admin') await expect([...users, ...strong, ...tenantless], [403], 'a tenant')
     // Another tenant's is nobody's.
-    if (access !== 'platform-admin') await expect([...users, ...strong].filter(({ tenant }) => tenant === undefined).map((request) => ({ ...request, tenant: 'victim' })), [403], 'another tenant')
-    if (access !== 'platform-admin') await expect(tenantless.map((request) => ({ ...request, tenant: 'victim' })), [403], 'a user of no tenant')
+    if (access !== 'platform-admin') {
+      await expect(
+        [...users, ...strong].filter(({ tenant }) => tenant === undefined).map((request) => ({ ...request, tenant: 'victim' })),
+        [403],
+        'another tenant'
+      )
+    }
+    if (access !== 'platform-admin') {
+      await expect(tenantless.map((request) => ({ ...request, tenant: 'victim' })), [403], 'a user of no tenant')
+    }
   }
   t.match(await stranger('GET /tenants', { token: platforms }), { status: 200 }, 'the platform may')
   t.match(await stranger('GET /tenants', { headers: { 'x-api-key': API_KEY } }), { status: 200 }, 'and so may its key')
-  t.match(await stranger('GET /tenant/info', { headers: { 'x-api-key': API_KEY }, tenant: 'victim' }), { status: 200, body: { id: 'victim' } })
-  t.match(await stranger('GET /tenant/info', { headers: { 'x-api-key': key } }), { status: 200, body: { id: 'attacker' } }, 'a key names its tenant')
+  t.match(await stranger('GET /tenant/info', { headers: { 'x-api-key': API_KEY }, tenant: 'victim' }), {
+    status: 200,
+    body: { id: 'victim' }
+  })
+  t.match(
+    await stranger('GET /tenant/info', { headers: { 'x-api-key': key } }),
+    { status: 200, body: { id: 'attacker' } },
+    'a key names its tenant'
+  )
   refused(t, await stranger('GET /tenant/info', { headers: { 'x-api-key': key }, tenant: 'victim' }), 403, 'TENANT_MISMATCH')
   refused(t, await stranger('GET /tenant/info', { headers: { 'x-api-key': key }, token: tokenOf('victim') }), 400, 'CREDENTIALS_AMBIGUOUS')
 })
 
 test('roles and keys give what their maker holds', async (t) => {
   const { app, attacker, stranger } = await createWorld(t)
-  t.match(await attacker('POST /tenant/rbac/roles', { body: { name: 'manager', permissions: ['rbac:write', 'api-keys:write', 'notes:read'] } }), { status: 201 })
-  t.match(await attacker('POST /tenant/rbac/roles', { body: { name: 'all', permissions: ['*'] } }), { status: 201 }, 'an administrator gives anything of the tenant')
-  t.match(await attacker('PUT /tenant/rbac', { body: { enabled: true, roles: [{ name: 'manager', permissions: ['rbac:write', 'api-keys:write', 'notes:read'] }, { name: 'all', permissions: ['*'] }] } }), { status: 200 })
+  t.match(
+    await attacker('POST /tenant/rbac/roles', { body: { name: 'manager', permissions: ['rbac:write', 'api-keys:write', 'notes:read'] } }),
+    { status: 201 }
+  )
+  t.match(
+    await attacker('POST /tenant/rbac/roles', { body: { name: 'all', permissions: ['*'] } }),
+    { status: 201 },
+    'an administrator gives anything of the tenant'
+  )
+  t.match(
+    await attacker('PUT /tenant/rbac', {
+      body: {
+        enabled: true,
+        roles: [{ name: 'manager', permissions: ['rbac:write', 'api-keys:write', 'notes:read'] }, { name: 'all', permissions: ['*'] }]
+      }
+    }),
+    { status: 200 }
+  )
   const manager = userOf(t, app, 'attacker', { role: 'manager' })
-  t.match(await manager('POST /tenant/rbac/roles', { body: { name: 'reader', permissions: ['notes:read'] } }), { status: 201 }, 'what it holds it gives')
+  t.match(
+    await manager('POST /tenant/rbac/roles', { body: { name: 'reader', permissions: ['notes:read'] } }),
+    { status: 201 },
+    'what it holds it gives'
+  )
 
   await t.test('nobody more', async (t) => {
-    for (const permissions of [['*'], ['notes:*'], ['notes:write'], ['notes:read', 'secrets:write'], ['rbac:*'], ['tenants:write'], ['platform:admin']]) {
-      for (const [target, body] of [
-        ['POST /tenant/rbac/roles', { name: 'new', permissions }],
-        ['PUT /tenant/rbac/roles/manager', { permissions }],
-        ['PUT /tenant/rbac/roles/reader', { permissions }],
-        ['PUT /tenant/rbac', { enabled: true, roles: [{ name: 'manager', permissions }] }],
-        ['POST /tenant/api-keys', { name: 'new', scopes: permissions }]
-      ] as const) refused(t, await manager(target, { body }), 403, 'GRANT_EXCEEDS', `${target} ${permissions.join(' ')}`)
+    for (
+      const permissions of [['*'], ['notes:*'], ['notes:write'], ['notes:read', 'secrets:write'], ['rbac:*'], ['tenants:write'], [
+        'platform:admin'
+      ]]
+    ) {
+      for (
+        const [target, body] of [
+          ['POST /tenant/rbac/roles', { name: 'new', permissions }],
+          ['PUT /tenant/rbac/roles/manager', { permissions }],
+          ['PUT /tenant/rbac/roles/reader', { permissions }],
+          ['PUT /tenant/rbac', { enabled: true, roles: [{ name: 'manager', permissions }] }],
+          ['POST /tenant/api-keys', { name: 'new', scopes: permissions }]
+        ] as const
+      ) refused(t, await manager(target, { body }), 403, 'GRANT_EXCEEDS', `${target} ${permissions.join(' ')}`)
     }
-    for (const [target, body] of [
-      ['POST /tenant/rbac/roles', { name: 'new', permissions: [], parentRole: 'all' }],
-      ['PUT /tenant/rbac/roles/manager', { parentRole: 'all' }],
-      ['PUT /tenant/rbac', { enabled: true, defaultRole: 'all', roles: [{ name: 'all', permissions: ['*'] }] }]
-    ] as const) t.ok([400, 403].includes((await manager(target, { body })).status), `${target} by a parent`)
+    for (
+      const [target, body] of [
+        ['POST /tenant/rbac/roles', { name: 'new', permissions: [], parentRole: 'all' }],
+        ['PUT /tenant/rbac/roles/manager', { parentRole: 'all' }],
+        ['PUT /tenant/rbac', { enabled: true, defaultRole: 'all', roles: [{ name: 'all', permissions: ['*'] }] }]
+      ] as const
+    ) t.ok([400, 403].includes((await manager(target, { body })).status), `${target} by a parent`)
     refused(t, await manager('GET /tenant/secrets'), 403, 'FORBIDDEN')
     const { body: { key } } = await manager('POST /tenant/api-keys', { body: { name: 'new', scopes: ['notes:read', 'api-keys:write'] } })
     const headers = { 'x-api-key': String(key) }
-    refused(t, await stranger('POST /tenant/api-keys', { headers, body: { name: 'more', scopes: ['rbac:write'] } }), 403, 'GRANT_EXCEEDS', 'a key that makes keys')
+    refused(
+      t,
+      await stranger('POST /tenant/api-keys', { headers, body: { name: 'more', scopes: ['rbac:write'] } }),
+      403,
+      'GRANT_EXCEEDS',
+      'a key that makes keys'
+    )
     refused(t, await stranger('GET /tenant/secrets', { headers }), 403, 'FORBIDDEN')
   })
 
@@ -111,11 +171,32 @@ test('roles and keys give what their maker holds', async (t) => {
       t.ok(status === 400 || (name !== 'admin' && status === 201), `a role called ${JSON.stringify(name.slice(0, 20))}: ${status}`)
     }
     for (const role of ['all', 'Admin', '__proto__', 'constructor', 'toString']) {
-      for (const target of ['GET /tenants', 'POST /tenants', 'GET /migration', 'POST /migration/apply', 'DELETE /tenants/victim', 'PATCH /tenants/attacker']) {
-        refused(t, await userOf(t, app, 'attacker', { role })(target, target.startsWith('P') ? { body: { plan: 'enterprise' } } : {}), 403, 'FORBIDDEN', `${target} by the role ${role}`)
+      for (
+        const target of [
+          'GET /tenants',
+          'POST /tenants',
+          'GET /migration',
+          'POST /migration/apply',
+          'DELETE /tenants/victim',
+          'PATCH /tenants/attacker'
+        ]
+      ) {
+        refused(
+          t,
+          await userOf(t, app, 'attacker', { role })(target, target.startsWith('P') ? { body: { plan: 'enterprise' } } : {}),
+          403,
+          'FORBIDDEN',
+          `${target} by the role ${role}`
+        )
       }
     }
-    refused(t, await userOf(t, app, 'victim', { role: 'all' })('GET /tenant/secrets'), 403, 'FORBIDDEN', 'a role of one tenant is none of another')
+    refused(
+      t,
+      await userOf(t, app, 'victim', { role: 'all' })('GET /tenant/secrets'),
+      403,
+      'FORBIDDEN',
+      'a role of one tenant is none of another'
+    )
   })
 
   await t.test('a role that nobody made gives nothing', async (t) => {
@@ -125,7 +206,14 @@ test('roles and keys give what their maker holds', async (t) => {
       t.ok(status === 403 || (role === '' && status === 401), `${role}: ${status}`)
     }
     t.match(await userOf(t, app, 'attacker', { role: 'all' })('GET /guarded'), { status: 200 })
-    refused(t, await userOf(t, app, 'attacker', { permissions: ['notes:wri', 'notes', 'NOTES:WRITE', 'notes:write:x', ':*', '*:write', '**'] })('GET /guarded'), 403, 'FORBIDDEN')
+    refused(
+      t,
+      await userOf(t, app, 'attacker', { permissions: ['notes:wri', 'notes', 'NOTES:WRITE', 'notes:write:x', ':*', '*:write', '**'] })(
+        'GET /guarded'
+      ),
+      403,
+      'FORBIDDEN'
+    )
     t.match(await userOf(t, app, 'attacker', { permissions: ['notes:*'] })('GET /guarded'), { status: 200 })
     t.match(await attacker('PUT /tenant/rbac', { body: { enabled: false, roles: [{ name: 'all', permissions: ['*'] }] } }), { status: 200 })
     refused(t, await userOf(t, app, 'attacker', { role: 'all' })('GET /guarded'), 403, 'FORBIDDEN', 'with the roles off they give nothing')

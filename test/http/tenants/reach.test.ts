@@ -46,7 +46,9 @@ test('a tenant that has used up the requests of its plan reaches its billing end
   const statuses = []
   for (let index = 0; index < 30; index++) statuses.push((await own('GET /billing/subscription')).status)
   t.ok(statuses.includes(200) && statuses.at(-1) === 429, 'they have a limit of their own')
-  t.match(await caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'globex' }) })('GET /tenant/info'), { status: 200 }, 'another tenant has its own requests')
+  t.match(await caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'globex' }) })('GET /tenant/info'), {
+    status: 200
+  }, 'another tenant has its own requests')
 })
 
 test('a tenant that has used up the requests of its plan upgrades, and has those of the new one', async (t) => {

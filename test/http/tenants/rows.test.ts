@@ -15,7 +15,12 @@ const routes: Routes = [
       table: 'notes',
       operation: 'select',
       select: '*, author:people(id, name, notes(title))',
-      filters: [{ column: 'tenant_id', value: '{{query.tenant_id}}', optional: true }, { column: 'title', operator: 'ilike', value: '%{{query.q}}%', optional: true }, { column: 'id', operator: 'in', value: '{{query.ids}}', optional: true }]
+      filters: [{ column: 'tenant_id', value: '{{query.tenant_id}}', optional: true }, {
+        column: 'title',
+        operator: 'ilike',
+        value: '%{{query.q}}%',
+        optional: true
+      }, { column: 'id', operator: 'in', value: '{{query.ids}}', optional: true }]
     }]
   },
   { method: 'get', path: '/mine/notes/:id', queries: [{ table: 'notes', operation: 'select', single: true, filters: byId }] },
@@ -24,7 +29,11 @@ const routes: Routes = [
   { method: 'post', path: '/mine/notes/upsert', queries: [{ table: 'notes', operation: 'upsert' }] },
   { method: 'patch', path: '/mine/notes/:id', queries: [{ table: 'notes', operation: 'update', filters: byId }] },
   { method: 'delete', path: '/mine/notes/:id', queries: [{ table: 'notes', operation: 'delete', filters: byId }] },
-  { method: 'get', path: '/mine/people', queries: [{ table: 'people', operation: 'select', select: 'id, name, notes(id, title), total:notes(count)' }] },
+  {
+    method: 'get',
+    path: '/mine/people',
+    queries: [{ table: 'people', operation: 'select', select: 'id, name, notes(id, title), total:notes(count)' }]
+  },
   { method: 'post', path: '/mine/people', queries: [{ table: 'people', operation: 'insert' }] },
   { method: 'delete', path: '/mine/people/:id', queries: [{ table: 'people', operation: 'delete', filters: byId }] },
   { method: 'get', path: '/mine/docs', firebaseQueries: [{ collection: 'docs', operation: 'query' }] },
@@ -34,17 +43,82 @@ const routes: Routes = [
 
 /** Routes that name the victim themselves. */
 const hostile: Routes = [
-  { method: 'get', path: '/hostile/equal', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'tenant_id', value: 'victim' }] }] },
-  { method: 'get', path: '/hostile/or', queries: [{ table: 'notes', operation: 'select', filters: [{ or: [{ column: 'tenant_id', value: 'victim' }, { column: 'tenant_id', operator: 'neq', value: 'nobody' }, { column: 'title', operator: 'like', value: '%' }] }] }] },
-  { method: 'get', path: '/hostile/not', queries: [{ table: 'notes', operation: 'select', filters: [{ not: { column: 'tenant_id', value: 'attacker' } }] }] },
-  { method: 'get', path: '/hostile/in', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'tenant_id', operator: 'in', value: ['victim', 'attacker'] }] }] },
-  { method: 'get', path: '/hostile/embed', queries: [{ table: 'people', operation: 'select', select: '*, notes(*, author:people(*, notes(*)))' }] },
-  { method: 'get', path: '/hostile/header', queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'tenant_id', value: '{{headers.x-tenant-id}}' }] }] },
-  { method: 'get', path: '/hostile/two', queries: [{ table: 'people', operation: 'select', alias: 'people', filters: [{ column: 'tenant_id', value: 'victim' }] }, { table: 'notes', operation: 'select', alias: 'notes', filters: [{ column: 'author_id', value: '{{query.author}}' }] }] },
-  { method: 'patch', path: '/hostile/all', queries: [{ table: 'notes', operation: 'update', data: { body: 'taken' }, filters: [{ column: 'title', operator: 'like', value: '%' }] }] },
-  { method: 'delete', path: '/hostile/all', queries: [{ table: 'notes', operation: 'delete', filters: [{ column: 'tenant_id', value: 'victim' }] }] },
-  { method: 'post', path: '/hostile/insert', queries: [{ table: 'notes', operation: 'insert', data: { title: 'planted', tenant_id: '{{body.tenant}}' } }] },
-  { method: 'get', path: '/hostile/transform', transform: { fields: { other: 'tenant.id + item.tenant_id' } }, queries: [{ table: 'notes', operation: 'select' }] }
+  {
+    method: 'get',
+    path: '/hostile/equal',
+    queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'tenant_id', value: 'victim' }] }]
+  },
+  {
+    method: 'get',
+    path: '/hostile/or',
+    queries: [{
+      table: 'notes',
+      operation: 'select',
+      filters: [{
+        or: [{ column: 'tenant_id', value: 'victim' }, { column: 'tenant_id', operator: 'neq', value: 'nobody' }, {
+          column: 'title',
+          operator: 'like',
+          value: '%'
+        }]
+      }]
+    }]
+  },
+  {
+    method: 'get',
+    path: '/hostile/not',
+    queries: [{ table: 'notes', operation: 'select', filters: [{ not: { column: 'tenant_id', value: 'attacker' } }] }]
+  },
+  {
+    method: 'get',
+    path: '/hostile/in',
+    queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'tenant_id', operator: 'in', value: ['victim', 'attacker'] }] }]
+  },
+  {
+    method: 'get',
+    path: '/hostile/embed',
+    queries: [{ table: 'people', operation: 'select', select: '*, notes(*, author:people(*, notes(*)))' }]
+  },
+  {
+    method: 'get',
+    path: '/hostile/header',
+    queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'tenant_id', value: '{{headers.x-tenant-id}}' }] }]
+  },
+  {
+    method: 'get',
+    path: '/hostile/two',
+    queries: [{ table: 'people', operation: 'select', alias: 'people', filters: [{ column: 'tenant_id', value: 'victim' }] }, {
+      table: 'notes',
+      operation: 'select',
+      alias: 'notes',
+      filters: [{ column: 'author_id', value: '{{query.author}}' }]
+    }]
+  },
+  {
+    method: 'patch',
+    path: '/hostile/all',
+    queries: [{
+      table: 'notes',
+      operation: 'update',
+      data: { body: 'taken' },
+      filters: [{ column: 'title', operator: 'like', value: '%' }]
+    }]
+  },
+  {
+    method: 'delete',
+    path: '/hostile/all',
+    queries: [{ table: 'notes', operation: 'delete', filters: [{ column: 'tenant_id', value: 'victim' }] }]
+  },
+  {
+    method: 'post',
+    path: '/hostile/insert',
+    queries: [{ table: 'notes', operation: 'insert', data: { title: 'planted', tenant_id: '{{body.tenant}}' } }]
+  },
+  {
+    method: 'get',
+    path: '/hostile/transform',
+    transform: { fields: { other: 'tenant.id + item.tenant_id' } },
+    queries: [{ table: 'notes', operation: 'select' }]
+  }
 ]
 
 test('rows of another tenant', (t) => forEachEngine(t, attack))
@@ -60,19 +134,40 @@ async function attack (t: Test, engine: DatabaseSection): Promise<void> {
   await save(t, victim, routes)
   await save(t, attacker, [...routes, ...hostile])
   const author = String((await victim('POST /mine/people', { body: { name: marker } })).body['id'])
-  const note = String((await victim('POST /mine/notes', { body: { title: marker, body: marker, code: 'C-1', author_id: author } })).body['id'])
+  const note = String(
+    (await victim('POST /mine/notes', { body: { title: marker, body: marker, code: 'C-1', author_id: author } })).body['id']
+  )
   await victim('PUT /mine/docs/shared', { body: { name: marker } })
   const own = String((await attacker('POST /mine/notes', { body: { title: 'own', code: 'C-1' } })).body['id'])
   await attacker('POST /mine/people', { body: { name: 'own' } })
-  const victims = async () => [(await victim('GET /mine/notes')).text, (await victim('GET /mine/people')).text, (await victim('GET /mine/docs')).text]
+  const victims =
+    async () => [(await victim('GET /mine/notes')).text, (await victim('GET /mine/people')).text, (await victim('GET /mine/docs')).text]
   const before = await victims()
   t.ok(before.every((text) => text.includes(marker)), 'the victim has rows to lose')
   const users = [attacker, userOf(t, app, 'attacker'), userOf(t, app, 'attacker', { permissions: ['*'] })]
 
   await t.test('no read reaches them', async (t) => {
-    const targets = ['notes', 'people', 'docs', `notes/${note}`, 'docs/shared', 'notes?tenant_id=victim', 'notes?tenant_id=victim&tenant_id=attacker', 'notes?q=VICTIM', `notes?ids=${note}`, `notes?ids=${note},${own}`,
-      'notes?limit=100&offset=0', 'notes?offset=1', 'notes?X-Tenant-ID=victim', 'notes?tenant=victim'].map((path) => `GET /mine/${path}`)
-      .concat(['equal', 'or', 'not', 'in', 'embed', 'header', 'transform', `two?author=${author}`].map((path) => `GET /hostile/${path}`), 'GET /platform/notes', 'GET /platform/notes?tenant_id=victim')
+    const targets = [
+      'notes',
+      'people',
+      'docs',
+      `notes/${note}`,
+      'docs/shared',
+      'notes?tenant_id=victim',
+      'notes?tenant_id=victim&tenant_id=attacker',
+      'notes?q=VICTIM',
+      `notes?ids=${note}`,
+      `notes?ids=${note},${own}`,
+      'notes?limit=100&offset=0',
+      'notes?offset=1',
+      'notes?X-Tenant-ID=victim',
+      'notes?tenant=victim'
+    ].map((path) => `GET /mine/${path}`)
+      .concat(
+        ['equal', 'or', 'not', 'in', 'embed', 'header', 'transform', `two?author=${author}`].map((path) => `GET /hostile/${path}`),
+        'GET /platform/notes',
+        'GET /platform/notes?tenant_id=victim'
+      )
     for (const ask of users) {
       for (const target of targets) {
         const { status, text } = await ask(target)
@@ -86,36 +181,73 @@ async function attack (t: Test, engine: DatabaseSection): Promise<void> {
   await t.test('no write reaches them', async (t) => {
     const body = { title: 'taken', body: 'taken' }
     for (const ask of users) {
-      for (const [target, expected] of [[`PATCH /mine/notes/${note}`, 404], [`DELETE /mine/notes/${note}`, 404], [`DELETE /mine/people/${author}`, 404], ['DELETE /hostile/all', 404]] as const) {
+      for (
+        const [target, expected] of [[`PATCH /mine/notes/${note}`, 404], [`DELETE /mine/notes/${note}`, 404], [
+          `DELETE /mine/people/${author}`,
+          404
+        ], ['DELETE /hostile/all', 404]] as const
+      ) {
         t.equal((await ask(target, target.startsWith('DELETE') ? {} : { body })).status, expected, target)
       }
       // Its id is each tenant's own: nobody learns that another has it.
       for (const target of [`PUT /mine/notes/${note}`, 'POST /mine/notes/upsert', 'POST /mine/notes']) {
-        t.match(await ask(target, { body: { ...!target.startsWith('PUT') && { id: note }, ...body } }), { status: target === 'POST /mine/notes' ? 201 : 200, body: { id: note, tenant_id: 'attacker' } }, target)
+        t.match(await ask(target, { body: { ...!target.startsWith('PUT') && { id: note }, ...body } }), {
+          status: target === 'POST /mine/notes' ? 201 : 200,
+          body: { id: note, tenant_id: 'attacker' }
+        }, target)
         t.match(await ask(`DELETE /mine/notes/${note}`), { status: 200 })
       }
-      refused(t, await ask('POST /mine/notes', { body: { title: 'hanging', author_id: author } }), 400, 'CONSTRAINT_VIOLATED', 'a reference to the row')
+      refused(
+        t,
+        await ask('POST /mine/notes', { body: { title: 'hanging', author_id: author } }),
+        400,
+        'CONSTRAINT_VIOLATED',
+        'a reference to the row'
+      )
       for (const tenant of ['victim', 'VICTIM', '', null, ['victim']]) {
-        for (const [target, written] of [['POST /mine/notes', { title: 'x', tenant_id: tenant }], [`PATCH /mine/notes/${own}`, { tenant_id: tenant }], [`PUT /mine/notes/${own}`, { title: 'x', tenant_id: tenant }], ['POST /hostile/insert', { tenant }]] as const) {
+        for (
+          const [target, written] of [
+            ['POST /mine/notes', { title: 'x', tenant_id: tenant }],
+            [`PATCH /mine/notes/${own}`, { tenant_id: tenant }],
+            [`PUT /mine/notes/${own}`, { title: 'x', tenant_id: tenant }],
+            ['POST /hostile/insert', { tenant }]
+          ] as const
+        ) {
           const { status, text } = await ask(target, { body: written })
           t.ok([400, 403].includes(status), `${target} with the tenant ${JSON.stringify(tenant)}: ${status} ${text.slice(0, 200)}`)
         }
       }
     }
     t.match(await attacker('PATCH /hostile/all', { body: {} }), { status: 200 })
-    t.match(await attacker('PUT /mine/docs/shared', { body: { name: 'own' } }), { status: 200 }, 'ids of documents are each tenant\'s own')
+    t.match(await attacker('PUT /mine/docs/shared', { body: { name: 'own' } }), { status: 200 }, "ids of documents are each tenant's own")
     t.strictSame(await victims(), before, 'the victim has what it had')
   })
 
   await t.test('no header names it', async (t) => {
     for (const claims of [{ role: 'admin' }, {}, { permissions: ['*'] }]) {
       const token = tokenOf('attacker', claims)
-      for (const target of ['GET /mine/notes', 'GET /platform/notes', 'GET /tenant/info', 'GET /tenant/config', 'POST /tenant/config', 'GET /tenant/secrets', 'POST /tenant/secrets', 'GET /tenant/api-keys', 'GET /tenant/rbac', 'GET /doc']) {
+      for (
+        const target of [
+          'GET /mine/notes',
+          'GET /platform/notes',
+          'GET /tenant/info',
+          'GET /tenant/config',
+          'POST /tenant/config',
+          'GET /tenant/secrets',
+          'POST /tenant/secrets',
+          'GET /tenant/api-keys',
+          'GET /tenant/rbac',
+          'GET /doc'
+        ]
+      ) {
         for (const tenant of ['victim', 'Attacker', 'attacker ', 'attacker,victim', 'victim, attacker']) {
           const { status, text } = await attacker(target, { token, tenant, ...(target.startsWith('POST') && { body: { routes: [] } }) })
           // Node trims a header's value.
           const isOwn = tenant.trim() === 'attacker'
-          t.ok(isOwn ? status !== 500 : [400, 403].includes(status) || (target === 'GET /doc' && status === 200), `${target} as ${JSON.stringify(tenant)}: ${status}`)
+          t.ok(
+            isOwn ? status !== 500 : [400, 403].includes(status) || (target === 'GET /doc' && status === 200),
+            `${target} as ${JSON.stringify(tenant)}: ${status}`
+          )
           t.notOk(text.includes(marker))
         }
       }

@@ -16,7 +16,17 @@ const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 export const platformDocument = {
   tables: {
     people: { tenantScoped: true, columns: { id, name: { type: 'text', notNull: true } } },
-    notes: { tenantScoped: true, columns: { id, title: { type: 'text', notNull: true }, body: { type: 'text' }, code: { type: 'text' }, author_id: { type: 'uuid', references: 'people.id' } }, unique: [['tenant_id', 'code']] },
+    notes: {
+      tenantScoped: true,
+      columns: {
+        id,
+        title: { type: 'text', notNull: true },
+        body: { type: 'text' },
+        code: { type: 'text' },
+        author_id: { type: 'uuid', references: 'people.id' }
+      },
+      unique: [['tenant_id', 'code']]
+    },
     countries: { columns: { code: { type: 'text', primaryKey: true }, name: { type: 'text' } } },
     prices: { columns: { id, amount: { type: 'integer' } } }
   },
@@ -41,11 +51,15 @@ export interface World {
   readonly stranger: Ask
 }
 
-export const tokenOf = (tenant: string, claims: Record<string, unknown> = { role: 'admin' }): string => signToken({ sub: `someone-of-${tenant}`, tenant_id: tenant, ...claims })
+export const tokenOf = (tenant: string, claims: Record<string, unknown> = { role: 'admin' }): string =>
+  signToken({ sub: `someone-of-${tenant}`, tenant_id: tenant, ...claims })
 
 /** Both tenants are on the plan `enterprise`, whose limits no attack meets. */
 export async function createWorld (t: Test, options: TestServerOptions = {}, document: TestDocument = {}): Promise<World> {
-  const app = await testServer(t, { ...platformDocument, ...document }, { tenants: [{ id: 'attacker', plan: 'enterprise' }, { id: 'victim', plan: 'enterprise' }], ...options })
+  const app = await testServer(t, { ...platformDocument, ...document }, {
+    tenants: [{ id: 'attacker', plan: 'enterprise' }, { id: 'victim', plan: 'enterprise' }],
+    ...options
+  })
   const as = (token: string) => caller(t, app, { token })
   return {
     app,

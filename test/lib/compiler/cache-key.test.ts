@@ -5,11 +5,25 @@ import { FaultList } from '../../../lib/config/faults.js'
 import { compileCacheKey, type CacheTarget } from '../../../lib/compiler/cache-key.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
 
-const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
+const empty: Scope = {
+  body: undefined,
+  params: {},
+  query: {},
+  headers: {},
+  auth: null,
+  tenant: null,
+  secrets: new Map(),
+  results: {},
+  fullAccess: false
+}
 const list: CacheTarget = { method: 'GET', path: '/articles', query: '' }
 
 function context (): TemplateContext {
-  return { faults: new FaultList(), sources: new Set(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'secret', 'now', 'uuid']), env: {} }
+  return {
+    faults: new FaultList(),
+    sources: new Set(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'secret', 'now', 'uuid']),
+    env: {}
+  }
 }
 
 function compile (cache: Partial<RouteCache> = {}, references: Reference[] = [], route?: string) {
@@ -24,22 +38,53 @@ function tenant (id: string) {
 }
 
 t.test('whoever would get another answer gets another key', async (t) => {
-  const key = compile({}, [{ source: 'auth', path: ['role'] }, { source: 'headers', path: ['accept-language'] }, { source: 'params', path: ['id'] }])
+  const key = compile({}, [{ source: 'auth', path: ['role'] }, { source: 'headers', path: ['accept-language'] }, {
+    source: 'params',
+    path: ['id']
+  }])
   const keys = [
     key(),
-    key(tenant('a')), key(tenant('b')), key(tenant('0')), key({ ...tenant('a'), fullAccess: true }),
-    key({}, { path: '/other' }), key({}, { query: 'a=1' }), key({}, { query: 'a=2' }), key({}, { path: '/articles?a=1' }), key({}, { method: 'HEAD' }),
-    key({ auth: { sub: 'x', role: 'editor' } }), key({ auth: { sub: 'x', role: 'null' } }), key({ auth: { sub: 'x', role: '' } }),
-    key({ headers: { 'accept-language': 'de' } }), key({ headers: { 'accept-language': ['de', 'en'] } })
+    key(tenant('a')),
+    key(tenant('b')),
+    key(tenant('0')),
+    key({ ...tenant('a'), fullAccess: true }),
+    key({}, { path: '/other' }),
+    key({}, { query: 'a=1' }),
+    key({}, { query: 'a=2' }),
+    key({}, { path: '/articles?a=1' }),
+    key({}, { method: 'HEAD' }),
+    key({ auth: { sub: 'x', role: 'editor' } }),
+    key({ auth: { sub: 'x', role: 'null' } }),
+    key({ auth: { sub: 'x', role: '' } }),
+    key({ headers: { 'accept-language': 'de' } }),
+    key({ headers: { 'accept-language': ['de', 'en'] } })
   ]
   t.equal(new Set(keys).size, keys.length)
-  t.equal(key({ auth: { sub: 'x', role: 'r' } }), key({ auth: { sub: 'y', role: 'r' } }), 'claims that the route does not read make no difference')
+  t.equal(
+    key({ auth: { sub: 'x', role: 'r' } }),
+    key({ auth: { sub: 'y', role: 'r' } }),
+    'claims that the route does not read make no difference'
+  )
   t.equal(key(tenant('a')), key(tenant('a')))
 })
 
 t.test('values cannot be moved from one part of a key to the next', async (t) => {
   const key = compile({ varyBy: ['query.a', 'query.b'] })
-  const pairs = [{ a: 'x', b: 'y' }, { a: 'x', b: 'y"1:z' }, { a: 'x"1:y', b: 'z' }, { a: 'x', b: 'y"z' }, { a: 'x"y', b: 'z' }, { a: 'x","y' }, { a: ['x', 'y'] }, { a: 'x', b: '["y"]' }, { a: '["x"]', b: 'y' }, { b: 'y' }, { a: null, b: 'y' }, { a: 0, b: 'y' }, { a: '0', b: 'y' }]
+  const pairs = [
+    { a: 'x', b: 'y' },
+    { a: 'x', b: 'y"1:z' },
+    { a: 'x"1:y', b: 'z' },
+    { a: 'x', b: 'y"z' },
+    { a: 'x"y', b: 'z' },
+    { a: 'x","y' },
+    { a: ['x', 'y'] },
+    { a: 'x', b: '["y"]' },
+    { a: '["x"]', b: 'y' },
+    { b: 'y' },
+    { a: null, b: 'y' },
+    { a: 0, b: 'y' },
+    { a: '0', b: 'y' }
+  ]
   t.equal(new Set(pairs.map((query) => key({ query }))).size, pairs.length)
 })
 
@@ -64,7 +109,11 @@ t.test('a template as the key replaces path and query string, and nothing else',
   t.not(key({ ...at, ...tenant('a') }), key({ ...at, ...tenant('b') }))
   t.not(key(at), key({ ...at, fullAccess: true }))
   t.not(key(at), key({ ...at, auth: { sub: 'x', role: 'r' } }))
-  t.not(key(at), compile({ key: 'article:{{params.id}}' }, [{ source: 'auth', path: ['role'] }], 'GET /articles/:id/full')(at), 'nor are routes mixed')
+  t.not(
+    key(at),
+    compile({ key: 'article:{{params.id}}' }, [{ source: 'auth', path: ['role'] }], 'GET /articles/:id/full')(at),
+    'nor are routes mixed'
+  )
 })
 
 t.test('a long key is hashed', async (t) => {

@@ -6,16 +6,35 @@ import { CopyBudget } from '../../../lib/compiler/copies.js'
 import { parseJson } from '../../../lib/json/parse.js'
 import { compile } from './routes.js'
 
-const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
+const empty: Scope = {
+  body: undefined,
+  params: {},
+  query: {},
+  headers: {},
+  auth: null,
+  tenant: null,
+  secrets: new Map(),
+  results: {},
+  fullAccess: false
+}
 const times = <Item>(length: number, item: (index: number) => Item): Item[] => Array.from({ length }, (_, index) => item(index))
-const members = (count: number, template: (index: number) => unknown) => Object.fromEntries(times(count, (index) => [`f${index}`, template(index)]))
+const members = (count: number, template: (index: number) => unknown) =>
+  Object.fromEntries(times(count, (index) => [`f${index}`, template(index)]))
 const echo = (response: object): Route => ({ path: '/x', method: 'post', response })
 const sent = (body: unknown): Scope => ({ ...empty, body, headers: { 'content-length': String(Buffer.byteLength(JSON.stringify(body))) } })
 const tooLarge = { code: 'TENANTRY_ANSWER_TOO_LARGE' }
 
 test('a route with few templates measures nothing', async (t) => {
   t.equal(compile(echo(members(4, () => '{{body.text}}'))).copies, null)
-  t.equal(compile({ path: '/x', method: 'get', queries: [{ table: 'countries', operation: 'select' }], response: { all: '{{results.countries}}', now: '{{now()}}' } }).copies, null)
+  t.equal(
+    compile({
+      path: '/x',
+      method: 'get',
+      queries: [{ table: 'countries', operation: 'select' }],
+      response: { all: '{{results.countries}}', now: '{{now()}}' }
+    }).copies,
+    null
+  )
   t.equal(compile(echo(members(100, () => '{{now()}} {{uuid()}} {{ 5 }}'))).copies, null, 'none of what they read is large')
 })
 
@@ -29,21 +48,36 @@ test('what is copied often is refused before it is made, where it is too much', 
   t.throws(() => check({ all: '{{body.text}}'.repeat(100) })?.(text(200_000), 0), tooLarge, 'in one text')
   t.throws(() => check({ all: '{{query.none || body.text}}'.repeat(100) })?.(text(200_000), 0), tooLarge, 'as an alternative')
   t.throws(() => check(members(20, () => '{{body}}'))?.(sent(members(20_000, (index) => index)), 0), tooLarge, 'many small members')
-  t.doesNotThrow(() => check(members(100, (index) => `{{body.f${index}}}`))?.(sent(members(100, () => 'x'.repeat(100_000))), 0), 'each of many fields once')
+  t.doesNotThrow(
+    () => check(members(100, (index) => `{{body.f${index}}}`))?.(sent(members(100, () => 'x'.repeat(100_000))), 0),
+    'each of many fields once'
+  )
   let deep: unknown = 'x'
   for (let depth = 0; depth < 100_000; depth++) deep = [deep]
-  t.doesNotThrow(() => check(members(2, () => ['{{body.deep}}', ...times(5, () => '{{body.text}}')]))?.({ ...empty, body: { deep } }, 0), 'what nests deeper than the stack')
+  t.doesNotThrow(
+    () => check(members(2, () => ['{{body.deep}}', ...times(5, () => '{{body.text}}')]))?.({ ...empty, body: { deep } }, 0),
+    'what nests deeper than the stack'
+  )
 })
 
 test('results that are copied often are measured by what they have', async (t) => {
-  const check = compile({ path: '/x', method: 'get', queries: [{ table: 'countries', operation: 'select' }], response: members(10, () => '{{results.countries.data}}') }).copies?.response
+  const check = compile({
+    path: '/x',
+    method: 'get',
+    queries: [{ table: 'countries', operation: 'select' }],
+    response: members(10, () => '{{results.countries.data}}')
+  }).copies?.response
   const scope = { ...empty, results: { countries: { data: ['x'.repeat(2_000_000)] } } }
   t.throws(() => check?.(scope, 2_000_000), tooLarge)
   t.doesNotThrow(() => check?.(scope, 1_000), 'a short answer is not looked at')
 })
 
 test('what a query writes is bounded as what is answered', async (t) => {
-  const { copies } = compile({ path: '/x', method: 'post', queries: [{ table: 'countries', operation: 'insert', data: { code: 'x', name: '{{body.text}}'.repeat(100) } }] })
+  const { copies } = compile({
+    path: '/x',
+    method: 'post',
+    queries: [{ table: 'countries', operation: 'insert', data: { code: 'x', name: '{{body.text}}'.repeat(100) } }]
+  })
   t.equal(copies?.response, null)
   t.throws(() => copies?.queries[0]?.(sent({ text: 'x'.repeat(200_000) }), 0), tooLarge)
 })
@@ -54,7 +88,11 @@ test('the digits of a long number count, alone and as a member', async (t) => {
   const most = Math.floor(maxAnswerBytes / digits)
   t.equal(new CopyBudget().take(long, most), true)
   t.equal(new CopyBudget().take(long, most + 1), false)
-  t.equal(new CopyBudget().take({ n: long }, Math.floor(maxAnswerBytes / (digits + 17))), true, 'a member of a result counts 16 bytes, its name and its digits')
+  t.equal(
+    new CopyBudget().take({ n: long }, Math.floor(maxAnswerBytes / (digits + 17))),
+    true,
+    'a member of a result counts 16 bytes, its name and its digits'
+  )
   t.equal(new CopyBudget().take({ n: long }, Math.floor(maxAnswerBytes / (digits + 17)) + 1), false)
   t.equal(new CopyBudget().take(parseJson('7'), maxAnswerBytes), true, 'a short number counts one byte')
 })

@@ -13,8 +13,16 @@ const deletion: Route = { path, method: 'delete', queries: [{ table: 'articles',
 
 const id = { type: 'string', format: 'uuid' }
 const record = { type: 'object', properties: { id, title: { type: 'string' } }, required: ['id', 'title'] }
-const pagination = { type: 'object', properties: { limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } }, required: ['limit', 'offset', 'total'] }
-const pageOf = (items: object) => ({ type: 'object', properties: { data: { type: 'array', items }, pagination }, required: ['data', 'pagination'] })
+const pagination = {
+  type: 'object',
+  properties: { limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } },
+  required: ['limit', 'offset', 'total']
+}
+const pageOf = (items: object) => ({
+  type: 'object',
+  properties: { data: { type: 'array', items }, pagination },
+  required: ['data', 'pagination']
+})
 const recordsOf = (items: object) => ({ type: 'object', properties: { data: { type: 'array', items } }, required: ['data'] })
 
 /** The schema of the answer, without the text that describes the status. */
@@ -31,7 +39,9 @@ test('an answer is documented in the form of its query', async (t) => {
   t.match(answerOf(deletion), { properties: { success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }, required: ['success'] })
   const [query] = list.queries ?? []
   t.strictSame(answerOf({ path, method: 'get', queries: [{ ...query!, alias: 'all' }, { ...one.queries![0]!, alias: 'one' }] }), {
-    type: 'object', properties: { all: pageOf(record), one: record }, required: ['all', 'one']
+    type: 'object',
+    properties: { all: pageOf(record), one: record },
+    required: ['all', 'one']
   })
 })
 
@@ -98,9 +108,15 @@ test('computed fields are documented where they are added', async (t) => {
   const transform = { fields: { shout: 'item.title + "!"', count: 'result.data.size()' } }
   const shouted = { ...record, properties: { ...record.properties, shout: {} }, required: ['id', 'title', 'shout'] }
   const page = pageOf(shouted)
-  t.strictSame(answerOf({ ...list, transform }), { ...page, properties: { ...page.properties, count: {} }, required: ['data', 'pagination', 'count'] })
+  t.strictSame(answerOf({ ...list, transform }), {
+    ...page,
+    properties: { ...page.properties, count: {} },
+    required: ['data', 'pagination', 'count']
+  })
   t.strictSame(answerOf({ ...one, transform: { operations: [{ type: 'compute', fields: { shout: 'item.title + "!"' } }] } }), shouted)
-  t.match(answerOf({ ...list, transform, response: { rows: '{{results.articles.data}}' } }), { properties: { rows: { type: 'array', items: shouted } } })
+  t.match(answerOf({ ...list, transform, response: { rows: '{{results.articles.data}}' } }), {
+    properties: { rows: { type: 'array', items: shouted } }
+  })
 })
 
 test('a write documents the columns that it takes from the body', async (t) => {
@@ -114,16 +130,46 @@ test('a write documents the columns that it takes from the body', async (t) => {
   t.notOk('tenant_id' in row.properties, 'the tenant is that of the request')
   t.notOk('title_length' in row.properties, 'what the database generates is not written')
 
-  t.notOk('title' in Object(bodyOf({ ...insert, excludeFields: ['title'], queries: [{ table: 'articles', operation: 'insert' }] })).anyOf[0].properties, 'excluded fields stay unknown')
+  t.notOk(
+    'title' in
+      Object(bodyOf({ ...insert, excludeFields: ['title'], queries: [{ table: 'articles', operation: 'insert' }] })).anyOf[0].properties,
+    'excluded fields stay unknown'
+  )
   const update = Object(bodyOf({ path, method: 'patch', queries: [{ table: 'articles', operation: 'update', id: uuid }] }))
   t.strictSame(update.properties, row.properties)
   t.notOk('required' in update)
-  t.strictSame(Object(bodyOf({ path, method: 'post', queries: [{ table: 'articles', operation: 'insert', single: true }] })), row, 'one record')
-  t.notOk('required' in Object(bodyOf({ path, method: 'put', queries: [{ table: 'articles', operation: 'upsert', onConflict: ['slug'], filters: [{ column: 'slug', value: 'x' }, { column: 'title', value: 'x' }] }] })).anyOf[0], 'what the query itself gives')
+  t.strictSame(
+    Object(bodyOf({ path, method: 'post', queries: [{ table: 'articles', operation: 'insert', single: true }] })),
+    row,
+    'one record'
+  )
+  t.notOk(
+    'required' in
+      Object(
+        bodyOf({
+          path,
+          method: 'put',
+          queries: [{
+            table: 'articles',
+            operation: 'upsert',
+            onConflict: ['slug'],
+            filters: [{ column: 'slug', value: 'x' }, { column: 'title', value: 'x' }]
+          }]
+        })
+      ).anyOf[0],
+    'what the query itself gives'
+  )
 })
 
 test('data that names its columns takes what its templates read', async (t) => {
-  const data = { title: '{{body.name}}', slug: '{{body.meta.slug}}', meta: { by: '{{body.meta.by}}' }, status: 'is {{body.status || "new"}}', author_id: '{{auth.sub}}', views: 1 }
+  const data = {
+    title: '{{body.name}}',
+    slug: '{{body.meta.slug}}',
+    meta: { by: '{{body.meta.by}}' },
+    status: 'is {{body.status || "new"}}',
+    author_id: '{{auth.sub}}',
+    views: 1
+  }
   t.strictSame(bodyOf({ ...insert, queries: [{ table: 'articles', operation: 'insert', data }] }), {
     type: 'object',
     properties: {
@@ -133,9 +179,15 @@ test('data that names its columns takes what its templates read', async (t) => {
     },
     required: ['name']
   })
-  t.equal(bodyOf({ ...insert, queries: [{ table: 'articles', operation: 'insert', data: { title: 'x' } }] }), undefined, 'nothing of the body is read')
+  t.equal(
+    bodyOf({ ...insert, queries: [{ table: 'articles', operation: 'insert', data: { title: 'x' } }] }),
+    undefined,
+    'nothing of the body is read'
+  )
   t.match(bodyOf({ ...insert, queries: [{ table: 'articles', operation: 'insert', data: '{{body.items}}' }] }), {
-    type: 'object', properties: { items: { anyOf: [{ required: ['title'] }, { type: 'array' }] } }, required: ['items']
+    type: 'object',
+    properties: { items: { anyOf: [{ required: ['title'] }, { type: 'array' }] } },
+    required: ['items']
   })
 })
 
@@ -143,38 +195,72 @@ test('the rules of `request` are the documentation of the body, and a route that
   const rules = { title: { type: 'string', required: true, maxLength: 5 } } as const
   const ruled = Object(bodyOf({ ...insert, request: { body: rules } }))
   t.match(ruled, { anyOf: [{ properties: { title: { type: 'string', maxLength: 5 } } }, { type: 'array' }] })
-  t.match(bodyOf({ ...insert, request: { query: { q: { type: 'string' } } } }), { anyOf: [{ required: ['title'] }, {}] }, 'rules of another part')
+  t.match(
+    bodyOf({ ...insert, request: { query: { q: { type: 'string' } } } }),
+    { anyOf: [{ required: ['title'] }, {}] },
+    'rules of another part'
+  )
   t.equal(bodyOf(list), undefined)
   t.equal(bodyOf(deletion), undefined)
-  t.match(bodyOf({ path, method: 'post', firebaseQueries: [{ collection: 'notes', operation: 'add' }] }), { anyOf: [{ type: 'object', additionalProperties: true }, { type: 'array' }] })
-  t.match(bodyOf({ path, method: 'post', queries: [{ ...insert.queries![0]!, alias: 'a' }, { ...insert.queries![0]!, alias: 'b' }] }), { allOf: [{}, {}] }, 'two that take the body')
+  t.match(bodyOf({ path, method: 'post', firebaseQueries: [{ collection: 'notes', operation: 'add' }] }), {
+    anyOf: [{ type: 'object', additionalProperties: true }, { type: 'array' }]
+  })
+  t.match(bodyOf({ path, method: 'post', queries: [{ ...insert.queries![0]!, alias: 'a' }, { ...insert.queries![0]!, alias: 'b' }] }), {
+    allOf: [{}, {}]
+  }, 'two that take the body')
 })
 
 test('errors', async (t) => {
   t.strictSame(documented(list).errors, [400, 401, 429, 500, 503])
-  t.strictSame(documented({ ...list, requireAuth: true, resourceLimit: { resource: 'llm', metric: 'tokens' } }).errors, [400, 401, 'resourceLimit', 403, 409, 429, 500, 503])
-  t.strictSame(documented({ path, method: 'get', response: { ok: true } }).errors, [400, 401, 429, 500, 503], 'a route without queries waits for a migration too')
+  t.strictSame(documented({ ...list, requireAuth: true, resourceLimit: { resource: 'llm', metric: 'tokens' } }).errors, [
+    400,
+    401,
+    'resourceLimit',
+    403,
+    409,
+    429,
+    500,
+    503
+  ])
+  t.strictSame(
+    documented({ path, method: 'get', response: { ok: true } }).errors,
+    [400, 401, 429, 500, 503],
+    'a route without queries waits for a migration too'
+  )
   t.strictSame(documented({ path, method: 'post', response: { ok: true } }).errors, [400, 401, 413, 415, 429, 500, 503])
   t.strictSame(documented({ ...deletion, requireAuth: true }).errors, [400, 401, 403, 404, 409, 413, 415, 429, 500, 503])
 })
 
 test('all of it is OpenAPI 3.1', async (t) => {
   const routes: Route[] = [
-    list, insert, deletion,
+    list,
+    insert,
+    deletion,
     { ...one, path: '/one', response: { type: 'object', properties: { title: { type: 'string' } } } },
     { ...list, path: '/mapped', response: { rows: '{{results.articles.data}}', nothing: null } },
-    { ...insert, path: '/two', queries: [{ ...insert.queries![0]!, alias: 'a' }, { ...insert.queries![0]!, alias: 'b', data: { title: '{{body.a.b}}' } }] },
+    {
+      ...insert,
+      path: '/two',
+      queries: [{ ...insert.queries![0]!, alias: 'a' }, { ...insert.queries![0]!, alias: 'b', data: { title: '{{body.a.b}}' } }]
+    },
     { ...list, path: '/computed', transform: { fields: { shout: 'item.title' } } },
     { path: '/docs/:id', method: 'put', firebaseQueries: [{ collection: 'notes', operation: 'set', docId: '{{params.id}}' }] }
   ]
-  const document = JSON.parse(composeDocument({
-    shell: { openapi: '3.1.0', info: { title: 'x', version: '1' } },
-    replaced: new Set(),
-    routes: routes.map((route) => ({ methods: [compile(route).method], url: route.path, config: { access: 'open', openapi: documented(route) }, schema: undefined })),
-    schemas: {},
-    tenancy: true,
-    idempotency: true
-  }).text)
+  const document = JSON.parse(
+    composeDocument({
+      shell: { openapi: '3.1.0', info: { title: 'x', version: '1' } },
+      replaced: new Set(),
+      routes: routes.map((route) => ({
+        methods: [compile(route).method],
+        url: route.path,
+        config: { access: 'open', openapi: documented(route) },
+        schema: undefined
+      })),
+      schemas: {},
+      tenancy: true,
+      idempotency: true
+    }).text
+  )
   const { valid, errors } = await new Validator().validate(document)
   t.ok(valid, JSON.stringify(errors))
   t.match(document.paths['/articles'].get.security, [{}, { bearer: [] }], 'a token that is sent is read')

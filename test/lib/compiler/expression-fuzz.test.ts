@@ -12,7 +12,30 @@ import { FaultList } from '../../../lib/config/faults.js'
 import { isFailure } from '../../../lib/errors.js'
 
 const expressions = 20_000
-const operators = ['+', '-', '*', '/', '%', '==', '!=', '<', '<=', '>', '>=', 'in', '&&', '||', '!', '?:', '[]', '.', 'list', 'map', 'template', 'unary -']
+const operators = [
+  '+',
+  '-',
+  '*',
+  '/',
+  '%',
+  '==',
+  '!=',
+  '<',
+  '<=',
+  '>',
+  '>=',
+  'in',
+  '&&',
+  '||',
+  '!',
+  '?:',
+  '[]',
+  '.',
+  'list',
+  'map',
+  'template',
+  'unary -'
+]
 const macros = ['all', 'exists', 'exists_one', 'map', 'filter', 'bind', 'has', 'matches', 'duration']
 /** Signatures of the library that no expression can reach, since optional values are not enabled. */
 const unreachable = /optional|OptionalNamespace|CelNamespace\)/
@@ -64,10 +87,15 @@ class Generator {
   constructor (random: () => number) {
     this.random = random
     for (const signature of expressionFunctions()) {
-      const [, receiver = null, name = '', args = '', type = ''] = /^(?:(.+?)\.)?(\w+)\((.*)\): (.+)$/.exec(signature.replaceAll('google.protobuf.', 'google_')) ?? []
+      const [, receiver = null, name = '', args = '', type = ''] =
+        /^(?:(.+?)\.)?(\w+)\((.*)\): (.+)$/.exec(signature.replaceAll('google.protobuf.', 'google_')) ?? []
       if (unreachable.test(signature) || macros.includes(name)) continue
       const list = this.#byType.get(simple(type)) ?? []
-      list.push({ name, receiver: receiver === null ? null : simple(receiver), args: args === '' ? [] : args.split(/, (?![^<]*>)/).map(simple) })
+      list.push({
+        name,
+        receiver: receiver === null ? null : simple(receiver),
+        args: args === '' ? [] : args.split(/, (?![^<]*>)/).map(simple)
+      })
       this.#byType.set(simple(type), list)
     }
   }
@@ -125,19 +153,33 @@ class Generator {
         if (roll < 0.85) return this.#has()
         return this.#macro(this.pick(['all', 'exists', 'exists_one']), 'x == x', depth)
       }
-      case 'string': return this.binary('+', next('string'), next('string'))
-      case 'int': case 'double': return this.random() < 0.1 ? this.#minus(next('double')) : this.binary(this.pick(['+', '-', '*', '/', '%']), next('double'), next('double'))
+      case 'string':
+        return this.binary('+', next('string'), next('string'))
+      case 'int':
+      case 'double':
+        return this.random() < 0.1
+          ? this.#minus(next('double'))
+          : this.binary(this.pick(['+', '-', '*', '/', '%']), next('double'), next('double'))
       case 'list': {
         const roll = this.random()
         if (roll < 0.3) return this.binary('+', next('list'), next('list'))
-        if (roll < 0.6) return this.#macro(this.pick(['map', 'filter']), this.pick(['x == x', '[x, x]', 'string(x) + body.same', '[1, 2].map(y, [x, y])']), depth)
+        if (roll < 0.6) {
+          return this.#macro(
+            this.pick(['map', 'filter']),
+            this.pick(['x == x', '[x, x]', 'string(x) + body.same', '[1, 2].map(y, [x, y])']),
+            depth
+          )
+        }
         this.take('list')
-        return `[${Array.from({ length: 1 + Math.floor(this.random() * 6) }, () => next(this.pick(['string', 'list', 'map', 'double']))).join(', ')}]`
+        return `[${
+          Array.from({ length: 1 + Math.floor(this.random() * 6) }, () => next(this.pick(['string', 'list', 'map', 'double']))).join(', ')
+        }]`
       }
       case 'map':
         this.take('map')
         return `{${next('string')}: ${next('string')}, "b": ${next('list')}}`
-      case 'bytes': return this.binary('+', next('bytes'), next('bytes'))
+      case 'bytes':
+        return this.binary('+', next('bytes'), next('bytes'))
       default:
         this.take('[]')
         return `${next('list')}[${next('int')}]`
@@ -174,23 +216,49 @@ class Generator {
     switch (type) {
       case 'string': {
         if (this.random() < 0.2) this.take('template')
-        return this.pick(['body.same', 'body.needle', 'body.period', 'body.pairs', 'body.grows', 'body.short', 'body.empty', 'body.json', 'body["zone"]', 'body.at', 'body.list[0]', '"a"', "'{{body.nested}} {{body.same}}'", "'{{body.list}}'"])
+        return this.pick([
+          'body.same',
+          'body.needle',
+          'body.period',
+          'body.pairs',
+          'body.grows',
+          'body.short',
+          'body.empty',
+          'body.json',
+          'body["zone"]',
+          'body.at',
+          'body.list[0]',
+          '"a"',
+          "'{{body.nested}} {{body.same}}'",
+          "'{{body.list}}'"
+        ])
       }
-      case 'int': return this.pick(['1', '-1', '1000000', '9223372036854775807', 'body.large', 'body.huge', 'size(body.same)'])
-      case 'uint': return this.pick(['1u', '18446744073709551615u'])
-      case 'double': return this.pick(['body.number', 'body.zero', '1.5e300', '2.0'])
-      case 'bool': return this.pick(['true', 'false', 'body.yes'])
-      case 'bytes': return this.pick(['b"abc"', 'bytes(body.same)', 'bytes(body.json)', 'bytes(body.pairs)'])
-      case 'list': return this.pick(['body.list', 'body.numbers', 'body.nested', '[]', '[body.same, body.same]'])
-      case 'map': return this.pick(['body.map', 'body', '{}', 'body.nested[1]'])
-      case 'google_Timestamp': return this.pick(['timestamp(body.at)', 'timestamp(1)'])
+      case 'int':
+        return this.pick(['1', '-1', '1000000', '9223372036854775807', 'body.large', 'body.huge', 'size(body.same)'])
+      case 'uint':
+        return this.pick(['1u', '18446744073709551615u'])
+      case 'double':
+        return this.pick(['body.number', 'body.zero', '1.5e300', '2.0'])
+      case 'bool':
+        return this.pick(['true', 'false', 'body.yes'])
+      case 'bytes':
+        return this.pick(['b"abc"', 'bytes(body.same)', 'bytes(body.json)', 'bytes(body.pairs)'])
+      case 'list':
+        return this.pick(['body.list', 'body.numbers', 'body.nested', '[]', '[body.same, body.same]'])
+      case 'map':
+        return this.pick(['body.map', 'body', '{}', 'body.nested[1]'])
+      case 'google_Timestamp':
+        return this.pick(['timestamp(body.at)', 'timestamp(1)'])
       case 'google_Duration': {
         this.take('duration')
         return this.pick(['duration("90s")', '(timestamp(body.at) - timestamp(1))'])
       }
-      case 'type': return this.pick(['string', 'list', 'type(body)'])
-      case 'null': return this.pick(['null', 'body.nothing'])
-      default: return this.pick(['body.nested', 'body.same', 'body.map', 'body.number', 'body.nothing', 'body.missing.more'])
+      case 'type':
+        return this.pick(['string', 'list', 'type(body)'])
+      case 'null':
+        return this.pick(['null', 'body.nothing'])
+      default:
+        return this.pick(['body.nested', 'body.same', 'body.map', 'body.number', 'body.nothing', 'body.missing.more'])
     }
   }
 }
@@ -200,7 +268,10 @@ function simple (type: string): string {
 }
 
 /** What the engine's functions did while an expression ran: characters that they went over, and those of their results. */
-interface Work { units: number, made: number }
+interface Work {
+  units: number
+  made: number
+}
 
 /** Counts the work of each function that is not constant, at its worst case. */
 function meter (teardown: (restore: () => void) => void, work: Work): void {
@@ -213,12 +284,20 @@ function meter (teardown: (restore: () => void) => void, work: Work): void {
       work.made += made
       return result
     })
-    teardown(() => { Reflect.set(owner, name, original) })
+    teardown(() => {
+      Reflect.set(owner, name, original)
+    })
   }
-  const lengthOf = (value: unknown): number => typeof value === 'string' || Array.isArray(value) || value instanceof Uint8Array ? value.length : 0
-  const search = (self: unknown, [pattern]: readonly unknown[]): Work => ({ units: lengthOf(self) * Math.max(1, lengthOf(pattern)), made: 0 })
-  const found = (self: unknown, [pattern, from = 0]: readonly unknown[], result: unknown): Work =>
-    ({ units: (Number(result) < 0 ? lengthOf(self) - Number(from) : Number(result) - Number(from) + 1) * Math.max(1, lengthOf(pattern)), made: 0 })
+  const lengthOf = (value: unknown): number =>
+    typeof value === 'string' || Array.isArray(value) || value instanceof Uint8Array ? value.length : 0
+  const search = (self: unknown, [pattern]: readonly unknown[]): Work => ({
+    units: lengthOf(self) * Math.max(1, lengthOf(pattern)),
+    made: 0
+  })
+  const found = (self: unknown, [pattern, from = 0]: readonly unknown[], result: unknown): Work => ({
+    units: (Number(result) < 0 ? lengthOf(self) - Number(from) : Number(result) - Number(from) + 1) * Math.max(1, lengthOf(pattern)),
+    made: 0
+  })
   const walk = (self: unknown, _args: readonly unknown[], result: unknown): Work => ({ units: lengthOf(self), made: lengthOf(result) })
   const one = (): Work => ({ units: 1, made: 0 })
   watch(String.prototype, 'includes', search)
@@ -228,8 +307,23 @@ function meter (teardown: (restore: () => void) => void, work: Work): void {
   watch(String.prototype, 'startsWith', (_self, [other]) => ({ units: lengthOf(other), made: 0 }))
   watch(String.prototype, 'endsWith', (_self, [other]) => ({ units: lengthOf(other), made: 0 }))
   watch(String.prototype, 'charCodeAt', one)
-  for (const name of ['replace', 'replaceAll', 'match', 'repeat', 'padStart', 'padEnd', 'normalize', 'localeCompare', 'toLowerCase', 'toUpperCase']) watch(String.prototype, name, walk)
-  for (const name of ['join', 'toString']) watch(Array.prototype, name, (_self, _args, result) => ({ units: lengthOf(result), made: lengthOf(result) }))
+  for (
+    const name of [
+      'replace',
+      'replaceAll',
+      'match',
+      'repeat',
+      'padStart',
+      'padEnd',
+      'normalize',
+      'localeCompare',
+      'toLowerCase',
+      'toUpperCase'
+    ]
+  ) watch(String.prototype, name, walk)
+  for (const name of ['join', 'toString']) {
+    watch(Array.prototype, name, (_self, _args, result) => ({ units: lengthOf(result), made: lengthOf(result) }))
+  }
   watch(Array.prototype, 'concat', (_self, _args, result) => ({ units: lengthOf(result), made: 8 * lengthOf(result) }))
   watch(Object, 'keys', (_self, _args, result) => ({ units: lengthOf(result), made: 8 * lengthOf(result) }))
   watch(Object, 'entries', (_self, _args, result) => ({ units: lengthOf(result), made: 8 * lengthOf(result) }))
@@ -245,31 +339,67 @@ function sizeOf (value: unknown): number {
   return size
 }
 
-const scopeOf = (body: unknown): Scope => ({ body, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false })
+const scopeOf = (body: unknown): Scope => ({
+  body,
+  params: {},
+  query: {},
+  headers: {},
+  auth: null,
+  tenant: null,
+  secrets: new Map(),
+  results: {},
+  fullAccess: false
+})
 
 t.test('every function that an expression can call has a meter', async (t) => {
-  const names = [...new Set(expressionFunctions().filter((signature) => !unreachable.test(signature)).flatMap((signature) => {
-    const [, receiver, name = '', args = ''] = /^(?:(.+?)\.)?(\w+)\((.*)\): /.exec(signature.replaceAll('google.protobuf.', 'google_')) ?? []
-    if (macros.includes(name) || name === 'now' || name === 'uuid') return []
-    const count = args === '' ? 0 : args.split(/, (?![^<]*>)/).length
-    return receiver === undefined ? [`${name}/${count}`] : [`.${name}/${count + 1}`]
-  }))]
-  t.strictSame(names.filter((name) => !(name.startsWith('.') ? Object.hasOwn(methods, name.slice(1)) : Object.hasOwn(functions, name))), [], 'nothing is accepted that cannot be evaluated')
+  const names = [
+    ...new Set(
+      expressionFunctions().filter((signature) => !unreachable.test(signature)).flatMap((signature) => {
+        const [, receiver, name = '', args = ''] =
+          /^(?:(.+?)\.)?(\w+)\((.*)\): /.exec(signature.replaceAll('google.protobuf.', 'google_')) ?? []
+        if (macros.includes(name) || name === 'now' || name === 'uuid') return []
+        const count = args === '' ? 0 : args.split(/, (?![^<]*>)/).length
+        return receiver === undefined ? [`${name}/${count}`] : [`.${name}/${count + 1}`]
+      })
+    )
+  ]
+  t.strictSame(
+    names.filter((name) => !(name.startsWith('.') ? Object.hasOwn(methods, name.slice(1)) : Object.hasOwn(functions, name))),
+    [],
+    'nothing is accepted that cannot be evaluated'
+  )
   // Of these the cost does not grow with the operands.
-  const constant = new Set(['dyn/1', 'type/1', 'bool/1', 'double/1', 'int/1', 'uint/1', 'timestamp/1', 'at/2', ...Object.keys(methods).filter((name) => name.startsWith('get'))])
+  const constant = new Set([
+    'dyn/1',
+    'type/1',
+    'bool/1',
+    'double/1',
+    'int/1',
+    'uint/1',
+    'timestamp/1',
+    'at/2',
+    ...Object.keys(methods).filter((name) => name.startsWith('get'))
+  ])
   const text = 'a'.repeat(8_000_000)
-  const operands = [text, Buffer.from(text), new Array<string>(1_000_000).fill('aaaaaaaa'), Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`k${index}`, 1]))]
+  const operands = [
+    text,
+    Buffer.from(text),
+    new Array<string>(1_000_000).fill('aaaaaaaa'),
+    Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`k${index}`, 1]))
+  ]
   for (const [name, implementation] of [...Object.entries(functions), ...Object.entries(methods)]) {
     if (constant.has(name)) continue
-    const outcomes = operands.flatMap((first) => [text, 'aaab', 3n, undefined].map((second) => {
-      const budget = new Budget()
-      try {
-        implementation(budget, first, second, 5n)
-        return 'done'
-      } catch (error) {
-        return error instanceof ExpressionLimit ? 'limit' : error instanceof NotComputable ? 'refused' : 'error'
-      }
-    }))
+    const outcomes = operands.flatMap((first) =>
+      [text, 'aaab', 3n, undefined].map((second) => {
+        const budget = new Budget()
+        try {
+          implementation(budget, first, second, 5n)
+          return 'done'
+        } catch (error) {
+          return error instanceof ExpressionLimit ? 'limit' : error instanceof NotComputable ? 'refused' : 'error'
+        }
+      })
+    )
     t.ok(outcomes.includes('limit'), `${name} refuses large operands`)
     t.notOk(outcomes.includes('error'), `${name} fails in known ways only`)
   }
@@ -284,7 +414,21 @@ t.test('no expression exceeds its budget', async (t) => {
   const work: Work = { units: 0, made: 0 }
   meter((restore) => t.teardown(restore), work)
   const wrong: string[] = []
-  const types = ['bool', 'string', 'int', 'double', 'list', 'map', 'bytes', 'google_Timestamp', 'google_Duration', 'dyn', 'type', 'uint', 'null']
+  const types = [
+    'bool',
+    'string',
+    'int',
+    'double',
+    'list',
+    'map',
+    'bytes',
+    'google_Timestamp',
+    'google_Duration',
+    'dyn',
+    'type',
+    'uint',
+    'null'
+  ]
   for (let count = 0; count < expressions; count++) {
     const generator = new Generator(random)
     const text = generator.expression(generator.pick(types), 1 + Math.floor(random() * 5))

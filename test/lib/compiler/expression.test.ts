@@ -13,9 +13,24 @@ function context (more: Partial<TemplateContext> = {}): TemplateContext {
   }
 }
 
-const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
+const empty: Scope = {
+  body: undefined,
+  params: {},
+  query: {},
+  headers: {},
+  auth: null,
+  tenant: null,
+  secrets: new Map(),
+  results: {},
+  fullAccess: false
+}
 
-function evaluate (text: string, locals: Record<string, unknown> = {}, scope: Partial<Scope> = {}, more: Partial<TemplateContext> = {}): unknown {
+function evaluate (
+  text: string,
+  locals: Record<string, unknown> = {},
+  scope: Partial<Scope> = {},
+  more: Partial<TemplateContext> = {}
+): unknown {
   const within = context(more)
   const compiled = compileExpression(text, '', within, ['item', 'result'])
   within.faults.throwIfAny()
@@ -63,10 +78,21 @@ t.test('a path that leads nowhere is null', async (t) => {
 })
 
 t.test('nothing inherited is reached', async (t) => {
-  for (const path of ['item.constructor', 'item.__proto__', 'item.list["length"]', 'item.text["length"]', 'item["constructor"]["constructor"]']) {
+  for (
+    const path of ['item.constructor', 'item.__proto__', 'item.list["length"]', 'item.text["length"]', 'item["constructor"]["constructor"]']
+  ) {
     t.equal(evaluate(path, { item: { list: [1], text: 'a' } }), null, path)
   }
-  for (const text of ['item[query.k]', 'item.list[query.k]', '{"a": 1}[query.k]', 'cel.bind(x, item, x[query.k])', 'timestamp(item.at).constructor', 'timestamp(item.at)[query.k]']) {
+  for (
+    const text of [
+      'item[query.k]',
+      'item.list[query.k]',
+      '{"a": 1}[query.k]',
+      'cel.bind(x, item, x[query.k])',
+      'timestamp(item.at).constructor',
+      'timestamp(item.at)[query.k]'
+    ]
+  ) {
     t.throws(() => evaluate(text, { item: { list: [1], at: '2026-01-02T03:04:05Z' } }, { query: { k: 'constructor' } }), text)
   }
 })
@@ -85,7 +111,12 @@ t.test('a template inside is a reference, never pasted text', async (t) => {
 })
 
 t.test('references are known', async (t) => {
-  const compiled = compileExpression('auth.role == "admin" && {{tenant.id}} == "x" && has(body.a) && headers["X-Kind"] == "1"', '', context(), [])
+  const compiled = compileExpression(
+    'auth.role == "admin" && {{tenant.id}} == "x" && has(body.a) && headers["X-Kind"] == "1"',
+    '',
+    context(),
+    []
+  )
   t.strictSame(compiled?.references, [
     { source: 'auth', path: ['role'] },
     { source: 'tenant', path: ['id'] },
@@ -94,14 +125,27 @@ t.test('references are known', async (t) => {
   ])
 })
 
-t.test('macros and matches work in the platform\'s document, and are refused in a tenant\'s', async (t) => {
+t.test("macros and matches work in the platform's document, and are refused in a tenant's", async (t) => {
   const item = { tags: ['a', 'b'], lines: [{ n: 1 }, { n: 2 }], item: 3 }
   t.strictSame(evaluate('item.lines.map(line, line.n * 2)', { item }), [2, 4])
   t.equal(evaluate('item.tags.exists(tag, tag == "b")', { item }), true)
   t.equal(evaluate('item.lines.all(item, item.n > 0)', { item }), true, 'the name that a macro gives hides a local')
   t.equal(evaluate('cel.bind(x, item.item + 1, x * x)', { item }), 16)
   t.equal(evaluate('item.tags[0].matches("^a$")', { item }), true)
-  for (const text of ['item.a.all(x, x > 1)', 'item.a.exists(x, x > 1)', 'item.a.exists_one(x, x > 1)', 'item.a.map(x, x)', 'item.a.filter(x, true)', 'cel.bind(x, item.a, x + x)', 'item.a.matches("a")', '[[1]].map(x, x.map(y, y))', '1 == 1 ? item.a.map(x, x) : []', '{"a": [1].map(x, x)}["a"]']) {
+  for (
+    const text of [
+      'item.a.all(x, x > 1)',
+      'item.a.exists(x, x > 1)',
+      'item.a.exists_one(x, x > 1)',
+      'item.a.map(x, x)',
+      'item.a.filter(x, true)',
+      'cel.bind(x, item.a, x + x)',
+      'item.a.matches("a")',
+      '[[1]].map(x, x.map(y, y))',
+      '1 == 1 ? item.a.map(x, x) : []',
+      '{"a": [1].map(x, x)}["a"]'
+    ]
+  ) {
     t.match(faults(text, { bounded: true }), [/not allowed in a tenant's document/], text)
     t.strictSame(faults(text), [], text)
   }
@@ -118,7 +162,9 @@ t.test('cost is bounded', async (t) => {
   t.equal(evaluate('size(body.big + body.big) > 1', {}, { body }), true)
   const numbers = Array.from({ length: 1000 }, (_, index) => index)
   t.throws(() => evaluate('item.exists(x, x.a == 1)', { item: numbers }), { code: 'TENANTRY_EXPRESSION_LIMIT' }, 'each error is charged')
-  t.throws(() => evaluate('body.big + body.big + body.big + body.big + body.big + body.big', {}, { body }), { code: 'TENANTRY_EXPRESSION_LIMIT' })
+  t.throws(() => evaluate('body.big + body.big + body.big + body.big + body.big + body.big', {}, { body }), {
+    code: 'TENANTRY_EXPRESSION_LIMIT'
+  })
 })
 
 t.test('faults tell the position and what would be right', async (t) => {
@@ -137,7 +183,9 @@ t.test('faults tell the position and what would be right', async (t) => {
   t.match(faults('{{item.price}} * 2'), [/write `item.price` without braces/])
   t.match(faults('__v0 + 1'), [/nothing is named/])
   t.match(faults('r"{{body.a}}"'), [/raw/])
-  t.match(faults('body.items.length > 0'), [/have no `length`; a field of that name is written `body.items\["length"\]`.*\[size\(body.items\)\]/])
+  t.match(faults('body.items.length > 0'), [
+    /have no `length`; a field of that name is written `body.items\["length"\]`.*\[size\(body.items\)\]/
+  ])
   t.match(faults('{{body.items.length}} > 0'), [/have no `length`/])
   t.match(faults('item.a.all(x, x.tags.length > 1) || {"a": body.b}.a.c.length > 0'), [/`length`/, /`length`/])
   t.strictSame(faults('item.length * item.width > body["items"]["length"]'), [], 'a record may have a field of that name')

@@ -1,4 +1,7 @@
-/** What a tenant's document may not reach, whatever it names (issue 3, attacks): faults when it is saved, conditions in the SQL otherwise. */
+/**
+ * What a tenant's document may not reach, whatever it names (issue 3, attacks): faults when it is saved, conditions in the SQL
+ * otherwise.
+ */
 import type { Query } from '../../../lib/config/schema/query.js'
 import type { Route } from '../../../lib/config/schema/route.js'
 import { test } from 'tap'
@@ -11,43 +14,112 @@ const sharing = { origin: 'tenant', sharedTables: new Set(['countries']) } as co
 const id = '00000000-0000-4000-8000-000000000001'
 const route = (...queries: Query[]): Route => ({ path: '/x', method: 'post', queries })
 const select = (table: string, more: Partial<Query> = {}): Route => route({ table, operation: 'select', ...more })
-const sql = (declared: Route, scope = {}, context: Parameters<typeof compile>[1] = tenant) => compile(declared, context).queries.map((query) => onSql(query).bind(scopeOf(scope)))
+const sql = (declared: Route, scope = {}, context: Parameters<typeof compile>[1] = tenant) =>
+  compile(declared, context).queries.map((query) => onSql(query).bind(scopeOf(scope)))
 
 /** How often a text holds another. */
 const count = (text: string, part: RegExp) => text.match(part)?.length ?? 0
 
 test('no table but those of tenants and shared ones, under its own name', async (t) => {
   const names = [
-    'tenantry.secrets', 'tenantry"."secrets', '"tenantry"."secrets"', 'secrets', 'tenants', 'pg_catalog.pg_class', 'pg_class', 'pg_catalog"."pg_class', 'information_schema.tables',
-    '"articles"', 'ARTICLES', 'Articles', 'public.articles', 'public"."articles', 'articles"', "articles'", 'articles;', 'articles --', 'articles ', ' articles', 'articles t', 'articles, authors',
-    '__proto__', 'constructor', 'toString', 'hasOwnProperty', '', '\0', 'articles\0', 'ａrticles'
+    'tenantry.secrets',
+    'tenantry"."secrets',
+    '"tenantry"."secrets"',
+    'secrets',
+    'tenants',
+    'pg_catalog.pg_class',
+    'pg_class',
+    'pg_catalog"."pg_class',
+    'information_schema.tables',
+    '"articles"',
+    'ARTICLES',
+    'Articles',
+    'public.articles',
+    'public"."articles',
+    'articles"',
+    "articles'",
+    'articles;',
+    'articles --',
+    'articles ',
+    ' articles',
+    'articles t',
+    'articles, authors',
+    '__proto__',
+    'constructor',
+    'toString',
+    'hasOwnProperty',
+    '',
+    '\0',
+    'articles\0',
+    'ａrticles'
   ]
   for (const name of names) {
     for (const operation of ['select', 'insert', 'update', 'delete', 'upsert'] as const) {
-      const query: Query = { table: name, operation, ...operation !== 'insert' && operation !== 'upsert' && { id }, ...operation !== 'select' && operation !== 'delete' && { data: { title: 'x' } } }
+      const query: Query = {
+        table: name,
+        operation,
+        ...operation !== 'insert' && operation !== 'upsert' && { id },
+        ...operation !== 'select' && operation !== 'delete' && { data: { title: 'x' } }
+      }
       const faults = faultsOf(route(query), sharing)
       t.match(faults, [/^\/routes\/0\/queries\/0\/table: there is no table /], `${operation} ${name}`)
     }
     if (name === '' || name.startsWith(' ') || name.endsWith(' ')) continue
-    for (const embed of [`id, ${name}(*)`, `id, "${name.replaceAll('"', '""')}"(*)`, `id, x:"${name.replaceAll('"', '""')}"(count)`, `id, authors("${name.replaceAll('"', '""')}"(*))`]) {
+    for (
+      const embed of [
+        `id, ${name}(*)`,
+        `id, "${name.replaceAll('"', '""')}"(*)`,
+        `id, x:"${name.replaceAll('"', '""')}"(count)`,
+        `id, authors("${name.replaceAll('"', '""')}"(*))`
+      ]
+    ) {
       t.not(faultsOf(select('articles', { select: embed }), sharing).length, 0, embed)
     }
   }
 })
 
 test('no column but those of the table, under its own name', async (t) => {
-  for (const name of ['"title"', 'TITLE', 'title"', 'articles.title', 't0.title', '__proto__', 'constructor', 'ctid', 'tableoid', 'xmin', 'title::text', 'title; drop table articles', '*']) {
+  for (
+    const name of [
+      '"title"',
+      'TITLE',
+      'title"',
+      'articles.title',
+      't0.title',
+      '__proto__',
+      'constructor',
+      'ctid',
+      'tableoid',
+      'xmin',
+      'title::text',
+      'title; drop table articles',
+      '*'
+    ]
+  ) {
     t.match(faultsOf(select('articles', { filters: [{ column: name, value: 'x' }] }), tenant), [/has no column/], `filter ${name}`)
     t.match(faultsOf(select('articles', { order: { column: name } }), tenant), [/has no column/], `order ${name}`)
     t.match(faultsOf(route({ table: 'articles', operation: 'insert', data: { [name]: 'x' } }), tenant), [/has no column/], `data ${name}`)
-    t.not(faultsOf(route({ table: 'articles', operation: 'upsert', onConflict: [name], data: { title: 'x' } }), tenant).length, 0, `onConflict ${name}`)
+    t.not(
+      faultsOf(route({ table: 'articles', operation: 'upsert', onConflict: [name], data: { title: 'x' } }), tenant).length,
+      0,
+      `onConflict ${name}`
+    )
   }
 })
 
 test('tables without tenants are not there unless they are shared, and then only to read', async (t) => {
-  for (const name of ['countries', 'seats', 'we"ird']) t.match(faultsOf(select(name), tenant), [/no tenant_id column: a tenant's route cannot use it/])
+  for (const name of ['countries', 'seats', 'we"ird']) {
+    t.match(faultsOf(select(name), tenant), [/no tenant_id column: a tenant's route cannot use it/])
+  }
   t.strictSame(faultsOf(select('countries'), sharing), [])
-  const embeds = ['id, countries(*)', 'id, country:countries(name)', 'id, country_code(*)', 'id, countries!authors_country_code_fkey(*)', 'id, countries(count)', 'id, mentor_id(countries(*))']
+  const embeds = [
+    'id, countries(*)',
+    'id, country:countries(name)',
+    'id, country_code(*)',
+    'id, countries!authors_country_code_fkey(*)',
+    'id, countries(count)',
+    'id, mentor_id(countries(*))'
+  ]
   for (const embed of embeds) {
     t.match(faultsOf(select('authors', { select: embed }), tenant), [/cannot use it/], embed)
     t.strictSame(faultsOf(select('authors', { select: embed }), sharing), [], embed)
@@ -55,7 +127,19 @@ test('tables without tenants are not there unless they are shared, and then only
   t.match(faultsOf(select('articles', { select: 'id, authors(name, countries(name))' }), tenant), [/cannot use it/], 'nested')
   t.match(faultsOf(select('countries', { select: 'code, authors(*)' }), tenant), [/cannot use it/], 'backward')
   for (const operation of ['insert', 'update', 'upsert', 'delete'] as const) {
-    t.match(faultsOf(route({ table: 'countries', operation, ...operation !== 'insert' && operation !== 'upsert' && { id: 'de' }, ...operation !== 'delete' && { data: { name: 'x' } } }), sharing), [/shared by all tenants: a tenant's route can only read it/], operation)
+    t.match(
+      faultsOf(
+        route({
+          table: 'countries',
+          operation,
+          ...operation !== 'insert' && operation !== 'upsert' && { id: 'de' },
+          ...operation !== 'delete' && { data: { name: 'x' } }
+        }),
+        sharing
+      ),
+      [/shared by all tenants: a tenant's route can only read it/],
+      operation
+    )
   }
   const [fault] = faultsOf(select('countrys'), tenant)
   t.notMatch(fault, 'countries', 'what a tenant may not use is not told to it')
@@ -98,7 +182,9 @@ test("a filter cannot widen the tenant's rows", async (t) => {
     t.match(bound?.statement.text, /where t\d\."tenant_id" = \$1::text and /, 'it stands first, and the rest is combined with it')
     t.equal(bound?.values[0], 'a')
   }
-  for (const column of ['authors.name', 'reviews.stars', 'countries.name']) t.match(faultsOf(select('articles', { select: 'id, authors(name)', filters: [{ column, value: 'x' }] }), sharing), [/has no column/])
+  for (const column of ['authors.name', 'reviews.stars', 'countries.name']) {
+    t.match(faultsOf(select('articles', { select: 'id, authors(name)', filters: [{ column, value: 'x' }] }), sharing), [/has no column/])
+  }
 })
 
 test('every write is of the tenant, and names no other', async (t) => {
@@ -116,26 +202,50 @@ test('every write is of the tenant, and names no other', async (t) => {
     const [bound] = sql(route(query))
     const text = bound?.statement.text ?? ''
     t.ok(/insert into "public"\."articles" as t0 \("tenant_id", /.test(text) || /where t0\."tenant_id" = \$\d::text/.test(text), name)
-    if (query.operation === 'upsert') t.match(text, /on conflict \(.*\) do update set .* where t0\."tenant_id" = \$1::text/, `${name}: another tenant's row stays as it is`)
+    if (query.operation === 'upsert') {
+      t.match(text, /on conflict \(.*\) do update set .* where t0\."tenant_id" = \$1::text/, `${name}: another tenant's row stays as it is`)
+    }
     t.notMatch(/do update set (.*) where/.exec(text)?.[1], 'tenant_id')
     t.ok(bound?.values.includes('a'))
     t.notOk(bound?.values.includes('b'))
   }
-  const named: unknown[] = [{ ...data, tenant_id: 'b' }, { ...data, tenant_id: '{{body.tenant_id}}' }, { ...data, tenant_id: '{{headers.x-tenant-id}}' }, '{{body}}', undefined]
+  const named: unknown[] = [
+    { ...data, tenant_id: 'b' },
+    { ...data, tenant_id: '{{body.tenant_id}}' },
+    { ...data, tenant_id: '{{headers.x-tenant-id}}' },
+    '{{body}}',
+    undefined
+  ]
   for (const given of named) {
     for (const operation of ['insert', 'update', 'upsert'] as const) {
       const query: Query = { table: 'articles', operation, ...operation !== 'insert' && { id }, ...given !== undefined && { data: given } }
-      t.throws(() => sql(route(query), { body: { ...data, tenant_id: 'b' }, headers: { 'x-tenant-id': 'b' } }), TenantryError, `${operation} ${JSON.stringify(given)}`)
+      t.throws(
+        () => sql(route(query), { body: { ...data, tenant_id: 'b' }, headers: { 'x-tenant-id': 'b' } }),
+        TenantryError,
+        `${operation} ${JSON.stringify(given)}`
+      )
     }
   }
-  t.match(faultsOf(route({ table: 'articles', operation: 'upsert', filters: [{ column: 'tenant_id', value: 'b' }], data }), tenant), [/always the tenant of the request/])
-  t.throws(() => sql(route({ table: 'articles', operation: 'insert', data }), { tenant: null }), TenantryError, 'without a tenant nothing is written')
+  t.match(faultsOf(route({ table: 'articles', operation: 'upsert', filters: [{ column: 'tenant_id', value: 'b' }], data }), tenant), [
+    /always the tenant of the request/
+  ])
+  t.throws(
+    () => sql(route({ table: 'articles', operation: 'insert', data }), { tenant: null }),
+    TenantryError,
+    'without a tenant nothing is written'
+  )
 })
 
 test("a foreign key to another tenant's row ends the statement", async (t) => {
   for (const operation of ['insert', 'update', 'upsert'] as const) {
-    const [bound] = sql(route({ table: 'articles', operation, ...operation !== 'insert' && { id }, data: { title: 'x', author_id: '{{body.author}}' } }), { body: { author: id } })
-    t.match(bound?.statement.text, /exists \(select from "public"\."authors" t\d where t\d\."id" = t\d\."author_id" and t\d\."tenant_id" = \$\d::text\)/)
+    const [bound] = sql(
+      route({ table: 'articles', operation, ...operation !== 'insert' && { id }, data: { title: 'x', author_id: '{{body.author}}' } }),
+      { body: { author: id } }
+    )
+    t.match(
+      bound?.statement.text,
+      /exists \(select from "public"\."authors" t\d where t\d\."id" = t\d\."author_id" and t\d\."tenant_id" = \$\d::text\)/
+    )
   }
 })
 
@@ -144,10 +254,19 @@ test("documents are the tenant's own", async (t) => {
     const [bound] = compile({
       path: '/x',
       method: 'post',
-      firebaseQueries: [{ collection: 'tenants', operation, ...['get', 'set', 'update', 'delete'].includes(operation) && { docId: 'b' }, ...['set', 'update', 'add'].includes(operation) && { data: { tenant_id: 'b' } } }]
+      firebaseQueries: [{
+        collection: 'tenants',
+        operation,
+        ...['get', 'set', 'update', 'delete'].includes(operation) && { docId: 'b' },
+        ...['set', 'update', 'add'].includes(operation) && { data: { tenant_id: 'b' } }
+      }]
     }, tenant).queries.map((query) => onSql(query).bind(scopeOf()))
     const text = bound?.statement.text ?? ''
-    t.ok(/"tenant_id" = \$1::text/.test(text) || /insert into "tenantry"\."documents" as d \(tenant_id, collection, id, data\) values \(\$1::text/.test(text), operation)
+    t.ok(
+      /"tenant_id" = \$1::text/.test(text) ||
+        /insert into "tenantry"\."documents" as d \(tenant_id, collection, id, data\) values \(\$1::text/.test(text),
+      operation
+    )
     t.equal(bound?.values[0], 'a')
   }
 })

@@ -17,10 +17,26 @@ function generator (seed: number) {
 
 type Random = ReturnType<typeof generator>
 const names = ['a', 'b', 'c/d', 'e~', 'constructor'] as const
-const texts = ['', 'x', 'abc', 'ABC', 'a😀', 'me@example.com', '2026-01-31', '2026-01-31T12:00:00Z', '00000000-0000-4000-8000-000000000001', 'https://example.com/a', 'null'] as const
+const texts = [
+  '',
+  'x',
+  'abc',
+  'ABC',
+  'a😀',
+  'me@example.com',
+  '2026-01-31',
+  '2026-01-31T12:00:00Z',
+  '00000000-0000-4000-8000-000000000001',
+  'https://example.com/a',
+  'null'
+] as const
 
 function field ({ next, pick }: Random, depth: number): Field {
-  const type = pick(depth > 2 ? (['string', 'number', 'integer', 'boolean'] as const) : (['string', 'number', 'integer', 'boolean', 'array', 'object', undefined] as const))
+  const type = pick(
+    depth > 2
+      ? (['string', 'number', 'integer', 'boolean'] as const)
+      : (['string', 'number', 'integer', 'boolean', 'array', 'object', undefined] as const)
+  )
   const [least, more] = [next(3), next(4)]
   return {
     ...type !== undefined && { type },
@@ -33,7 +49,8 @@ function field ({ next, pick }: Random, depth: number): Field {
     ...(type === 'number' || type === 'integer') && next(3) === 0 && { minimum: least, maximum: least + more },
     ...type === 'array' && next(2) === 0 && { items: field({ next, pick }, depth + 1) },
     ...type === 'object' && next(2) === 0 && { properties: fields({ next, pick }, depth + 1), additionalFields: next(2) === 0 },
-    ...type === undefined && next(3) === 0 && { enum: [1, 'x', null, ...next(2) === 0 ? [] : Array.from({ length: 20 }, (_, index) => String(index))] }
+    ...type === undefined && next(3) === 0 &&
+      { enum: [1, 'x', null, ...next(2) === 0 ? [] : Array.from({ length: 20 }, (_, index) => String(index))] }
   }
 }
 
@@ -43,20 +60,36 @@ function fields (random: Random, depth: number): Record<string, Field> {
 
 function json ({ next, pick }: Random, depth: number): unknown {
   switch (next(depth > 3 ? 5 : 8)) {
-    case 0: return pick([0, 1, 2.5, -1, 7, 1e300])
-    case 1: return next(2) === 0
-    case 2: return null
-    case 3: case 4: return pick(texts)
-    case 5: return Array.from({ length: next(5) }, () => json({ next, pick }, depth + 1))
-    default: return Object.fromEntries([...names, 'z'].filter(() => next(2) === 0).map((name) => [name, json({ next, pick }, depth + 1)]))
+    case 0:
+      return pick([0, 1, 2.5, -1, 7, 1e300])
+    case 1:
+      return next(2) === 0
+    case 2:
+      return null
+    case 3:
+    case 4:
+      return pick(texts)
+    case 5:
+      return Array.from({ length: next(5) }, () => json({ next, pick }, depth + 1))
+    default:
+      return Object.fromEntries([...names, 'z'].filter(() => next(2) === 0).map((name) => [name, json({ next, pick }, depth + 1)]))
   }
 }
 
-interface Given { readonly params?: Record<string, unknown>, readonly query?: Record<string, unknown>, readonly body?: unknown }
+interface Given {
+  readonly params?: Record<string, unknown>
+  readonly query?: Record<string, unknown>
+  readonly body?: unknown
+}
 
 function compile (rules: RequestRules, ofTenant: boolean) {
   const faults = new FaultList()
-  const compiled = compileRequest(rules, '', faults, { params: Object.keys(rules.params ?? {}), paginated: false, hardDelete: false, ofTenant })
+  const compiled = compileRequest(rules, '', faults, {
+    params: Object.keys(rules.params ?? {}),
+    paginated: false,
+    hardDelete: false,
+    ofTenant
+  })
   faults.throwIfAny()
   return compiled
 }
@@ -75,7 +108,9 @@ function details (rules: RequestRules, { params = {}, query = {}, body }: Given,
 
 /** Those of ajv that the walk tells too: one text that is too long is not tried on its pattern. */
 function comparable (own: string[], generated: string[]): string[] {
-  return own.length < 50 && generated.length < 50 ? generated.filter((detail) => own.includes(detail) || !detail.includes('"pattern"')) : own
+  return own.length < 50 && generated.length < 50
+    ? generated.filter((detail) => own.includes(detail) || !detail.includes('"pattern"'))
+    : own
 }
 
 test("a body of a tenant's route is refused for what ajv refuses it for", async (t) => {
@@ -102,7 +137,28 @@ test('a large body is told its first error, a small one all', async (t) => {
   t.equal(details(rules, { body: { list: Array.from({ length: 5000 }, () => 'x') } }, true).length, 1)
 })
 
-const urlTexts = ['', 'x', 'abc', '1', '-2', '2.5', '1e3', '007', '-0', 'true', 'false', 'null', 'NaN', 'Infinity', '0x10', ' 1', '1_0', 'a😀', 'me@example.com', '2026-01-31'] as const
+const urlTexts = [
+  '',
+  'x',
+  'abc',
+  '1',
+  '-2',
+  '2.5',
+  '1e3',
+  '007',
+  '-0',
+  'true',
+  'false',
+  'null',
+  'NaN',
+  'Infinity',
+  '0x10',
+  ' 1',
+  '1_0',
+  'a😀',
+  'me@example.com',
+  '2026-01-31'
+] as const
 
 /** Where null is accepted, ajv takes a list of one for the one of other types than texts only. */
 function urlValue ({ next, pick }: Random, { nullable = false }: Field = {}): string | string[] {
@@ -115,10 +171,16 @@ test("params and query strings of a tenant's route are refused for what ajv refu
     const random = generator(seed)
     // One or two fields: of more, one is nearly always wrong.
     const query = Object.fromEntries(names.slice(0, 1 + random.next(2)).map((name) => [name, field(random, 2)]))
-    const rules: RequestRules = { ...random.next(4) === 0 ? { params: { id: field(random, 3) } } : {}, query, additionalFields: random.next(4) > 0 }
+    const rules: RequestRules = {
+      ...random.next(4) === 0 ? { params: { id: field(random, 3) } } : {},
+      query,
+      additionalFields: random.next(4) > 0
+    }
     for (let round = 0; round < 6; round++) {
       const id = random.pick(urlTexts)
-      const texts = Object.fromEntries([...Object.keys(query), 'z'].filter(() => random.next(2) === 0).map((name) => [name, urlValue(random, query[name])]))
+      const texts = Object.fromEntries(
+        [...Object.keys(query), 'z'].filter(() => random.next(2) === 0).map((name) => [name, urlValue(random, query[name])])
+      )
       const given = () => ({ params: { id }, query: structuredClone(texts) })
       const [one, other] = [given(), given()]
       const [own, generated] = [details(rules, one, true), details(rules, other, false)]
@@ -133,9 +195,13 @@ test("params and query strings of a tenant's route are refused for what ajv refu
 })
 
 test('numbers that no JSON can hold are none, in lists and where null is accepted too', async (t) => {
-  const rules: RequestRules = { query: { n: { type: 'number', nullable: true }, i: { type: 'integer' }, l: { type: 'array', items: { type: 'number' } } } }
+  const rules: RequestRules = {
+    query: { n: { type: 'number', nullable: true }, i: { type: 'integer' }, l: { type: 'array', items: { type: 'number' } } }
+  }
   for (const text of ['1e999', '-1e999', '0x10', ' 1', '1 ', '.5', '5.', '+1', '1n', 'NaN']) {
-    for (const query of [{ n: text }, { i: text }, { l: text }, { l: ['1', text] }]) t.equal(details(rules, { query }, true).length, 1, JSON.stringify(query))
+    for (const query of [{ n: text }, { i: text }, { l: text }, { l: ['1', text] }]) {
+      t.equal(details(rules, { query }, true).length, 1, JSON.stringify(query))
+    }
   }
   const query = { n: '', i: '1e2', l: '-1.50' }
   t.strictSame(details(rules, { query }, true), [])
@@ -168,8 +234,15 @@ test("objects and arrays among the values of a tenant's enum are refused: compar
 })
 
 test('what the check of one request costs is bounded, whatever it is made of: a megabyte of items times rules held the server', async (t) => {
-  const of = (items: Field, item: unknown, count: number) => details({ body: { a: { type: 'array', items } } }, { body: { a: new Array(count).fill(item) } }, true)
-  const tooMuch = [JSON.stringify({ path: '', message: 'the request holds too much to check by the rules of its fields: send less at once', keyword: 'limit' })]
+  const of = (items: Field, item: unknown, count: number) =>
+    details({ body: { a: { type: 'array', items } } }, { body: { a: new Array(count).fill(item) } }, true)
+  const tooMuch = [
+    JSON.stringify({
+      path: '',
+      message: 'the request holds too much to check by the rules of its fields: send less at once',
+      keyword: 'limit'
+    })
+  ]
   const manyFields = Object.fromEntries(Array.from({ length: 400 }, (_, index): [string, Field] => [`f${index}`, { type: 'integer' }]))
   const cases: [what: string, items: Field, item: unknown, fits: number, over: number][] = [
     ['numbers', { type: 'integer' }, 1, 200_000, 300_000],
@@ -185,7 +258,10 @@ test('what the check of one request costs is bounded, whatever it is made of: a 
     t.strictSame(of(items, item, fits), [], `${fits} ${what}`)
     t.strictSame(of(items, item, over), tooMuch, `${over} ${what}`)
   }
-  const rules: RequestRules = { query: { a: { type: 'string', pattern: '^(?:a?){200}$' } }, body: { a: { type: 'string', pattern: '^(?:a?){200}$' } } }
+  const rules: RequestRules = {
+    query: { a: { type: 'string', pattern: '^(?:a?){200}$' } },
+    body: { a: { type: 'string', pattern: '^(?:a?){200}$' } }
+  }
   const text = 'a'.repeat(1500)
   t.not(details(rules, { query: { a: text } }, true).join(), tooMuch.join())
   t.strictSame(details(rules, { query: { a: text }, body: { a: text } }, true), tooMuch, 'the parts of a request share it')

@@ -17,16 +17,24 @@ function compile (rules: RequestRules | undefined, route: Partial<RequestRoute> 
 function faultsOf (rules: RequestRules | undefined, route: Partial<RequestRoute> = {}): string[] {
   const faults = new FaultList()
   compileRequest(rules, '/request', faults, { ...plain, ...route })
-  return faults.faults.map(({ pointer, message, suggestion }) => `${pointer} ${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`)
+  return faults.faults.map(({ pointer, message, suggestion }) =>
+    `${pointer} ${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`
+  )
 }
 
 /** The details of the refusal as `path: message`, or nothing. */
-function refusal (rules: RequestRules | undefined, request: { params?: unknown, query?: unknown, body?: unknown }, route: Partial<RequestRoute> = {}): string[] {
+function refusal (
+  rules: RequestRules | undefined,
+  request: { params?: unknown, query?: unknown, body?: unknown },
+  route: Partial<RequestRoute> = {}
+): string[] {
   try {
     compile(rules, route).validate({ params: {}, query: {}, body: undefined, ...request })
     return []
   } catch (error) {
-    if (!(error instanceof TenantryError) || error.code !== 'TENANTRY_VALIDATION_FAILED' || !Array.isArray(error.extras['details'])) throw error
+    if (
+      !(error instanceof TenantryError) || error.code !== 'TENANTRY_VALIDATION_FAILED' || !Array.isArray(error.extras['details'])
+    ) { throw error }
     return error.extras['details'].map(({ path, message }) => `${path}: ${message}`)
   }
 }
@@ -80,35 +88,72 @@ t.test('each rule refuses what it must, saying what to do', async (t) => {
   t.strictSame(refused({ address: { city: 'x', zip: 1 } }), ['/body/address/zip: "zip" is not a known field'])
   t.strictSame(refused({ loose: { a: 'x', zip: 1 } }), [])
   t.strictSame(refused({ titl: 1 }), ['/body/titl: "titl" is not a known field, did you mean "title"?'])
-  t.strictSame(refused({ mail: 'a@b.example', id: '7f1e0d0a-0b5e-4d49-9d3b-1d9b6f7c0e11', at: '2026-01-31T12:00:00Z', day: '2026-01-31', link: 'https://a.example/b', slug: 'abc' }), [])
+  t.strictSame(
+    refused({
+      mail: 'a@b.example',
+      id: '7f1e0d0a-0b5e-4d49-9d3b-1d9b6f7c0e11',
+      at: '2026-01-31T12:00:00Z',
+      day: '2026-01-31',
+      link: 'https://a.example/b',
+      slug: 'abc'
+    }),
+    []
+  )
 })
 
 t.test('all errors of all parts come in one answer', async (t) => {
-  t.strictSame(refusal({
-    params: { id: { type: 'integer' } },
-    query: { number: { type: 'integer' } },
-    body: { first: { type: 'string', required: true }, second: { type: 'string' } }
-  }, { params: { id: 'x' }, query: { number: 'y', zoo: '1' }, body: { second: 1, other: 2 } }, { params: ['id'] }), [
-    '/params/id: must be an integer',
-    '/query/zoo: "zoo" is not a known field',
-    '/query/number: must be an integer',
-    '/body/first: is required',
-    '/body/other: "other" is not a known field',
-    '/body/second: must be a string'
-  ])
+  t.strictSame(
+    refusal(
+      {
+        params: { id: { type: 'integer' } },
+        query: { number: { type: 'integer' } },
+        body: { first: { type: 'string', required: true }, second: { type: 'string' } }
+      },
+      { params: { id: 'x' }, query: { number: 'y', zoo: '1' }, body: { second: 1, other: 2 } },
+      { params: ['id'] }
+    ),
+    [
+      '/params/id: must be an integer',
+      '/query/zoo: "zoo" is not a known field',
+      '/query/number: must be an integer',
+      '/body/first: is required',
+      '/body/other: "other" is not a known field',
+      '/body/second: must be a string'
+    ]
+  )
 })
 
 t.test('params and query strings are coerced in place', async (t) => {
   const request = compile({
     params: { id: { type: 'integer' } },
-    query: { n: { type: 'integer' }, b: { type: 'boolean' }, p: { type: 'number' }, tags: { type: 'array', items: { type: 'string' } }, ids: { type: 'array', items: { type: 'integer' } }, s: { type: 'string' } }
+    query: {
+      n: { type: 'integer' },
+      b: { type: 'boolean' },
+      p: { type: 'number' },
+      tags: { type: 'array', items: { type: 'string' } },
+      ids: { type: 'array', items: { type: 'integer' } },
+      s: { type: 'string' }
+    }
   }, { params: ['id', 'name'] })
   const params = { id: '5', name: '7' }
   const query = { n: '12', b: 'true', p: '1.5', tags: 'one', ids: ['1', '2'], s: '9' }
   request.validate({ params, query, body: undefined })
   t.strictSame(params, { id: 5, name: '7' }, 'a parameter without a rule stays text')
   t.strictSame(query, { n: 12, b: true, p: 1.5, tags: ['one'], ids: [1, 2], s: '9' })
-  for (const wrong of [{ n: '1.5' }, { n: '' }, { n: ['1', '2'] }, { n: 'Infinity' }, { b: 'yes' }, { p: 'NaN' }, { p: 'Infinity' }, { p: '0x10' }, { ids: ['1', '0x10'] }, { s: ['a', 'b'] }]) {
+  for (
+    const wrong of [
+      { n: '1.5' },
+      { n: '' },
+      { n: ['1', '2'] },
+      { n: 'Infinity' },
+      { b: 'yes' },
+      { p: 'NaN' },
+      { p: 'Infinity' },
+      { p: '0x10' },
+      { ids: ['1', '0x10'] },
+      { s: ['a', 'b'] }
+    ]
+  ) {
     t.throws(() => request.validate({ params: { id: '1', name: 'x' }, query: { ...wrong }, body: undefined }), JSON.stringify(wrong))
   }
 })
@@ -127,7 +172,11 @@ t.test('a paginated route knows limit and offset, one with hard deletion knows h
   t.strictSame(refusal({ query }, { query: { limit: '1', q: 'x' } }, { paginated: true }), [])
   t.match(refusal({ query }, { query: { limit: '1' } }), [/not a known field/], 'a route without pages does not')
   t.match(refusal({ query }, { query: { limt: '1' } }, { paginated: true }), [/did you mean "limit"/])
-  t.match(refusal({ query: { limit: { type: 'integer', maximum: 5 } } }, { query: { limit: '6' } }, { paginated: true }), [/at most 5/], 'a declared rule is kept')
+  t.match(
+    refusal({ query: { limit: { type: 'integer', maximum: 5 } } }, { query: { limit: '6' } }, { paginated: true }),
+    [/at most 5/],
+    'a declared rule is kept'
+  )
   const hard: Record<string, unknown> = { hard: 'true' }
   compile(undefined, { hardDelete: true }).validate({ params: {}, query: hard, body: undefined })
   t.strictSame(hard, { hard: true })
@@ -151,7 +200,11 @@ t.test('a body is required where one of its fields is', async (t) => {
 t.test('an array as the body has each of its items checked', async (t) => {
   const rules: RequestRules = { body: { title: { type: 'string', required: true } } }
   t.strictSame(refusal(rules, { body: [{ title: 'a' }, { title: 'b' }] }), [])
-  t.strictSame(refusal(rules, { body: [{ title: 'a' }, {}, { title: 1 }, 5] }), ['/body/1/title: is required', '/body/2/title: must be a string', '/body/3: must be an object'])
+  t.strictSame(refusal(rules, { body: [{ title: 'a' }, {}, { title: 1 }, 5] }), [
+    '/body/1/title: is required',
+    '/body/2/title: must be a string',
+    '/body/3: must be an object'
+  ])
   t.strictSame(refusal(rules, { body: [{ title: 'a' }] }, { bulk: false }), ['/body: must be an object'])
 })
 
@@ -185,20 +238,54 @@ t.test("a tenant's patterns are RE2's", async (t) => {
   const linear = { ofTenant: true }
   const compiled = (pattern: string, more: object = {}) => faultsOf({ body: { a: { type: 'string', pattern, ...more } } }, linear)
   const accepted = [
-    '^[a-z]+$', '^\\d{4}-\\d{2}-\\d{2}$', '^(draft|published|[0-9]{3})$', '^[a-z0-9]+@[a-z]+$', '^(?:ab)+$', '^(?<year>\\d{4})$', '^[(*+]+$', '^\\(a\\)$', '^\\p{L}+$', '^\\u0041\\/b$', '^[^@\\s]+@[^@\\s]+$',
-    '^(a+)+$', '^(a|a)*$', '^(a|b)+$', '^(a?){30}$', '^((a{2,3})b)*$', `^${'a?'.repeat(40)}${'a'.repeat(40)}$`, `^${'(a|a)'.repeat(40)}$`, '^a*a*a*a*b$'
+    '^[a-z]+$',
+    '^\\d{4}-\\d{2}-\\d{2}$',
+    '^(draft|published|[0-9]{3})$',
+    '^[a-z0-9]+@[a-z]+$',
+    '^(?:ab)+$',
+    '^(?<year>\\d{4})$',
+    '^[(*+]+$',
+    '^\\(a\\)$',
+    '^\\p{L}+$',
+    '^\\u0041\\/b$',
+    '^[^@\\s]+@[^@\\s]+$',
+    '^(a+)+$',
+    '^(a|a)*$',
+    '^(a|b)+$',
+    '^(a?){30}$',
+    '^((a{2,3})b)*$',
+    `^${'a?'.repeat(40)}${'a'.repeat(40)}$`,
+    `^${'(a|a)'.repeat(40)}$`,
+    '^a*a*a*a*b$'
   ]
   for (const pattern of accepted) t.strictSame(compiled(pattern), [], pattern)
   for (const pattern of ['(?=a)b', '(?!a)b', '(?<=a)b', '(?<!a)b', '(a)\\1', '(?<n>a)\\k<n>', '(', '[b-a]']) {
-    t.match(compiled(pattern), [/^\/request\/body\/a\/pattern no regular expression of RE2's syntax, which has neither look-around nor back-references: /], pattern)
+    t.match(compiled(pattern), [
+      /^\/request\/body\/a\/pattern no regular expression of RE2's syntax, which has neither look-around nor back-references: /
+    ], pattern)
   }
   t.match(compiled(`^${'a'.repeat(600)}$`), [/at most 500 characters/])
-  for (const pattern of ['(?:a{100}){11}', '((a{10}){10}){10}{2}', `(?:${'abcdefgh'.repeat(60)}){900}`, 'a{1000}'.repeat(70), 'a{1001}', 'a{1}{900}{900}', '\\p{L}'.repeat(98), '(?:[^\\p{L}\\p{N}]){20}']) {
+  for (
+    const pattern of [
+      '(?:a{100}){11}',
+      '((a{10}){10}){10}{2}',
+      `(?:${'abcdefgh'.repeat(60)}){900}`,
+      'a{1000}'.repeat(70),
+      'a{1001}',
+      'a{1}{900}{900}',
+      '\\p{L}'.repeat(98),
+      '(?:[^\\p{L}\\p{N}]){20}'
+    ]
+  ) {
     t.match(compiled(pattern), [/too large when its repeats are written out|no regular expression/], pattern.slice(0, 40))
   }
-  t.match(compiled('^(?:a{100}){9}$', { maxLength: 10_000 }), [/takes too long on a text of 10000 characters: set a `maxLength` of at most 1\d\d\d/])
+  t.match(compiled('^(?:a{100}){9}$', { maxLength: 10_000 }), [
+    /takes too long on a text of 10000 characters: set a `maxLength` of at most 1\d\d\d/
+  ])
   t.strictSame(compiled('^(?:a{100}){9}$', { maxLength: 900 }), [])
-  const many = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`f${index}`, { type: 'string' as const, pattern: `^[a-z]{90}${index}$` }]))
+  const many = Object.fromEntries(
+    Array.from({ length: 100 }, (_, index) => [`f${index}`, { type: 'string' as const, pattern: `^[a-z]{90}${index}$` }])
+  )
   t.match(faultsOf({ body: many }, linear), [/the patterns of this route are too large together: at most 2000/])
   t.strictSame(faultsOf({ body: many }), [], "the platform's have no such bound")
   t.strictSame(faultsOf({ body: { a: { type: 'string', pattern: '^(?=a)(a)\\1$' } } }), [], "and are JavaScript's")
@@ -228,22 +315,45 @@ t.test('a hostile text takes no longer than any other of its length', async (t) 
     t.match(refusal(rules, { body: { a: hostile } }, linear), [/^\/body\/a: must match the pattern/], pattern)
     t.strictSame(refusal(rules, { body: { a: 'a'.repeat(100_000) } }, linear), [])
   }
-  t.match(refusal({ body: { a: { type: 'string', pattern: '^(a+)+$' } } }, { body: { a: hostile } }, linear), [/at most 10000 characters/], 'without a maxLength there is one')
+  t.match(
+    refusal({ body: { a: { type: 'string', pattern: '^(a+)+$' } } }, { body: { a: hostile } }, linear),
+    [/at most 10000 characters/],
+    'without a maxLength there is one'
+  )
   const list: RequestRules = { query: {}, body: { a: { type: 'array', items: { type: 'string', pattern: '^(a?){100}$' } } } }
-  t.strictSame(refusal(list, { body: { a: Array.from({ length: 50 }, () => 'a'.repeat(2000)) } }, linear).slice(-1), [': the request holds too much to check by the rules of its fields: send less at once'], 'many texts share what one may cost')
+  t.strictSame(refusal(list, { body: { a: Array.from({ length: 50 }, () => 'a'.repeat(2000)) } }, linear).slice(-1), [
+    ': the request holds too much to check by the rules of its fields: send less at once'
+  ], 'many texts share what one may cost')
   t.strictSame(refusal(list, { body: { a: ['a'] } }, linear), [], 'each request anew')
   for (const format of ['email', 'uuid', 'date-time', 'date', 'uri'] as const) {
     const rules: RequestRules = { body: { a: { type: 'string', format } } }
-    for (const text of ['a'.repeat(1_000_000), `a@${'a.'.repeat(500_000)}!`, `a@${'a-'.repeat(500_000)}`, `a://${'%aa'.repeat(300_000)} `, ' '.repeat(1_000_000), `2026-01-01T00:00:00.${'1'.repeat(1_000_000)}`]) {
+    for (
+      const text of [
+        'a'.repeat(1_000_000),
+        `a@${'a.'.repeat(500_000)}!`,
+        `a@${'a-'.repeat(500_000)}`,
+        `a://${'%aa'.repeat(300_000)} `,
+        ' '.repeat(1_000_000),
+        `2026-01-01T00:00:00.${'1'.repeat(1_000_000)}`
+      ]
+    ) {
       t.equal(refusal(rules, { body: { a: text } }).length, 1, format)
     }
   }
 })
 
 t.test('schemas for the documentation', async (t) => {
-  const { params, query, body } = compile({ body: { a: { type: 'string', required: true, description: 'An a.' } } }, { params: ['id'], paginated: true })
+  const { params, query, body } = compile({ body: { a: { type: 'string', required: true, description: 'An a.' } } }, {
+    params: ['id'],
+    paginated: true
+  })
   t.strictSame(params, { type: 'object', properties: { id: { type: 'string' } }, required: ['id'] })
   t.match(query, { properties: { limit: { type: 'integer', minimum: 0 }, offset: { type: 'integer' } }, additionalProperties: undefined })
-  t.strictSame(body, { type: 'object', properties: { a: { type: 'string', description: 'An a.' } }, required: ['a'], additionalProperties: false })
+  t.strictSame(body, {
+    type: 'object',
+    properties: { a: { type: 'string', description: 'An a.' } },
+    required: ['a'],
+    additionalProperties: false
+  })
   t.strictSame(Object.keys(compile(undefined)), ['validate'])
 })

@@ -4,7 +4,11 @@ import { compile, documented, faultsOf } from './routes.js'
 import { scopeOf } from './query/helpers.js'
 
 const limited = (amount?: number | string): Route => ({
-  path: '/x/:id', method: 'post', requireAuth: true, response: { ok: true }, resourceLimit: { resource: 'llm', metric: 'tokens', ...amount !== undefined && { amount } }
+  path: '/x/:id',
+  method: 'post',
+  requireAuth: true,
+  response: { ok: true },
+  resourceLimit: { resource: 'llm', metric: 'tokens', ...amount !== undefined && { amount } }
 })
 const most = Number.MAX_SAFE_INTEGER
 
@@ -25,17 +29,37 @@ test('what a request uses is compiled once', async (t) => {
 test('an amount that is none is refused, by the member that gave it', async (t) => {
   const { resourceLimit } = compile(limited('{{body.order.n}}'))
   for (const n of [0, -1, -0, 0.5, NaN, Infinity, 2 ** 53, '5', '', null, undefined, true, [5], { valueOf: () => 5 }]) {
-    t.throws(() => resourceLimit?.amount(scopeOf({ body: { order: { n } } })), { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path: '/body/order/n', message: `must be a whole number from 1 to ${most}: it is how much the request uses` }] } }, String(n))
+    t.throws(() => resourceLimit?.amount(scopeOf({ body: { order: { n } } })), {
+      code: 'TENANTRY_VALIDATION_FAILED',
+      extras: { details: [{ path: '/body/order/n', message: `must be a whole number from 1 to ${most}: it is how much the request uses` }] }
+    }, String(n))
   }
   const refusedAt = (path: string) => ({ code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path }] } })
   t.throws(() => resourceLimit?.amount(scopeOf({ body: 'text' })), refusedAt('/body/order/n'))
-  t.throws(() => compile(limited('{{query.n}}')).resourceLimit?.amount(scopeOf({ query: { n: '5' } })), refusedAt('/query/n'), 'a parameter is a number where it is declared as one')
+  t.throws(
+    () => compile(limited('{{query.n}}')).resourceLimit?.amount(scopeOf({ query: { n: '5' } })),
+    refusedAt('/query/n'),
+    'a parameter is a number where it is declared as one'
+  )
   t.throws(() => compile(limited('{{auth.weight}}')).resourceLimit?.amount(scopeOf()), refusedAt('/auth/weight'))
 })
 
 test('an amount that can never be one is a fault', async (t) => {
-  for (const [amount, message] of [
-    ["{{'five'}}", `expected a whole number from 1 to ${most}`], ['{{0}}', /expected a whole number/], ['{{env.COST}}', /expected a whole number/], ['{{secret:KEY}}', /no `secret` here; known are env, body, params, query, auth, tenant/],
-    ['{{results.notes}}', /no `results` here/], ['{{headers.x-cost}}', /no `headers` here/], ['{{uuid()}}', /no `uuid` here/], ['{{params.other}}', /the path has no parameter "other"/], ['{{boody.n}}', /did you mean "body"/]
-  ] as const) t.match(faultsOf(limited(amount), { env: { COST: '1.5' } }), [typeof message === 'string' ? `/routes/0/resourceLimit/amount: ${message}` : message], amount)
+  for (
+    const [amount, message] of [
+      ["{{'five'}}", `expected a whole number from 1 to ${most}`],
+      ['{{0}}', /expected a whole number/],
+      ['{{env.COST}}', /expected a whole number/],
+      ['{{secret:KEY}}', /no `secret` here; known are env, body, params, query, auth, tenant/],
+      ['{{results.notes}}', /no `results` here/],
+      ['{{headers.x-cost}}', /no `headers` here/],
+      ['{{uuid()}}', /no `uuid` here/],
+      ['{{params.other}}', /the path has no parameter "other"/],
+      ['{{boody.n}}', /did you mean "body"/]
+    ] as const
+  ) {
+    t.match(faultsOf(limited(amount), { env: { COST: '1.5' } }), [
+      typeof message === 'string' ? `/routes/0/resourceLimit/amount: ${message}` : message
+    ], amount)
+  }
 })

@@ -5,10 +5,25 @@ import { FaultList } from '../../../lib/config/faults.js'
 import { compileResponse } from '../../../lib/compiler/response.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
 
-const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
+const empty: Scope = {
+  body: undefined,
+  params: {},
+  query: {},
+  headers: {},
+  auth: null,
+  tenant: null,
+  secrets: new Map(),
+  results: {},
+  fullAccess: false
+}
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {
-  return { faults: new FaultList(), sources: new Set(['env', 'body', 'params', 'query', 'auth', 'tenant', 'results', 'now', 'uuid']), env: {}, ...more }
+  return {
+    faults: new FaultList(),
+    sources: new Set(['env', 'body', 'params', 'query', 'auth', 'tenant', 'results', 'now', 'uuid']),
+    env: {},
+    ...more
+  }
 }
 
 function filtered (schema: unknown, result: unknown, form: AnswerForm = 'record'): unknown {
@@ -35,7 +50,9 @@ function faults (response: unknown, more: Partial<TemplateContext> = {}): string
   const within = context(more)
   const compiled = compileResponse(response, '/response', within)
   if (within.faults.faults.length > 0 && compiled !== null) return ['compiled in spite of faults']
-  return within.faults.faults.map(({ pointer, message, suggestion }) => `${pointer} ${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`)
+  return within.faults.faults.map(({ pointer, message, suggestion }) =>
+    `${pointer} ${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`
+  )
 }
 
 const record = { type: 'object', properties: { id: { type: 'integer' }, title: { type: 'string' } } }
@@ -45,9 +62,15 @@ t.test('only what a schema declares leaves', async (t) => {
   t.strictSame(filtered(record, { id: 1 }), { id: 1 }, 'what is not there is not made up')
   t.strictSame(filtered(record, { id: null, title: null }), { id: null, title: null }, 'null stays null')
   t.strictSame(filtered(record, { id: 'x', title: 5 }), { id: 'x', title: 5 }, 'a value of another type is no failure')
-  t.strictSame(filtered({ type: 'object', properties: { author: record, tags: { type: 'array', items: record }, any: {} } }, {
-    author: { id: 1, secret: 's' }, tags: [{ id: 2, secret: 's' }, null], any: { deep: [1] }, secret: 's'
-  }), { author: { id: 1 }, tags: [{ id: 2 }, null], any: { deep: [1] } })
+  t.strictSame(
+    filtered({ type: 'object', properties: { author: record, tags: { type: 'array', items: record }, any: {} } }, {
+      author: { id: 1, secret: 's' },
+      tags: [{ id: 2, secret: 's' }, null],
+      any: { deep: [1] },
+      secret: 's'
+    }),
+    { author: { id: 1 }, tags: [{ id: 2 }, null], any: { deep: [1] } }
+  )
   t.strictSame(filtered({ ...record, additionalProperties: true }, { id: 1, more: 2 }), { id: 1, more: 2 })
   t.strictSame(filtered({ type: ['object', 'null'], properties: record.properties }, null), null)
   t.strictSame(filtered({ type: 'object', properties: { constructor: {} } }, { id: 1 }), {}, 'nothing inherited leaves')
@@ -56,8 +79,13 @@ t.test('only what a schema declares leaves', async (t) => {
 t.test('a schema of a whole list, of an array and of a record all fit a page', async (t) => {
   const page = { data: [{ id: 1, secret: 's' }, { id: 2, secret: 's' }], pagination: { limit: 20, offset: 0, total: 2 } }
   const expected = { data: [{ id: 1 }, { id: 2 }], pagination: page.pagination }
-  t.strictSame(filtered({ type: 'object', properties: { data: { type: 'array', items: record } } }, page, 'wrapped'), { data: expected.data }, 'the whole answer is described')
-  t.strictSame(filtered({ type: 'object', properties: { data: { type: 'array', items: record }, pagination: { type: 'object' } } }, page, 'wrapped'), expected)
+  t.strictSame(filtered({ type: 'object', properties: { data: { type: 'array', items: record } } }, page, 'wrapped'), {
+    data: expected.data
+  }, 'the whole answer is described')
+  t.strictSame(
+    filtered({ type: 'object', properties: { data: { type: 'array', items: record }, pagination: { type: 'object' } } }, page, 'wrapped'),
+    expected
+  )
   t.strictSame(filtered({ type: 'array', items: record }, page, 'wrapped'), expected)
   t.strictSame(filtered(record, page, 'wrapped'), expected)
   t.strictSame(filtered(record, { data: page.data }, 'wrapped'), { data: expected.data }, 'a bulk insert answers records')
@@ -68,18 +96,49 @@ t.test('a schema of a whole list, of an array and of a record all fit a page', a
 
 t.test('a mapping is the body, with results in reach', async (t) => {
   const results = { post: { id: 1, tags: ['a'] }, posts: { data: [{ id: 5 }], pagination: { total: 9 } } }
-  t.strictSame(mapped({ ok: true, n: 1, post: '{{results.post}}', total: '{{results.posts.pagination.total}}', gone: '{{results.post.gone}}', deep: { list: ['{{results.post.gone}}', 'x {{results.post.id}}', 2], last: null } }, { results }),
-    { ok: true, n: 1, post: results.post, total: 9, deep: { list: [null, 'x 1', 2], last: null } })
+  t.strictSame(
+    mapped({
+      ok: true,
+      n: 1,
+      post: '{{results.post}}',
+      total: '{{results.posts.pagination.total}}',
+      gone: '{{results.post.gone}}',
+      deep: { list: ['{{results.post.gone}}', 'x {{results.post.id}}', 2], last: null }
+    }, { results }),
+    { ok: true, n: 1, post: results.post, total: 9, deep: { list: [null, 'x 1', 2], last: null } }
+  )
   t.strictSame(mapped({ a: '{{params.a}}', b: 1, c: 2, d: '{{params.d}}' }, { params: { d: 4 } }), { b: 1, c: 2, d: 4 })
   t.strictSame(mapped('{{params.gone}}'), null)
   t.strictSame(mapped(['{{params.gone}}', [], {}]), [null, [], {}])
-  t.strictSame(mapped({ type: 'greeting', text: 'Hi {{params.n}}' }, { params: { n: 'x' } }), { type: 'greeting', text: 'Hi x' }, '`type` alone makes no schema')
-  t.strictSame(mapped({ type: 'Feature', properties: { id: '{{params.n}}' } }, { params: { n: 7 } }), { type: 'Feature', properties: { id: 7 } })
+  t.strictSame(
+    mapped({ type: 'greeting', text: 'Hi {{params.n}}' }, { params: { n: 'x' } }),
+    { type: 'greeting', text: 'Hi x' },
+    '`type` alone makes no schema'
+  )
+  t.strictSame(mapped({ type: 'Feature', properties: { id: '{{params.n}}' } }, { params: { n: 7 } }), {
+    type: 'Feature',
+    properties: { id: 7 }
+  })
   t.strictSame(mapped({ fixed: ['a', 1] }), { fixed: ['a', 1] })
 })
 
 t.test('every text is escaped as JSON has it', async (t) => {
-  for (const text of ['', 'plain', '"', '\\', '\n\t\u0000\u001f', '\u2028', '\ud800', '😀', 'é', 'x'.repeat(100), `${'x'.repeat(70)}"`, '</script>']) {
+  for (
+    const text of [
+      '',
+      'plain',
+      '"',
+      '\\',
+      '\n\t\u0000\u001f',
+      '\u2028',
+      '\ud800',
+      '😀',
+      'é',
+      'x'.repeat(100),
+      `${'x'.repeat(70)}"`,
+      '</script>'
+    ]
+  ) {
     t.strictSame(mapped({ a: '{{params.a}}', b: '-{{params.a}}-' }, { params: { a: text } }), { a: text, b: `-${text}-` })
   }
 })

@@ -53,7 +53,15 @@ test('the same route and tables make the same data', async (t) => {
 })
 
 test('what a route leaves out', async (t) => {
-  t.match(compile(list), { requireAuth: false, publicTenant: true, permissions: [], rateLimit: null, cache: null, status: 200, tenantScoped: true })
+  t.match(compile(list), {
+    requireAuth: false,
+    publicTenant: true,
+    permissions: [],
+    rateLimit: null,
+    cache: null,
+    status: 200,
+    tenantScoped: true
+  })
   t.match(compile({ path: '/plain', method: 'get', response: { ok: true } }), { queries: [], tenantScoped: false, transaction: false })
   t.equal(compile({ path: '/countries', method: 'get', queries: [{ table: 'countries', operation: 'select' }] }).tenantScoped, false)
 })
@@ -66,10 +74,17 @@ test('several queries with a write among them are one transaction', async (t) =>
   const both = compile({ path: '/x', method: 'post', queries: [read, write] })
   t.match(both, { transaction: true, status: 200, readsResults: false })
   t.equal(compile({ path: '/x', method: 'post', queries: [write] }).status, 201)
-  t.equal(compile({ path: '/x', method: 'post', queries: [write, { table: 'articles', operation: 'insert', alias: 'copy', data: { title: '{{results.articles.title}}' } }] }).readsResults, true)
+  t.equal(
+    compile({
+      path: '/x',
+      method: 'post',
+      queries: [write, { table: 'articles', operation: 'insert', alias: 'copy', data: { title: '{{results.articles.title}}' } }]
+    }).readsResults,
+    true
+  )
 })
 
-test('a cached route has its time to live in ms, its own or the document\'s', async (t) => {
+test("a cached route has its time to live in ms, its own or the document's", async (t) => {
   t.equal(compile({ ...list, cache: { enabled: true, ttl: 5 } }).cache?.ttlMs, 5000)
   t.equal(compile({ ...list, cache: { enabled: true } }).cache?.ttlMs, 60_000)
   t.equal(compile({ ...list, cache: { enabled: true } }, { cache: { enabled: false, ttl: 60 } }).cache, null)
@@ -84,7 +99,9 @@ test('all faults of a route are told at once, and there is then no route', async
     transform: { fields: { x: 'item.' } },
     response: { y: '{{qurey.y}}' }
   })
-  for (const pointer of ['/routes/0/queries/0/table', '/routes/0/request/params/id', '/routes/0/transform/fields/x', '/routes/0/response/y']) {
+  for (
+    const pointer of ['/routes/0/queries/0/table', '/routes/0/request/params/id', '/routes/0/transform/fields/x', '/routes/0/response/y']
+  ) {
     t.ok(faults.some((fault) => fault.startsWith(pointer)), `${pointer} in ${faults.join('; ')}`)
   }
 })
@@ -93,7 +110,9 @@ test('a route is judged by the tables that it is compiled against', async (t) =>
   const catalogue = catalogueOf(table('notes', ['id integer!', 'text text']))
   const notes: Route = { path: '/notes', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }
   t.match(faultsOf(notes), [/there is no table "notes"/])
-  t.match(documented(notes, { catalogue }).response[200], { properties: { data: { items: { properties: { id: { type: 'integer' }, text: { type: ['string', 'null'] } } } } } })
+  t.match(documented(notes, { catalogue }).response[200], {
+    properties: { data: { items: { properties: { id: { type: 'integer' }, text: { type: ['string', 'null'] } } } } }
+  })
   t.match(faultsOf({ ...list, excludeFields: ['titel'] }), [/excludeFields\/0.*title/])
   t.match(faultsOf({ ...list, queries: [list.queries![0]!, list.queries![0]!] }), [/two queries answer under the name "articles"/])
 })
@@ -101,7 +120,12 @@ test('a route is judged by the tables that it is compiled against', async (t) =>
 test('an array is a body only where each of its items becomes a record', async (t) => {
   const rules = { body: { title: { type: 'string', required: true } } } as const
   const refuses = (query: object) => {
-    const { request } = compile({ path: '/x', method: 'post', request: rules, queries: [{ table: 'articles', operation: 'insert', ...query }] })
+    const { request } = compile({
+      path: '/x',
+      method: 'post',
+      request: rules,
+      queries: [{ table: 'articles', operation: 'insert', ...query }]
+    })
     try {
       request.validate({ params: {}, query: {}, body: [{ title: 'x' }] })
       return false
@@ -118,17 +142,57 @@ test('an array is a body only where each of its items becomes a record', async (
 test('an expression that reads a field which the request rules exclude is a fault with the nearest name', async (t) => {
   const rules: Route['request'] = {
     query: { verbose: { type: 'boolean' } },
-    body: { quantity: { type: 'integer' }, owner: { type: 'object', properties: { email: { type: 'string' } } }, box: { type: 'object', properties: {}, additionalFields: true }, tags: { type: 'array', items: { type: 'string' } } }
+    body: {
+      quantity: { type: 'integer' },
+      owner: { type: 'object', properties: { email: { type: 'string' } } },
+      box: { type: 'object', properties: {}, additionalFields: true },
+      tags: { type: 'array', items: { type: 'string' } }
+    }
   }
-  const reading = (text: string, request = rules): Route => ({ path: '/articles', method: 'post', request, queries: list.queries, transform: { fields: { x: text } } })
-  for (const [text, message] of [
-    ['body.quantty', /no `body\.quantty`.*"quantty".*did you mean "quantity"/], ['body["quantty"] > 1', /quantity/], ['has(body.quantty)', /quantity/], ['{{body.quantty}} > 1', /quantity/],
-    ['body.owner.mail', /no `body\.owner\.mail`.*did you mean "email"/], ['query.verbos', /did you mean "verbose"/], ['[1].map(x, body.quantty)', /quantity/]
-  ] as const) t.match(faultsOf(reading(text)), [message], text)
-  for (const text of ['body.quantity', 'body.owner.email', 'body.box.anything.at.all', 'body.tags[0]', 'size(body.tags)', 'body[0].quantity', 'query.verbose', 'query.limit', 'body', 'params']) {
+  const reading = (text: string, request = rules): Route => ({
+    path: '/articles',
+    method: 'post',
+    request,
+    queries: list.queries,
+    transform: { fields: { x: text } }
+  })
+  for (
+    const [text, message] of [
+      ['body.quantty', /no `body\.quantty`.*"quantty".*did you mean "quantity"/],
+      ['body["quantty"] > 1', /quantity/],
+      ['has(body.quantty)', /quantity/],
+      ['{{body.quantty}} > 1', /quantity/],
+      ['body.owner.mail', /no `body\.owner\.mail`.*did you mean "email"/],
+      ['query.verbos', /did you mean "verbose"/],
+      ['[1].map(x, body.quantty)', /quantity/]
+    ] as const
+  ) t.match(faultsOf(reading(text)), [message], text)
+  for (
+    const text of [
+      'body.quantity',
+      'body.owner.email',
+      'body.box.anything.at.all',
+      'body.tags[0]',
+      'size(body.tags)',
+      'body[0].quantity',
+      'query.verbose',
+      'query.limit',
+      'body',
+      'params'
+    ]
+  ) {
     t.strictSame(faultsOf(reading(text)), [], text)
   }
-  t.match(faultsOf({ path: '/articles', method: 'post', request: rules, workflow: { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'articles', condition: 'body.quantty > 1' }] } }), [/workflow.*did you mean "quantity"/], 'a step of an inline workflow')
+  t.match(
+    faultsOf({
+      path: '/articles',
+      method: 'post',
+      request: rules,
+      workflow: { steps: [{ id: 'a', type: 'database', operation: 'select', table: 'articles', condition: 'body.quantty > 1' }] }
+    }),
+    [/workflow.*did you mean "quantity"/],
+    'a step of an inline workflow'
+  )
   t.strictSame(faultsOf(reading('body.other + query.other', { ...rules, additionalFields: true })), [], 'further fields are admitted')
   t.strictSame(faultsOf(reading('body.other + query.verbose', { query: rules?.query })), [], 'a part without rules')
 })

@@ -10,9 +10,14 @@ import { compile, documented, faultsOf } from './routes.js'
 const id = '00000000-0000-4000-8000-000000000001'
 const token = 'tok_live_51x'
 const secrets = new Map<string, string | null>([['TOKEN', token], ['OLD', null], ['a.b-c', 'dotted'], ['LIMIT', '7']])
-const bound = (route: CompiledRoute, scope: Partial<Scope> = {}) => route.queries.map((query) => onSql(query).bind(scopeOf({ secrets, ...scope })))
+const bound = (route: CompiledRoute, scope: Partial<Scope> = {}) =>
+  route.queries.map((query) => onSql(query).bind(scopeOf({ secrets, ...scope })))
 
-const insert = (data: unknown, more: object = {}): Route => ({ path: '/articles', method: 'post', queries: [{ table: 'articles', operation: 'insert', data, ...more }] })
+const insert = (data: unknown, more: object = {}): Route => ({
+  path: '/articles',
+  method: 'post',
+  queries: [{ table: 'articles', operation: 'insert', data, ...more }]
+})
 
 /** What `title` is written with. */
 function title (template: string, scope: Partial<Scope> = {}, context: Partial<RouteContext> = {}): unknown {
@@ -35,14 +40,22 @@ test('a secret is its value, an expired one null, an unknown one the placeholder
   t.equal(title("{{secret:TOKEN || 'other'}}"), token)
   t.equal(title('{{secret:NONE || secret:TOKEN}}'), token)
   t.equal(title('{{body.x || secret:NONE}}', { body: {} }), '{{body.x || secret:NONE}}')
-  t.equal(title('{{secret:TOKEN}}', { secrets: new Map([['TOKEN', '{{body.x}}']]), body: { x: 'read' } }), '{{body.x}}', 'a value is never read as a template')
+  t.equal(
+    title('{{secret:TOKEN}}', { secrets: new Map([['TOKEN', '{{body.x}}']]), body: { x: 'read' } }),
+    '{{body.x}}',
+    'a value is never read as a template'
+  )
 })
 
 test('a route tells the keys that it reads, each once', async (t) => {
   const route = compile({
     path: '/articles',
     method: 'get',
-    queries: [{ table: 'articles', operation: 'select', filters: [{ column: 'slug', value: '{{secret:B}}' }, { column: 'title', value: '{{secret.A || secret:B}}' }] }]
+    queries: [{
+      table: 'articles',
+      operation: 'select',
+      filters: [{ column: 'slug', value: '{{secret:B}}' }, { column: 'title', value: '{{secret.A || secret:B}}' }]
+    }]
   })
   t.strictSame([...route.secrets].sort(), ['A', 'B'])
   t.ok(Object.isFrozen(route.secrets))
@@ -71,7 +84,11 @@ test('secrets are refused wherever their value would leave', async (t) => {
     'a cache key  ': { ...list, cache: { enabled: true, varyBy: ['{{secret.TOKEN}}'] } },
     'a `limit` or an `offset`': { ...list, queries: [{ table: 'articles', operation: 'select', limit: '{{secret:LIMIT}}' }] },
     'a `limit` or an `offset` ': { ...list, queries: [{ table: 'articles', operation: 'select', offset: '{{secret:LIMIT}}' }] },
-    'the id of a document': { path: '/d', method: 'get', firebaseQueries: [{ collection: 'd', operation: 'get', docId: '{{secret:TOKEN}}' }] }
+    'the id of a document': {
+      path: '/d',
+      method: 'get',
+      firebaseQueries: [{ collection: 'd', operation: 'get', docId: '{{secret:TOKEN}}' }]
+    }
   }
   for (const [where, route] of Object.entries(refused)) {
     for (const origin of ['platform', 'tenant'] as const) {
@@ -83,9 +100,15 @@ test('secrets are refused wherever their value would leave', async (t) => {
 })
 
 test('a column that a write takes from a secret is in no answer of its route, whoever asks', async (t) => {
-  const answered = (route: Route, scope: Partial<Scope> = {}) => bound(compile(route), scope).map(({ statement }) => /returning (.*)$/.exec(statement.text)?.[1] ?? statement.text)
+  const answered = (route: Route, scope: Partial<Scope> = {}) =>
+    bound(compile(route), scope).map(({ statement }) => /returning (.*)$/.exec(statement.text)?.[1] ?? statement.text)
   for (const fullAccess of [false, true]) {
-    for (const data of [{ title: '{{secret:TOKEN}}', slug: 's' }, { title: 'x {{secret.TOKEN}}', slug: 's' }, { title: '{{body.title || secret:TOKEN}}', slug: 's' }, { title: '{{secret:NONE}}', slug: 's' }]) {
+    for (
+      const data of [{ title: '{{secret:TOKEN}}', slug: 's' }, { title: 'x {{secret.TOKEN}}', slug: 's' }, {
+        title: '{{body.title || secret:TOKEN}}',
+        slug: 's'
+      }, { title: '{{secret:NONE}}', slug: 's' }]
+    ) {
       const [columns] = answered(insert(data), { fullAccess, body: {} })
       t.notMatch(columns, '"title"')
       t.notMatch(columns, '"title_length"', 'nor what the database makes of it')
@@ -93,9 +116,23 @@ test('a column that a write takes from a secret is in no answer of its route, wh
     }
     const renamed = answered(insert({ title: '{{secret:TOKEN}}' }, { select: 'id, name:title' }), { fullAccess })
     t.notMatch(renamed[0], '"title"')
-    const update = answered({ path: '/a', method: 'put', queries: [{ table: 'articles', operation: 'update', id, data: { meta: { token: '{{secret:TOKEN}}' }, slug: 's' } }] }, { fullAccess })
+    const update = answered({
+      path: '/a',
+      method: 'put',
+      queries: [{ table: 'articles', operation: 'update', id, data: { meta: { token: '{{secret:TOKEN}}' }, slug: 's' } }]
+    }, { fullAccess })
     t.notMatch(update[0], /returning.*"meta"/)
-    const upsert = answered({ path: '/a', method: 'put', queries: [{ table: 'articles', operation: 'upsert', onConflict: ['slug'], filters: [{ column: 'slug', value: '{{secret:TOKEN}}' }], data: { title: 'x' } }] }, { fullAccess })
+    const upsert = answered({
+      path: '/a',
+      method: 'put',
+      queries: [{
+        table: 'articles',
+        operation: 'upsert',
+        onConflict: ['slug'],
+        filters: [{ column: 'slug', value: '{{secret:TOKEN}}' }],
+        data: { title: 'x' }
+      }]
+    }, { fullAccess })
     t.notMatch(upsert[0], '"slug" ')
     const several = answered({
       path: '/a',
@@ -109,7 +146,9 @@ test('a column that a write takes from a secret is in no answer of its route, wh
     t.notMatch(several[1], '"title"', 'another query of the route does not read it back')
     t.notMatch(several[2], '"title"', 'nor through an embed')
     t.match(several[2], '"slug"')
-    const byKey = answered({ path: '/a', method: 'get', queries: [{ table: 'labels', operation: 'select', id: '{{secret:LIMIT}}' }] }, { fullAccess })
+    const byKey = answered({ path: '/a', method: 'get', queries: [{ table: 'labels', operation: 'select', id: '{{secret:LIMIT}}' }] }, {
+      fullAccess
+    })
     t.match(byKey[0], /from \(select row_to_json\(r\.\*\)::text from \(select t\d\."tenant_id", t\d\."name" from/, 'the key of a row')
   }
   t.match(answered(insert({ title: 'x' }))[0], '"title"')
@@ -123,7 +162,13 @@ test('a field of a document that comes from a secret is in no answer of its rout
       path: '/d/:id',
       method: 'put',
       firebaseQueries: [
-        { collection: 'd', operation: 'set', docId: '{{params.id}}', data: { token: '{{secret:TOKEN}}', name: 'n', deep: { x: 'k {{secret:TOKEN}}' } }, alias: 'set' },
+        {
+          collection: 'd',
+          operation: 'set',
+          docId: '{{params.id}}',
+          data: { token: '{{secret:TOKEN}}', name: 'n', deep: { x: 'k {{secret:TOKEN}}' } },
+          alias: 'set'
+        },
         { collection: 'd', operation: 'query', alias: 'all' }
       ]
     })
@@ -131,8 +176,17 @@ test('a field of a document that comes from a secret is in no answer of its rout
       t.match(statement.text, /- \$\d+::text\[\]\)/)
       t.ok(values.some((value) => Array.isArray(value) && value.join() === 'token,deep'))
     }
-    const excluding = compile({ path: '/d', method: 'post', excludeFields: ['note'], firebaseQueries: [{ collection: 'd', operation: 'add', data: { token: '{{secret:TOKEN}}', note: '{{body.note}}' } }] })
-    t.ok(bound(excluding, { fullAccess, body: { note: 'n' } })[0]?.values.some((value) => Array.isArray(value) && value.join() === (fullAccess ? 'token' : 'note,token')))
+    const excluding = compile({
+      path: '/d',
+      method: 'post',
+      excludeFields: ['note'],
+      firebaseQueries: [{ collection: 'd', operation: 'add', data: { token: '{{secret:TOKEN}}', note: '{{body.note}}' } }]
+    })
+    t.ok(
+      bound(excluding, { fullAccess, body: { note: 'n' } })[0]?.values.some((value) =>
+        Array.isArray(value) && value.join() === (fullAccess ? 'token' : 'note,token')
+      )
+    )
   }
 })
 
@@ -140,7 +194,11 @@ test('a value that does not fit is refused without being told', async (t) => {
   const routes: Route[] = [
     insert({ views: '{{secret:TOKEN}}' }),
     insert('{{secret:TOKEN}}'),
-    { path: '/a', method: 'get', queries: [{ table: 'articles', operation: 'select', filters: [{ column: 'views', value: '{{secret:TOKEN}}' }] }] },
+    {
+      path: '/a',
+      method: 'get',
+      queries: [{ table: 'articles', operation: 'select', filters: [{ column: 'views', value: '{{secret:TOKEN}}' }] }]
+    },
     { path: '/a', method: 'get', queries: [{ table: 'articles', operation: 'select', id: '{{secret:TOKEN}}' }] },
     { path: '/a', method: 'post', queries: [{ table: 'articles', operation: 'insert', data: { tenant_id: '{{secret:TOKEN}}' } }] },
     { path: '/a', method: 'post', firebaseQueries: [{ collection: 'd', operation: 'add', data: '{{secret:TOKEN}}' }] }
@@ -163,7 +221,14 @@ test("a tenant's document reads only the settings that the platform lists", asyn
   t.equal(title('${REGION}', {}, context), 'eu')
   t.equal(title("{{env.UNSET || 'none'}}", {}, context), 'none')
   t.match(faultsOf(insert({ title: '{{env.UNSET}}' }), context), [/UNSET is not set/])
-  const refusals = ['{{env.JWT_SECRET}}', "{{env.JWT_SECRET || 'x'}}", "{{body.x || env.JWT_SECRET || 'x'}}", '${JWT_SECRET}', 'x{{ env.JWT_SECRET }}', "{{env['JWT_SECRET']}}"]
+  const refusals = [
+    '{{env.JWT_SECRET}}',
+    "{{env.JWT_SECRET || 'x'}}",
+    "{{body.x || env.JWT_SECRET || 'x'}}",
+    '${JWT_SECRET}',
+    'x{{ env.JWT_SECRET }}',
+    "{{env['JWT_SECRET']}}"
+  ]
   for (const text of refusals) {
     const places: Route[] = [
       insert({ title: text }),
@@ -183,7 +248,10 @@ test("a tenant's document reads only the settings that the platform lists", asyn
 })
 
 test("a platform's setting is replaced by the tenant's secret of its name, where it is overridable and does not leave", async (t) => {
-  const context: Partial<RouteContext> = { env: { TOKEN: 'platform', OLD: 'platform', OTHER: 'platform', LIMIT: '3' }, overridableEnv: new Set(['TOKEN', 'OLD', 'NONE', 'LIMIT']) }
+  const context: Partial<RouteContext> = {
+    env: { TOKEN: 'platform', OLD: 'platform', OTHER: 'platform', LIMIT: '3' },
+    overridableEnv: new Set(['TOKEN', 'OLD', 'NONE', 'LIMIT'])
+  }
   t.equal(title('{{env.TOKEN}}', {}, context), token)
   t.equal(title('${TOKEN}', {}, context), token)
   t.equal(title('{{env.TOKEN}}', { secrets: new Map() }, context), 'platform')
@@ -195,7 +263,13 @@ test("a platform's setting is replaced by the tenant's secret of its name, where
   const [written] = bound(compile(insert({ title: '{{env.TOKEN}}' }), context), { fullAccess: true })
   t.notMatch(/returning (.*)$/.exec(written?.statement.text ?? '')?.[1], '"title"')
 
-  const list: Route = { path: '/a', method: 'get', queries: [{ table: 'articles', operation: 'select', limit: '{{env.LIMIT}}' }], response: { token: '{{env.TOKEN}}' }, cache: { enabled: true, key: '{{env.TOKEN}}' } }
+  const list: Route = {
+    path: '/a',
+    method: 'get',
+    queries: [{ table: 'articles', operation: 'select', limit: '{{env.LIMIT}}' }],
+    response: { token: '{{env.TOKEN}}' },
+    cache: { enabled: true, key: '{{env.TOKEN}}' }
+  }
   const route = compile(list, context)
   t.strictSame(route.secrets, [], 'nothing that leaves the server reads a secret')
   const scope = scopeOf({ secrets })
@@ -213,9 +287,13 @@ test("what a route reads of its tenant's settings is in its cache key, and nothi
     cache: { enabled: true }
   })
   const tenant = { id: 'a', config: { site: 'one' }, plan: 'pro' }
-  const key = (config: Record<string, unknown>) => route.cache?.key(scopeOf({ tenant: { id: 'a', config } }), { method: 'GET', path: '/a', query: '' })
+  const key = (config: Record<string, unknown>) =>
+    route.cache?.key(scopeOf({ tenant: { id: 'a', config } }), { method: 'GET', path: '/a', query: '' })
   t.not(key({ site: 'one' }), key({ site: 'two' }))
   t.equal(key({ site: 'one' }), key({ site: 'one' }))
-  t.equal(route.response?.kind === 'mapping' && route.response.serialize(scopeOf({ tenant })), '{"site":"one","all":{"id":"a","config":{"site":"one"}}}')
+  t.equal(
+    route.response?.kind === 'mapping' && route.response.serialize(scopeOf({ tenant })),
+    '{"site":"one","all":{"id":"a","config":{"site":"one"}}}'
+  )
   t.match(faultsOf(insert({ title: '{{tenant.plan}}' })), [/a tenant has `tenant\.id` and `tenant\.config`/])
 })

@@ -14,7 +14,18 @@ function context (more: Partial<TemplateContext> = {}): TemplateContext {
 }
 
 function scope (more: Partial<Scope> = {}): Scope {
-  return { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false, ...more }
+  return {
+    body: undefined,
+    params: {},
+    query: {},
+    headers: {},
+    auth: null,
+    tenant: null,
+    secrets: new Map(),
+    results: {},
+    fullAccess: false,
+    ...more
+  }
 }
 
 function evaluate (value: unknown, at: Partial<Scope> = {}, more: Partial<TemplateContext> = {}): unknown {
@@ -27,7 +38,9 @@ function evaluate (value: unknown, at: Partial<Scope> = {}, more: Partial<Templa
 function faults (value: unknown, more: Partial<TemplateContext> = {}): string[] {
   const within = context(more)
   compileValue(value, '/v', within)
-  return within.faults.faults.map(({ pointer, message, suggestion }) => `${pointer} ${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`)
+  return within.faults.faults.map(({ pointer, message, suggestion }) =>
+    `${pointer} ${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`
+  )
 }
 
 t.test('a value that is one template keeps its type', async (t) => {
@@ -96,7 +109,26 @@ t.test('|| gives a default for what is missing, null or empty; 0 and false stay'
 
 t.test('only own members are read', async (t) => {
   const body = { text: 'abc', list: [1], made: Object.create({ inherited: 1 }) }
-  for (const path of ['body.constructor', 'body.__proto__', 'body.toString', 'body.list.length', 'body.list.map', "body.list['length']", 'body.text.length', 'body.text[0]', 'body.made.inherited', 'body.list[1]', 'body.list.00', 'query.constructor', 'params.__proto__', 'auth.constructor', 'headers.constructor', 'results.__proto__']) {
+  for (
+    const path of [
+      'body.constructor',
+      'body.__proto__',
+      'body.toString',
+      'body.list.length',
+      'body.list.map',
+      "body.list['length']",
+      'body.text.length',
+      'body.text[0]',
+      'body.made.inherited',
+      'body.list[1]',
+      'body.list.00',
+      'query.constructor',
+      'params.__proto__',
+      'auth.constructor',
+      'headers.constructor',
+      'results.__proto__'
+    ]
+  ) {
     t.equal(evaluate(`{{${path}}}`, { body, auth: { sub: 'a' } }), undefined, path)
   }
   t.equal(evaluate('{{body.length}}', { body: { length: 3 } }), 3, 'an object may own a member of that name')
@@ -111,7 +143,11 @@ t.test('what a caller sends is never read as a template', async (t) => {
 
 t.test('env is a constant of compilation', async (t) => {
   const env = { NAME: 'value', EMPTY: '' }
-  const compiled = compileValue({ a: '{{env.NAME}}', b: 'x-${NAME}', c: '{{env.EMPTY || 5}}', d: '{{env.NONE || env.NAME}}', e: '{{env.EMPTY}}' }, '', context({ env }))
+  const compiled = compileValue(
+    { a: '{{env.NAME}}', b: 'x-${NAME}', c: '{{env.EMPTY || 5}}', d: '{{env.NONE || env.NAME}}', e: '{{env.EMPTY}}' },
+    '',
+    context({ env })
+  )
   t.equal(compiled.constant, true)
   t.strictSame(compiled.references, [])
   t.strictSame(compiled.evaluate(scope()), { a: 'value', b: 'x-value', c: 5, d: 'value', e: '' })
@@ -136,7 +172,9 @@ t.test('constants are folded, frozen, and no part of the document', async (t) =>
   t.strictSame(result, value)
   t.not(result, value)
   t.ok(Object.isFrozen(result))
-  t.throws(() => { if (Array.isArray(Object(result).list)) Object(result).list[1].a = 'c' }, TypeError)
+  t.throws(() => {
+    if (Array.isArray(Object(result).list)) Object(result).list[1].a = 'c'
+  }, TypeError)
   t.notOk(Object.isFrozen(value), "the caller's own data is left alone")
 })
 

@@ -7,7 +7,17 @@ import { FaultList } from '../../../lib/config/faults.js'
 import { compileTransform } from '../../../lib/compiler/transform.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
 
-const empty: Scope = { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
+const empty: Scope = {
+  body: undefined,
+  params: {},
+  query: {},
+  headers: {},
+  auth: null,
+  tenant: null,
+  secrets: new Map(),
+  results: {},
+  fullAccess: false
+}
 
 function context (): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['body', 'params', 'query', 'auth', 'tenant', 'results']), env: {} }
@@ -26,43 +36,89 @@ const total: Transform = { fields: { total: 'item.price * item.quantity' } }
 
 t.test('fields are computed for each record of a list, and for a record itself', async (t) => {
   const pagination = { limit: 20, offset: 0, total: 2 }
-  t.strictSame(apply(total, { data: [{ price: 2, quantity: 3 }, { price: 1.5, quantity: 2 }], pagination }),
-    { data: [{ price: 2, quantity: 3, total: 6 }, { price: 1.5, quantity: 2, total: 3 }], pagination })
+  t.strictSame(apply(total, { data: [{ price: 2, quantity: 3 }, { price: 1.5, quantity: 2 }], pagination }), {
+    data: [{ price: 2, quantity: 3, total: 6 }, { price: 1.5, quantity: 2, total: 3 }],
+    pagination
+  })
   t.strictSame(apply(total, { data: [{ price: 2, quantity: 3 }] }), { data: [{ price: 2, quantity: 3, total: 6 }] })
   t.strictSame(apply(total, { price: 2, quantity: 3 }), { price: 2, quantity: 3, total: 6 })
-  t.strictSame(apply(total, { price: 2, quantity: 3, data: [1] }, {}, 'record'), { price: 2, quantity: 3, data: [1], total: 6 }, 'a column named data makes no list')
+  t.strictSame(
+    apply(total, { price: 2, quantity: 3, data: [1] }, {}, 'record'),
+    { price: 2, quantity: 3, data: [1], total: 6 },
+    'a column named data makes no list'
+  )
 })
 
 t.test('what reads only the result becomes a member of the answer', async (t) => {
-  t.strictSame(apply({ fields: { pages: 'result.pagination.total / result.pagination.limit', share: 'item.n / size(result.data)' } },
-    { data: [{ n: 1 }, { n: 2 }], pagination: { limit: 2, offset: 0, total: 4 } }),
-  { data: [{ n: 1, share: 0.5 }, { n: 2, share: 1 }], pagination: { limit: 2, offset: 0, total: 4 }, pages: 2 })
+  t.strictSame(
+    apply({ fields: { pages: 'result.pagination.total / result.pagination.limit', share: 'item.n / size(result.data)' } }, {
+      data: [{ n: 1 }, { n: 2 }],
+      pagination: { limit: 2, offset: 0, total: 4 }
+    }),
+    { data: [{ n: 1, share: 0.5 }, { n: 2, share: 1 }], pagination: { limit: 2, offset: 0, total: 4 }, pages: 2 }
+  )
   t.strictSame(apply({ fields: { twice: 'result.n * 2' } }, { n: 4 }), { n: 4, twice: 8 })
 })
 
 t.test('operations compute too, in order, and see the fields before them', async (t) => {
-  t.strictSame(apply({ fields: { a: 'item.n + 1' }, operations: [{ type: 'compute', fields: { b: 'item.a * 2' } }, { type: 'compute', fields: { a: '"{{auth.sub}}"' } }] }, { n: 1 }, { auth: { sub: 'ann' } }),
-    { n: 1, a: 'ann', b: 4 })
+  t.strictSame(
+    apply(
+      {
+        fields: { a: 'item.n + 1' },
+        operations: [{ type: 'compute', fields: { b: 'item.a * 2' } }, { type: 'compute', fields: { a: '"{{auth.sub}}"' } }]
+      },
+      { n: 1 },
+      { auth: { sub: 'ann' } }
+    ),
+    { n: 1, a: 'ann', b: 4 }
+  )
 })
 
 t.test('an expression that cannot be computed gives null, for that field of that record', async (t) => {
-  t.strictSame(apply({ fields: { sum: 'item.a + 1', upper: 'item.name.upperAscii()', ok: '1 + 1' } }, { data: [{ a: null, name: 5 }, { a: 1, name: 'x' }, {}] }),
-    { data: [{ a: null, name: 5, sum: null, upper: null, ok: 2 }, { a: 1, name: 'x', sum: 2, upper: 'X', ok: 2 }, { sum: null, upper: null, ok: 2 }] })
+  t.strictSame(
+    apply({ fields: { sum: 'item.a + 1', upper: 'item.name.upperAscii()', ok: '1 + 1' } }, {
+      data: [{ a: null, name: 5 }, { a: 1, name: 'x' }, {}]
+    }),
+    {
+      data: [{ a: null, name: 5, sum: null, upper: null, ok: 2 }, { a: 1, name: 'x', sum: 2, upper: 'X', ok: 2 }, {
+        sum: null,
+        upper: null,
+        ok: 2
+      }]
+    }
+  )
   t.strictSame(apply(total, { data: [null, 5, 'x'] }), { data: [null, 5, 'x'] }, 'what is no record is left alone')
 })
 
 t.test('a field that is the whole record, or holds the answer, was a circle and no JSON', async (t) => {
-  t.strictSame(apply({ fields: { whole: 'item', within: '{"of": item}' } }, { n: 1 }), { n: 1, whole: { n: 1 }, within: { of: { n: 1, whole: { n: 1 } } } })
+  t.strictSame(apply({ fields: { whole: 'item', within: '{"of": item}' } }, { n: 1 }), {
+    n: 1,
+    whole: { n: 1 },
+    within: { of: { n: 1, whole: { n: 1 } } }
+  })
   t.strictSame(apply({ fields: { all: 'result.data' } }, { data: [{ n: 1 }] }), { data: [{ n: 1 }], all: [{ n: 1 }] })
   t.strictSame(apply({ fields: { all: 'result' } }, { data: [{ n: 1 }] }), { data: [{ n: 1 }], all: { data: [{ n: 1 }] } })
 })
 
 t.test('references and faults', async (t) => {
-  t.strictSame(compileTransform({ fields: { a: 'auth.role == "x"', b: '{{query.q}}' } }, '', context())?.references, [{ source: 'auth', path: ['role'] }, { source: 'query', path: ['q'] }])
+  t.strictSame(compileTransform({ fields: { a: 'auth.role == "x"', b: '{{query.q}}' } }, '', context())?.references, [{
+    source: 'auth',
+    path: ['role']
+  }, { source: 'query', path: ['q'] }])
   t.equal(compileTransform({}, '', context()), null)
   const within = context()
-  t.equal(compileTransform({ fields: { a: 'itm.x', b: 'item.' }, operations: [{ type: 'compute', fields: { 'c/d': '{{secret:K}}' } }] }, '/t', within), null)
-  t.match(within.faults.faults, [{ pointer: '/t/fields/a', suggestion: 'item' }, { pointer: '/t/fields/b' }, { pointer: '/t/operations/0/fields/c~1d', message: /secret cannot be used in a transform/ }])
+  t.equal(
+    compileTransform(
+      { fields: { a: 'itm.x', b: 'item.' }, operations: [{ type: 'compute', fields: { 'c/d': '{{secret:K}}' } }] },
+      '/t',
+      within
+    ),
+    null
+  )
+  t.match(within.faults.faults, [{ pointer: '/t/fields/a', suggestion: 'item' }, { pointer: '/t/fields/b' }, {
+    pointer: '/t/operations/0/fields/c~1d',
+    message: /secret cannot be used in a transform/
+  }])
 })
 
 t.test('the computed fields of one answer have one budget', async (t) => {

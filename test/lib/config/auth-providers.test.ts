@@ -15,10 +15,14 @@ t.test('a provider has its defaults, and firebase needs its project only', async
       roleClaim: 'role'
     }
   })
-  const { firebase } = check({ authProviders: { firebase: { projectId: 'my-app', jwksUri: 'http://127.0.0.1:1/keys', issuer: 'x' } } }).authProviders
+  const { firebase } =
+    check({ authProviders: { firebase: { projectId: 'my-app', jwksUri: 'http://127.0.0.1:1/keys', issuer: 'x' } } }).authProviders
   t.match(firebase, { issuer: 'x', jwksUri: 'http://127.0.0.1:1/keys', audience: ['my-app'] })
   t.strictSame(check({}).authProviders, {})
-  t.strictSame(check({ authProviders: { idp: { ...idp, audience: '{{env.AUDIENCE}}' } } }, { AUDIENCE: 'api' }).authProviders.idp?.audience, ['api'])
+  t.strictSame(
+    check({ authProviders: { idp: { ...idp, audience: '{{env.AUDIENCE}}' } } }, { AUDIENCE: 'api' }).authProviders.idp?.audience,
+    ['api']
+  )
 })
 
 t.test('what a provider lacks or says wrong is told', async (t) => {
@@ -40,24 +44,59 @@ t.test('what a provider lacks or says wrong is told', async (t) => {
     [{ authProviders: { jwt: idp } }, /^\/authProviders\/jwt: "jwt" is the name of the own key/],
     [{ authProviders: { idp, other: idp } }, /^\/authProviders\/other\/issuer: is that of "idp" too/],
     [{ authProviders: { idp }, jwt: { secret, issuer: idp.issuer } }, /^\/authProviders\/idp\/issuer: is that of `jwt.issuer` too/],
-    [{ authProviders: Object.fromEntries(Array.from({ length: 21 }, (_, index) => [`p${index}`, { ...idp, issuer: String(index) }])) }, /^\/authProviders: expected at most 20/]
+    [
+      { authProviders: Object.fromEntries(Array.from({ length: 21 }, (_, index) => [`p${index}`, { ...idp, issuer: String(index) }])) },
+      /^\/authProviders: expected at most 20/
+    ]
   ]
   for (const [members, expected] of wrong) t.match(faultsOf({ ...members })[0], expected)
 })
 
 t.test('keys come over an address that nobody on the way can change', async (t) => {
-  for (const jwksUri of ['https://a.example/keys', 'http://localhost:8080/keys', 'http://127.0.0.1/k', 'http://127.9.9.9:1/k', 'http://[::1]:80/k']) t.strictSame(faultsOf(of({ jwksUri })), [], jwksUri)
-  for (const jwksUri of ['http://a.example/keys', 'http://127.0.0.1.a.example/', 'http://localhost.a.example/', 'http://10.0.0.1/', 'http://0.0.0.0/', 'ftp://localhost/', 'file:///etc/passwd', 'data:application/json,{}', '/keys', 'https://', 'x']) {
-    t.strictSame(faultsOf(of({ jwksUri })), ['/authProviders/idp/jwksUri: expected an address with `https:`, or with `http:` on this machine'], jwksUri)
+  for (
+    const jwksUri of [
+      'https://a.example/keys',
+      'http://localhost:8080/keys',
+      'http://127.0.0.1/k',
+      'http://127.9.9.9:1/k',
+      'http://[::1]:80/k'
+    ]
+  ) t.strictSame(faultsOf(of({ jwksUri })), [], jwksUri)
+  for (
+    const jwksUri of [
+      'http://a.example/keys',
+      'http://127.0.0.1.a.example/',
+      'http://localhost.a.example/',
+      'http://10.0.0.1/',
+      'http://0.0.0.0/',
+      'ftp://localhost/',
+      'file:///etc/passwd',
+      'data:application/json,{}',
+      '/keys',
+      'https://',
+      'x'
+    ]
+  ) {
+    t.strictSame(faultsOf(of({ jwksUri })), [
+      '/authProviders/idp/jwksUri: expected an address with `https:`, or with `http:` on this machine'
+    ], jwksUri)
   }
-  t.match(faultsOf(of({ jwksUri: 'https://user:hunter2@a.example/' })), [/^\/authProviders\/idp\/jwksUri: expected an address without user and password(?!.*hunter2)/])
+  t.match(faultsOf(of({ jwksUri: 'https://user:hunter2@a.example/' })), [
+    /^\/authProviders\/idp\/jwksUri: expected an address without user and password(?!.*hunter2)/
+  ])
 })
 
 t.test('a route names a provider that there is, and needs no key of the document then', async (t) => {
   const named = (authProvider: string) => ({ ...of({}), routes: [{ ...route, requireAuth: true, authProvider }] })
   t.strictSame(faultsOf(named('idp')), [])
   t.match(faultsOf(named('jwt')), [/^\/routes\/0\/requireAuth: no token can be verified/])
-  t.match(faultsOf(named('ipd')), [/^\/routes\/0\/authProvider: no identity provider of that name: expected "jwt" or one of `authProviders`, idp, did you mean "idp"/])
-  t.match(faultsOf({ routes: [{ ...route, authProvider: 'firebase' }], jwt: { secret } }), [/^\/routes\/0\/authProvider: no identity provider of that name: expected "jwt"$/])
-  t.match(faultsOf({ authProviders: { idp: { ...idp, issuer: 7 } }, routes: [{ ...route, authProvider: 'idp' }] }), [/^\/authProviders\/idp\/issuer: /], 'a fault of the provider is told once')
+  t.match(faultsOf(named('ipd')), [
+    /^\/routes\/0\/authProvider: no identity provider of that name: expected "jwt" or one of `authProviders`, idp, did you mean "idp"/
+  ])
+  t.match(faultsOf({ routes: [{ ...route, authProvider: 'firebase' }], jwt: { secret } }), [
+    /^\/routes\/0\/authProvider: no identity provider of that name: expected "jwt"$/
+  ])
+  t.match(faultsOf({ authProviders: { idp: { ...idp, issuer: 7 } }, routes: [{ ...route, authProvider: 'idp' }] }), [
+    /^\/authProviders\/idp\/issuer: /
+  ], 'a fault of the provider is told once')
 })

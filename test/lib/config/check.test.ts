@@ -30,7 +30,13 @@ t.test('the smallest document has every default', async (t) => {
     realtime: { tables: {}, maxMessageBytes: 65_536, maxMessagesPerSecond: 50, retentionSeconds: 86_400 },
     storageProvider: 'local',
     rbac: { enabled: false, rolesTable: 'roles', permissionsTable: 'permissions', userRolesTable: 'user_roles' },
-    analytics: { enabled: false, excludePaths: [], serviceName: '', retentionDays: 30, buffer: { enabled: true, flushInterval: 10_000, maxSize: 1000 } }
+    analytics: {
+      enabled: false,
+      excludePaths: [],
+      serviceName: '',
+      retentionDays: 30,
+      buffer: { enabled: true, flushInterval: 10_000, maxSize: 1000 }
+    }
   })
 })
 
@@ -57,31 +63,38 @@ t.test('a checked configuration is known as one, with its environment', async (t
 })
 
 t.test('every fault is reported at once, with its pointer, what was expected and the nearest name', async (t) => {
-  t.strictSame(faultsOf({
-    databaseProvider: 'postgrse',
-    routs: [],
-    cache: { enabled: 'yes' },
-    pagination: { maxLimit: 0 },
-    server: { bodyLimit: 1.5, trustProxy: {} },
-    routes: [
-      { path: 'notes', methd: 'get', queries: [{ table: 'notes', operation: 'selec' }] },
-      { path: '/a/b', method: 'get', queries: [{ table: 'notes', operation: 'select', filters: [{ colum: 'id', value: 1 }, { or: [{ column: 3 }] }, 7] }] }
+  t.strictSame(
+    faultsOf({
+      databaseProvider: 'postgrse',
+      routs: [],
+      cache: { enabled: 'yes' },
+      pagination: { maxLimit: 0 },
+      server: { bodyLimit: 1.5, trustProxy: {} },
+      routes: [
+        { path: 'notes', methd: 'get', queries: [{ table: 'notes', operation: 'selec' }] },
+        {
+          path: '/a/b',
+          method: 'get',
+          queries: [{ table: 'notes', operation: 'select', filters: [{ colum: 'id', value: 1 }, { or: [{ column: 3 }] }, 7] }]
+        }
+      ]
+    }),
+    [
+      '/databaseProvider: expected one of "postgres", "supabase", "embedded", "firebase", did you mean "postgres"?',
+      '/routs: unknown member, did you mean "routes"?',
+      '/cache/enabled: expected true or false, got a string',
+      '/cache/provider: missing: expected one of "memory", "redis", "lmdb"',
+      '/pagination/maxLimit: expected at least 1',
+      '/server/bodyLimit: expected an integer, got a number',
+      '/server/trustProxy: expected true or false or an integer or a string or an array, got an object',
+      '/routes/0/path: expected a string that matches ^/',
+      '/routes/0/methd: unknown member, did you mean "method"?',
+      '/routes/0/queries/0/operation: expected one of "select", "insert", "update", "upsert", "delete", did you mean "select"?',
+      '/routes/1/queries/0/filters/0/colum: unknown member, did you mean "column"?',
+      '/routes/1/queries/0/filters/1/or/0/column: expected a string, got an integer',
+      '/routes/1/queries/0/filters/2: expected an object, got an integer'
     ]
-  }), [
-    '/databaseProvider: expected one of "postgres", "supabase", "embedded", "firebase", did you mean "postgres"?',
-    '/routs: unknown member, did you mean "routes"?',
-    '/cache/enabled: expected true or false, got a string',
-    '/cache/provider: missing: expected one of "memory", "redis", "lmdb"',
-    '/pagination/maxLimit: expected at least 1',
-    '/server/bodyLimit: expected an integer, got a number',
-    '/server/trustProxy: expected true or false or an integer or a string or an array, got an object',
-    '/routes/0/path: expected a string that matches ^/',
-    '/routes/0/methd: unknown member, did you mean "method"?',
-    '/routes/0/queries/0/operation: expected one of "select", "insert", "update", "upsert", "delete", did you mean "select"?',
-    '/routes/1/queries/0/filters/0/colum: unknown member, did you mean "column"?',
-    '/routes/1/queries/0/filters/1/or/0/column: expected a string, got an integer',
-    '/routes/1/queries/0/filters/2: expected an object, got an integer'
-  ])
+  )
 })
 
 t.test('the error lists the faults and holds them as data', async (t) => {
@@ -109,13 +122,16 @@ t.test('data that JSON cannot say is refused', async (t) => {
   const cyclic: Record<string, unknown> = { ...route }
   cyclic.response = { deep: [cyclic] }
   t.strictSame(faultsOf({ routes: [cyclic] }), ['/routes/0/response/deep/0: the value holds itself'])
-  t.strictSame(faultsOf({ routes: [{ ...route, response: { a: () => 1, b: new Date(0), c: NaN, d: 1n, e: Symbol('x'), f: undefined } }] }), [
-    '/routes/0/response/a: expected what JSON can say, got a function',
-    '/routes/0/response/b: expected an object, array, string, number, boolean or null, got an instance of Date',
-    '/routes/0/response/c: NaN is no number that JSON has',
-    '/routes/0/response/d: expected what JSON can say, got a bigint',
-    '/routes/0/response/e: expected what JSON can say, got a symbol'
-  ])
+  t.strictSame(
+    faultsOf({ routes: [{ ...route, response: { a: () => 1, b: new Date(0), c: NaN, d: 1n, e: Symbol('x'), f: undefined } }] }),
+    [
+      '/routes/0/response/a: expected what JSON can say, got a function',
+      '/routes/0/response/b: expected an object, array, string, number, boolean or null, got an instance of Date',
+      '/routes/0/response/c: NaN is no number that JSON has',
+      '/routes/0/response/d: expected what JSON can say, got a bigint',
+      '/routes/0/response/e: expected what JSON can say, got a symbol'
+    ]
+  )
   t.strictSame(faultsOf({ routes: [{ ...route, response: { shared: route, again: route } }] }), [], 'the same object twice is no circle')
 })
 
@@ -145,23 +161,41 @@ t.test('Firestore needs its section, and the tables another one', async (t) => {
   t.match(faultsOf({ databaseProvider: 'firebase' }), [/^\/firebase\/projectId: missing/])
   const firebase = { projectId: 'my-app' }
   const postgres = { connectionString: 'postgres://h/d' }
-  t.match(faultsOf({ databaseProvider: 'firebase', firebase, postgres, supabase: postgres }), [/^\/supabase: the document has the section `postgres` too/])
-  for (const name of ['tenants', 'a/b', '..', '__x__']) t.match(faultsOf({ firebase: { ...firebase, sharedCollections: [name] } }), [/^\/firebase\/sharedCollections\/0: /], name)
-  t.match(faultsOf({ routes: [{ path: '/a', method: 'get', firebaseQueries: [{ collection: 'c', operation: 'query', store: 'firestore' }] }] }), [/^\/routes\/0\/firebaseQueries\/0\/store: there is no Firestore/])
-  t.match(check({ databaseProvider: 'firebase', firebase, postgres }), { database: { provider: 'postgres' }, firebase: { isDefault: true, databaseId: '(default)' } })
+  t.match(faultsOf({ databaseProvider: 'firebase', firebase, postgres, supabase: postgres }), [
+    /^\/supabase: the document has the section `postgres` too/
+  ])
+  for (const name of ['tenants', 'a/b', '..', '__x__']) {
+    t.match(faultsOf({ firebase: { ...firebase, sharedCollections: [name] } }), [/^\/firebase\/sharedCollections\/0: /], name)
+  }
+  t.match(
+    faultsOf({ routes: [{ path: '/a', method: 'get', firebaseQueries: [{ collection: 'c', operation: 'query', store: 'firestore' }] }] }),
+    [/^\/routes\/0\/firebaseQueries\/0\/store: there is no Firestore/]
+  )
+  t.match(check({ databaseProvider: 'firebase', firebase, postgres }), {
+    database: { provider: 'postgres' },
+    firebase: { isDefault: true, databaseId: '(default)' }
+  })
   t.match(check({ databaseProvider: 'firebase', firebase }).database, { provider: 'embedded' })
-  t.equal(check({ firebase: { ...firebase, credentials: { clientEmail: 'a', privateKey: 'line\\nline' } } }).firebase?.credentials?.privateKey, 'line\nline')
+  t.equal(
+    check({ firebase: { ...firebase, credentials: { clientEmail: 'a', privateKey: 'line\\nline' } } }).firebase?.credentials?.privateKey,
+    'line\nline'
+  )
   t.equal(check({ firebase }).firebase?.isDefault, false)
 })
 
 t.test('a form that a route cannot take keeps no other fault of it back', async (t) => {
   t.match(faultsOf({ routes: [{ path: '/health', method: 'get', multipart: true }] }), [
-    /the built-in endpoint \/health/, /the route does nothing/, /multipart: a form comes with/, /multipart: the form has no files: declare them in `request.files`/
+    /the built-in endpoint \/health/,
+    /the route does nothing/,
+    /multipart: a form comes with/,
+    /multipart: the form has no files: declare them in `request.files`/
   ])
 })
 
 t.test('pages: the default fits the maximum', async (t) => {
-  t.strictSame(faultsOf({ pagination: { defaultLimit: 50, maxLimit: 40 } }), ['/pagination/defaultLimit: expected at most `maxLimit`, which is 40'])
+  t.strictSame(faultsOf({ pagination: { defaultLimit: 50, maxLimit: 40 } }), [
+    '/pagination/defaultLimit: expected at most `maxLimit`, which is 40'
+  ])
   t.strictSame(faultsOf({ pagination: { defaultLimit: 200 } }), ['/pagination/defaultLimit: expected at most `maxLimit`, which is 100'])
   t.strictSame(check({ pagination: { maxLimit: 5 } }).pagination, { defaultLimit: 5, maxLimit: 5, defaultOffset: 0 })
 })
@@ -172,13 +206,29 @@ t.test('groups of endpoints are turned off or given options by their names', asy
     '/plugins/health: expected false or an object, got a boolean',
     '/plugins/openapi/titel: unknown member, did you mean "title"?'
   ])
-  t.strictSame(check({ plugins: { health: false, migration: {}, openapi: { title: 'Notes' } } }).plugins, { health: false, migration: {}, openapi: { title: 'Notes' } })
+  t.strictSame(check({ plugins: { health: false, migration: {}, openapi: { title: 'Notes' } } }).plugins, {
+    health: false,
+    migration: {},
+    openapi: { title: 'Notes' }
+  })
 })
 
 t.test('rate limits: defaults are filled in, endpoints are named in one of two forms', async (t) => {
-  t.match(check({ rateLimit: { enabled: true, default: { max: 5 }, perEndpoint: { 'GET /notes': { max: 1 }, '/notes': {}, '/health': {}, 'POST /migration/apply': {} } }, routes: [route] }).rateLimit, {
-    enabled: true, default: { max: 5, windowMs: 60_000 }, perEndpoint: { 'GET /notes': { max: 1 } }
-  })
+  t.match(
+    check({
+      rateLimit: {
+        enabled: true,
+        default: { max: 5 },
+        perEndpoint: { 'GET /notes': { max: 1 }, '/notes': {}, '/health': {}, 'POST /migration/apply': {} }
+      },
+      routes: [route]
+    }).rateLimit,
+    {
+      enabled: true,
+      default: { max: 5, windowMs: 60_000 },
+      perEndpoint: { 'GET /notes': { max: 1 } }
+    }
+  )
   t.strictSame(faultsOf({ rateLimit: { enabled: true, perEndpoint: { 'get /notes': {}, notes: {} } } }), [
     '/rateLimit/perEndpoint/get ~1notes: expected `GET /path` or `/path`, the path as it is declared as the name',
     '/rateLimit/perEndpoint/notes: expected `GET /path` or `/path`, the path as it is declared as the name'
@@ -190,18 +240,33 @@ t.test('rate limits: defaults are filled in, endpoints are named in one of two f
     '/rateLimit/perEndpoint/POST ~1notes: names no route of this document and no built-in endpoint, did you mean "GET /notes"?',
     '/rateLimit/perEndpoint/~1health: names no route of this document and no built-in endpoint'
   ])
-  t.match(faultsOf({ rateLimit: { enabled: true, perEndpoint }, routes: [{ ...route, methd: 'get' }] }), [/methd/], 'the endpoint may be that of a route that does not read well')
+  t.match(
+    faultsOf({ rateLimit: { enabled: true, perEndpoint }, routes: [{ ...route, methd: 'get' }] }),
+    [/methd/],
+    'the endpoint may be that of a route that does not read well'
+  )
   t.strictSame(faultsOf({ rateLimit: {} }), ['/rateLimit/enabled: missing: expected true or false'])
-  t.strictSame(check({ rateLimit: { enabled: true, default: {} } }).rateLimit.default, { windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false })
+  t.strictSame(check({ rateLimit: { enabled: true, default: {} } }).rateLimit.default, {
+    windowMs: 60_000,
+    statusCode: 429,
+    skipSuccessfulRequests: false,
+    skipFailedRequests: false
+  })
   t.equal(check({ rateLimit: { enabled: true } }).rateLimit.default, undefined, 'a tenant without it has its plan alone')
-  for (const url of ['redis://127.0.0.1:6379', 'rediss://user:p%2Fw@redis.example.com:6380/2']) t.equal(check({ rateLimit: { enabled: true, redis: { url } } }).rateLimit.redis?.url, url)
+  for (const url of ['redis://127.0.0.1:6379', 'rediss://user:p%2Fw@redis.example.com:6380/2']) {
+    t.equal(check({ rateLimit: { enabled: true, redis: { url } } }).rateLimit.redis?.url, url)
+  }
   for (const url of ['127.0.0.1:6379', 'http://127.0.0.1', 'redis://', 'redis://a b', 'redis://a/b']) {
-    t.strictSame(faultsOf({ rateLimit: { enabled: true, redis: { url } } }), ['/rateLimit/redis/url: expected `redis://user:password@host:port/database`'], url)
+    t.strictSame(faultsOf({ rateLimit: { enabled: true, redis: { url } } }), [
+      '/rateLimit/redis/url: expected `redis://user:password@host:port/database`'
+    ], url)
   }
 })
 
 t.test('trustProxy takes each of its forms', async (t) => {
-  for (const trustProxy of [true, 2, '10.0.0.1', ['10.0.0.1', '10.1.0.0/16']]) t.strictSame(check({ server: { trustProxy } }).server.trustProxy, trustProxy)
+  for (const trustProxy of [true, 2, '10.0.0.1', ['10.0.0.1', '10.1.0.0/16']]) {
+    t.strictSame(check({ server: { trustProxy } }).server.trustProxy, trustProxy)
+  }
   t.strictSame(faultsOf({ server: { trustProxy: ['10.0.0.1', 3] } }), ['/server/trustProxy/1: expected a string, got an integer'])
   t.strictSame(faultsOf({ server: { trustProxy: 0 } }), ['/server/trustProxy: expected at least 1'])
 })

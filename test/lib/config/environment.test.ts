@@ -11,13 +11,25 @@ t.test('a template stands for a setting, in its new and its old form, inside of 
 })
 
 t.test('a value that is one template becomes what its member asks for', async (t) => {
-  const env = { LIMIT: '2048', PROXY: 'true', HOPS: '2', ADDRESS: '10.0.0.1', TTL: '0.5', RLS: 'false', MODE: 'manual', DATABASE_URL: 'postgres://h/d' }
+  const env = {
+    LIMIT: '2048',
+    PROXY: 'true',
+    HOPS: '2',
+    ADDRESS: '10.0.0.1',
+    TTL: '0.5',
+    RLS: 'false',
+    MODE: 'manual',
+    DATABASE_URL: 'postgres://h/d'
+  }
   t.equal(check({ server: { bodyLimit: '{{env.LIMIT}}' } }, env).server.bodyLimit, 2048)
   t.equal(check({ server: { trustProxy: '{{env.PROXY}}' } }, env).server.trustProxy, true)
   t.equal(check({ server: { trustProxy: '${HOPS}' } }, env).server.trustProxy, 2)
   t.equal(check({ server: { trustProxy: '{{env.ADDRESS}}' } }, env).server.trustProxy, '10.0.0.1')
   t.equal(check({ cache: { enabled: '{{env.PROXY}}', provider: 'memory', ttl: '{{env.TTL}}' } }, env).cache.ttl, 0.5)
-  t.equal(check({ databaseProvider: 'postgres', postgres: { rowLevelSecurity: '{{env.RLS}}' } }, env).database.postgres?.rowLevelSecurity, false)
+  t.equal(
+    check({ databaseProvider: 'postgres', postgres: { rowLevelSecurity: '{{env.RLS}}' } }, env).database.postgres?.rowLevelSecurity,
+    false
+  )
   t.equal(check({ migrate: '{{env.MODE}}' }, env).migrate, 'manual')
   t.equal(check({ jwt: { secret, issuer: '{{env.LIMIT}}' } }, env).jwt?.issuer, '2048', 'a text stays one where a text is asked for')
 })
@@ -37,7 +49,11 @@ t.test('a setting that is missing is a fault that names it', async (t) => {
 })
 
 t.test('a setting that does not fit is a fault that names it and keeps its value to itself', async (t) => {
-  const faults = faultsOf({ server: { bodyLimit: '{{env.LIMIT}}' }, jwt: { secret: '{{env.KEY}}' }, migrate: '{{env.MODE}}' }, { LIMIT: '1 MB', KEY: 'hunter2', MODE: 'hunter2' })
+  const faults = faultsOf({ server: { bodyLimit: '{{env.LIMIT}}' }, jwt: { secret: '{{env.KEY}}' }, migrate: '{{env.MODE}}' }, {
+    LIMIT: '1 MB',
+    KEY: 'hunter2',
+    MODE: 'hunter2'
+  })
   t.strictSame(faults, [
     '/server/bodyLimit: expected an integer, got a string (set by LIMIT)',
     '/jwt/secret: expected at least 32 characters (set by KEY)',
@@ -61,7 +77,7 @@ t.test('other sources and broken templates are faults outside of routes', async 
   t.match(faultsOf({ embedded: { dbPath: '{{env.A.b}}' } }, { A: 'x' }), [/is not known here/])
 })
 
-t.test('names of an object\'s own are no settings', async (t) => {
+t.test("names of an object's own are no settings", async (t) => {
   t.match(faultsOf({ embedded: { dbPath: '{{env.constructor}}' } }), [/the setting constructor is not set/])
 })
 
@@ -71,7 +87,12 @@ t.test('in routes, templates of the request are left to the compiler, settings e
       path: '/{{env.PREFIX}}/notes/:id',
       method: 'get',
       description: 'of ${PREFIX}',
-      queries: [{ table: '{{env.TABLE}}', operation: 'select', id: '{{params.id}}', filters: [{ column: 'a', value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }] }],
+      queries: [{
+        table: '{{env.TABLE}}',
+        operation: 'select',
+        id: '{{params.id}}',
+        filters: [{ column: 'a', value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }]
+      }],
       cache: { enabled: true, ttl: '{{env.TTL}}', key: '{{query.lang}}', varyBy: ['{{auth.sub}}'] },
       request: { query: { code: { type: 'string', pattern: '^[${x}{{a}}]{2}$', enum: ['{{a}}'] }, b: { type: 'string' } } },
       transform: { fields: { total: 'item.a + {{query.b}}' } },
@@ -101,12 +122,24 @@ t.test('JWT_SECRET is the secret of a document that names none', async (t) => {
 
 t.test('DATABASE_URL is the address of a PostgreSQL that names none, and nothing to the embedded engine', async (t) => {
   const env = { DATABASE_URL: 'postgres://h/d' }
-  t.match(check({ databaseProvider: 'postgres' }, env).database, { provider: 'postgres', postgres: { connectionString: 'postgres://h/d', schema: 'public' } })
-  t.match(check({ databaseProvider: 'supabase', supabase: { pool: { max: 3 } } }, env).database, { provider: 'postgres', postgres: { connectionString: 'postgres://h/d', pool: { max: 3 } } })
-  t.match(check({ postgres: { connectionString: 'postgres://other/d' } }, env).database.postgres, { connectionString: 'postgres://other/d' })
+  t.match(check({ databaseProvider: 'postgres' }, env).database, {
+    provider: 'postgres',
+    postgres: { connectionString: 'postgres://h/d', schema: 'public' }
+  })
+  t.match(check({ databaseProvider: 'supabase', supabase: { pool: { max: 3 } } }, env).database, {
+    provider: 'postgres',
+    postgres: { connectionString: 'postgres://h/d', pool: { max: 3 } }
+  })
+  t.match(check({ postgres: { connectionString: 'postgres://other/d' } }, env).database.postgres, {
+    connectionString: 'postgres://other/d'
+  })
   t.equal(check({}, env).database.provider, 'embedded')
-  t.strictSame(faultsOf({ databaseProvider: 'postgres' }), ['/postgres/connectionString: missing: expected the address of the database, here or as the setting DATABASE_URL'])
-  t.strictSame(faultsOf({ databaseProvider: 'postgres' }, { DATABASE_URL: 'mysql://h' }), ['/postgres/connectionString: expected `postgres://user:password@host:port/database` (set by DATABASE_URL)'])
+  t.strictSame(faultsOf({ databaseProvider: 'postgres' }), [
+    '/postgres/connectionString: missing: expected the address of the database, here or as the setting DATABASE_URL'
+  ])
+  t.strictSame(faultsOf({ databaseProvider: 'postgres' }, { DATABASE_URL: 'mysql://h' }), [
+    '/postgres/connectionString: expected `postgres://user:password@host:port/database` (set by DATABASE_URL)'
+  ])
 })
 
 t.test('settings in a list of any values and in names of providers', async (t) => {

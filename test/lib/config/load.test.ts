@@ -12,7 +12,10 @@ async function faultsOfFile (path: string): Promise<string[]> {
 }
 
 t.test('JSON with comments, trailing commas and a byte order mark', async (t) => {
-  const folder = t.testdir({ 'tenantry.json': '\uFEFF{\n  // a comment\n  "routes": [ /* none */ ], "pagination": { "maxLimit": 5, },\n}\n', 'tenantry.jsonc': '{"routes": []}' })
+  const folder = t.testdir({
+    'tenantry.json': '\uFEFF{\n  // a comment\n  "routes": [ /* none */ ], "pagination": { "maxLimit": 5, },\n}\n',
+    'tenantry.jsonc': '{"routes": []}'
+  })
   t.equal((await loadConfig(`${folder}/tenantry.json`, { env: {} })).pagination.maxLimit, 5)
   t.strictSame((await loadConfig(`${folder}/tenantry.jsonc`, { env: {} })).routes, [])
 })
@@ -52,7 +55,10 @@ t.test('JSON that is hostile is refused', async (t) => {
   })
   t.strictSame(await faultsOfFile(`${folder}/deep.json`), ['FILE: nested too deep'])
   t.match((await faultsOfFile(`${folder}/deeper.json`))[0], /nested more than 64 levels deep$/)
-  t.strictSame(await faultsOfFile(`${folder}/proto.json`), ['/__proto__: "__proto__" is no name for a member', '/server/__proto__: "__proto__" is no name for a member'])
+  t.strictSame(await faultsOfFile(`${folder}/proto.json`), [
+    '/__proto__: "__proto__" is no name for a member',
+    '/server/__proto__: "__proto__" is no name for a member'
+  ])
 })
 
 t.test('modules give their default export', async (t) => {
@@ -68,7 +74,9 @@ t.test('modules give their default export', async (t) => {
   })
   t.equal((await loadConfig(`${folder}/a.js`, { env: {} })).pagination.maxLimit, 7)
   for (const name of ['b.mjs', 'c.cjs', 'd.ts']) t.strictSame((await loadConfig(`${folder}/${name}`, { env: {} })).routes, [], name)
-  t.strictSame(await faultsOfFile(`${folder}/none.js`), ['FILE: the module has no default export: expected `export default defineConfig({ ... })`'])
+  t.strictSame(await faultsOfFile(`${folder}/none.js`), [
+    'FILE: the module has no default export: expected `export default defineConfig({ ... })`'
+  ])
   t.strictSame(await faultsOfFile(`${folder}/throws.mjs`), ['FILE: the module cannot be loaded: no such thing'])
   t.match(await faultsOfFile(`${folder}/broken.mjs`), [/^FILE: the module cannot be loaded: /])
 })
@@ -78,13 +86,16 @@ t.test('what is no document is named', async (t) => {
   t.strictSame(await faultsOfFile(`${folder}/none.json`), ['FILE: there is no such file'])
   t.strictSame(await faultsOfFile(`${folder}/none.js`), ['FILE: there is no such file'])
   t.strictSame(await faultsOfFile(`${folder}/folder.json`), ['FILE: it is a folder'])
-  t.strictSame(await faultsOfFile(`${folder}/tenantry.yaml`), ['FILE: expected a file that ends in .json, .jsonc, .js, .mjs, .cjs, .ts or .mts'])
+  t.strictSame(await faultsOfFile(`${folder}/tenantry.yaml`), [
+    'FILE: expected a file that ends in .json, .jsonc, .js, .mjs, .cjs, .ts or .mts'
+  ])
 })
 
 t.test('`.env` beside the document counts where the environment has no such setting', async (t) => {
   const folder = t.testdir({
     '.env': `# a comment\nJWT_SECRET="${secret}"\nLIMIT=10\nOFFSET=3\nEMPTY=4\n`,
-    'tenantry.json': '{"routes": [], "pagination": {"maxLimit": "{{env.LIMIT}}", "defaultOffset": "{{env.OFFSET}}", "defaultLimit": "{{env.EMPTY || 2}}"}}'
+    'tenantry.json':
+      '{"routes": [], "pagination": {"maxLimit": "{{env.LIMIT}}", "defaultOffset": "{{env.OFFSET}}", "defaultLimit": "{{env.EMPTY || 2}}"}}'
   })
   const config = await loadConfig(`${folder}/tenantry.json`, { env: { LIMIT: '20', OFFSET: undefined, EMPTY: '', OTHER: 'x' } })
   t.strictSame(config.pagination, { maxLimit: 20, defaultOffset: 3, defaultLimit: 2 })
@@ -101,7 +112,11 @@ t.test('`.env` changes nothing of the process', async (t) => {
 
 t.test('types of documents: what is right compiles, what is wrong or not built does not', async (t) => {
   const document = defineConfig({
-    routes: [{ path: '/notes/:id', method: 'get', queries: [{ table: 'notes', operation: 'select', filters: [{ or: [{ column: 'a', operator: 'eq', value: 1 }] }] }] }],
+    routes: [{
+      path: '/notes/:id',
+      method: 'get',
+      queries: [{ table: 'notes', operation: 'select', filters: [{ or: [{ column: 'a', operator: 'eq', value: 1 }] }] }]
+    }],
     cache: { enabled: true, provider: 'memory' },
     plugins: { health: false, openapi: { title: 'Notes' } }
   })
@@ -129,7 +144,18 @@ t.test('a line of `.env` that is no setting is named', async (t) => {
   }
   t.equal(await fault('A=1\n\nJWT_SECRET abc\nB=2'), '/.env: line 3 is no setting: expected NAME=value, or a comment that starts with #')
   t.equal(await fault('A=1\n=2'), '/.env: line 2 is no setting: expected NAME=value, or a comment that starts with #')
-  for (const text of ['', '\n', '# A 1\r\n  \r\nA=1\r\n', 'export A=1', 'A = "one\ntwo words\n" # three\nB=\'x\'', 'KEY="-----BEGIN KEY-----\nMIIB\n-----END KEY-----"\nB=1', 'A="open\nB=1', 'A=']) {
+  for (
+    const text of [
+      '',
+      '\n',
+      '# A 1\r\n  \r\nA=1\r\n',
+      'export A=1',
+      'A = "one\ntwo words\n" # three\nB=\'x\'',
+      'KEY="-----BEGIN KEY-----\nMIIB\n-----END KEY-----"\nB=1',
+      'A="open\nB=1',
+      'A='
+    ]
+  ) {
     t.equal(await fault(text), null, text)
   }
 })

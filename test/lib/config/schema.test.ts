@@ -33,7 +33,16 @@ const steps = [
     onError: 'continue',
     timeoutMs: 1000
   },
-  { id: 'others', parallel: [{ id: 'mail', type: 'integration', integration: 'email', action: 'sendEmail', params: { to: 'a' } }, { id: 'text', type: 'llm', prompt: 'p', model: 'm', responseFormat: {} }] },
+  {
+    id: 'others',
+    parallel: [{ id: 'mail', type: 'integration', integration: 'email', action: 'sendEmail', params: { to: 'a' } }, {
+      id: 'text',
+      type: 'llm',
+      prompt: 'p',
+      model: 'm',
+      responseFormat: {}
+    }]
+  },
   { id: 'pick', type: 'switch', value: 'input.a', cases: { a: 'last' }, default: 'last' },
   { id: 'tell', type: 'realtime', room: 'a', event: 'b', data: 1 },
   { id: 'last', type: 'storage', operation: 'put' }
@@ -44,13 +53,37 @@ const complete = {
   $schema: 'schema.json',
   name: 'Notes',
   databaseProvider: 'postgres',
-  postgres: { connectionString: 'postgres://u@h/d', notifyConnectionString: 'postgres://u@h/d', schema: 'app', pool: { max: 1, acquireTimeoutMs: 2, statementTimeoutMs: 3 }, preparedStatements: false, rowLevelSecurity: true, ssl: { rejectUnauthorized: false, ca: 'a', cert: 'b', key: 'c', servername: 'd' } },
+  postgres: {
+    connectionString: 'postgres://u@h/d',
+    notifyConnectionString: 'postgres://u@h/d',
+    schema: 'app',
+    pool: { max: 1, acquireTimeoutMs: 2, statementTimeoutMs: 3 },
+    preparedStatements: false,
+    rowLevelSecurity: true,
+    ssl: { rejectUnauthorized: false, ca: 'a', cert: 'b', key: 'c', servername: 'd' }
+  },
   supabase: { connectionString: 'postgresql://u@h/d', ssl: true },
   embedded: { dbPath: '.data' },
-  firebase: { projectId: 'my-app', credentials: { clientEmail: 'a', privateKey: 'b' }, databaseId: 'other', emulatorHost: 'localhost:8080', sharedCollections: ['countries'] },
+  firebase: {
+    projectId: 'my-app',
+    credentials: { clientEmail: 'a', privateKey: 'b' },
+    databaseId: 'other',
+    emulatorHost: 'localhost:8080',
+    sharedCollections: ['countries']
+  },
   migrate: 'auto',
-  tables: { notes: { columns: { id: { type: 'uuid', primaryKey: true, notNull: true, default: 'uuid()', references: 'a.b', unique: true } }, tenantScoped: true, softDelete: false, indexes: [['id']], unique: [['id']] } },
-  functions: { f: { arguments: { a: 'integer' }, returns: 'integer', tenantArgument: 'b', tenantScoped: true, tables: ['notes'], tenants: false } },
+  tables: {
+    notes: {
+      columns: { id: { type: 'uuid', primaryKey: true, notNull: true, default: 'uuid()', references: 'a.b', unique: true } },
+      tenantScoped: true,
+      softDelete: false,
+      indexes: [['id']],
+      unique: [['id']]
+    }
+  },
+  functions: {
+    f: { arguments: { a: 'integer' }, returns: 'integer', tenantArgument: 'b', tenantScoped: true, tables: ['notes'], tenants: false }
+  },
   cors: { origins: ['https://app.example.com'], credentials: true, maxAge: 60, exposedHeaders: ['x-own'] },
   realtime: {
     enabled: true,
@@ -72,7 +105,17 @@ const complete = {
   },
   storageProvider: 's3',
   s3: { endpoint: 'https://s3.example.com', region: 'auto', bucket: 'b', accessKeyId: 'k', secretAccessKey: 's', forcePathStyle: true },
-  jwt: { secret, previousSecrets: [secret], expiresIn: 60, maxLifetime: 60, issuer: 'i', audience: ['a'], publicKey: 'p', privateKey: 'q', algorithm: 'HS256' },
+  jwt: {
+    secret,
+    previousSecrets: [secret],
+    expiresIn: 60,
+    maxLifetime: 60,
+    issuer: 'i',
+    audience: ['a'],
+    publicKey: 'p',
+    privateKey: 'q',
+    algorithm: 'HS256'
+  },
   routes: [
     {
       path: '/notes/:id',
@@ -87,7 +130,9 @@ const complete = {
       queries: [{
         table: 'notes',
         operation: 'select',
-        filters: [{ column: 'a', operator: 'eq', value: 1, config: 'english', optional: true }, { or: [{ and: [{ not: { column: 'b' } }] }] }],
+        filters: [{ column: 'a', operator: 'eq', value: 1, config: 'english', optional: true }, {
+          or: [{ and: [{ not: { column: 'b' } }] }]
+        }],
         data: { a: 1 },
         select: '*',
         embeds: { a: { filters: [{ column: 'a', value: 1 }], order: [{ column: 'a' }], limit: 3, embeds: { b: {} } } },
@@ -104,12 +149,39 @@ const complete = {
         alias: 'x',
         excludeFields: ['y']
       }],
-      firebaseQueries: [{ collection: 'c', store: 'sql', operation: 'get', merge: true, select: 'a', docId: 1, filters: [], data: null, order: [{ column: 'a' }], limit: '{{query.limit}}', offset: 0, alias: 'z', excludeFields: [] }],
+      firebaseQueries: [{
+        collection: 'c',
+        store: 'sql',
+        operation: 'get',
+        merge: true,
+        select: 'a',
+        docId: 1,
+        filters: [],
+        data: null,
+        order: [{ column: 'a' }],
+        limit: '{{query.limit}}',
+        offset: 0,
+        alias: 'z',
+        excludeFields: []
+      }],
       cache: { enabled: true, ttl: 1.5, varyBy: ['query.a'], key: 'k' },
       rateLimit: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false },
       excludeFields: ['a'],
       request: {
-        body: { a: { type: 'object', required: true, nullable: true, properties: { b: { type: 'array', items: { type: 'string', minLength: 1, maxLength: 2, enum: ['a'], format: 'email', pattern: 'x', description: 'd' } } }, additionalFields: true } },
+        body: {
+          a: {
+            type: 'object',
+            required: true,
+            nullable: true,
+            properties: {
+              b: {
+                type: 'array',
+                items: { type: 'string', minLength: 1, maxLength: 2, enum: ['a'], format: 'email', pattern: 'x', description: 'd' }
+              }
+            },
+            additionalFields: true
+          }
+        },
         params: { id: { type: 'integer', minimum: 1, maximum: 2 } },
         query: {},
         files: { avatar: { maxSizeMB: 1, types: ['image/*'], required: true, bucket: 'reports' } },
@@ -126,22 +198,74 @@ const complete = {
       mcp: { name: 'tool', description: 'd', readOnly: true, resource: false }
     }
   ],
-  mcp: { url: 'https://api.example.com', instructions: 'i', documents: true, prompts: [{ name: 'p', title: 't', description: 'd', arguments: [{ name: 'a', description: 'd', required: true }], text: 'x {{a}}' }] },
+  mcp: {
+    url: 'https://api.example.com',
+    instructions: 'i',
+    documents: true,
+    prompts: [{ name: 'p', title: 't', description: 'd', arguments: [{ name: 'a', description: 'd', required: true }], text: 'x {{a}}' }]
+  },
   pagination: { defaultLimit: 1, maxLimit: 2, defaultOffset: 3 },
-  cache: { enabled: true, provider: 'memory', ttl: 1, maxSize: 2, maxMemoryMB: 3, redis: { url: 'redis://localhost' }, lmdb: { dbPath: 'd' } },
-  rateLimit: { enabled: true, default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false }, perEndpoint: { 'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true } }, redis: { url: 'redis://localhost:6379' } },
-  authProviders: { idp: { issuer: 'i', jwksUri: 'https://a/b', audience: ['a'], projectId: 'p', tenantClaim: 't', roleClaim: 'a.b', algorithms: ['ES256', 'EdDSA'] } },
+  cache: {
+    enabled: true,
+    provider: 'memory',
+    ttl: 1,
+    maxSize: 2,
+    maxMemoryMB: 3,
+    redis: { url: 'redis://localhost' },
+    lmdb: { dbPath: 'd' }
+  },
+  rateLimit: {
+    enabled: true,
+    default: { max: 1, windowMs: 1000, message: 'm', statusCode: 429, skipSuccessfulRequests: true, skipFailedRequests: false },
+    perEndpoint: {
+      'GET /a': { max: 1, windowMs: 1000, message: 'm', statusCode: 503, skipSuccessfulRequests: true, skipFailedRequests: true }
+    },
+    redis: { url: 'redis://localhost:6379' }
+  },
+  authProviders: {
+    idp: {
+      issuer: 'i',
+      jwksUri: 'https://a/b',
+      audience: ['a'],
+      projectId: 'p',
+      tenantClaim: 't',
+      roleClaim: 'a.b',
+      algorithms: ['ES256', 'EdDSA']
+    }
+  },
   auth: {
     registration: 'closed',
     refreshDays: 30,
-    mail: { connector: 'email', from: 'a@b', templates: Object.fromEntries(['reset', 'verify', 'invite'].map((name) => [name, { subject: 's', text: '{{link}}', html: '{{link}}' }])) },
+    mail: {
+      connector: 'email',
+      from: 'a@b',
+      templates: Object.fromEntries(
+        ['reset', 'verify', 'invite'].map((name) => [name, { subject: 's', text: '{{link}}', html: '{{link}}' }])
+      )
+    },
     links: { reset: 'https://a/b', verify: 'https://a/b', invite: 'https://a/b' }
   },
   mfa: { enabled: false, issuer: 'i' },
-  workflows: [{ id: 'w', steps, schedule: { cron: '0 0 * * *', timezone: 'UTC', input: 1 }, requiredPermissions: ['a:b'], webhookOnComplete: { url: 'https://a/b', secret: '{{secret:s}}' } }],
+  workflows: [{
+    id: 'w',
+    steps,
+    schedule: { cron: '0 0 * * *', timezone: 'UTC', input: 1 },
+    requiredPermissions: ['a:b'],
+    webhookOnComplete: { url: 'https://a/b', secret: '{{secret:s}}' }
+  }],
   webhooks: [
     { name: 'out', url: 'https://a/b', events: ['entity.*', 'secret.rotated'], secret: '{{env.A}}' },
-    { name: 'in', path: '/in', provider: 'custom', secret: '{{env.A}}', header: 'x-signature', algorithm: 'sha256', encoding: 'hex', actions: [{ type: 'http', action: 'request' }], workflow: { ref: 'w' } }
+    {
+      name: 'in',
+      path: '/in',
+      provider: 'custom',
+      secret: '{{env.A}}',
+      header: 'x-signature',
+      algorithm: 'sha256',
+      encoding: 'hex',
+      actions: [{ type: 'http', action: 'request' }],
+      workflow: { ref: 'w' }
+    }
   ],
   credentials: {
     payment: { secretKey: 'k', baseUrl: 'https://a' },
@@ -152,13 +276,44 @@ const complete = {
     chat: { webhookUrl: 'https://a/b', baseUrl: 'https://a' },
     sms: { accountSid: 'a', authToken: 'k', fromNumber: '+1', baseUrl: 'https://a' }
   },
-  customIntegrations: [{ name: 'crm', baseUrl: 'https://a', auth: { type: 'bearer', token: 'k' }, actions: { read: { method: 'GET', path: '/b', headers: { a: 'b' }, query: { a: 1 }, body: {}, bodyType: 'json', result: 'a.b', followRedirects: true } } }],
+  customIntegrations: [{
+    name: 'crm',
+    baseUrl: 'https://a',
+    auth: { type: 'bearer', token: 'k' },
+    actions: {
+      read: {
+        method: 'GET',
+        path: '/b',
+        headers: { a: 'b' },
+        query: { a: 1 },
+        body: {},
+        bodyType: 'json',
+        result: 'a.b',
+        followRedirects: true
+      }
+    }
+  }],
   egress: { allow: ['10.0.0.0/8'] },
   queue: { workers: 4, maxWaitingPerTenant: 100_000 },
   agent: {
     enabled: true,
-    llm: { provider: 'local', model: 'small', apiKey: '{{secret:llm_key}}', baseUrl: 'http://127.0.0.1:11434/v1', maxOutputTokens: 500, timeoutMs: 30_000 },
-    embedding: { provider: 'local', model: 'vectors', dimensions: 768, reindex: false, apiKey: '{{secret:llm_key}}', baseUrl: 'http://127.0.0.1:11434/v1', timeoutMs: 30_000 },
+    llm: {
+      provider: 'local',
+      model: 'small',
+      apiKey: '{{secret:llm_key}}',
+      baseUrl: 'http://127.0.0.1:11434/v1',
+      maxOutputTokens: 500,
+      timeoutMs: 30_000
+    },
+    embedding: {
+      provider: 'local',
+      model: 'vectors',
+      dimensions: 768,
+      reindex: false,
+      apiKey: '{{secret:llm_key}}',
+      baseUrl: 'http://127.0.0.1:11434/v1',
+      timeoutMs: 30_000
+    },
     vectorStore: { provider: 'qdrant', url: 'http://127.0.0.1:6333', apiKey: 'a-key', collection: 'chunks' },
     models: [{ id: 'small', provider: 'local', kind: 'chat', contextTokens: 8192, price: { input: 0.5, output: 1.5 } }],
     chat: { system: 'Be brief.', tools: ['tool'], maxRounds: 3, timeoutMs: 60_000 },
@@ -166,10 +321,30 @@ const complete = {
     mcpServers: [{ name: 'files', command: 'node', args: ['a.js'], env: { A: 'b' }, shared: false, allowTools: ['read'], timeoutMs: 1000 }],
     mcpMaxProcesses: 4
   },
-  rbac: { enabled: true, defaultRole: 'reader', rolesTable: 'platform_roles', permissionsTable: 'platform_permissions', userRolesTable: 'platform_user_roles' },
-  analytics: { enabled: true, excludePaths: ['/health', '/own/*'], serviceName: 's', retentionDays: 1, buffer: { enabled: false, flushInterval: 2, maxSize: 3 } },
+  rbac: {
+    enabled: true,
+    defaultRole: 'reader',
+    rolesTable: 'platform_roles',
+    permissionsTable: 'platform_permissions',
+    userRolesTable: 'platform_user_roles'
+  },
+  analytics: {
+    enabled: true,
+    excludePaths: ['/health', '/own/*'],
+    serviceName: 's',
+    retentionDays: 1,
+    buffer: { enabled: false, flushInterval: 2, maxSize: 3 }
+  },
   server: { bodyLimit: 1, trustProxy: ['10.0.0.1'], stopDelayMs: 5000, maxUnsentBytes: 1_048_576, writeTimeoutMs: 100 },
-  tenancy: { provisioning: 'explicit', trustHeader: true, dashboardPermission: 'a:b', sharedTables: ['plans'], env: ['REGION'], overridableEnv: ['KEY'], maxLoadedTenants: 5 },
+  tenancy: {
+    provisioning: 'explicit',
+    trustHeader: true,
+    dashboardPermission: 'a:b',
+    sharedTables: ['plans'],
+    env: ['REGION'],
+    overridableEnv: ['KEY'],
+    maxLoadedTenants: 5
+  },
   plans: {
     pro: {
       name: 'Pro',
@@ -188,7 +363,9 @@ const complete = {
     health: {},
     migration: false,
     openapi: { title: 'a', version: 'b', description: 'c', ui: false },
-    ...Object.fromEntries(Object.keys(Plugins.properties).filter((name) => !['health', 'migration', 'openapi'].includes(name)).map((name) => [name, false]))
+    ...Object.fromEntries(
+      Object.keys(Plugins.properties).filter((name) => !['health', 'migration', 'openapi'].includes(name)).map((name) => [name, false])
+    )
   }
 }
 
@@ -210,8 +387,12 @@ function * placesIn (value: unknown, path: readonly (string | number)[] = []): I
 function changed (document: unknown, path: readonly (string | number)[], value: unknown): unknown {
   const [name, ...rest] = path
   if (name === undefined) return value
-  if (Array.isArray(document)) return document.map((item: unknown, index) => index === name ? changed(item, rest, value) : item).filter((item) => item !== undefined)
-  const entries = Object.entries(Object(document)).map(([key, member]): [string, unknown] => [key, key === name ? changed(member, rest, value) : member])
+  if (Array.isArray(document)) {
+    return document.map((item: unknown, index) => index === name ? changed(item, rest, value) : item).filter((item) => item !== undefined)
+  }
+  const entries = Object.entries(Object(document)).map((
+    [key, member]
+  ): [string, unknown] => [key, key === name ? changed(member, rest, value) : member])
   return Object.fromEntries(entries.filter(([, member]) => member !== undefined))
 }
 
@@ -239,11 +420,21 @@ t.test('the document has every member that is built', async (t) => {
   }
   look(Root, complete, '')
   // `supabase` is `postgres` by another name, credentials have those of the vendors, and an MCP server has a command or an address.
-  t.strictSame(missing.filter((path) => !/^\/(supabase\/|credentials\/(stripe|polar|jira|github|sendgrid|slack|twilio)$|agent\/mcpServers\/0(\/0)?\/(url|headers)$)/.test(path)), [])
+  t.strictSame(
+    missing.filter((path) =>
+      !/^\/(supabase\/|credentials\/(stripe|polar|jira|github|sendgrid|slack|twilio)$|agent\/mcpServers\/0(\/0)?\/(url|headers)$)/.test(
+        path
+      )
+    ),
+    []
+  )
 })
 
 t.test('whatever is put in whatever place, the check and the schema judge alike', async (t) => {
-  const values = [undefined, null, true, 0, -1, 2.5, 1e12, '', 'text', '/path', 'a.b', [], [1], ['', ''], {}, { unknown: 1 }, { column: 'a', or: [] }]
+  const values = [undefined, null, true, 0, -1, 2.5, 1e12, '', 'text', '/path', 'a.b', [], [1], ['', ''], {}, { unknown: 1 }, {
+    column: 'a',
+    or: []
+  }]
   let accepted = 0
   let refused = 0
   for (const path of placesIn(complete)) {
@@ -254,7 +445,10 @@ t.test('whatever is put in whatever place, the check and the schema judge alike'
       if (faults.length === 0) accepted++
       else refused++
       if (validate(document) === (faults.length === 0)) continue
-      t.fail(`/${path.join('/')} = ${JSON.stringify(value)}`, { faults, errors: validate.errors?.map(({ instancePath, message }) => `${instancePath} ${message}`) })
+      t.fail(`/${path.join('/')} = ${JSON.stringify(value)}`, {
+        faults,
+        errors: validate.errors?.map(({ instancePath, message }) => `${instancePath} ${message}`)
+      })
     }
   }
   t.ok(accepted > 500 && refused > 1500, `${accepted} accepted, ${refused} refused`)
@@ -271,10 +465,12 @@ t.test('an unknown member is refused by both in every object', async (t) => {
 })
 
 t.test('editors accept settings where their values would stand', async (t) => {
-  for (const document of [
-    { routes: [], server: { bodyLimit: '{{env.LIMIT}}', trustProxy: '${HOPS}' }, migrate: '{{ env.MODE || "auto" }}' }, // eslint-disable-line no-template-curly-in-string
-    { routes: [], jwt: { secret: '{{env.S}}' }, postgres: { connectionString: '{{env.DATABASE_URL}}', rowLevelSecurity: '{{env.RLS}}' } }
-  ]) t.ok(validate(document), JSON.stringify(validate.errors))
+  for (
+    const document of [
+      { routes: [], server: { bodyLimit: '{{env.LIMIT}}', trustProxy: '${HOPS}' }, migrate: '{{ env.MODE || "auto" }}' }, // eslint-disable-line no-template-curly-in-string
+      { routes: [], jwt: { secret: '{{env.S}}' }, postgres: { connectionString: '{{env.DATABASE_URL}}', rowLevelSecurity: '{{env.RLS}}' } }
+    ]
+  ) t.ok(validate(document), JSON.stringify(validate.errors))
   t.notOk(validate({ routes: [], server: { bodyLimit: 'env.LIMIT' } }))
 })
 
@@ -285,7 +481,14 @@ t.test('every member has a description', async (t) => {
       if (member.description === undefined) silent.push(`${path}/${name}`)
       if (member.planned === undefined) look(member, `${path}/${name}`)
     }
-    for (const inside of [...node.items === undefined ? [] : [node.items], ...node.anyOf ?? [], ...Object.values(node.patternProperties ?? {}), ...Object.values(node.$defs ?? {})]) look(inside, `${path}/*`)
+    for (
+      const inside of [
+        ...node.items === undefined ? [] : [node.items],
+        ...node.anyOf ?? [],
+        ...Object.values(node.patternProperties ?? {}),
+        ...Object.values(node.$defs ?? {})
+      ]
+    ) look(inside, `${path}/*`)
   }
   look(Root, '')
   t.strictSame(silent, [])

@@ -5,12 +5,32 @@ import t from 'tap'
 import { routeSources } from '../../../lib/compiler/route-parts.js'
 import { builtIn } from '../../../lib/connectors/built-in/index.js'
 import { FaultList, formatFault } from '../../../lib/config/faults.js'
-import { compileConnectors, type CompiledCall, type ConnectorsContext, type ConnectorsDocument, type ConnectorSet } from '../../../lib/connectors/index.js'
+import {
+  compileConnectors,
+  type CompiledCall,
+  type ConnectorsContext,
+  type ConnectorsDocument,
+  type ConnectorSet
+} from '../../../lib/connectors/index.js'
 import { page } from '../../docs/markdown.js'
 
 const env = { KEY: 'key of the platform', HOST: 'api.example.com' }
-const nobody: Scope = { body: {}, params: {}, query: {}, headers: {}, auth: null, tenant: null, secrets: new Map(), results: {}, fullAccess: false }
-const tenant = (secrets: Readonly<Record<string, string | null>> = {}): Scope => ({ ...nobody, tenant: { id: 'a', config: {} }, secrets: new Map(Object.entries(secrets)) })
+const nobody: Scope = {
+  body: {},
+  params: {},
+  query: {},
+  headers: {},
+  auth: null,
+  tenant: null,
+  secrets: new Map(),
+  results: {},
+  fullAccess: false
+}
+const tenant = (secrets: Readonly<Record<string, string | null>> = {}): Scope => ({
+  ...nobody,
+  tenant: { id: 'a', config: {} },
+  secrets: new Map(Object.entries(secrets))
+})
 
 function setOf (document: ConnectorsDocument, context: Partial<ConnectorsContext> = {}): ConnectorSet {
   const faults = new FaultList()
@@ -41,7 +61,12 @@ function callOf (set: ConnectorSet, type: string, action: string, params?: unkno
 }
 
 const custom = (action: Partial<ConnectorAction>, more: object = {}): ConnectorsDocument => ({
-  customIntegrations: [{ name: 'crm', baseUrl: 'https://crm.example.com/v1', actions: { act: { method: 'POST', path: '/things', ...action } }, ...more }]
+  customIntegrations: [{
+    name: 'crm',
+    baseUrl: 'https://crm.example.com/v1',
+    actions: { act: { method: 'POST', path: '/things', ...action } },
+    ...more
+  }]
 })
 const act = (action: Partial<ConnectorAction>, params: unknown = '{{body}}') => callOf(setOf(custom(action)), 'crm', 'act', params)
 const prepared = (action: Partial<ConnectorAction>, body: unknown) => act(action).prepare({ ...nobody, body })
@@ -49,45 +74,110 @@ const prepared = (action: Partial<ConnectorAction>, body: unknown) => act(action
 t.test('a connector that could not be called is refused with its place', async (t) => {
   const cases: [string, ConnectorsDocument, RegExp][] = [
     ['a host from a call', custom({}, { baseUrl: 'https://{{params.host}}/v1' }), /^\/customIntegrations\/0\/baseUrl: .*no `params` here/],
-    ["a host from a tenant's secret, on the platform", custom({}, { baseUrl: '{{secret:crm}}' }), /^\/customIntegrations\/0\/baseUrl: .*no `secret` here/],
+    [
+      "a host from a tenant's secret, on the platform",
+      custom({}, { baseUrl: '{{secret:crm}}' }),
+      /^\/customIntegrations\/0\/baseUrl: .*no `secret` here/
+    ],
     ['no address', custom({}, { baseUrl: 'crm.example.com' }), /^\/customIntegrations\/0\/baseUrl: expected an absolute address/],
     ['another protocol', custom({}, { baseUrl: 'file:///etc/passwd' }), /^\/customIntegrations\/0\/baseUrl: expected an address with http/],
-    ['a password in an address', custom({}, { baseUrl: 'https://a:b@crm.example.com' }), /^\/customIntegrations\/0\/baseUrl: .*user or password/],
+    [
+      'a password in an address',
+      custom({}, { baseUrl: 'https://a:b@crm.example.com' }),
+      /^\/customIntegrations\/0\/baseUrl: .*user or password/
+    ],
     ['a query string in it', custom({}, { baseUrl: 'https://crm.example.com?a=b' }), /^\/customIntegrations\/0\/baseUrl: .*query string/],
     ['a way out of the base', custom({ path: '/things/../../admin' }), /^\/customIntegrations\/0\/actions\/act\/path: .*"\.\."/],
     ['the same, written otherwise', custom({ path: '/things/%2E%2e/admin' }), /^\/customIntegrations\/0\/actions\/act\/path: .*"\.\."/],
-    ['a path that begins with a value', custom({ path: '{{params.path}}' }), /^\/customIntegrations\/0\/actions\/act\/path: expected a path that begins with "\/"/],
+    [
+      'a path that begins with a value',
+      custom({ path: '{{params.path}}' }),
+      /^\/customIntegrations\/0\/actions\/act\/path: expected a path that begins with "\/"/
+    ],
     ['a fragment', custom({ path: '/a#b' }), /^\/customIntegrations\/0\/actions\/act\/path: an address has no fragment/],
-    ['a header of the connection', custom({ headers: { Host: 'other.example.com' } }), /^\/customIntegrations\/0\/actions\/act\/headers\/Host: the server writes this header itself/],
-    ['a header with a line break', custom({ headers: { 'x-a': 'a\r\nx-b: c' } }), /^\/customIntegrations\/0\/actions\/act\/headers\/x-a: .*line breaks/],
-    ['a name that is no header', custom({ headers: { 'x a': 'b' } }), /^\/customIntegrations\/0\/actions\/act\/headers\/x a: expected the name of a header/],
+    [
+      'a header of the connection',
+      custom({ headers: { Host: 'other.example.com' } }),
+      /^\/customIntegrations\/0\/actions\/act\/headers\/Host: the server writes this header itself/
+    ],
+    [
+      'a header with a line break',
+      custom({ headers: { 'x-a': 'a\r\nx-b: c' } }),
+      /^\/customIntegrations\/0\/actions\/act\/headers\/x-a: .*line breaks/
+    ],
+    [
+      'a name that is no header',
+      custom({ headers: { 'x a': 'b' } }),
+      /^\/customIntegrations\/0\/actions\/act\/headers\/x a: expected the name of a header/
+    ],
     ['the body of a GET', custom({ method: 'GET', body: {} }), /^\/customIntegrations\/0\/actions\/act\/body: a GET has no body/],
     ['a result that is no path', custom({ result: 'data[' }), /^\/customIntegrations\/0\/actions\/act\/result: /],
     ['what a route reads', custom({ body: '{{body.x}}' }), /^\/customIntegrations\/0\/actions\/act\/body: .*no `body` here/],
     ['credentials', custom({ body: '{{credentials.x}}' }), /^\/customIntegrations\/0\/actions\/act\/body: .*no `credentials` here/],
-    ['a setting that is not there', { credentials: { payment: { secretKey: '{{env.NONE}}' } } }, /^\/credentials\/payment\/secretKey: the environment setting NONE is not set/],
-    ['credentials from a request', { credentials: { payment: { secretKey: '{{body.key}}' } } }, /^\/credentials\/payment\/secretKey: .*no `body` here/],
-    ['an address that is none', { credentials: { issues: { baseUrl: 'jira', email: 'a', apiToken: 'b' } } }, /^\/credentials\/issues: expected an absolute address/],
-    ['one service by two names', { credentials: { payment: { secretKey: 'a' }, stripe: { secretKey: 'b' } } }, /^\/credentials\/stripe: it is another name of "payment"/],
-    ['two connectors of one name', { customIntegrations: [...custom({}).customIntegrations ?? [], ...custom({}).customIntegrations ?? []] }, /^\/customIntegrations\/1\/name: two connectors have the name "crm"/]
+    [
+      'a setting that is not there',
+      { credentials: { payment: { secretKey: '{{env.NONE}}' } } },
+      /^\/credentials\/payment\/secretKey: the environment setting NONE is not set/
+    ],
+    [
+      'credentials from a request',
+      { credentials: { payment: { secretKey: '{{body.key}}' } } },
+      /^\/credentials\/payment\/secretKey: .*no `body` here/
+    ],
+    [
+      'an address that is none',
+      { credentials: { issues: { baseUrl: 'jira', email: 'a', apiToken: 'b' } } },
+      /^\/credentials\/issues: expected an absolute address/
+    ],
+    [
+      'one service by two names',
+      { credentials: { payment: { secretKey: 'a' }, stripe: { secretKey: 'b' } } },
+      /^\/credentials\/stripe: it is another name of "payment"/
+    ],
+    [
+      'two connectors of one name',
+      { customIntegrations: [...custom({}).customIntegrations ?? [], ...custom({}).customIntegrations ?? []] },
+      /^\/customIntegrations\/1\/name: two connectors have the name "crm"/
+    ]
   ]
   for (const [what, document, fault] of cases) t.match(faultsOf(document)[0], fault, what)
-  t.match(faultsOf(custom({ body: '{{env.KEY}}' }), { origin: 'tenant', envNames: new Set(['OTHER']) })[0], /tenancy\.env/, "a setting that is not the tenant's")
+  t.match(
+    faultsOf(custom({ body: '{{env.KEY}}' }), { origin: 'tenant', envNames: new Set(['OTHER']) })[0],
+    /tenancy\.env/,
+    "a setting that is not the tenant's"
+  )
 })
 
 t.test('a call that its action does not take is refused', async (t) => {
-  const set = setOf({ credentials: { stripe: { secretKey: '{{env.KEY}}' } }, ...custom({ path: '/things/{{params.id}}', body: { name: '{{params.name}}' } }) })
-  t.match(callFaults(set, 'strpe', 'createCustomer'), [/^\/integrations\/0\/type: there is no connector "strpe": known are payment, .*did you mean "stripe"/])
-  t.match(callFaults(set, 'stripe', 'createCustmer'), [/^\/integrations\/0\/action: the connector payment has no action "createCustmer": .*did you mean "createCustomer"/])
+  const set = setOf({
+    credentials: { stripe: { secretKey: '{{env.KEY}}' } },
+    ...custom({ path: '/things/{{params.id}}', body: { name: '{{params.name}}' } })
+  })
+  t.match(callFaults(set, 'strpe', 'createCustomer'), [
+    /^\/integrations\/0\/type: there is no connector "strpe": known are payment, .*did you mean "stripe"/
+  ])
+  t.match(callFaults(set, 'stripe', 'createCustmer'), [
+    /^\/integrations\/0\/action: the connector payment has no action "createCustmer": .*did you mean "createCustomer"/
+  ])
   t.match(callFaults(set, 'toString', 'call'), [/there is no connector/])
   t.match(callFaults(set, 'stripe', 'constructor'), [/has no action "constructor"/])
   t.match(callFaults(set, 'github', 'getIssue'), [/^\/integrations\/0\/type: the connector needs `credentials.codehost`/])
-  t.match(callFaults(set, 'stripe', 'createPaymentIntent', { amount: '{{body.amount}}', curency: 'eur' }), [/params\/currency: is required/, /params\/curency: "curency" is not a known field, did you mean "currency"/])
-  t.match(callFaults(set, 'stripe', 'createPaymentIntent', { amount: -1, currency: '{{body.currency}}' }), [/params\/amount: must be at least 0/])
+  t.match(callFaults(set, 'stripe', 'createPaymentIntent', { amount: '{{body.amount}}', curency: 'eur' }), [
+    /params\/currency: is required/,
+    /params\/curency: "curency" is not a known field, did you mean "currency"/
+  ])
+  t.match(callFaults(set, 'stripe', 'createPaymentIntent', { amount: -1, currency: '{{body.currency}}' }), [
+    /params\/amount: must be at least 0/
+  ])
   t.match(callFaults(set, 'stripe', 'createPaymentIntent', [1]), [/params: expected an object/])
   t.match(callFaults(set, 'stripe', 'createPaymentIntent', { amount: '{{payload.x}}', currency: 'eur' }), [/no `payload` here/])
-  t.match(callFaults(set, 'crm', 'act', { nam: 'x' }), [/params\/id: is required: it stands in the address/, /params\/nam: no template of the action reads it, did you mean "name"/])
-  for (const url of ['https://api.example.com{{body.path}}', 'https://{{env.HOST}}{{body.a}}{{body.b}}/x']) t.match(callFaults(set, 'http', 'request', { url }), [/params\/url: a template directly after the host/])
+  t.match(callFaults(set, 'crm', 'act', { nam: 'x' }), [
+    /params\/id: is required: it stands in the address/,
+    /params\/nam: no template of the action reads it, did you mean "name"/
+  ])
+  for (const url of ['https://api.example.com{{body.path}}', 'https://{{env.HOST}}{{body.a}}{{body.b}}/x']) {
+    t.match(callFaults(set, 'http', 'request', { url }), [/params\/url: a template directly after the host/])
+  }
   t.strictSame(callFaults(set, 'stripe', 'createPaymentIntent', '{{body}}'), [], 'what a template gives is judged when it is known')
 })
 
@@ -101,47 +191,134 @@ t.test('a value of a call stays in its place of the address', async (t) => {
   for (const id of ['..', '.', '%2e%2E', '../x', 'x/../y', '..\\x', '', null, undefined, {}, ['a'], '\ud800']) {
     t.throws(() => path(id), { code: 'TENANTRY_VALIDATION_FAILED' }, JSON.stringify(id) ?? 'nothing')
   }
-  t.equal(prepared({ path: '/things?kind={{params.kind}}', query: { q: '{{params.q}}', n: '{{params.n}}' } }, { kind: 'a&b', q: ['1', 2], n: null }).url, 'https://crm.example.com/v1/things?kind=a%26b&q=1&q=2')
+  t.equal(
+    prepared({ path: '/things?kind={{params.kind}}', query: { q: '{{params.q}}', n: '{{params.n}}' } }, {
+      kind: 'a&b',
+      q: ['1', 2],
+      n: null
+    }).url,
+    'https://crm.example.com/v1/things?kind=a%26b&q=1&q=2'
+  )
 
   const request = (params: unknown) => callOf(setOf({}), 'http', 'request', params)
   const body = { id: 'x/../y', host: 'evil.example.com', url: 'http://10.0.0.1/a', ok: 'a b' }
-  t.equal(request({ url: 'https://api.example.com/users/{{body.ok}}' }).prepare({ ...nobody, body }).url, 'https://api.example.com/users/a%20b')
-  t.throws(() => request({ url: 'https://api.example.com/users/{{body.id}}' }).prepare({ ...nobody, body }), { code: 'TENANTRY_VALIDATION_FAILED' })
-  for (const [url, trusted] of [['https://api.example.com/users/{{body.ok}}', true], ['https://{{env.HOST}}/{{body.ok}}', true], ['https://{{body.host}}/x', false], ['{{body.url}}', false], ['https://{{body.host}}.example.com/x', false]] as const) {
+  t.equal(
+    request({ url: 'https://api.example.com/users/{{body.ok}}' }).prepare({ ...nobody, body }).url,
+    'https://api.example.com/users/a%20b'
+  )
+  t.throws(() => request({ url: 'https://api.example.com/users/{{body.id}}' }).prepare({ ...nobody, body }), {
+    code: 'TENANTRY_VALIDATION_FAILED'
+  })
+  for (
+    const [url, trusted] of [
+      ['https://api.example.com/users/{{body.ok}}', true],
+      ['https://{{env.HOST}}/{{body.ok}}', true],
+      ['https://{{body.host}}/x', false],
+      ['{{body.url}}', false],
+      ['https://{{body.host}}.example.com/x', false]
+    ] as const
+  ) {
     t.equal(request({ url }).prepare({ ...nobody, body }).trusted, trusted, url)
   }
-  t.equal(request('{{body}}').prepare({ ...nobody, body: { url: 'https://api.example.com/' } }).trusted, false, 'an address that the caller sends')
-  t.equal(callOf(setOf({}, { origin: 'tenant' }), 'http', 'request', { url: 'https://api.example.com/' }).prepare(tenant()).trusted, false, "an address of a tenant's document")
-  for (const url of ['ftp://a.example.com/', 'https://a:b@c.example.com/', 'https://a.example.com/\u0009../b', 'https:\\\\a.example.com', 'https://a.example.com/#b', '//a.example.com', 'x']) {
+  t.equal(
+    request('{{body}}').prepare({ ...nobody, body: { url: 'https://api.example.com/' } }).trusted,
+    false,
+    'an address that the caller sends'
+  )
+  t.equal(
+    callOf(setOf({}, { origin: 'tenant' }), 'http', 'request', { url: 'https://api.example.com/' }).prepare(tenant()).trusted,
+    false,
+    "an address of a tenant's document"
+  )
+  for (
+    const url of [
+      'ftp://a.example.com/',
+      'https://a:b@c.example.com/',
+      'https://a.example.com/\u0009../b',
+      'https:\\\\a.example.com',
+      'https://a.example.com/#b',
+      '//a.example.com',
+      'x'
+    ]
+  ) {
     t.throws(() => request('{{body}}').prepare({ ...nobody, body: { url } }), { code: 'TENANTRY_ADDRESS_REFUSED' }, url)
   }
 })
 
 t.test('a value of a call never begins another header', async (t) => {
   for (const value of ['a\r\nx-admin: yes', 'a\nb', 'a\u0000', 'é\u0100']) {
-    t.throws(() => prepared({ headers: { 'X-Note': '{{params.note}}' } }, { note: value }), { code: 'TENANTRY_VALIDATION_FAILED' }, JSON.stringify(value))
-    t.throws(() => callOf(setOf({}), 'http', 'request', '{{body}}').prepare({ ...nobody, body: { url: 'https://a.example.com', headers: { a: value } } }), { code: 'TENANTRY_VALIDATION_FAILED' })
+    t.throws(
+      () => prepared({ headers: { 'X-Note': '{{params.note}}' } }, { note: value }),
+      { code: 'TENANTRY_VALIDATION_FAILED' },
+      JSON.stringify(value)
+    )
+    t.throws(
+      () =>
+        callOf(setOf({}), 'http', 'request', '{{body}}').prepare({
+          ...nobody,
+          body: { url: 'https://a.example.com', headers: { a: value } }
+        }),
+      { code: 'TENANTRY_VALIDATION_FAILED' }
+    )
   }
-  t.throws(() => callOf(setOf({}), 'http', 'request', '{{body}}').prepare({ ...nobody, body: { url: 'https://a.example.com', headers: { 'transfer-encoding': 'chunked' } } }), { code: 'TENANTRY_VALIDATION_FAILED' })
-  t.strictSame(Object.entries(prepared({ headers: { 'X-Note': '{{params.note}}', 'X-None': '{{params.none}}' } }, { note: 7 }).headers).find(([name]) => name.startsWith('x-')), ['x-note', '7'])
+  t.throws(
+    () =>
+      callOf(setOf({}), 'http', 'request', '{{body}}').prepare({
+        ...nobody,
+        body: { url: 'https://a.example.com', headers: { 'transfer-encoding': 'chunked' } }
+      }),
+    { code: 'TENANTRY_VALIDATION_FAILED' }
+  )
+  t.strictSame(
+    Object.entries(prepared({ headers: { 'X-Note': '{{params.note}}', 'X-None': '{{params.none}}' } }, { note: 7 }).headers).find((
+      [name]
+    ) => name.startsWith('x-')),
+    ['x-note', '7']
+  )
   const withKey = setOf({ credentials: { payment: { secretKey: '{{secret:k}}' } } })
-  t.throws(() => callOf(withKey, 'payment', 'createCustomer').prepare(tenant({ k: 'a\r\nb' })), { code: 'TENANTRY_CREDENTIALS_REQUIRED', message: /characters that no header can have/ })
+  t.throws(() => callOf(withKey, 'payment', 'createCustomer').prepare(tenant({ k: 'a\r\nb' })), {
+    code: 'TENANTRY_CREDENTIALS_REQUIRED',
+    message: /characters that no header can have/
+  })
 })
 
 t.test('bodies: what comes to nothing is left out, and what a caller sends is data', async (t) => {
-  const body = { a: { b: '{{params.b}}', c: 'fixed' }, d: ['{{params.d}}', { e: '{{params.e}}' }], f: 'fixed', g: { '...': '{{params.g}}', h: '{{params.h}}' } }
+  const body = {
+    a: { b: '{{params.b}}', c: 'fixed' },
+    d: ['{{params.d}}', { e: '{{params.e}}' }],
+    f: 'fixed',
+    g: { '...': '{{params.g}}', h: '{{params.h}}' }
+  }
   t.strictSame(JSON.parse(prepared({ body }, {}).body ?? ''), { f: 'fixed' })
-  t.strictSame(JSON.parse(prepared({ body }, { b: null, e: 0, g: { i: 1, h: 2 } }).body ?? ''), { a: { b: null, c: 'fixed' }, d: [{ e: 0 }], f: 'fixed', g: { i: 1, h: 2 } })
+  t.strictSame(JSON.parse(prepared({ body }, { b: null, e: 0, g: { i: 1, h: 2 } }).body ?? ''), {
+    a: { b: null, c: 'fixed' },
+    d: [{ e: 0 }],
+    f: 'fixed',
+    g: { i: 1, h: 2 }
+  })
   t.strictSame(JSON.parse(prepared({ body: { n: { m: '{{params.m}}' } } }, {}).body ?? ''), {}, 'a body is there where one is declared')
   t.equal(prepared({ body: '{{params.m}}' }, {}).body, null)
   const text = '{{secret:KEY}} {{env.KEY}} ${KEY}' // eslint-disable-line no-template-curly-in-string
-  t.strictSame(JSON.parse(prepared({ body: { t: '{{params.t}}', u: 'x {{params.t}}' } }, { t: text }).body ?? ''), { t: text, u: `x ${text}` })
+  t.strictSame(JSON.parse(prepared({ body: { t: '{{params.t}}', u: 'x {{params.t}}' } }, { t: text }).body ?? ''), {
+    t: text,
+    u: `x ${text}`
+  })
 
-  t.match(prepared({ bodyType: 'form', body: '{{params}}' }, { a: [1, { b: true }], c: null, 'd&e': 'f g' }), { body: 'a%5B0%5D=1&a%5B1%5D%5Bb%5D=true&d%26e=f+g', headers: { 'content-type': 'application/x-www-form-urlencoded' } })
-  t.match(prepared({ bodyType: 'raw', body: '<a>{{params.x}}</a>', headers: { 'content-type': 'application/xml' } }, { x: 1 }), { body: '<a>1</a>', headers: { 'content-type': 'application/xml' } })
+  t.match(prepared({ bodyType: 'form', body: '{{params}}' }, { a: [1, { b: true }], c: null, 'd&e': 'f g' }), {
+    body: 'a%5B0%5D=1&a%5B1%5D%5Bb%5D=true&d%26e=f+g',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' }
+  })
+  t.match(prepared({ bodyType: 'raw', body: '<a>{{params.x}}</a>', headers: { 'content-type': 'application/xml' } }, { x: 1 }), {
+    body: '<a>1</a>',
+    headers: { 'content-type': 'application/xml' }
+  })
   const deep = JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`)
   t.throws(() => prepared({ bodyType: 'form', body: '{{params.x}}' }, { x: deep }), { code: 'TENANTRY_VALIDATION_FAILED' })
-  t.throws(() => prepared({ body: Array(500).fill('{{params.x}}') }, { x: 'y'.repeat(100_000) }), { code: 'TENANTRY_ANSWER_TOO_LARGE' }, 'many copies of a large value')
+  t.throws(
+    () => prepared({ body: Array(500).fill('{{params.x}}') }, { x: 'y'.repeat(100_000) }),
+    { code: 'TENANTRY_ANSWER_TOO_LARGE' },
+    'many copies of a large value'
+  )
   t.throws(() => prepared({ body: '{{params.x}}' }, 'no object'), { code: 'TENANTRY_VALIDATION_FAILED' })
 })
 
@@ -149,53 +326,117 @@ t.test('a long name is not written for each of its thousand values', async (t) =
   const long = { ['n'.repeat(100_000)]: Array(1000).fill(1) }
   t.throws(() => prepared({ bodyType: 'form', body: '{{params}}' }, long), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
   t.throws(() => prepared({ bodyType: 'form', body: '{{params}}' }, { a: { b: long } }), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
-  t.throws(() => callOf(setOf({}), 'http', 'request', '{{body}}').prepare({ ...nobody, body: { url: 'https://a.example.com', query: long } }), { code: 'TENANTRY_ADDRESS_REFUSED' })
+  t.throws(
+    () => callOf(setOf({}), 'http', 'request', '{{body}}').prepare({ ...nobody, body: { url: 'https://a.example.com', query: long } }),
+    { code: 'TENANTRY_ADDRESS_REFUSED' }
+  )
 })
 
 t.test('every kind of auth', async (t) => {
   const requestOf = (auth: object, scope: Scope = nobody) => callOf(setOf(custom({ method: 'GET' }, { auth })), 'crm', 'act').prepare(scope)
   t.match(requestOf({ type: 'bearer', token: '{{env.KEY}}' }).headers, { authorization: 'Bearer key of the platform' })
-  t.match(requestOf({ type: 'basic', username: 'a', password: 'b:ü' }).headers, { authorization: `Basic ${Buffer.from('a:b:ü').toString('base64')}` })
+  t.match(requestOf({ type: 'basic', username: 'a', password: 'b:ü' }).headers, {
+    authorization: `Basic ${Buffer.from('a:b:ü').toString('base64')}`
+  })
   t.match(requestOf({ type: 'header', name: 'X-Key', value: '{{secret:k}}' }, tenant({ k: 's' })).headers, { 'x-key': 's' })
   t.equal(requestOf({ type: 'query', name: 'api key', value: 'a&b' }).url, 'https://crm.example.com/v1/things?api+key=a%26b')
-  t.throws(() => requestOf({ type: 'bearer', token: '{{secret:k}}' }, tenant({ k: null })), { code: 'TENANTRY_CREDENTIALS_REQUIRED' }, 'a secret that has expired')
-  t.match(requestOf({ type: 'bearer', token: '{{secret:k}}' }, tenant()).headers, { authorization: 'Bearer {{secret:k}}' }, 'the placeholder of a secret that is not there')
-  t.match(faultsOf(custom({}, { auth: { type: 'header', name: 'Host', value: 'x' } })), [/auth\/name: the server writes this header itself/])
+  t.throws(
+    () => requestOf({ type: 'bearer', token: '{{secret:k}}' }, tenant({ k: null })),
+    { code: 'TENANTRY_CREDENTIALS_REQUIRED' },
+    'a secret that has expired'
+  )
+  t.match(
+    requestOf({ type: 'bearer', token: '{{secret:k}}' }, tenant()).headers,
+    { authorization: 'Bearer {{secret:k}}' },
+    'the placeholder of a secret that is not there'
+  )
+  t.match(faultsOf(custom({}, { auth: { type: 'header', name: 'Host', value: 'x' } })), [
+    /auth\/name: the server writes this header itself/
+  ])
 
-  const oauth2 = callOf(setOf(custom({}, { auth: { type: 'oauth2', tokenUrl: 'https://id.example.com/token', clientId: 'c', clientSecret: '{{secret:client}}', refreshToken: '{{ secret:crm_refresh }}', accessToken: 'first' } })), 'crm', 'act').oauth2
+  const oauth2 = callOf(
+    setOf(
+      custom({}, {
+        auth: {
+          type: 'oauth2',
+          tokenUrl: 'https://id.example.com/token',
+          clientId: 'c',
+          clientSecret: '{{secret:client}}',
+          refreshToken: '{{ secret:crm_refresh }}',
+          accessToken: 'first'
+        }
+      })
+    ),
+    'crm',
+    'act'
+  ).oauth2
   t.match(oauth2, { refreshTokenKey: 'crm_refresh', accessTokenKey: 'crm_access_token', trusted: true, scope: null })
   t.equal(oauth2?.clientSecret.evaluate(tenant({ client: 's' })), 's')
-  t.match(faultsOf(custom({}, { auth: { type: 'oauth2', tokenUrl: '{{secret:url}}', clientId: 'c', clientSecret: 's' } })), [/auth\/tokenUrl: .*no `secret` here/])
+  t.match(faultsOf(custom({}, { auth: { type: 'oauth2', tokenUrl: '{{secret:url}}', clientId: 'c', clientSecret: 's' } })), [
+    /auth\/tokenUrl: .*no `secret` here/
+  ])
 })
 
 t.test("a tenant's secret stands for the platform's setting in credentials, and never in their address", async (t) => {
-  const set = setOf({ credentials: { payment: { secretKey: '{{env.KEY}}', baseUrl: 'https://{{env.HOST}}' }, chat: { webhookUrl: '{{env.HOOK}}' } } }, { env: { ...env, HOOK: 'https://hooks.example.com/platform' } })
+  const set = setOf({
+    credentials: { payment: { secretKey: '{{env.KEY}}', baseUrl: 'https://{{env.HOST}}' }, chat: { webhookUrl: '{{env.HOOK}}' } }
+  }, { env: { ...env, HOOK: 'https://hooks.example.com/platform' } })
   const payment = callOf(set, 'payment', 'createCustomer')
   const own = tenant({ KEY: 'key of the tenant', HOST: 'evil.example.com' })
-  t.match(payment.prepare(nobody), { url: 'https://api.example.com/v1/customers', trusted: true, headers: { authorization: 'Bearer key of the platform' } })
-  t.match(payment.prepare(own), { url: 'https://api.example.com/v1/customers', trusted: true, headers: { authorization: 'Bearer key of the tenant' } })
+  t.match(payment.prepare(nobody), {
+    url: 'https://api.example.com/v1/customers',
+    trusted: true,
+    headers: { authorization: 'Bearer key of the platform' }
+  })
+  t.match(payment.prepare(own), {
+    url: 'https://api.example.com/v1/customers',
+    trusted: true,
+    headers: { authorization: 'Bearer key of the tenant' }
+  })
   t.equal(payment.ownedBy(own), true)
   t.equal(payment.ownedBy(tenant({ HOST: 'x' })), false)
   t.equal(payment.ownedBy(nobody), false)
   const keyed = { auth: { type: 'bearer', token: '{{secret:own}}' } }
   t.equal(callOf(setOf(custom({}, keyed)), 'crm', 'act').ownedBy(tenant({ own: 'x' })), true)
-  t.equal(callOf(setOf(custom({ headers: { 'x-app': '{{env.KEY}}' } }, keyed)), 'crm', 'act').ownedBy(tenant({ own: 'x' })), false, "the action sends a key of the platform's")
+  t.equal(
+    callOf(setOf(custom({ headers: { 'x-app': '{{env.KEY}}' } }, keyed)), 'crm', 'act').ownedBy(tenant({ own: 'x' })),
+    false,
+    "the action sends a key of the platform's"
+  )
   t.strictSame(payment.references, [{ source: 'secret', path: ['KEY'], setting: true, fallback: 'key of the platform' }])
 
   const chat = callOf(set, 'chat', 'sendMessage', { text: 'x' })
   t.match(chat.prepare(nobody), { url: 'https://hooks.example.com/platform', trusted: true })
-  t.match(chat.prepare(tenant({ HOOK: 'http://10.0.0.1/mine' })), { url: 'http://10.0.0.1/mine', trusted: false }, "a tenant's own address is not the platform's")
-  const moved = setOf({ credentials: { chat: { webhookUrl: 'https://hooks.example.com/services/A?b=c', baseUrl: 'http://127.0.0.1:1/proxy/' } } })
-  t.match(callOf(moved, 'chat', 'sendMessage', { text: 'x' }).prepare(nobody), { url: 'http://127.0.0.1:1/proxy/services/A?b=c', trusted: true })
+  t.match(
+    chat.prepare(tenant({ HOOK: 'http://10.0.0.1/mine' })),
+    { url: 'http://10.0.0.1/mine', trusted: false },
+    "a tenant's own address is not the platform's"
+  )
+  const moved = setOf({
+    credentials: { chat: { webhookUrl: 'https://hooks.example.com/services/A?b=c', baseUrl: 'http://127.0.0.1:1/proxy/' } }
+  })
+  t.match(callOf(moved, 'chat', 'sendMessage', { text: 'x' }).prepare(nobody), {
+    url: 'http://127.0.0.1:1/proxy/services/A?b=c',
+    trusted: true
+  })
 
   const mixed = setOf({ credentials: { issues: { baseUrl: '{{secret:jira}}', email: 'a', apiToken: 'of the platform' } } })
-  t.throws(() => callOf(mixed, 'issues', 'getProjects').prepare(tenant({ jira: 'https://evil.example.com' })), { code: 'TENANTRY_ADDRESS_REFUSED' }, "the platform's key goes to no address of a tenant")
+  t.throws(() => callOf(mixed, 'issues', 'getProjects').prepare(tenant({ jira: 'https://evil.example.com' })), {
+    code: 'TENANTRY_ADDRESS_REFUSED'
+  }, "the platform's key goes to no address of a tenant")
   const whole = setOf({ credentials: { issues: { baseUrl: '{{secret:jira}}', email: '{{secret:mail}}', apiToken: '{{secret:token}}' } } })
-  t.match(callOf(whole, 'issues', 'getProjects').prepare(tenant({ jira: 'https://own.example.com', mail: 'm', token: 't' })), { url: 'https://own.example.com/rest/api/3/project/search', trusted: false })
+  t.match(callOf(whole, 'issues', 'getProjects').prepare(tenant({ jira: 'https://own.example.com', mail: 'm', token: 't' })), {
+    url: 'https://own.example.com/rest/api/3/project/search',
+    trusted: false
+  })
 })
 
 t.test('a result is what the action picks of the answer', async (t) => {
-  const answer = (body: string, type = 'application/json; charset=utf-8') => ({ status: 200, headers: { 'content-type': type }, body: Buffer.from(body) })
+  const answer = (body: string, type = 'application/json; charset=utf-8') => ({
+    status: 200,
+    headers: { 'content-type': type },
+    body: Buffer.from(body)
+  })
   const items = act({ result: 'data.items[1]' })
   t.equal(items.result(answer('{"data":{"items":[1,"two"]}}')), 'two')
   t.equal(items.result(answer('{"data":{}}')), null)
@@ -206,7 +447,11 @@ t.test('a result is what the action picks of the answer', async (t) => {
   t.equal(act({}).result(answer('')), null)
   t.throws(() => act({}).result(answer('{"a":')), { code: 'TENANTRY_PROVIDER_FAILED' })
   t.strictSame(act({}).result(answer('\ufeff[1]')), [1], 'a byte order mark')
-  t.throws(() => act({}).result(answer('['.repeat(10_000) + ']'.repeat(10_000))), { code: 'TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX' }, 'what nests deeper than can be written again')
+  t.throws(
+    () => act({}).result(answer('['.repeat(10_000) + ']'.repeat(10_000))),
+    { code: 'TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX' },
+    'what nests deeper than can be written again'
+  )
 })
 
 t.test('which calls may be sent again, and which a cached route may make', async (t) => {
@@ -223,7 +468,9 @@ t.test('which calls may be sent again, and which a cached route may make', async
 })
 
 t.test('thousands of actions: a set that was checked compiles what is called', async (t) => {
-  const actions = Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`a${index}`, { method: 'GET' as const, path: `/${index}/{{params.x}}` }]))
+  const actions = Object.fromEntries(
+    Array.from({ length: 5000 }, (_, index) => [`a${index}`, { method: 'GET' as const, path: `/${index}/{{params.x}}` }])
+  )
   const document: ConnectorsDocument = { customIntegrations: [{ name: 'big', baseUrl: 'https://big.example.com', actions }] }
   t.strictSame(faultsOf(document), [])
   const broken = { ...actions, a3: { method: 'GET' as const, path: 'broken' } }

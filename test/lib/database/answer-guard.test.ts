@@ -30,7 +30,11 @@ test('a statement whose answer cannot be read fails, and the next has another co
   client.on('error', () => {})
   // pg's own reading of the answer throws, as it does where the answer is longer than a string can be.
   const query = new pg.Query('select 1')
-  Object.assign(query, { handleDataRow () { throw new RangeError('Cannot create a string longer than 0x1fffffe8 characters') } })
+  Object.assign(query, {
+    handleDataRow () {
+      throw new RangeError('Cannot create a string longer than 0x1fffffe8 characters')
+    }
+  })
   const failed = once(query, 'error')
   client.query(query)
   t.match((await failed)[0], { message: /^Connection terminated/ })

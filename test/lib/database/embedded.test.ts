@@ -16,7 +16,10 @@ const count = { text: 'select count(*)::text from notes' }
 const writer = programArguments('test/lib/database/embedded-writer.ts')
 
 /** Another process that opens the folder, and then writes rows until it is ended; each line that it prints is an acknowledged row. */
-async function startWriter (t: Test, folder: string): Promise<{ child: ChildProcess, lines: string[], line: (text: string) => Promise<void> }> {
+async function startWriter (
+  t: Test,
+  folder: string
+): Promise<{ child: ChildProcess, lines: string[], line: (text: string) => Promise<void> }> {
   const child = spawn(process.execPath, [...writer, folder], { stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => child.kill('SIGKILL'))
   const lines: string[] = []
@@ -45,7 +48,9 @@ test('a folder belongs to one process; one that is killed leaves it, with every 
   const engine = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
   const found = Number(await engine.text(count, [], nobody))
   t.ok(found >= acknowledged, `${found} rows of ${acknowledged} acknowledged`)
-  t.match(await rejection(createEngine({ provider: 'embedded', embedded: { dbPath: folder } })), { message: new RegExp(`in use by process ${process.pid}`) }, 'nor twice in one process')
+  t.match(await rejection(createEngine({ provider: 'embedded', embedded: { dbPath: folder } })), {
+    message: new RegExp(`in use by process ${process.pid}`)
+  }, 'nor twice in one process')
   await engine.close()
 
   const again = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })

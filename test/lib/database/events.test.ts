@@ -23,71 +23,102 @@ function hearing (engine: Pick<Engine, 'events'>, topics: readonly Topic[] = ['t
   return {
     heard,
     /** Resolves when that was heard. */
-    until: (text: string) => new Promise<void>((resolve) => {
-      look = () => { if (heard.includes(text)) resolve() }
-      look()
-    })
+    until: (text: string) =>
+      new Promise<void>((resolve) => {
+        look = () => {
+          if (heard.includes(text)) resolve()
+        }
+        look()
+      })
   }
 }
 
 /** A server that hears the others of its database. */
 async function openListening (t: Test, postgres: PostgresOptions) {
   const warnings: string[] = []
-  const engine = await openEngine(t, { provider: 'postgres', postgres, migrate: 'auto', log: { info () {}, warn: (_object, message) => warnings.push(message) } })
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres,
+    migrate: 'auto',
+    log: { info () {}, warn: (_object, message) => warnings.push(message) }
+  })
   await engine.listen()
   return { engine, warnings, ...hearing(engine) }
 }
 
-const addTenant = (engine: Engine, id: string) => engine.events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
-  await transaction.insertInto('tenantry.tenants').values({ id, name: id }).execute()
-  return id
-})
+const addTenant = (engine: Engine, id: string) =>
+  engine.events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
+    await transaction.insertInto('tenantry.tenants').values({ id, name: id }).execute()
+    return id
+  })
 
-test('a change is told when it is committed, and before its promise resolves', (t) => onEachEngine(t, async (t, engine) => {
-  await engine.migration.apply()
-  const { heard } = hearing(engine, ['tenant', 'config'])
-  t.equal(await addTenant(engine, 'a'), 'a')
-  t.strictSame(heard, ['tenant a'])
-  t.match(await engine.kysely.selectFrom('tenantry.tenants').select('id').execute(), [{ id: 'a' }])
-}))
+test('a change is told when it is committed, and before its promise resolves', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    await engine.migration.apply()
+    const { heard } = hearing(engine, ['tenant', 'config'])
+    t.equal(await addTenant(engine, 'a'), 'a')
+    t.strictSame(heard, ['tenant a'])
+    t.match(await engine.kysely.selectFrom('tenantry.tenants').select('id').execute(), [{ id: 'a' }])
+  }))
 
-test('work that rejects is rolled back and told to nobody, and errors are those of the catalogue', (t) => onEachEngine(t, async (t, engine) => {
-  await engine.migration.apply()
-  const { heard } = hearing(engine)
-  await addTenant(engine, 'a')
-  const reason = new Error('no')
-  t.equal(await rejection(engine.events.change({ topic: 'tenant', tenant: 'b' }, async (transaction) => {
-    await transaction.insertInto('tenantry.tenants').values({ id: 'b', name: 'b' }).execute()
-    throw reason
-  })), reason)
-  t.match(await rejection(addTenant(engine, 'a')), { code: 'TENANTRY_CONFLICT' })
-  t.match(await rejection(engine.events.change({ topic: 'tenant', tenant: '*' }, async () => {})), /not the id of a tenant/)
-  t.strictSame(heard, ['tenant a'])
-  t.match(await engine.kysely.selectFrom('tenantry.tenants').select('id').execute(), [{ id: 'a' }])
-}))
+test('work that rejects is rolled back and told to nobody, and errors are those of the catalogue', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    await engine.migration.apply()
+    const { heard } = hearing(engine)
+    await addTenant(engine, 'a')
+    const reason = new Error('no')
+    t.equal(
+      await rejection(engine.events.change({ topic: 'tenant', tenant: 'b' }, async (transaction) => {
+        await transaction.insertInto('tenantry.tenants').values({ id: 'b', name: 'b' }).execute()
+        throw reason
+      })),
+      reason
+    )
+    t.match(await rejection(addTenant(engine, 'a')), { code: 'TENANTRY_CONFLICT' })
+    t.match(await rejection(engine.events.change({ topic: 'tenant', tenant: '*' }, async () => {})), /not the id of a tenant/)
+    t.strictSame(heard, ['tenant a'])
+    t.match(await engine.kysely.selectFrom('tenantry.tenants').select('id').execute(), [{ id: 'a' }])
+  }))
 
 // They wait for connections that are lost, and made again.
-test('on PostgreSQL', (t) => atOnce(t, {
-  'every server of a database hears of a change once, and of nothing that was rolled back': isHeardByAll,
-  'a connection that the database ends is made again, and a gap is told': isMadeAgain,
-  'a connection that falls silent is noticed, and what was missed meanwhile is a gap': isNoticed,
-  'a server starts without notices where they cannot be had, and hears them once they can': startsWithout,
-  'an address on which notices do not arrive is told once, and all that is remembered is dropped again and again': isReportedOnce,
-  'a change whose commit had no answer is told to its own server too': tellsItself,
-  'a change that is committed after all, when notices were lost meanwhile, is told to its own server': tellsItselfLater,
-  'close ends the connection, and an open one keeps no process alive': closes
-}))
+test('on PostgreSQL', (t) =>
+  atOnce(t, {
+    'every server of a database hears of a change once, and of nothing that was rolled back': isHeardByAll,
+    'a connection that the database ends is made again, and a gap is told': isMadeAgain,
+    'a connection that falls silent is noticed, and what was missed meanwhile is a gap': isNoticed,
+    'a server starts without notices where they cannot be had, and hears them once they can': startsWithout,
+    'an address on which notices do not arrive is told once, and all that is remembered is dropped again and again': isReportedOnce,
+    'a change whose commit had no answer is told to its own server too': tellsItself,
+    'a change that is committed after all, when notices were lost meanwhile, is told to its own server': tellsItselfLater,
+    'close ends the connection, and an open one keeps no process alive': closes
+  }))
 
 async function isHeardByAll (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t)
   const left = await openListening(t, { connectionString })
   const right = await openListening(t, { connectionString, preparedStatements: false })
   await addTenant(left.engine, 'a')
-  await rejection(left.engine.events.change({ topic: 'tenant', tenant: 'b' }, async () => { throw new Error('no') }))
-  for (const payload of ['', 'x', '{', 'null', '[]', '{"topic":"tenant"}', '{"topic":"tenant","tenant":"*","from":"x","number":1}', '{"topic":"constructor","tenant":"a","from":"x","number":1}', `{"topic":"tenant","tenant":"a","from":"${'x'.repeat(2000)}","number":1}`]) {
+  await rejection(left.engine.events.change({ topic: 'tenant', tenant: 'b' }, async () => {
+    throw new Error('no')
+  }))
+  for (
+    const payload of [
+      '',
+      'x',
+      '{',
+      'null',
+      '[]',
+      '{"topic":"tenant"}',
+      '{"topic":"tenant","tenant":"*","from":"x","number":1}',
+      '{"topic":"constructor","tenant":"a","from":"x","number":1}',
+      `{"topic":"tenant","tenant":"a","from":"${'x'.repeat(2000)}","number":1}`
+    ]
+  ) {
     await query("select pg_notify('tenantry', $1)", [payload])
   }
-  await right.engine.events.change({ topic: 'config', tenant: 'a' }, async (transaction) => { await sql`select 1`.execute(transaction) })
+  await right.engine.events.change({ topic: 'config', tenant: 'a' }, async (transaction) => {
+    await sql`select 1`.execute(transaction)
+  })
   await Promise.all([left.until('config a'), right.until('config a')])
   // What came after these, they would have heard before it.
   await addTenant(left.engine, 'c')
@@ -96,19 +127,24 @@ async function isHeardByAll (t: Test): Promise<void> {
   t.strictSame(right.heard, ['tenant a', 'config a', 'tenant c'])
 }
 
-test('a listener that fails silences no other, and one that has ended hears nothing', (t) => onEachEngine(t, async (t, engine) => {
-  await engine.migration.apply()
-  const heard: string[] = []
-  const ends = [
-    engine.events.on('tenant', () => { throw new Error('no') }),
-    engine.events.on('tenant', async () => { throw new Error('no') }),
-    engine.events.on('tenant', (tenant) => heard.push(tenant))
-  ]
-  await addTenant(engine, 'a')
-  for (const end of ends) end()
-  await addTenant(engine, 'b')
-  t.strictSame(heard, ['a'])
-}))
+test('a listener that fails silences no other, and one that has ended hears nothing', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    await engine.migration.apply()
+    const heard: string[] = []
+    const ends = [
+      engine.events.on('tenant', () => {
+        throw new Error('no')
+      }),
+      engine.events.on('tenant', async () => {
+        throw new Error('no')
+      }),
+      engine.events.on('tenant', (tenant) => heard.push(tenant))
+    ]
+    await addTenant(engine, 'a')
+    for (const end of ends) end()
+    await addTenant(engine, 'b')
+    t.strictSame(heard, ['a'])
+  }))
 
 async function isMadeAgain (t: Test): Promise<void> {
   const server = await postgresServer(t)
@@ -188,8 +224,10 @@ async function tellsItselfLater (t: Test): Promise<void> {
   const proxy = await openProxy(t, connectionString)
   const left = await openListening(t, { connectionString: proxy.connectionString, notifyConnectionString: connectionString })
   // Its commit waits for this lock.
-  await query(`create function wait() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock_shared(1); return null; end $$;
-    create constraint trigger wait after insert on tenantry.tenants deferrable initially deferred for each row execute function wait()`)
+  await query(
+    `create function wait() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock_shared(1); return null; end $$;
+    create constraint trigger wait after insert on tenantry.tenants deferrable initially deferred for each row execute function wait()`
+  )
   const lock = new pg.Client({ connectionString })
   await lock.connect()
   await lock.query('select pg_advisory_lock(1)')
@@ -197,7 +235,9 @@ async function tellsItselfLater (t: Test): Promise<void> {
   t.match(await rejection(addTenant(left.engine, 'a')), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
   proxy.onSent = () => false
   left.heard.length = 0
-  await query("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'")
+  await query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'"
+  )
   await left.until('gap')
   t.strictSame(await query('select id from tenantry.tenants'), [], 'what is read now is the old')
   t.strictSame(left.heard, ['gap'])
@@ -210,7 +250,8 @@ async function closes (t: Test): Promise<void> {
   const { connectionString, query } = await postgresDatabase(t)
   const { engine } = await openListening(t, { connectionString })
   await engine.close()
-  const count = "select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'"
+  const count =
+    "select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'"
   t.strictSame(await query(count), [{ n: 0 }])
   const [silent, closed] = [openListeningProgram(connectionString), openListeningProgram('postgres://nobody@127.0.0.1:1/nothing')]
   t.match(await silent, { code: 0, output: 'open\n' })

@@ -12,85 +12,143 @@ const tables = [
   'insert into reviews values (1, 1)'
 ]
 
-test('what breaks a rule of a table names its columns and no values', (t) => onEachEngine(t, async (t, engine) => {
-  await run(engine, ...tables)
-  await engine.refresh()
-  const refused = async (text: string) => {
-    const error = await rejection(engine.text({ text }, [], nobody))
-    if (!(error instanceof TenantryError)) throw error
-    const body = JSON.stringify(error.toBody('r'))
-    t.notMatch(body, /secret|insert|books_|update /i, 'nothing of SQL, constraints or rows')
-    return { code: error.code, status: error.statusCode, details: error.extras.details }
-  }
-  t.match(await refused("insert into books values (1, 'two', 'x')"), { code: 'TENANTRY_CONFLICT', status: 409, details: [{ path: '/id', keyword: 'unique' }] })
-  t.match(await refused("insert into books values (2, 'one', 'x')"), { code: 'TENANTRY_CONFLICT', details: [{ path: '/isbn', keyword: 'unique' }] })
-  const together = await refused("insert into books values (2, 'two', 'x', 7, null, 'a')")
-  t.match(together, { code: 'TENANTRY_CONFLICT', details: [{ path: '/pages', message: /pages/ }] })
-  t.equal(Array.isArray(together.details) && together.details.length, 1, 'the tenant is nothing that a caller sends')
-  t.match(await refused("insert into books values (2, 'two', null)"), { code: 'TENANTRY_CONSTRAINT_VIOLATED', status: 400, details: [{ path: '/title', keyword: 'required' }] })
-  t.match(await refused("insert into books values (2, 'two', 'forbidden')"), { code: 'TENANTRY_CONSTRAINT_VIOLATED', details: [{ path: '/title', keyword: 'check' }] })
-  t.match(await refused('insert into reviews values (2, 9)'), { code: 'TENANTRY_CONSTRAINT_VIOLATED', details: [{ path: '/book_id', keyword: 'foreignKey' }] })
-  t.match(await refused('delete from books where id = 1'), { code: 'TENANTRY_CONSTRAINT_VIOLATED', details: [{ path: '/book_id', message: /reviews/ }] })
-  t.strictSame(await refused("insert into books (id, title) values (3, 'x'), (4, 'X')"), { code: 'TENANTRY_CONFLICT', status: 409, details: undefined })
-}))
-
-test('a value that does not fit its type is the caller\'s', (t) => onEachEngine(t, async (t, engine) => {
-  const refused = (type: string, value: unknown) => rejection(engine.text({ text: `select $1::${type}::text` }, [value], nobody))
-  for (const [type, value] of [['uuid', 'x'], ['smallint', '70000'], ['date', '2026-02-30'], ['int', ''], ['text', 'a\0b'], ['jsonb', '{'], ['int[]', '1,2'], ['tsvector', "'"], ['jsonpath', '$$$'], ['regclass', '"']] as const) {
-    t.match(await refused(type, value), { code: 'TENANTRY_INVALID_VALUE', statusCode: 400 }, `${type} of ${JSON.stringify(value)}`)
-  }
-}))
-
-test('a mistake in our own SQL is no error of the catalogue', (t) => onEachEngine(t, async (t, engine) => {
-  t.notOk(await rejection(engine.text({ text: 'selec 1' }, [], nobody)) instanceof TenantryError)
-}))
-
-test('a table or column that is gone starts a reading of the tables', (t) => onEachEngine(t, async (t, engine) => {
-  await run(engine, 'create table notes (id int, title text)')
-  await engine.refresh()
-  await run(engine, 'alter table notes drop title')
-  const told = new Promise<string[]>((resolve) => {
-    const end = engine.onCatalogue(({ tables }) => {
-      end()
-      resolve([...tables.get('notes')?.columns.keys() ?? []])
+test('what breaks a rule of a table names its columns and no values', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    await run(engine, ...tables)
+    await engine.refresh()
+    const refused = async (text: string) => {
+      const error = await rejection(engine.text({ text }, [], nobody))
+      if (!(error instanceof TenantryError)) throw error
+      const body = JSON.stringify(error.toBody('r'))
+      t.notMatch(body, /secret|insert|books_|update /i, 'nothing of SQL, constraints or rows')
+      return { code: error.code, status: error.statusCode, details: error.extras.details }
+    }
+    t.match(await refused("insert into books values (1, 'two', 'x')"), {
+      code: 'TENANTRY_CONFLICT',
+      status: 409,
+      details: [{ path: '/id', keyword: 'unique' }]
     })
-  })
-  t.match(await rejection(engine.text({ text: 'select title from notes' }, [], nobody)), { code: 'TENANTRY_SCHEMA_CHANGED', statusCode: 503, headers: { 'retry-after': '1' } })
-  t.strictSame(await told, ['id'])
-}))
+    t.match(await refused("insert into books values (2, 'one', 'x')"), {
+      code: 'TENANTRY_CONFLICT',
+      details: [{ path: '/isbn', keyword: 'unique' }]
+    })
+    const together = await refused("insert into books values (2, 'two', 'x', 7, null, 'a')")
+    t.match(together, { code: 'TENANTRY_CONFLICT', details: [{ path: '/pages', message: /pages/ }] })
+    t.equal(Array.isArray(together.details) && together.details.length, 1, 'the tenant is nothing that a caller sends')
+    t.match(await refused("insert into books values (2, 'two', null)"), {
+      code: 'TENANTRY_CONSTRAINT_VIOLATED',
+      status: 400,
+      details: [{ path: '/title', keyword: 'required' }]
+    })
+    t.match(await refused("insert into books values (2, 'two', 'forbidden')"), {
+      code: 'TENANTRY_CONSTRAINT_VIOLATED',
+      details: [{ path: '/title', keyword: 'check' }]
+    })
+    t.match(await refused('insert into reviews values (2, 9)'), {
+      code: 'TENANTRY_CONSTRAINT_VIOLATED',
+      details: [{ path: '/book_id', keyword: 'foreignKey' }]
+    })
+    t.match(await refused('delete from books where id = 1'), {
+      code: 'TENANTRY_CONSTRAINT_VIOLATED',
+      details: [{ path: '/book_id', message: /reviews/ }]
+    })
+    t.strictSame(await refused("insert into books (id, title) values (3, 'x'), (4, 'X')"), {
+      code: 'TENANTRY_CONFLICT',
+      status: 409,
+      details: undefined
+    })
+  }))
+
+test("a value that does not fit its type is the caller's", (t) =>
+  onEachEngine(t, async (t, engine) => {
+    const refused = (type: string, value: unknown) => rejection(engine.text({ text: `select $1::${type}::text` }, [value], nobody))
+    for (
+      const [type, value] of [
+        ['uuid', 'x'],
+        ['smallint', '70000'],
+        ['date', '2026-02-30'],
+        ['int', ''],
+        ['text', 'a\0b'],
+        ['jsonb', '{'],
+        ['int[]', '1,2'],
+        ['tsvector', "'"],
+        ['jsonpath', '$$$'],
+        ['regclass', '"']
+      ] as const
+    ) {
+      t.match(await refused(type, value), { code: 'TENANTRY_INVALID_VALUE', statusCode: 400 }, `${type} of ${JSON.stringify(value)}`)
+    }
+  }))
+
+test('a mistake in our own SQL is no error of the catalogue', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    t.notOk(await rejection(engine.text({ text: 'selec 1' }, [], nobody)) instanceof TenantryError)
+  }))
+
+test('a table or column that is gone starts a reading of the tables', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    await run(engine, 'create table notes (id int, title text)')
+    await engine.refresh()
+    await run(engine, 'alter table notes drop title')
+    const told = new Promise<string[]>((resolve) => {
+      const end = engine.onCatalogue(({ tables }) => {
+        end()
+        resolve([...tables.get('notes')?.columns.keys() ?? []])
+      })
+    })
+    t.match(await rejection(engine.text({ text: 'select title from notes' }, [], nobody)), {
+      code: 'TENANTRY_SCHEMA_CHANGED',
+      statusCode: 503,
+      headers: { 'retry-after': '1' }
+    })
+    t.strictSame(await told, ['id'])
+  }))
 
 test('a statement that takes too long is ended, and the database is called busy', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1, statementTimeoutMs: 50 } } })
-  t.match(await rejection(engine.text({ text: 'select pg_sleep(60)::text' }, [], nobody)), { code: 'TENANTRY_DATABASE_BUSY', statusCode: 503, headers: { 'retry-after': '1' } })
+  t.match(await rejection(engine.text({ text: 'select pg_sleep(60)::text' }, [], nobody)), {
+    code: 'TENANTRY_DATABASE_BUSY',
+    statusCode: 503,
+    headers: { 'retry-after': '1' }
+  })
   t.equal(await engine.text({ text: "select 'still there'" }, [], nobody), 'still there')
 })
 
 test('a deadlock is tried again until both are done', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t, { sql: 'create table counters (id int primary key, n int); insert into counters values (1, 0), (2, 0)' })
-  await query('do $$ begin execute format(\'alter database %I set deadlock_timeout = \'\'20ms\'\'\', current_database()); end $$')
+  const { connectionString, query } = await postgresDatabase(t, {
+    sql: 'create table counters (id int primary key, n int); insert into counters values (1, 0), (2, 0)'
+  })
+  await query("do $$ begin execute format('alter database %I set deadlock_timeout = ''20ms''', current_database()); end $$")
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
   const add = { name: 'add', text: 'update counters set n = n + 1 where id = $1' }
   let attempts = 0
   const both: (() => void)[] = []
-  const meet = () => new Promise<void>((resolve) => {
-    both.push(resolve)
-    if (both.length === 2) for (const go of both) go()
-  })
-  const work = (first: number, second: number) => engine.transaction(nobody, async (session) => {
-    await session.text(add, [first])
-    if (++attempts <= 2) await meet()
-    await session.text(add, [second])
-  })
+  const meet = () =>
+    new Promise<void>((resolve) => {
+      both.push(resolve)
+      if (both.length === 2) { for (const go of both) go() }
+    })
+  const work = (first: number, second: number) =>
+    engine.transaction(nobody, async (session) => {
+      await session.text(add, [first])
+      if (++attempts <= 2) await meet()
+      await session.text(add, [second])
+    })
   await Promise.all([work(1, 2), work(2, 1)])
   t.ok(attempts > 2, 'one of them was the victim')
   t.strictSame(await query('select n from counters'), [{ n: 2 }, { n: 2 }])
 })
 
 test('a serialization failure that does not end is a busy database', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t, { sql: "create sequence tries; create function fail() returns text language plpgsql as $$ begin perform nextval('tries'); raise sqlstate '40001'; end $$" })
+  const { connectionString, query } = await postgresDatabase(t, {
+    sql:
+      "create sequence tries; create function fail() returns text language plpgsql as $$ begin perform nextval('tries'); raise sqlstate '40001'; end $$"
+  })
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
   t.match(await rejection(engine.text({ text: 'select fail()' }, [], nobody)), { code: 'TENANTRY_DATABASE_BUSY' })
-  t.match(await rejection(engine.transaction(nobody, (session) => session.text({ text: 'select fail()' }, []))), { code: 'TENANTRY_DATABASE_BUSY' })
+  t.match(await rejection(engine.transaction(nobody, (session) => session.text({ text: 'select fail()' }, []))), {
+    code: 'TENANTRY_DATABASE_BUSY'
+  })
   t.strictSame(await query('select last_value from tries'), [{ last_value: '8' }], 'the first try and three more, each time')
 })

@@ -18,7 +18,13 @@ async function openLocked (t: Test) {
 test('a tenant with slow statements keeps no other waiting', async (t) => {
   const { engine, lock } = await openLocked(t)
   let done = 0
-  const slow = Array.from({ length: 40 }, () => engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenantId: 'a' }).then(() => { done++ }))
+  const slow = Array.from(
+    { length: 40 },
+    () =>
+      engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenantId: 'a' }).then(() => {
+        done++
+      })
+  )
   for (let round = 0; round < 3; round++) {
     t.equal(await engine.text({ text: "select 'b'" }, [], { tenantId: 'b' }), 'b')
     t.equal(await engine.text({ text: "select 'nobody'" }, [], nobody), 'nobody')
@@ -34,10 +40,15 @@ test('a tenant with slow statements keeps no other waiting', async (t) => {
 test('what a tenant reads and writes of the system tables keeps nobody else waiting', async (t) => {
   const { engine, lock } = await openLocked(t)
   let done = 0
-  const wait = async (db: Kysely<SystemTables>) => { await sql`select pg_advisory_xact_lock_shared(1)::text`.execute(db) }
-  const slow = Array.from({ length: 40 }, (_, index) => (index % 2 === 0
-    ? wait(engine.kyselyFor('a'))
-    : engine.events.change({ topic: 'config', tenant: 'a' }, wait)).then(() => { done++ }))
+  const wait = async (db: Kysely<SystemTables>) => {
+    await sql`select pg_advisory_xact_lock_shared(1)::text`.execute(db)
+  }
+  const slow = Array.from({ length: 40 }, (_, index) =>
+    (index % 2 === 0
+      ? wait(engine.kyselyFor('a'))
+      : engine.events.change({ topic: 'config', tenant: 'a' }, wait)).then(() => {
+      done++
+    }))
   const one = engine.kysely.selectNoFrom(({ val }) => val(1).as('n'))
   for (let round = 0; round < 3; round++) {
     t.same(await one.execute(), [{ n: 1 }], 'the look-ups of others')
@@ -58,7 +69,9 @@ test('a request that gets no connection within acquireTimeoutMs is refused, and 
   const slow = engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenantId: 'a' })
   // The statement holds the only connection until the lock is released: nothing but the time-out ends these.
   const waiting = [{ tenantId: 'a' }, { tenantId: 'b' }, nobody].map((caller) => engine.text({ text: "select 'x'" }, [], caller))
-  for (const ended of await Promise.allSettled(waiting)) t.match(ended, { status: 'rejected', reason: { code: 'TENANTRY_DATABASE_BUSY', headers: { 'retry-after': '1' } } })
+  for (const ended of await Promise.allSettled(waiting)) {
+    t.match(ended, { status: 'rejected', reason: { code: 'TENANTRY_DATABASE_BUSY', headers: { 'retry-after': '1' } } })
+  }
   t.equal(engine.status().waiting, 0)
   await lock.end()
   await slow

@@ -29,7 +29,11 @@ class Chunks extends EventEmitter {
   }
 }
 
-function readerOf (stream: Chunks & AnswerStream, read: (chunk: Buffer) => void, paceOf: ConstructorParameters<typeof AnswerReader>[1]): AnswerReader {
+function readerOf (
+  stream: Chunks & AnswerStream,
+  read: (chunk: Buffer) => void,
+  paceOf: ConstructorParameters<typeof AnswerReader>[1]
+): AnswerReader {
   stream.on('data', read)
   return new AnswerReader(stream, paceOf)
 }
@@ -80,7 +84,9 @@ test('a large answer of a tenant that works for long waits, and other answers do
   const large = (tenantId: string) => engine.text({ text: "select repeat('x', 3000000)" }, [], { tenantId })
   const pause = holdInPause(t, 'busy')
   let isRead = false
-  const waiting = large('busy').finally(() => { isRead = true })
+  const waiting = large('busy').finally(() => {
+    isRead = true
+  })
   t.equal((await large('other'))?.length, 3_000_000, 'a large answer of another tenant')
   t.equal(await engine.text({ text: "select 'small'" }, [], { tenantId: 'busy' }), 'small', 'a small one of the same tenant')
   t.notOk(isRead)

@@ -9,14 +9,20 @@ import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 const one = { name: 'one', text: "select '1'" }
 
 /** Callers that ask without a pause; returns the codes of the errors that they got. */
-function load (engine: Engine, callers: number): { stop (): Promise<Set<unknown>> } {
+function load (engine: Engine, callers: number): { stop(): Promise<Set<unknown>> } {
   const stopping = new AbortController()
   const codes = new Set<unknown>()
-  const note = (error: unknown): void => { codes.add(error instanceof Error && 'code' in error ? error.code : error) }
+  const note = (error: unknown): void => {
+    codes.add(error instanceof Error && 'code' in error ? error.code : error)
+  }
   const done = Promise.all(Array.from({ length: callers }, async (_, index) => {
     while (!stopping.signal.aborted) {
-      if (index % 3 === 0) await engine.transaction(nobody, async (session) => { await session.text(one, []); await session.text(one, []) }).catch(note)
-      else if (index % 3 === 1) await engine.kysely.selectNoFrom(({ val }) => val(1).as('n')).execute().catch(note)
+      if (index % 3 === 0) {
+        await engine.transaction(nobody, async (session) => {
+          await session.text(one, [])
+          await session.text(one, [])
+        }).catch(note)
+      } else if (index % 3 === 1) await engine.kysely.selectNoFrom(({ val }) => val(1).as('n')).execute().catch(note)
       else await engine.text(one, [], nobody).catch(note)
       await new Promise((resolve) => setImmediate(resolve))
     }
@@ -61,7 +67,11 @@ test('a server that stops under load is 503, and the engine is back within 2 s o
     const callers = load(engine, 20)
     await answered(engine)
     await stop()
-    t.match(await rejection(engine.text(one, [], nobody)), { code: catalogue.databaseUnavailable.code, statusCode: 503, headers: { 'retry-after': '1' } })
+    t.match(await rejection(engine.text(one, [], nobody)), {
+      code: catalogue.databaseUnavailable.code,
+      statusCode: 503,
+      headers: { 'retry-after': '1' }
+    })
     await t.rejects(engine.ping(1000), { code: catalogue.databaseUnavailable.code })
     await server.start()
     t.ok(await answered(engine) < 2000)
@@ -73,11 +83,14 @@ test('a server that stops under load is 503, and the engine is back within 2 s o
 test('a connection that breaks while a transaction holds it ends that transaction only', async (t) => {
   const { connectionString, disconnect } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
-  t.match(await rejection(engine.transaction(nobody, async (session) => {
-    await session.text(one, [])
-    await disconnect()
-    await session.text(one, [])
-  })), { code: catalogue.databaseUnavailable.code })
+  t.match(
+    await rejection(engine.transaction(nobody, async (session) => {
+      await session.text(one, [])
+      await disconnect()
+      await session.text(one, [])
+    })),
+    { code: catalogue.databaseUnavailable.code }
+  )
   t.equal(await engine.text(one, [], nobody), '1')
   t.strictSame(engine.status().waiting, 0)
 })
@@ -86,12 +99,17 @@ test('a pool with no free connection is a busy database, not a hang', async (t) 
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2, acquireTimeoutMs: 200 } } })
   const holding = new Set<() => void>()
-  const hold = (tenantId: string | null) => engine.transaction({ tenantId }, async (session) => {
-    await session.text(one, [])
-    await new Promise<void>((resolve) => holding.add(resolve))
-  })
+  const hold = (tenantId: string | null) =>
+    engine.transaction({ tenantId }, async (session) => {
+      await session.text(one, [])
+      await new Promise<void>((resolve) => holding.add(resolve))
+    })
   const held = [hold(null), hold('a')]
-  t.match(await rejection(engine.text(one, [], nobody)), { code: catalogue.databaseBusy.code, statusCode: 503, headers: { 'retry-after': '1' } })
+  t.match(await rejection(engine.text(one, [], nobody)), {
+    code: catalogue.databaseBusy.code,
+    statusCode: 503,
+    headers: { 'retry-after': '1' }
+  })
   t.match(await rejection(engine.transaction(nobody, async () => {})), { code: catalogue.databaseBusy.code })
   t.match(await rejection(engine.kysely.selectNoFrom(({ val }) => val(1).as('n')).execute()), { code: catalogue.databaseBusy.code })
   for (const release of holding) release()

@@ -53,8 +53,10 @@ test('migrations of a large table block neither reads nor writes for long, besid
     while (!done.signal.aborted) await work(++count)
     return count
   }
-  const writes = repeat((count) => writer.query('insert into notes (id, tenant_id, title, author_id) values ($1, $2, $3, 1)', [rows + count, 'b', `new ${count}`])
-    .then(() => writer.query('update notes set author_id = 2 where id = $1', [count])))
+  const writes = repeat((count) =>
+    writer.query('insert into notes (id, tenant_id, title, author_id) values ($1, $2, $3, 1)', [rows + count, 'b', `new ${count}`])
+      .then(() => writer.query('update notes set author_id = 2 where id = $1', [count]))
+  )
   const reads = repeat((count) => reader.query('select title from notes where id = $1', [count]))
 
   const openTransaction = () => reading.query('begin isolation level repeatable read; select count(*) from notes where id < 10')
@@ -65,13 +67,19 @@ test('migrations of a large table block neither reads nor writes for long, besid
     if (state === 'started') seen.push(`${migration} ${step}/${of} ${table}`)
     if (state !== 'waiting') return
     waited.set(`${migration} ${step}`, (waited.get(`${migration} ${step}`) ?? 0) + 1)
-    if (waited.size === 1 && waited.get(`${migration} ${step}`) === 3) freed = reading.query('rollback').then(async () => { await waitsForSnapshot() })
+    if (waited.size === 1 && waited.get(`${migration} ${step}`) === 3) {
+      freed = reading.query('rollback').then(async () => {
+        await waitsForSnapshot()
+      })
+    }
   }
   /** Opens another transaction, and ends it when the build of an index waits for it. */
   const waitsForSnapshot = async () => {
     await openTransaction()
-    const waiting = "select 1 from pg_stat_activity where datname = current_database() and query like 'create%index concurrently%' and wait_event = 'virtualxid'"
-    const locks = "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'alter table%'"
+    const waiting =
+      "select 1 from pg_stat_activity where datname = current_database() and query like 'create%index concurrently%' and wait_event = 'virtualxid'"
+    const locks =
+      "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'alter table%'"
     while (!done.signal.aborted && (await query(waiting)).length === 0) {
       if ((await query(locks)).length === 0) continue
       await reading.query('rollback')
@@ -89,13 +97,26 @@ test('migrations of a large table block neither reads nor writes for long, besid
   t.ok([...waited.values()][0]! >= 3, 'a step was tried again while the transaction was open')
   t.ok(written > 0 && read > 0)
   t.strictSame(await engine.pendingMigrations(), [])
-  const [found] = await engine.transaction({ tenantId: null }, (session) => session.rows({
-    text: 'select count(*)::int as all, count(distinct key)::int as keys, count(distinct tag)::int as tags, count(*) filter (where open and not deleted)::int as open from notes'
-  }))
+  const [found] = await engine.transaction({ tenantId: null }, (session) =>
+    session.rows({
+      text:
+        'select count(*)::int as all, count(distinct key)::int as keys, count(distinct tag)::int as tags, count(*) filter (where open and not deleted)::int as open from notes'
+    }))
   t.strictSame(found, { all: rows + written, keys: rows + written, tags: rows + written, open: rows + written })
-  t.strictSame(await query("select convalidated as valid from pg_constraint where conrelid = 'notes'::regclass and contype = 'f'"), [{ valid: true }])
-  t.strictSame(await query("select attnotnull as required from pg_attribute where attrelid = 'notes'::regclass and attname in ('key', 'tag') order by attname"), [{ required: true }, { required: false }])
-  t.equal((await query("select 1 from pg_index where indrelid = 'notes'::regclass and indisvalid")).length, 4, 'the keys, and the indexes of both lists')
+  t.strictSame(await query("select convalidated as valid from pg_constraint where conrelid = 'notes'::regclass and contype = 'f'"), [{
+    valid: true
+  }])
+  t.strictSame(
+    await query(
+      "select attnotnull as required from pg_attribute where attrelid = 'notes'::regclass and attname in ('key', 'tag') order by attname"
+    ),
+    [{ required: true }, { required: false }]
+  )
+  t.equal(
+    (await query("select 1 from pg_index where indrelid = 'notes'::regclass and indisvalid")).length,
+    4,
+    'the keys, and the indexes of both lists'
+  )
   t.ok(seen.every((line) => line.includes('public.notes') || line.endsWith(' undefined')))
 })
 
@@ -105,13 +126,18 @@ test('a migration that was cut off at any step continues where it stopped', asyn
   const engine = await open()
   const { migrations } = await engine.migration.plan()
   const steps = migrations.reduce((sum, migration) => sum + migration.steps.length, 0)
-  const isMigrating = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query ~ '^(alter|create|do|commit|drop|insert|comment)'"
+  const isMigrating =
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query ~ '^(alter|create|do|commit|drop|insert|comment)'"
   let cut = 0
   for (let place = 0; place < steps; place++) {
     const cutting: Promise<unknown>[] = []
-    const broken = await rejection(engine.migration.apply(undefined, ({ state }) => {
-      if (state === 'done' && cutting.length === 0) cutting.push(query(isMigrating))
-    }).then(() => { throw new Error('finished') }))
+    const broken = await rejection(
+      engine.migration.apply(undefined, ({ state }) => {
+        if (state === 'done' && cutting.length === 0) cutting.push(query(isMigrating))
+      }).then(() => {
+        throw new Error('finished')
+      })
+    )
     await Promise.all(cutting)
     if (broken instanceof Error && broken.message === 'finished') break
     cut++
@@ -120,7 +146,11 @@ test('a migration that was cut off at any step continues where it stopped', asyn
   t.ok(cut > 3, `${cut} of ${steps} steps were the last of a run`)
   t.strictSame((await engine.migration.plan()).migrations, [])
   t.equal((await query('select 1 from pg_index where not indisvalid')).length, 0)
-  t.strictSame(await query("select count(*)::int as n from pg_constraint where conrelid = 'notes'::regclass and contype in ('u', 'f', 'c')"), [{ n: 2 }], 'no check is left over')
+  t.strictSame(
+    await query("select count(*)::int as n from pg_constraint where conrelid = 'notes'::regclass and contype in ('u', 'f', 'c')"),
+    [{ n: 2 }],
+    'no check is left over'
+  )
   t.strictSame(await query('select count(*)::int as n from notes where key is null or tag is null'), [{ n: 0 }])
 })
 
@@ -144,28 +174,47 @@ test('a system migration on a table in use builds its index concurrently, and co
   const { migrations } = await engine.migration.plan()
   const name = nameAfterSystem('queue_lists')
   t.strictSame(migrations.map((migration) => migration.name), [name])
-  t.match(planSql({ migrations }), /begin;[^]*drop trigger[^]*commit;\n-- the next statements cannot run in a transaction\ndrop index concurrently if exists tenantry_queue\.job_of_tenant;\ncreate index concurrently job_of_tenant on tenantry_queue\.job/)
+  t.match(
+    planSql({ migrations }),
+    /begin;[^]*drop trigger[^]*commit;\n-- the next statements cannot run in a transaction\ndrop index concurrently if exists tenantry_queue\.job_of_tenant;\ncreate index concurrently job_of_tenant on tenantry_queue\.job/
+  )
 
   const blocker = new pg.Client({ connectionString })
   await blocker.connect()
   t.teardown(() => blocker.end())
   await query('create table tenantry_queue.job_of_tenant (id int)')
   t.match(await rejection(engine.migration.apply()), { message: /queue_lists.*tenantry_queue\.job/ })
-  t.match((await query('select name from tenantry.migrations where name like \'%queue_lists%\'')), [{ name: /_queue_lists\.3$/ }], 'the statements before the index are done')
+  t.match(
+    await query("select name from tenantry.migrations where name like '%queue_lists%'"),
+    [{ name: /_queue_lists\.3$/ }],
+    'the statements before the index are done'
+  )
   await query('drop table tenantry_queue.job_of_tenant')
   t.strictSame(await engine.migration.apply(), [name])
   t.strictSame(await query("select name from tenantry.migrations where name like '%queue_lists%'"), [{ name }])
-  t.strictSame(await query("select indexrelid::regclass::text as name from pg_index where indrelid = 'tenantry_queue.job'::regclass and indexrelid::regclass::text like '%job_of%' order by 1"), [{ name: 'tenantry_queue.job_of_task' }, { name: 'tenantry_queue.job_of_tenant' }])
+  t.strictSame(
+    await query(
+      "select indexrelid::regclass::text as name from pg_index where indrelid = 'tenantry_queue.job'::regclass and indexrelid::regclass::text like '%job_of%' order by 1"
+    ),
+    [{ name: 'tenantry_queue.job_of_task' }, { name: 'tenantry_queue.job_of_tenant' }]
+  )
 })
 
 test('an engine that closes stops waiting for the migrations of another server', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql: '' })
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables: { authors: { columns: { id: { type: 'integer', primaryKey: true } } } } })
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString },
+    tables: { authors: { columns: { id: { type: 'integer', primaryKey: true } } } }
+  })
   const holder = new pg.Client({ connectionString })
   await holder.connect()
   t.teardown(() => holder.end())
   await holder.query('select pg_advisory_lock(7236815402)')
-  const others = (condition: string) => query(`select 1 from pg_stat_activity where datname = current_database() and pid not in (pg_backend_pid(), $1) and ${condition}`, [holderPid])
+  const others = (condition: string) =>
+    query(`select 1 from pg_stat_activity where datname = current_database() and pid not in (pg_backend_pid(), $1) and ${condition}`, [
+      holderPid
+    ])
   const [holderPid] = (await holder.query<{ pid: number }>('select pg_backend_pid() as pid')).rows.map(({ pid }) => pid)
   const applying = rejection(engine.migration.apply())
   while ((await others("query = 'rollback'")).length === 0) await pause(lookMs)

@@ -37,91 +37,201 @@ const notes: DeclaredTables[string] = {
 const tables = { authors, notes }
 
 const systemTables = [
-  'tenantry.migrations', 'tenantry.documents', 'tenantry.tenants', 'tenantry.deleted_tenants', 'tenantry.tenant_configs',
-  'tenantry.secrets', 'tenantry.secret_earlier_values', 'tenantry.audit_log', 'tenantry.attempts', 'tenantry.users', 'tenantry.user_mfa', 'tenantry.revocations', 'tenantry.api_keys', 'tenantry.tenant_rbac', 'tenantry.tenant_roles',
-  'tenantry.resource_usage', 'tenantry.resource_limits', 'tenantry.request_stats', 'tenantry.request_stats_writers',
-  'tenantry.usage_instances', 'tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.usage_reservations',
-  'tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job',
-  'tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events', 'tenantry.billing_unclaimed',
-  'tenantry.workflow_runs', 'tenantry.workflow_steps', 'tenantry.workflow_schedules', 'tenantry.oauth_tokens',
-  'tenantry.webhook_events', 'tenantry.webhook_deliveries', 'tenantry.webhook_secrets', 'tenantry.webhook_receipts', 'tenantry.idempotency_keys', 'tenantry.usage_notices',
-  'tenantry.usage_requests', 'tenantry.refresh_tokens', 'tenantry.user_links', 'tenantry.files', 'tenantry.file_transforms', 'tenantry.file_parts',
-  'tenantry.agent_documents', 'tenantry.agent_chunks', 'tenantry.agent_stale_vectors', 'tenantry.agent_batches', 'tenantry.agent_batch_documents',
-  'tenantry.conversations', 'tenantry.conversation_messages',
-  'tenantry.realtime_changes', 'tenantry.realtime_heads', 'tenantry.realtime_members', 'tenantry.realtime_messages', 'tenantry.realtime_instances'
+  'tenantry.migrations',
+  'tenantry.documents',
+  'tenantry.tenants',
+  'tenantry.deleted_tenants',
+  'tenantry.tenant_configs',
+  'tenantry.secrets',
+  'tenantry.secret_earlier_values',
+  'tenantry.audit_log',
+  'tenantry.attempts',
+  'tenantry.users',
+  'tenantry.user_mfa',
+  'tenantry.revocations',
+  'tenantry.api_keys',
+  'tenantry.tenant_rbac',
+  'tenantry.tenant_roles',
+  'tenantry.resource_usage',
+  'tenantry.resource_limits',
+  'tenantry.request_stats',
+  'tenantry.request_stats_writers',
+  'tenantry.usage_instances',
+  'tenantry.usage_counters',
+  'tenantry.usage_gauges',
+  'tenantry.usage_reservations',
+  'tenantry_queue.version',
+  'tenantry_queue.queue',
+  'tenantry_queue.job',
+  'tenantry.billing_tenants',
+  'tenantry.billing_subscriptions',
+  'tenantry.billing_events',
+  'tenantry.billing_unclaimed',
+  'tenantry.workflow_runs',
+  'tenantry.workflow_steps',
+  'tenantry.workflow_schedules',
+  'tenantry.oauth_tokens',
+  'tenantry.webhook_events',
+  'tenantry.webhook_deliveries',
+  'tenantry.webhook_secrets',
+  'tenantry.webhook_receipts',
+  'tenantry.idempotency_keys',
+  'tenantry.usage_notices',
+  'tenantry.usage_requests',
+  'tenantry.refresh_tokens',
+  'tenantry.user_links',
+  'tenantry.files',
+  'tenantry.file_transforms',
+  'tenantry.file_parts',
+  'tenantry.agent_documents',
+  'tenantry.agent_chunks',
+  'tenantry.agent_stale_vectors',
+  'tenantry.agent_batches',
+  'tenantry.agent_batch_documents',
+  'tenantry.conversations',
+  'tenantry.conversation_messages',
+  'tenantry.realtime_changes',
+  'tenantry.realtime_heads',
+  'tenantry.realtime_members',
+  'tenantry.realtime_messages',
+  'tenantry.realtime_instances'
 ]
 
-test('an empty database gets the server\'s tables and the declared ones; twice is a no-op', (t) => forEachEngine(t, async (t, database) => {
-  const engine = await openEngine(t, { ...database, tables, migrate: 'manual' })
-  const plan = await engine.migration.plan()
-  t.strictSame(plan.migrations.map(({ name }) => name), [...systemNames, nameAfterSystem('create_authors_notes')])
-  t.strictSame(await engine.pendingMigrations(), [...systemNames, nameAfterSystem('create_authors_notes')])
-  t.strictSame(plan.tables, Object.fromEntries([...systemTables, 'authors', 'notes'].map((name) => [name, false])))
+test("an empty database gets the server's tables and the declared ones; twice is a no-op", (t) =>
+  forEachEngine(t, async (t, database) => {
+    const engine = await openEngine(t, { ...database, tables, migrate: 'manual' })
+    const plan = await engine.migration.plan()
+    t.strictSame(plan.migrations.map(({ name }) => name), [...systemNames, nameAfterSystem('create_authors_notes')])
+    t.strictSame(await engine.pendingMigrations(), [...systemNames, nameAfterSystem('create_authors_notes')])
+    t.strictSame(plan.tables, Object.fromEntries([...systemTables, 'authors', 'notes'].map((name) => [name, false])))
 
-  t.strictSame(await engine.migration.apply(), [...systemNames, nameAfterSystem('create_authors_notes')])
-  t.strictSame(await engine.migration.apply(), [])
-  t.strictSame(await engine.pendingMigrations(), [])
-  t.strictSame(await engine.migration.plan(), { migrations: [], warnings: [], tables: Object.fromEntries([...systemTables, 'authors', 'notes'].map((name) => [name, true])) })
-  t.strictSame((await engine.kysely.selectFrom('tenantry.migrations').select(['name', 'kind']).orderBy('name').execute()),
-    [...systemNames.map((name) => ({ name, kind: 'system' })), { name: nameAfterSystem('create_authors_notes'), kind: 'tables' }])
+    t.strictSame(await engine.migration.apply(), [...systemNames, nameAfterSystem('create_authors_notes')])
+    t.strictSame(await engine.migration.apply(), [])
+    t.strictSame(await engine.pendingMigrations(), [])
+    t.strictSame(await engine.migration.plan(), {
+      migrations: [],
+      warnings: [],
+      tables: Object.fromEntries([...systemTables, 'authors', 'notes'].map((name) => [name, true]))
+    })
+    t.strictSame(await engine.kysely.selectFrom('tenantry.migrations').select(['name', 'kind']).orderBy('name').execute(), [
+      ...systemNames.map((name) => ({ name, kind: 'system' })),
+      { name: nameAfterSystem('create_authors_notes'), kind: 'tables' }
+    ])
 
-  const found = engine.catalogue.tables.get('notes')
-  t.match(found, { primaryKey: ['tenant_id', 'id'], uniqueKeys: [['tenant_id', 'title', 'day']], tenantScoped: true, softDelete: true })
-  const [row] = await engine.transaction(nobody, (session) => session.rows({ text: "insert into notes (id, tenant_id) values (1, 'a') returning title, pages, price, open, tags, none, meta, day = current_date as today, made > now() - interval '1 minute' as now, length(key) as key, deleted, deleted_at" }))
-  t.strictSame(row, { title: "it's \\ untitled", pages: 0, price: '1.5', open: false, tags: ['a,b', '"'], none: [], meta: { a: ["'"] }, today: true, now: true, key: 36, deleted: false, deleted_at: null })
-}, { empty: true }))
+    const found = engine.catalogue.tables.get('notes')
+    t.match(found, { primaryKey: ['tenant_id', 'id'], uniqueKeys: [['tenant_id', 'title', 'day']], tenantScoped: true, softDelete: true })
+    const [row] = await engine.transaction(nobody, (session) =>
+      session.rows({
+        text:
+          "insert into notes (id, tenant_id) values (1, 'a') returning title, pages, price, open, tags, none, meta, day = current_date as today, made > now() - interval '1 minute' as now, length(key) as key, deleted, deleted_at"
+      }))
+    t.strictSame(row, {
+      title: "it's \\ untitled",
+      pages: 0,
+      price: '1.5',
+      open: false,
+      tags: ['a,b', '"'],
+      none: [],
+      meta: { a: ["'"] },
+      today: true,
+      now: true,
+      key: 36,
+      deleted: false,
+      deleted_at: null
+    })
+  }, { empty: true }))
 
-test('a reference between tenant-scoped tables stays within a tenant, and so does what is unique', (t) => forEachEngine(t, async (t, database) => {
-  const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
-  const write = (text: string, values: unknown[]) => engine.text({ text }, values, nobody)
-  const author = 'insert into authors (email, tenant_id) values ($1, $2) returning id::text'
-  const ofA = await write(author, ['x@y', 'a'])
-  await write(author, ['x@y', 'b'])
-  await t.rejects(write(author, ['x@y', 'a']), { code: 'TENANTRY_CONFLICT', extras: { details: [{ path: '/email' }] } })
-  const note = 'insert into notes (id, author_id, tenant_id) values ($1, $2, $3)'
-  await write(note, [1, ofA, 'a'])
-  await t.rejects(write(note, [2, ofA, 'b']), { code: 'TENANTRY_CONSTRAINT_VIOLATED', extras: { details: [{ path: '/author_id' }] } })
-  await write(note, [2, null, 'b'])
-}, { empty: true }))
+test('a reference between tenant-scoped tables stays within a tenant, and so does what is unique', (t) =>
+  forEachEngine(t, async (t, database) => {
+    const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
+    const write = (text: string, values: unknown[]) => engine.text({ text }, values, nobody)
+    const author = 'insert into authors (email, tenant_id) values ($1, $2) returning id::text'
+    const ofA = await write(author, ['x@y', 'a'])
+    await write(author, ['x@y', 'b'])
+    await t.rejects(write(author, ['x@y', 'a']), { code: 'TENANTRY_CONFLICT', extras: { details: [{ path: '/email' }] } })
+    const note = 'insert into notes (id, author_id, tenant_id) values ($1, $2, $3)'
+    await write(note, [1, ofA, 'a'])
+    await t.rejects(write(note, [2, ofA, 'b']), { code: 'TENANTRY_CONSTRAINT_VIOLATED', extras: { details: [{ path: '/author_id' }] } })
+    await write(note, [2, null, 'b'])
+  }, { empty: true }))
 
-test('two tenants have the same id, in tables that refer to each other too', (t) => forEachEngine(t, async (t, database) => {
-  const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
-  const note = (id: number, parent: number | null, tenant: string) => engine.text({ text: 'insert into notes (id, parent_id, tenant_id, title) values ($1, $2, $3, gen_random_uuid()) returning null' }, [id, parent, tenant], nobody)
-  await note(1, null, 'a')
-  await note(1, null, 'b')
-  await t.rejects(note(1, null, 'a'), { code: 'TENANTRY_CONFLICT', extras: { details: [{ path: '/id' }] } })
-  await note(2, 1, 'a')
-  await t.rejects(note(3, 2, 'b'), { code: 'TENANTRY_CONSTRAINT_VIOLATED' }, 'the note 2 is of a only')
-  const indexes = await engine.transaction(nobody, (session) => session.rows<{ columns: string }>({
-    text: "select array_to_string(array(select attname from pg_attribute a, unnest(indkey) with ordinality u(n, place) where attrelid = indrelid and attnum = n order by place), ',') as columns from pg_index where indrelid = 'notes'::regclass order by 1"
-  }))
-  t.strictSame(indexes.map(({ columns }) => columns), ['author_id', 'tenant_id,id', 'tenant_id,title,day'], 'the key is the index of a tenant\'s list')
-}, { empty: true }))
+test('two tenants have the same id, in tables that refer to each other too', (t) =>
+  forEachEngine(t, async (t, database) => {
+    const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
+    const note = (id: number, parent: number | null, tenant: string) =>
+      engine.text({ text: 'insert into notes (id, parent_id, tenant_id, title) values ($1, $2, $3, gen_random_uuid()) returning null' }, [
+        id,
+        parent,
+        tenant
+      ], nobody)
+    await note(1, null, 'a')
+    await note(1, null, 'b')
+    await t.rejects(note(1, null, 'a'), { code: 'TENANTRY_CONFLICT', extras: { details: [{ path: '/id' }] } })
+    await note(2, 1, 'a')
+    await t.rejects(note(3, 2, 'b'), { code: 'TENANTRY_CONSTRAINT_VIOLATED' }, 'the note 2 is of a only')
+    const indexes = await engine.transaction(nobody, (session) =>
+      session.rows<{ columns: string }>({
+        text:
+          "select array_to_string(array(select attname from pg_attribute a, unnest(indkey) with ordinality u(n, place) where attrelid = indrelid and attnum = n order by place), ',') as columns from pg_index where indrelid = 'notes'::regclass order by 1"
+      }))
+    t.strictSame(
+      indexes.map(({ columns }) => columns),
+      ['author_id', 'tenant_id,id', 'tenant_id,title,day'],
+      "the key is the index of a tenant's list"
+    )
+  }, { empty: true }))
 
-test('tables that were made without the tenant in their key keep it', (t) => forEachEngine(t, async (t, database) => {
-  if (database.provider !== 'postgres') return
-  const engine = await openEngine(t, { ...database, tables: { authors, notes: { columns: { id: { type: 'bigint', primaryKey: true }, author_id: { type: 'uuid', references: 'authors.id' } }, tenantScoped: true } }, migrate: 'manual' })
-  await run(engine,
-    'create table authors (id uuid default gen_random_uuid() not null primary key, email text not null, tenant_id text not null, unique (tenant_id, email), unique (tenant_id, id))',
-    'create table notes (id bigint not null primary key, author_id uuid, tenant_id text not null, foreign key (tenant_id, author_id) references authors (tenant_id, id))',
-    'create index on notes (tenant_id, id)')
-  const { migrations, warnings } = await engine.migration.plan()
-  t.strictSame(warnings, [])
-  t.match(migrations.filter(({ kind }) => kind === 'tables'), [{ name: /_isolate_/ }], 'but their policies')
-  await engine.migration.apply()
-  t.match(engine.catalogue.tables.get('notes'), { primaryKey: ['id'] })
-  const grown = await openEngine(t, { ...database, tables: { authors, notes: { ...notes, columns: { ...notes.columns, parent_id: { type: 'bigint', references: 'notes.id' } } } }, migrate: 'auto' })
-  t.match(grown.catalogue.tables.get('notes')?.uniqueKeys.map(String).sort(), ['tenant_id,id', 'tenant_id,title,day'], 'a reference that comes later holds the tenant there too')
-}, { empty: true }))
+test('tables that were made without the tenant in their key keep it', (t) =>
+  forEachEngine(t, async (t, database) => {
+    if (database.provider !== 'postgres') return
+    const engine = await openEngine(t, {
+      ...database,
+      tables: {
+        authors,
+        notes: {
+          columns: { id: { type: 'bigint', primaryKey: true }, author_id: { type: 'uuid', references: 'authors.id' } },
+          tenantScoped: true
+        }
+      },
+      migrate: 'manual'
+    })
+    await run(
+      engine,
+      'create table authors (id uuid default gen_random_uuid() not null primary key, email text not null, tenant_id text not null, unique (tenant_id, email), unique (tenant_id, id))',
+      'create table notes (id bigint not null primary key, author_id uuid, tenant_id text not null, foreign key (tenant_id, author_id) references authors (tenant_id, id))',
+      'create index on notes (tenant_id, id)'
+    )
+    const { migrations, warnings } = await engine.migration.plan()
+    t.strictSame(warnings, [])
+    t.match(migrations.filter(({ kind }) => kind === 'tables'), [{ name: /_isolate_/ }], 'but their policies')
+    await engine.migration.apply()
+    t.match(engine.catalogue.tables.get('notes'), { primaryKey: ['id'] })
+    const grown = await openEngine(t, {
+      ...database,
+      tables: { authors, notes: { ...notes, columns: { ...notes.columns, parent_id: { type: 'bigint', references: 'notes.id' } } } },
+      migrate: 'auto'
+    })
+    t.match(
+      grown.catalogue.tables.get('notes')?.uniqueKeys.map(String).sort(),
+      ['tenant_id,id', 'tenant_id,title,day'],
+      'a reference that comes later holds the tenant there too'
+    )
+  }, { empty: true }))
 
 test('later declarations add what is lacking and leave what is there', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
-  const open = async (declared: DeclaredTables) => openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables: declared, migrate: 'auto' })
+  const open = async (declared: DeclaredTables) =>
+    openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables: declared, migrate: 'auto' })
   await open({ authors })
   await query("insert into authors (email, tenant_id) values ('x@y', 'a')")
   const engine = await open({
     authors: {
-      columns: { ...authors.columns, email: { type: 'integer' }, name: { type: 'text', notNull: true, default: 'nobody' }, born: { type: 'date', notNull: true } },
+      columns: {
+        ...authors.columns,
+        email: { type: 'integer' },
+        name: { type: 'text', notNull: true, default: 'nobody' },
+        born: { type: 'date', notNull: true }
+      },
       softDelete: true,
       indexes: [['name'], ['name']],
       unique: [['name', 'born']],
@@ -129,10 +239,26 @@ test('later declarations add what is lacking and leave what is there', async (t)
     },
     notes: { columns: { id: { type: 'uuid', primaryKey: true }, author_id: { type: 'uuid', references: 'authors.id' } } }
   })
-  t.strictSame(await query('select email, name, born, deleted from authors'), [{ email: 'x@y', name: 'nobody', born: null, deleted: false }])
-  t.match(engine.catalogue.tables.get('notes'), { foreignKeys: [{ columns: ['author_id'], referencedColumns: ['id'] }], tenantScoped: false })
-  t.match(engine.catalogue.tables.get('authors')?.uniqueKeys.filter((key) => key.length === 1), [['id']], 'what a table without tenants refers to is unique over all')
-  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [...systemNames, nameAfterSystem('create_authors'), nameAfterSystem('create_notes', 2)])
+  t.strictSame(await query('select email, name, born, deleted from authors'), [{
+    email: 'x@y',
+    name: 'nobody',
+    born: null,
+    deleted: false
+  }])
+  t.match(engine.catalogue.tables.get('notes'), {
+    foreignKeys: [{ columns: ['author_id'], referencedColumns: ['id'] }],
+    tenantScoped: false
+  })
+  t.match(
+    engine.catalogue.tables.get('authors')?.uniqueKeys.filter((key) => key.length === 1),
+    [['id']],
+    'what a table without tenants refers to is unique over all'
+  )
+  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [
+    ...systemNames,
+    nameAfterSystem('create_authors'),
+    nameAfterSystem('create_notes', 2)
+  ])
   const plan = await engine.migration.plan()
   t.strictSame(plan.migrations, [])
   t.match(plan.warnings, [/authors\.email is text in the database and declared as integer/, /authors\.born is declared notNull/])
@@ -140,91 +266,136 @@ test('later declarations add what is lacking and leave what is there', async (t)
   t.strictSame(await query('select count(*)::int as n from authors'), [{ n: 1 }], 'what is no longer declared stays')
 })
 
-test('a database of the version that had no tenants gets what it lacks, after what it has', (t) => forEachEngine(t, async (t, database) => {
-  if (database.provider !== 'postgres') return
-  const old = await openEngine(t, { ...database, tables: { authors }, migrate: 'manual' })
-  const { migrations } = await old.migration.plan()
-  const [first, last] = [migrations[0]!, migrations.at(-1)!]
-  const statementsOf = ({ steps }: typeof first) => steps.flatMap(({ statements }) => statements)
-  await run(old, ...statementsOf(first), ...statementsOf(last).slice(0, -1), recordSql({ ...last, name: '002_create_authors' }))
-  await run(old, "insert into authors (email, tenant_id) values ('x@y', 'a')", "insert into tenantry.documents (tenant_id, collection, id, data) values ('a', 'c', '1', '{}')")
-  const added = systemNames.slice(1).map((name, index) => `${String(index + 3).padStart(3, '0')}_${name.slice(4)}`)
-  t.strictSame(await old.pendingMigrations(), added)
-  t.strictSame(await old.migration.apply(), added)
-  const upgraded = await openEngine(t, { ...database, tables, migrate: 'auto' })
-  t.strictSame((await upgraded.kysely.selectFrom('tenantry.migrations').select('name').orderBy('name').execute()).map(({ name }) => name),
-    ['001_system_tables', '002_create_authors', ...added, nameAfterSystem('create_notes', 2)])
-  t.strictSame(await upgraded.pendingMigrations(), [])
-  t.equal(await upgraded.text({ text: 'select (select count(*) from authors) || (select id from tenantry.documents)' }, [], nobody), '11')
-}, { empty: true }))
+test('a database of the version that had no tenants gets what it lacks, after what it has', (t) =>
+  forEachEngine(t, async (t, database) => {
+    if (database.provider !== 'postgres') return
+    const old = await openEngine(t, { ...database, tables: { authors }, migrate: 'manual' })
+    const { migrations } = await old.migration.plan()
+    const [first, last] = [migrations[0]!, migrations.at(-1)!]
+    const statementsOf = ({ steps }: typeof first) => steps.flatMap(({ statements }) => statements)
+    await run(old, ...statementsOf(first), ...statementsOf(last).slice(0, -1), recordSql({ ...last, name: '002_create_authors' }))
+    await run(
+      old,
+      "insert into authors (email, tenant_id) values ('x@y', 'a')",
+      "insert into tenantry.documents (tenant_id, collection, id, data) values ('a', 'c', '1', '{}')"
+    )
+    const added = systemNames.slice(1).map((name, index) => `${String(index + 3).padStart(3, '0')}_${name.slice(4)}`)
+    t.strictSame(await old.pendingMigrations(), added)
+    t.strictSame(await old.migration.apply(), added)
+    const upgraded = await openEngine(t, { ...database, tables, migrate: 'auto' })
+    t.strictSame(
+      (await upgraded.kysely.selectFrom('tenantry.migrations').select('name').orderBy('name').execute()).map(({ name }) => name),
+      ['001_system_tables', '002_create_authors', ...added, nameAfterSystem('create_notes', 2)]
+    )
+    t.strictSame(await upgraded.pendingMigrations(), [])
+    t.equal(await upgraded.text({ text: 'select (select count(*) from authors) || (select id from tenantry.documents)' }, [], nobody), '11')
+  }, { empty: true }))
 
 test('every system table with a tenant_id is emptied when its tenant is deleted', async (t) => {
   const engine = await openEngine(t, { provider: 'embedded' })
-  const found = await engine.transaction(nobody, (session) => session.rows<{ name: string }>({
-    text: "select table_schema || '.' || table_name as name from information_schema.columns where table_schema in ('tenantry', 'tenantry_queue') and column_name = 'tenant_id'"
-  }))
+  const found = await engine.transaction(nobody, (session) =>
+    session.rows<{ name: string }>({
+      text:
+        "select table_schema || '.' || table_name as name from information_schema.columns where table_schema in ('tenantry', 'tenantry_queue') and column_name = 'tenant_id'"
+    }))
   t.strictSame(found.map(({ name }) => name).sort(), [...tenantOwnedTables].sort())
 })
 
 test('the script does by hand what apply does', async (t) => {
-  const [byHand, applied] = await Promise.all([postgresDatabase(t, { empty: true, role: 'owner' }), postgresDatabase(t, { empty: true, role: 'owner' })])
-  const open = ({ connectionString }: { connectionString: string }) => openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables })
+  const [byHand, applied] = await Promise.all([
+    postgresDatabase(t, { empty: true, role: 'owner' }),
+    postgresDatabase(t, { empty: true, role: 'owner' })
+  ])
+  const open = ({ connectionString }: { connectionString: string }) =>
+    openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables })
   const engine = await open(byHand)
   const script = planSql(await engine.migration.plan())
   await byHand.query(script)
   t.strictSame(await engine.pendingMigrations(), [])
   t.match(await rejection(byHand.query(script)), { code: '42P07' }, 'the second time it stops at once')
   await (await open(applied)).migration.apply()
-  const shape = 'select table_name, column_name, data_type, is_nullable, column_default from information_schema.columns where table_schema in (\'public\', \'tenantry\') order by 1, 2'
+  const shape =
+    "select table_name, column_name, data_type, is_nullable, column_default from information_schema.columns where table_schema in ('public', 'tenantry') order by 1, 2"
   t.strictSame(await byHand.query(shape), await applied.query(shape))
-  t.strictSame(await byHand.query('select name, kind from tenantry.migrations order by 1'), await applied.query('select name, kind from tenantry.migrations order by 1'))
+  t.strictSame(
+    await byHand.query('select name, kind from tenantry.migrations order by 1'),
+    await applied.query('select name, kind from tenantry.migrations order by 1')
+  )
 })
 
 test('twenty servers that start together on one empty database migrate it once', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
-  const engines = await Promise.all(Array.from({ length: 20 }, () => openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2 } }, tables, migrate: 'auto' })))
-  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [...systemNames, nameAfterSystem('create_authors_notes')])
+  const engines = await Promise.all(
+    Array.from(
+      { length: 20 },
+      () => openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2 } }, tables, migrate: 'auto' })
+    )
+  )
+  t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [
+    ...systemNames,
+    nameAfterSystem('create_authors_notes')
+  ])
   for (const engine of engines) t.equal(engine.catalogue.tables.get('notes')?.columns.has('deleted_at'), true)
 })
 
-test('a database that is newer than the program is refused, and untouched', (t) => forEachEngine(t, async (t, database) => {
-  if (database.provider !== 'postgres') return
-  const engine = await openEngine(t, { ...database, migrate: 'auto' })
-  await engine.transaction(nobody, (session) => session.rows({ text: `insert into tenantry.migrations (name) values ('${nameAfterSystem('from_the_future')}')` }))
-  for (const migrate of ['auto', 'manual'] as const) {
-    t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*_from_the_future/ })
-  }
-  t.strictSame([...(await engine.refresh()).tables.keys()], [])
-}, { empty: true }))
+test('a database that is newer than the program is refused, and untouched', (t) =>
+  forEachEngine(t, async (t, database) => {
+    if (database.provider !== 'postgres') return
+    const engine = await openEngine(t, { ...database, migrate: 'auto' })
+    await engine.transaction(nobody, (session) =>
+      session.rows({ text: `insert into tenantry.migrations (name) values ('${nameAfterSystem('from_the_future')}')` }))
+    for (const migrate of ['auto', 'manual'] as const) {
+      t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*_from_the_future/ })
+    }
+    t.strictSame([...(await engine.refresh()).tables.keys()], [])
+  }, { empty: true }))
 
-test('system migrations are named in snake_case, and those that a database has under an older name are not applied again', (t) => forEachEngine(t, async (t, database) => {
-  for (const { description } of systemMigrations) t.match(description, /^[a-z0-9]+(_[a-z0-9]+)*$/)
-  if (database.provider !== 'postgres') return
-  const engine = await openEngine(t, { ...database, migrate: 'auto' })
-  const names = () => engine.transaction(nobody, (session) => session.rows({ text: 'select name from tenantry.migrations order by name' }))
-  for (const [name, older] of [['oauth_tokens', 'oauth tokens'], ['usage_requests', 'usage-requests']]) {
-    await engine.transaction(nobody, (session) => session.rows({ text: `update tenantry.migrations set name = replace(name, '${name}', '${older}')` }))
-  }
-  const before = await names()
-  t.ok(JSON.stringify(before).includes('oauth tokens'))
-  await openEngine(t, { ...database, migrate: 'auto' })
-  t.strictSame(await names(), before)
-}, { empty: true }))
+test('system migrations are named in snake_case, and those that a database has under an older name are not applied again', (t) =>
+  forEachEngine(t, async (t, database) => {
+    for (const { description } of systemMigrations) t.match(description, /^[a-z0-9]+(_[a-z0-9]+)*$/)
+    if (database.provider !== 'postgres') return
+    const engine = await openEngine(t, { ...database, migrate: 'auto' })
+    const names = () =>
+      engine.transaction(nobody, (session) => session.rows({ text: 'select name from tenantry.migrations order by name' }))
+    for (const [name, older] of [['oauth_tokens', 'oauth tokens'], ['usage_requests', 'usage-requests']]) {
+      await engine.transaction(
+        nobody,
+        (session) => session.rows({ text: `update tenantry.migrations set name = replace(name, '${name}', '${older}')` })
+      )
+    }
+    const before = await names()
+    t.ok(JSON.stringify(before).includes('oauth tokens'))
+    await openEngine(t, { ...database, migrate: 'auto' })
+    t.strictSame(await names(), before)
+  }, { empty: true }))
 
 test('a migration that the data forbids says why, leaves no invalid index, and continues when the data allow it', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t, { empty: true, sql: "create table notes (id int primary key, title text); insert into notes values (1, 'x'), (2, 'x')" })
+  const { connectionString, query } = await postgresDatabase(t, {
+    empty: true,
+    sql: "create table notes (id int primary key, title text); insert into notes values (1, 'x'), (2, 'x')"
+  })
   const engine = await openEngine(t, {
     provider: 'postgres',
     postgres: { connectionString },
-    tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text', unique: true }, more: { type: 'text' } } } }
+    tables: {
+      notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text', unique: true }, more: { type: 'text' } } }
+    }
   })
-  t.match(await rejection(engine.migration.apply()), { code: 'TENANTRY_CONFLICT', statusCode: 409, message: new RegExp(`${nameAfterSystem('alter_notes')} cannot be applied to public.notes: could not create unique index "notes_title_\\w+_key"`) })
+  t.match(await rejection(engine.migration.apply()), {
+    code: 'TENANTRY_CONFLICT',
+    statusCode: 409,
+    message: new RegExp(
+      `${nameAfterSystem('alter_notes')} cannot be applied to public.notes: could not create unique index "notes_title_\\w+_key"`
+    )
+  })
   t.strictSame(await query('select * from notes limit 1'), [{ id: 1, title: 'x', more: null }], 'the steps before it stay')
   t.strictSame(await query("select 1 as found from pg_index where indrelid = 'notes'::regclass and not indisvalid"), [])
   t.strictSame(await engine.pendingMigrations(), [nameAfterSystem('alter_notes')])
   await query("update notes set title = 'y' where id = 2")
   t.strictSame(await engine.migration.apply(), [nameAfterSystem('alter_notes')])
-  t.strictSame(await query("select contype from pg_constraint where conrelid = 'notes'::regclass and contype in ('p', 'u') order by 1"), [{ contype: 'p' }, { contype: 'u' }])
+  t.strictSame(await query("select contype from pg_constraint where conrelid = 'notes'::regclass and contype in ('p', 'u') order by 1"), [{
+    contype: 'p'
+  }, { contype: 'u' }])
 })
 
 test('a database that is not migrated can be opened, and says what it lacks', async (t) => {
@@ -243,12 +414,23 @@ test('a database that is not migrated can be opened, and says what it lacks', as
 
 test('a table that a long statement holds does not stop the migration for ever', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true, sql: 'create table notes (id int primary key)' })
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { statementTimeoutMs: 200 } }, tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, more: { type: 'text' } } } } })
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString, pool: { statementTimeoutMs: 200 } },
+    tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, more: { type: 'text' } } } }
+  })
   const holder = new pg.Client({ connectionString })
   await holder.connect()
   await holder.query('begin; lock table notes')
   const applying = rejection(engine.migration.apply())
-  t.match(await applying, { code: 'TENANTRY_DATABASE_BUSY', message: new RegExp(`${nameAfterSystem('alter_notes')} did not get a lock of the table public.notes within 0.4 s \\(held by process \\d+, idle in transaction\\)`) })
+  t.match(await applying, {
+    code: 'TENANTRY_DATABASE_BUSY',
+    message: new RegExp(
+      `${
+        nameAfterSystem('alter_notes')
+      } did not get a lock of the table public.notes within 0.4 s \\(held by process \\d+, idle in transaction\\)`
+    )
+  })
   await holder.end()
   t.strictSame(await engine.migration.apply(), [nameAfterSystem('alter_notes')])
 })

@@ -5,7 +5,9 @@ const connection = createNoticeConnection({
   client: { connectionString: process.env.DATABASE },
   channel: 'tenantry',
   ownChannel: 'tenantry_test',
-  notify: async () => { throw new Error('there is no pool') },
+  notify: async () => {
+    throw new Error('there is no pool')
+  },
   onPayload () {},
   onGap () {},
   times: { beatMs: 250, answerMs: 750, probeMs: 30_000 },

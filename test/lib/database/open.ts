@@ -21,7 +21,13 @@ export async function onEachEngine (t: Test, work: (t: Test, engine: Engine) => 
     await t.test(provider, async (t) => {
       if (!shared.has(provider)) shared.set(provider, openShared(provider))
       const engine = await shared.get(provider)!
-      await run(engine, 'drop schema if exists tenantry cascade', 'drop schema if exists tenantry_queue cascade', 'drop schema public cascade', 'create schema public')
+      await run(
+        engine,
+        'drop schema if exists tenantry cascade',
+        'drop schema if exists tenantry_queue cascade',
+        'drop schema public cascade',
+        'create schema public'
+      )
       await engine.refresh()
       await work(t, engine)
     })
@@ -43,7 +49,9 @@ export async function run (engine: Engine, ...statements: readonly string[]): Pr
 
 /** What a promise rejects with. */
 export function rejection (promise: Promise<unknown>): Promise<unknown> {
-  return promise.then(() => { throw new Error('it should have been refused') }, (error: unknown) => error)
+  return promise.then(() => {
+    throw new Error('it should have been refused')
+  }, (error: unknown) => error)
 }
 
 export const nobody = { tenantId: null }

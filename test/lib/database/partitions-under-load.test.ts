@@ -19,14 +19,20 @@ insert into notes select n, 'a', 'title ' || n, n % 100 + 1 from generate_series
 const tables: DeclaredTables = {
   authors: { columns: { id: { type: 'integer', primaryKey: true } } },
   notes: {
-    columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' }, author_id: { type: 'integer', references: 'authors.id' } },
+    columns: {
+      id: { type: 'integer', primaryKey: true },
+      title: { type: 'text' },
+      author_id: { type: 'integer', references: 'authors.id' }
+    },
     tenantScoped: true,
     unique: [['id', 'title']],
     indexes: [['author_id']]
   }
 }
 const indexes = (query: (text: string) => Promise<Record<string, unknown>[]>) =>
-  query('select indrelid::regclass::text as table, count(*)::int as all, count(*) filter (where indisvalid)::int as valid from pg_index where indrelid::regclass::text like \'notes%\' group by 1 order by 1')
+  query(
+    "select indrelid::regclass::text as table, count(*)::int as all, count(*) filter (where indisvalid)::int as valid from pg_index where indrelid::regclass::text like 'notes%' group by 1 order by 1"
+  )
 /** Ends the session at the end of a command, within its transaction. An index that is built concurrently stays behind, invalid. */
 const cutAtCommand = `
 create sequence commands_run;
@@ -58,8 +64,10 @@ test('keys, indexes and references of a partitioned table with rows are built wi
     while (!done.signal.aborted) await work(++count)
     return count
   }
-  const writes = repeat((count) => writer.query('insert into notes (id, tenant_id, title, author_id) values ($1, $2, $3, 1)', [rows + count, 'b', `new ${count}`])
-    .then(() => writer.query('update notes set author_id = 2 where id = $1', [count])))
+  const writes = repeat((count) =>
+    writer.query('insert into notes (id, tenant_id, title, author_id) values ($1, $2, $3, 1)', [rows + count, 'b', `new ${count}`])
+      .then(() => writer.query('update notes set author_id = 2 where id = $1', [count]))
+  )
   const reads = repeat((count) => reader.query('select title from notes where id = $1', [count * 7 % rows]))
 
   await reading.query('begin isolation level repeatable read; select count(*) from notes where id < 10')
@@ -76,12 +84,23 @@ test('keys, indexes and references of a partitioned table with rows are built wi
   t.ok(written > 0 && read > 0)
   t.strictSame(await engine.pendingMigrations(), [])
   t.strictSame(await indexes(query), complete)
-  t.strictSame(await query("select conrelid::regclass::text as table from pg_constraint where contype = 'f' and convalidated and conrelid::regclass::text like 'notes%' order by 1"), ['notes', 'notes_high', 'notes_low', 'notes_middle', 'notes_top'].map((table) => ({ table })))
-  t.match(await rejection(writer.query("insert into notes (id, tenant_id, author_id) values (999999, 'a', 1000)")), { code: '23503' }, 'the reference holds')
+  t.strictSame(
+    await query(
+      "select conrelid::regclass::text as table from pg_constraint where contype = 'f' and convalidated and conrelid::regclass::text like 'notes%' order by 1"
+    ),
+    ['notes', 'notes_high', 'notes_low', 'notes_middle', 'notes_top'].map((table) => ({ table }))
+  )
+  t.match(
+    await rejection(writer.query("insert into notes (id, tenant_id, author_id) values (999999, 'a', 1000)")),
+    { code: '23503' },
+    'the reference holds'
+  )
 })
 
 test('a migration of a partitioned table that was cut off at any step continues where it stopped', async (t) => {
-  const { connectionString, query } = await postgresDatabase(t, { sql: sql.replace(String(rows), '1000').replaceAll('80000', '300').replaceAll('160000', '600') })
+  const { connectionString, query } = await postgresDatabase(t, {
+    sql: sql.replace(String(rows), '1000').replaceAll('80000', '300').replaceAll('160000', '600')
+  })
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables })
   await query(cutAtCommand)
   const isCut = async (command: number) => {
@@ -98,8 +117,14 @@ test('a migration of a partitioned table that was cut off at any step continues 
 
 test('a partitioned table keeps out what it cannot have, with the reason', async (t) => {
   const { connectionString } = await postgresDatabase(t, { sql: sql.replace(String(rows), '1000') })
-  const wanted: DeclaredTables = { ...tables, notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text', unique: true } }, tenantScoped: true } }
+  const wanted: DeclaredTables = {
+    ...tables,
+    notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text', unique: true } }, tenantScoped: true }
+  }
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables: wanted })
   const { warnings } = await engine.migration.plan()
-  t.match(warnings.join('\n'), /notes is partitioned, has rows and lacks the unique key \("tenant_id", "title"\): a unique key of it must have the columns \(id\), which tell the partitions/)
+  t.match(
+    warnings.join('\n'),
+    /notes is partitioned, has rows and lacks the unique key \("tenant_id", "title"\): a unique key of it must have the columns \(id\), which tell the partitions/
+  )
 })

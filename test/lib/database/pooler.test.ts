@@ -13,17 +13,37 @@ test('a start through a transaction pooler whose settings would be lost is refus
   const { connectionString: direct } = await postgresDatabase(t, { role: 'owner' })
   const { connectionString } = await startPgBouncer(t, direct, 'transaction')
   for (const rowLevelSecurity of [false, true]) {
-    t.match(await rejection(createEngine({ provider: 'postgres', postgres: { connectionString, rowLevelSecurity } })), { message: /transaction pooler.*"preparedStatements": false/ })
-    const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity, preparedStatements: false }, tables, migrate: 'auto' })
+    t.match(await rejection(createEngine({ provider: 'postgres', postgres: { connectionString, rowLevelSecurity } })), {
+      message: /transaction pooler.*"preparedStatements": false/
+    })
+    const engine = await openEngine(t, {
+      provider: 'postgres',
+      postgres: { connectionString, rowLevelSecurity, preparedStatements: false },
+      tables,
+      migrate: 'auto'
+    })
     t.strictSame(await engine.pendingMigrations(), [], 'migrations run through the pooler')
   }
 })
 
 test('migrations of existing tables run through a transaction pooler', async (t) => {
-  const { connectionString: direct } = await postgresDatabase(t, { role: 'owner', sql: 'create table notes (id int primary key, tenant_id text not null); insert into notes values (1, \'a\')' })
+  const { connectionString: direct } = await postgresDatabase(t, {
+    role: 'owner',
+    sql: "create table notes (id int primary key, tenant_id text not null); insert into notes values (1, 'a')"
+  })
   const { connectionString } = await startPgBouncer(t, direct, 'transaction')
-  const declared = { notes: { ...tables.notes, columns: { ...tables.notes.columns, title: { type: 'text', unique: true }, key: { type: 'uuid', notNull: true, default: 'uuid()' } } } } as const
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, preparedStatements: false }, tables: declared, migrate: 'auto' })
+  const declared = {
+    notes: {
+      ...tables.notes,
+      columns: { ...tables.notes.columns, title: { type: 'text', unique: true }, key: { type: 'uuid', notNull: true, default: 'uuid()' } }
+    }
+  } as const
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString, preparedStatements: false },
+    tables: declared,
+    migrate: 'auto'
+  })
   t.strictSame((await engine.migration.plan()).migrations, [])
   t.equal(await engine.text({ text: 'select count(key)::text from notes' }, [], nobody), '1')
 })
@@ -31,7 +51,12 @@ test('migrations of existing tables run through a transaction pooler', async (t)
 test('a pooler of sessions is accepted', async (t) => {
   const { connectionString: direct } = await postgresDatabase(t, { role: 'owner' })
   const pooler = await startPgBouncer(t, direct, 'session')
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: pooler.connectionString }, tables, migrate: 'auto' })
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString: pooler.connectionString },
+    tables,
+    migrate: 'auto'
+  })
   t.equal(await engine.text(count, [], nobody), '0')
 })
 
@@ -50,7 +75,17 @@ test('behind a pooler that loses the settings of sessions, no request is answere
     routes: [
       { path: '/notes/:id', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select', id: '{{params.id}}' }] }
     ]
-  }, { env: {}, logger: { level: 'warn', stream: { write: (line: string) => { lines.push(JSON.parse(line)) } } } })
+  }, {
+    env: {},
+    logger: {
+      level: 'warn',
+      stream: {
+        write: (line: string) => {
+          lines.push(JSON.parse(line))
+        }
+      }
+    }
+  })
   t.teardown(() => app.close())
   await app.ready()
   await database.admin("insert into notes (id, tenant_id, title) values (1, 'a', 'x')")
@@ -62,11 +97,16 @@ test('behind a pooler that loses the settings of sessions, no request is answere
   await pooler.command('reconnect')
   await database.disconnect()
   const statuses = new Map<number, number>()
-  const saysWhy = () => lines.some(({ msg }) => /has lost its setting app\.tenant_id: a pooler.*postgres\.preparedStatements and postgres\.rowLevelSecurity/.test(msg))
+  const saysWhy = () =>
+    lines.some(({ msg }) =>
+      /has lost its setting app\.tenant_id: a pooler.*postgres\.preparedStatements and postgres\.rowLevelSecurity/.test(msg)
+    )
   // On a busy machine most requests may fail for want of a connection.
   for (let round = 0; round < 100 || (round < 1000 && !saysWhy()); round++) {
     if (round % 10 === 0) await pooler.command('reconnect')
-    for (const { statusCode } of await Promise.all([read(), read(), read(), read()])) statuses.set(statusCode, (statuses.get(statusCode) ?? 0) + 1)
+    for (const { statusCode } of await Promise.all([read(), read(), read(), read()])) {
+      statuses.set(statusCode, (statuses.get(statusCode) ?? 0) + 1)
+    }
   }
   t.strictSame([...statuses.keys()].filter((status) => status !== 200 && status !== 503), [])
   t.ok((statuses.get(503) ?? 0) > 0, 'settings were lost')
@@ -78,19 +118,28 @@ test('a setting that a transaction made and that ended with it is refused like a
   await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString }, tables, migrate: 'auto' })
   await database.admin("insert into notes (id, tenant_id) values (1, 'a')")
   t.match(await rejection(database.query('select * from notes')), { code: '42704', message: /"app\.tenant_id"/ })
-  t.match(await rejection(database.query("begin; set local app.tenant_id = 'a'; select * from notes; commit; select * from notes")), { code: '42704', message: /app\.tenant_id \(empty\)/ })
+  t.match(await rejection(database.query("begin; set local app.tenant_id = 'a'; select * from notes; commit; select * from notes")), {
+    code: '42704',
+    message: /app\.tenant_id \(empty\)/
+  })
   t.match(await rejection(database.query("set app.tenant_id = ''; insert into notes (id, tenant_id) values (2, '')")), { code: '42704' })
   t.strictSame(await database.query("set app.tenant_id = '/platform'; select * from notes"), [])
 })
 
 test('policies of an earlier version are replaced, on the tables of the server and of the application', async (t) => {
   const database = await postgresDatabase(t, { role: 'owner' })
-  const open = () => openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString }, tables, migrate: 'auto' })
+  const open = () =>
+    openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString }, tables, migrate: 'auto' })
   await open()
   const old = "((select current_setting('app.tenant_id', true)) in (tenant_id, '*'))"
   const changed = ['notes', 'tenantry.webhook_events', 'tenantry_queue.job']
-  for (const table of changed) await database.admin(['isolation', 'access'].map((name) => `alter policy tenantry_${name} on ${table} using ${old} with check ${old}`).join(';'))
-  const rules = 'select polrelid::regclass::text as name, pg_get_expr(polqual, polrelid) as rule, pg_get_expr(polwithcheck, polrelid) as check from pg_policy order by 1, polname'
+  for (const table of changed) {
+    await database.admin(
+      ['isolation', 'access'].map((name) => `alter policy tenantry_${name} on ${table} using ${old} with check ${old}`).join(';')
+    )
+  }
+  const rules =
+    'select polrelid::regclass::text as name, pg_get_expr(polqual, polrelid) as rule, pg_get_expr(polwithcheck, polrelid) as check from pg_policy order by 1, polname'
   t.equal((await database.query(rules)).filter(({ rule }) => String(rule).includes('SELECT')).length, 6)
   const engine = await open()
   t.strictSame((await engine.migration.plan()).migrations, [])

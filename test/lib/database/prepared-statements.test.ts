@@ -28,13 +28,14 @@ async function use (engine: Engine, statement: Statement, times: number, divisor
   return answers
 }
 
-test('a statement is prepared when it comes for the third time', (t) => onEachEngine(t, async (t, engine) => {
-  const statement = numbered('third_', 7)
-  t.strictSame(await use(engine, statement, 2), ['7', '7'])
-  t.notOk((await preparedIn(engine)).includes('third_7'))
-  t.strictSame(await use(engine, statement, 2), ['7', '7'])
-  t.ok((await preparedIn(engine)).includes('third_7'))
-}))
+test('a statement is prepared when it comes for the third time', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    const statement = numbered('third_', 7)
+    t.strictSame(await use(engine, statement, 2), ['7', '7'])
+    t.notOk((await preparedIn(engine)).includes('third_7'))
+    t.strictSame(await use(engine, statement, 2), ['7', '7'])
+    t.ok((await preparedIn(engine)).includes('third_7'))
+  }))
 
 test('statements that come once leave nothing in the server and push nothing out', async (t) => {
   const engine = await openOne(t)
@@ -47,7 +48,7 @@ test('statements that come once leave nothing in the server and push nothing out
   t.strictSame(await preparedIn(engine), ['t_hot0'], 'uses of long ago do not count')
 })
 
-test('a tenant that calls more statements than fit pushes out neither the platform\'s nor what is in use', async (t) => {
+test("a tenant that calls more statements than fit pushes out neither the platform's nor what is in use", async (t) => {
   const engine = await openOne(t)
   const [platform, cold, hot] = [numbered('p_', 1), numbered('t_cold', 2), numbered('t_hot', 3)]
   for (const each of [platform, cold, hot]) await use(engine, each, 3)
@@ -65,12 +66,17 @@ test('a tenant that calls more statements than fit pushes out neither the platfo
   // In a transaction that has failed nothing can be prepared, and the server skips what follows.
   const late = numbered('t_late', 4)
   await use(engine, late, 2)
-  await t.rejects(engine.transaction(nobody, async (session) => {
-    await session.text(hot, [0]).catch(() => {})
-    await session.text(late, [1])
-  }), { code: '25P02' })
+  await t.rejects(
+    engine.transaction(nobody, async (session) => {
+      await session.text(hot, [0]).catch(() => {})
+      await session.text(late, [1])
+    }),
+    { code: '25P02' }
+  )
   t.equal((await preparedIn(engine)).length, maxStatements)
-  for (const [statement, answer] of [[late, '4'], [numbered('t_', 1), '1'], [numbered('t_', 996), '996'], [hot, '3'], [cold, '2']] as const) {
+  for (
+    const [statement, answer] of [[late, '4'], [numbered('t_', 1), '1'], [numbered('t_', 996), '996'], [hot, '3'], [cold, '2']] as const
+  ) {
     t.strictSame(await use(engine, statement, 3), [answer, answer, answer], `${statement.name} answers its own`)
   }
   t.equal((await preparedIn(engine)).length, maxStatements + 1)
@@ -78,7 +84,10 @@ test('a tenant that calls more statements than fit pushes out neither the platfo
 
 test('long statements take the room of many, and none takes a tenth of it', async (t) => {
   const engine = await openOne(t)
-  const long = (number: number, length: number): Statement => ({ name: `t_${number}`, text: `select ($1::int * ${number})::text`.padEnd(length) })
+  const long = (number: number, length: number): Statement => ({
+    name: `t_${number}`,
+    text: `select ($1::int * ${number})::text`.padEnd(length)
+  })
   for (let number = 0; number < 15; number++) await use(engine, long(number, maxCharacters / 12), 3)
   const names = await preparedIn(engine)
   t.equal(names.length, 12)
@@ -87,24 +96,25 @@ test('long statements take the room of many, and none takes a tenth of it', asyn
   t.strictSame(await preparedIn(engine), names)
 })
 
-test('a name is never taken for another text, whatever failed in between', (t) => onEachEngine(t, async (t, engine) => {
-  const [one, two] = [{ name: 't_q', text: 'select (1 / $1::int)::text' }, { name: 't_q', text: 'select (2 / $1::int)::text' }]
-  t.strictSame(await use(engine, one, 3), ['1', '1', '1'])
-  t.strictSame(await use(engine, two, 2), ['2', '2'])
-  t.strictSame(await use(engine, one, 1, 0), ['failed'], 'prepared anew, and failed when it ran')
-  t.strictSame(await use(engine, two, 1), ['2'])
-  t.strictSame(await use(engine, one, 2), ['1', '1'])
+test('a name is never taken for another text, whatever failed in between', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    const [one, two] = [{ name: 't_q', text: 'select (1 / $1::int)::text' }, { name: 't_q', text: 'select (2 / $1::int)::text' }]
+    t.strictSame(await use(engine, one, 3), ['1', '1', '1'])
+    t.strictSame(await use(engine, two, 2), ['2', '2'])
+    t.strictSame(await use(engine, one, 1, 0), ['failed'], 'prepared anew, and failed when it ran')
+    t.strictSame(await use(engine, two, 1), ['2'])
+    t.strictSame(await use(engine, one, 2), ['1', '1'])
 
-  await rejection(engine.transaction(nobody, async (session) => {
-    await session.text({ text: 'select 1 / 0' }, []).catch(() => {})
-    // Refused: the server still has the text of before.
-    await session.text(two, [1]).catch(() => {})
+    await rejection(engine.transaction(nobody, async (session) => {
+      await session.text({ text: 'select 1 / 0' }, []).catch(() => {})
+      // Refused: the server still has the text of before.
+      await session.text(two, [1]).catch(() => {})
+    }))
+    t.strictSame(await use(engine, one, 1), ['1'])
+    t.strictSame(await use(engine, two, 1), ['2'])
   }))
-  t.strictSame(await use(engine, one, 1), ['1'])
-  t.strictSame(await use(engine, two, 1), ['2'])
-}))
 
-test('what another user of the session prepared or closed is in nobody\'s way', async (t) => {
+test("what another user of the session prepared or closed is in nobody's way", async (t) => {
   const engine = await openOne(t)
   await run(engine, "prepare t_1 as select 'theirs'")
   t.strictSame(await use(engine, numbered('t_', 1), 4), ['1', '1', '1', '1'])

@@ -6,9 +6,9 @@ import { once } from 'node:events'
 export interface Proxy {
   readonly connectionString: string
   /** From now on nothing passes on the connections there are, and nothing says so; new ones work. */
-  silence (): void
+  silence(): void
   /** Takes no connections any more. */
-  close (): void
+  close(): void
   /** What the server sends, as it passes; true ends the connection when it has reached the database. */
   onSent: (text: string) => boolean
 }
@@ -25,7 +25,9 @@ export async function openProxy (t: Test, connectionString: string, port = 0): P
       from.on('close', () => to.destroy())
       from.on('data', (data: Buffer) => {
         const cut = from === near && proxy.onSent(data.toString('latin1'))
-        to.write(data, () => { if (cut) near.destroy() })
+        to.write(data, () => {
+          if (cut) near.destroy()
+        })
       })
     }
   })

@@ -13,10 +13,15 @@ const rows = [1, 2, 3].map((id) => `insert into notes values (${id}, '${id === 3
 const seen = { name: 'seen', text: "select string_agg(id::text, ',' order by id) from notes" }
 const insert = { name: 'insert', text: 'insert into notes (id, tenant_id) values ($1, $2)' }
 
-test('each request sees and writes its tenant\'s rows and no others, on one connection', async (t) => {
+test("each request sees and writes its tenant's rows and no others, on one connection", async (t) => {
   for (const preparedStatements of [true, false]) {
     const database = await postgresDatabase(t, { role: 'owner' })
-    const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, rowLevelSecurity: true, preparedStatements, pool: { max: 1 } }, tables, migrate: 'auto' })
+    const engine = await openEngine(t, {
+      provider: 'postgres',
+      postgres: { connectionString: database.connectionString, rowLevelSecurity: true, preparedStatements, pool: { max: 1 } },
+      tables,
+      migrate: 'auto'
+    })
     await database.admin(rows)
     t.ok(engine.rowLevelSecurity)
     const read = (tenantId: string | null) => engine.text(seen, [], { tenantId })
@@ -26,10 +31,13 @@ test('each request sees and writes its tenant\'s rows and no others, on one conn
       t.equal(await read(null), null, 'no tenant has no rows')
     }
     t.strictSame(await Promise.all([read('b'), read('a'), read('b')]), ['3', '1,2', '3'])
-    t.equal(await engine.transaction({ tenantId: 'a' }, async (session) => {
-      await session.text(insert, [4, 'a'])
-      return session.text(seen, [])
-    }), '1,2,4')
+    t.equal(
+      await engine.transaction({ tenantId: 'a' }, async (session) => {
+        await session.text(insert, [4, 'a'])
+        return session.text(seen, [])
+      }),
+      '1,2,4'
+    )
     await t.rejects(engine.text(insert, [5, 'b'], { tenantId: 'a' }), /row-level security/)
     await t.rejects(engine.transaction({ tenantId: 'a' }, (session) => session.text(insert, [5, 'b'])), /row-level security/)
     t.equal(await read('b'), '3', 'after a refusal too')
@@ -47,13 +55,22 @@ test('the policies hold for whoever looks, the owner too, until it says whose ro
   t.strictSame(await database.query("set app.tenant_id = 'b'; select id from notes"), [{ id: 3 }])
   t.strictSame(await database.query("set app.tenant_id = '*'; select count(*)::int as n from notes"), [{ n: 3 }])
   await database.query('create policy open on notes using (true)')
-  t.strictSame(await database.query("set app.tenant_id = 'b'; select id from notes"), [{ id: 3 }], 'a policy that is added later does not open the table')
+  t.strictSame(
+    await database.query("set app.tenant_id = 'b'; select id from notes"),
+    [{ id: 3 }],
+    'a policy that is added later does not open the table'
+  )
 })
 
 test('without rowLevelSecurity the server works as the owner, and behind a pooler', async (t) => {
   for (const preparedStatements of [true, false]) {
     const database = await postgresDatabase(t, { role: 'owner' })
-    const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, preparedStatements }, tables, migrate: 'auto' })
+    const engine = await openEngine(t, {
+      provider: 'postgres',
+      postgres: { connectionString: database.connectionString, preparedStatements },
+      tables,
+      migrate: 'auto'
+    })
     t.notOk(engine.rowLevelSecurity)
     await engine.text(insert, [1, 'a'], { tenantId: 'a' })
     await engine.transaction(nobody, (session) => session.text(insert, [2, 'b']))
@@ -63,17 +80,25 @@ test('without rowLevelSecurity the server works as the owner, and behind a poole
   }
 })
 
-test('the server\'s own statements see every tenant, with rowLevelSecurity too', async (t) => {
+test("the server's own statements see every tenant, with rowLevelSecurity too", async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true, pool: { max: 1 } }, migrate: 'auto' })
-  for (const tenant of ['a', 'b']) await engine.kysely.insertInto('tenantry.documents').values({ tenant_id: tenant, collection: 'c', id: '1', data: {} }).execute()
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString, rowLevelSecurity: true, pool: { max: 1 } },
+    migrate: 'auto'
+  })
+  for (const tenant of ['a', 'b']) {
+    await engine.kysely.insertInto('tenantry.documents').values({ tenant_id: tenant, collection: 'c', id: '1', data: {} }).execute()
+  }
   t.equal(await engine.text({ text: 'select count(*)::text from tenantry.documents' }, [], { tenantId: 'a' }), '1')
   t.equal((await engine.kysely.selectFrom('tenantry.documents').selectAll().execute()).length, 2)
 })
 
 test('a role that bypasses policies is refused at start', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'superuser' })
-  t.match(await rejection(createEngine({ provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } })), { message: /"postgres" bypasses row-level security/ })
+  t.match(await rejection(createEngine({ provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } })), {
+    message: /"postgres" bypasses row-level security/
+  })
 })
 
 test('tables that were found get policies too, beside those that they have', async (t) => {
@@ -86,12 +111,17 @@ test('tables that were found get policies too, beside those that they have', asy
     create policy own on guarded using (owner = 'me');
     create table shared (id int);
     create view seen as select * from plain`)
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString, rowLevelSecurity: true } })
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString: database.connectionString, rowLevelSecurity: true }
+  })
   t.strictSame(await engine.pendingMigrations(), [...systemNames, nameAfterSystem('isolate_guarded_plain_typed')])
   await engine.migration.apply()
   t.strictSame(await engine.pendingMigrations(), [])
   const uuid = '00000000-0000-4000-8000-000000000001'
-  await database.admin(`insert into plain values (1, 'a'), (2, 'b'); insert into typed values (1, '${uuid}'), (2, gen_random_uuid()); insert into guarded values (1, 'a', 'me'), (2, 'a', 'you'), (3, 'b', 'me')`)
+  await database.admin(
+    `insert into plain values (1, 'a'), (2, 'b'); insert into typed values (1, '${uuid}'), (2, gen_random_uuid()); insert into guarded values (1, 'a', 'me'), (2, 'a', 'you'), (3, 'b', 'me')`
+  )
   const ids = (table: string, tenantId: string) => engine.text({ text: `select string_agg(id::text, ',') from ${table}` }, [], { tenantId })
   t.equal(await ids('plain', 'a'), '1')
   t.equal(await ids('seen', 'b'), '2')
@@ -108,27 +138,43 @@ test('a table of another owner is left alone, and the plan says what to do', asy
   t.match(warnings, [/notes has no policy.*its owner must apply create policy/])
 })
 
-test('the server reads and writes the tables of tenants, and a tenant\'s session its own rows only', async (t) => {
+test("the server reads and writes the tables of tenants, and a tenant's session its own rows only", async (t) => {
   const connection = (options: object) => ({ provider: 'postgres' as const, postgres: { connectionString: '', ...options } })
   const cases: EngineOptions[] = [
     { provider: 'embedded' },
-    connection({}), connection({ preparedStatements: false }),
-    connection({ rowLevelSecurity: true }), connection({ rowLevelSecurity: true, preparedStatements: false })
+    connection({}),
+    connection({ preparedStatements: false }),
+    connection({ rowLevelSecurity: true }),
+    connection({ rowLevelSecurity: true, preparedStatements: false })
   ]
   for (const options of cases) {
     const { postgres } = options
     const found = postgres && { ...postgres, connectionString: (await postgresDatabase(t, { role: 'owner' })).connectionString }
     const engine = await openEngine(t, { ...options, postgres: found, migrate: 'auto' })
-    for (const tenant of ['a', 'b']) await engine.events.change({ topic: 'tenant', tenant }, (transaction) => writeEverything(transaction, tenant))
-    const ofA = await engine.events.change({ topic: 'tenant', tenant: 'a' }, (transaction) => transaction.deleteFrom('tenantry.api_keys').where('tenant_id', '=', 'a').returning('tenant_id').execute())
+    for (const tenant of ['a', 'b']) {
+      await engine.events.change({ topic: 'tenant', tenant }, (transaction) => writeEverything(transaction, tenant))
+    }
+    const ofA = await engine.events.change(
+      { topic: 'tenant', tenant: 'a' },
+      (transaction) => transaction.deleteFrom('tenantry.api_keys').where('tenant_id', '=', 'a').returning('tenant_id').execute()
+    )
     t.strictSame(ofA, [{ tenant_id: 'a' }])
     for (const table of tenantOwnedTables) {
       const rows = await engine.kysely.selectFrom(table).select('tenant_id').orderBy('tenant_id').execute()
       t.strictSame(rows.map(({ tenant_id: tenant }) => tenant), table === 'tenantry.api_keys' ? ['b'] : ['a', 'b'], table)
-      if (postgres?.rowLevelSecurity === true) t.equal(await engine.text({ text: `select string_agg(tenant_id, ',') from ${table}` }, [], { tenantId: 'b' }), 'b', table)
+      if (postgres?.rowLevelSecurity === true) {
+        t.equal(await engine.text({ text: `select string_agg(tenant_id, ',') from ${table}` }, [], { tenantId: 'b' }), 'b', table)
+      }
     }
-    await engine.events.change({ topic: 'tenant', tenant: 'b' }, (transaction) => transaction.deleteFrom('tenantry.tenants').where('id', '=', 'b').execute())
-    t.strictSame(await engine.kysely.selectFrom('tenantry.tenant_roles').select('tenant_id').execute(), [{ tenant_id: 'a' }], 'what a tenant owns goes with it')
+    await engine.events.change(
+      { topic: 'tenant', tenant: 'b' },
+      (transaction) => transaction.deleteFrom('tenantry.tenants').where('id', '=', 'b').execute()
+    )
+    t.strictSame(
+      await engine.kysely.selectFrom('tenantry.tenant_roles').select('tenant_id').execute(),
+      [{ tenant_id: 'a' }],
+      'what a tenant owns goes with it'
+    )
   }
 })
 
@@ -139,58 +185,238 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.documents').values({ ...own, collection: 'c', id: '1', data: {} }).execute()
   await transaction.insertInto('tenantry.tenant_configs').values({ ...own, version: 1, document: '{}', created_by: 'u' }).execute()
   await transaction.insertInto('tenantry.secrets').values({ ...own, key: 'k', version: 1, value: Buffer.from('x') }).execute()
-  await transaction.insertInto('tenantry.secret_earlier_values').values({ ...own, key: 'k', version: 0, value: Buffer.from('x'), valid_until: new Date(0) }).execute()
+  await transaction.insertInto('tenantry.secret_earlier_values').values({
+    ...own,
+    key: 'k',
+    version: 0,
+    value: Buffer.from('x'),
+    valid_until: new Date(0)
+  }).execute()
   await transaction.insertInto('tenantry.audit_log').values({ ...own, action: 'secret.create', target: 'k' }).execute()
   await transaction.insertInto('tenantry_queue.job').values({ name: 'jobs', data: JSON.stringify({ tenant, task: 't' }) }).execute()
   const user = randomUUID()
-  await transaction.insertInto('tenantry.users').values({ ...own, id: user, email: 'a@example.com', password_hash: '$argon2id$', role: 'user' }).execute()
-  await transaction.insertInto('tenantry.refresh_tokens').values({ ...own, id: randomUUID(), user_id: user, secret: Buffer.from('s'), token: Buffer.from('t'), amr: ['pwd'], expires_at: new Date() }).execute()
-  await transaction.insertInto('tenantry.user_links').values({ ...own, kind: 'reset', email: 'a@example.com', user_id: user, expires_at: new Date() }).execute()
-  await transaction.insertInto('tenantry.attempts').values({ ...own, kind: 'password', subject: Buffer.from('x'), tries: [new Date()], ends_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.users').values({
+    ...own,
+    id: user,
+    email: 'a@example.com',
+    password_hash: '$argon2id$',
+    role: 'user'
+  }).execute()
+  await transaction.insertInto('tenantry.refresh_tokens').values({
+    ...own,
+    id: randomUUID(),
+    user_id: user,
+    secret: Buffer.from('s'),
+    token: Buffer.from('t'),
+    amr: ['pwd'],
+    expires_at: new Date()
+  }).execute()
+  await transaction.insertInto('tenantry.user_links').values({
+    ...own,
+    kind: 'reset',
+    email: 'a@example.com',
+    user_id: user,
+    expires_at: new Date()
+  }).execute()
+  await transaction.insertInto('tenantry.attempts').values({
+    ...own,
+    kind: 'password',
+    subject: Buffer.from('x'),
+    tries: [new Date()],
+    ends_at: new Date()
+  }).execute()
   await transaction.insertInto('tenantry.user_mfa').values({ ...own, user_id: 'u' }).execute()
-  await transaction.insertInto('tenantry.revocations').values({ ...own, subject: Buffer.from('u'), token: Buffer.from('t'), expires_at: new Date() }).execute()
-  await transaction.insertInto('tenantry.api_keys').values({ ...own, name: 'k', hash: Buffer.from(tenant), scopes: ['*'], created_by: 'u' }).execute()
-  await transaction.insertInto('tenantry.idempotency_keys').values({ ...own, id: Buffer.from('k'), holder: randomUUID(), state: 'running', stranger: false, encrypted: false, content: Buffer.from('x'), leased_until: new Date(), expires_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.revocations').values({
+    ...own,
+    subject: Buffer.from('u'),
+    token: Buffer.from('t'),
+    expires_at: new Date()
+  }).execute()
+  await transaction.insertInto('tenantry.api_keys').values({ ...own, name: 'k', hash: Buffer.from(tenant), scopes: ['*'], created_by: 'u' })
+    .execute()
+  await transaction.insertInto('tenantry.idempotency_keys').values({
+    ...own,
+    id: Buffer.from('k'),
+    holder: randomUUID(),
+    state: 'running',
+    stranger: false,
+    encrypted: false,
+    content: Buffer.from('x'),
+    leased_until: new Date(),
+    expires_at: new Date()
+  }).execute()
   await transaction.insertInto('tenantry.tenant_rbac').values({ ...own, enabled: true }).execute()
   await transaction.insertInto('tenantry.tenant_roles').values({ ...own, name: 'r', permissions: ['notes:read'] }).execute()
   await transaction.insertInto('tenantry.resource_limits').values({ ...own, rules: '[]', counters: 1 }).execute()
-  await transaction.insertInto('tenantry.resource_usage').values({ ...own, user_id: 'u', resource: 'r', metric: 'm', ends_at: new Date() }).execute()
-  await transaction.insertInto('tenantry.request_stats').values({ ...own, hour: new Date(0), service: '', method: 'GET', route: '/r', status: 200, count: 1, buckets: [1], counts: [1] }).execute()
+  await transaction.insertInto('tenantry.resource_usage').values({ ...own, user_id: 'u', resource: 'r', metric: 'm', ends_at: new Date() })
+    .execute()
+  await transaction.insertInto('tenantry.request_stats').values({
+    ...own,
+    hour: new Date(0),
+    service: '',
+    method: 'GET',
+    route: '/r',
+    status: 200,
+    count: 1,
+    buckets: [1],
+    counts: [1]
+  }).execute()
   const run = randomUUID()
   await transaction.insertInto('tenantry.workflow_runs').values({ ...own, id: run, definition: '{}', scope: '{}' }).execute()
   await transaction.insertInto('tenantry.workflow_steps').values({ ...own, run_id: run, step: 's', status: 'running' }).execute()
-  await transaction.insertInto('tenantry.workflow_schedules').values({ ...own, workflow: 'w', schedule: '0 0 1 1 * UTC', next_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.workflow_schedules').values({
+    ...own,
+    workflow: 'w',
+    schedule: '0 0 1 1 * UTC',
+    next_at: new Date()
+  }).execute()
   const file = randomUUID()
-  await transaction.insertInto('tenantry.files').values({ ...own, id: file, status: 'pending', bucket: 'private', name: 'f', content_type: 'text/plain', size: 1, counted: 1, sha256: null, entity_type: null, entity_id: null, metadata: '{}', created_by: 'u', created_at: new Date(), expires_at: null }).execute()
-  await transaction.insertInto('tenantry.file_transforms').values({ ...own, file_id: file, name: 'n', content_type: 'image/png', size: 1, sha256: '0'.repeat(64), created_at: new Date() }).execute()
-  await transaction.insertInto('tenantry.realtime_changes').values({ ...own, table_name: 'notes', kind: 'I', key: '{}', record: '{}', before: null, cut: false }).execute()
+  await transaction.insertInto('tenantry.files').values({
+    ...own,
+    id: file,
+    status: 'pending',
+    bucket: 'private',
+    name: 'f',
+    content_type: 'text/plain',
+    size: 1,
+    counted: 1,
+    sha256: null,
+    entity_type: null,
+    entity_id: null,
+    metadata: '{}',
+    created_by: 'u',
+    created_at: new Date(),
+    expires_at: null
+  }).execute()
+  await transaction.insertInto('tenantry.file_transforms').values({
+    ...own,
+    file_id: file,
+    name: 'n',
+    content_type: 'image/png',
+    size: 1,
+    sha256: '0'.repeat(64),
+    created_at: new Date()
+  }).execute()
+  await transaction.insertInto('tenantry.realtime_changes').values({
+    ...own,
+    table_name: 'notes',
+    kind: 'I',
+    key: '{}',
+    record: '{}',
+    before: null,
+    cut: false
+  }).execute()
   await transaction.insertInto('tenantry.realtime_heads').values({ ...own, position: 1, stamp: 1 }).execute()
-  await transaction.insertInto('tenantry.realtime_members').values({ ...own, room: 'r', id: file, instance_id: file, state: null }).execute()
+  await transaction.insertInto('tenantry.realtime_members').values({ ...own, room: 'r', id: file, instance_id: file, state: null })
+    .execute()
   await transaction.insertInto('tenantry.realtime_messages').values({ ...own, instance_id: file, number: 1, messages: '[]' }).execute()
   await transaction.insertInto('tenantry.file_parts').values({ ...own, file_id: file, id: randomUUID(), start: 0, size: null }).execute()
-  await transaction.insertInto('tenantry.agent_documents').values({ ...own, id: 'd', version: randomUUID(), content_type: 'text/plain', metadata: '{}', chunks: 1, model: 'm', dimensions: 8, store: 'pgvector', created_at: new Date() }).execute()
-  await sql`insert into tenantry.agent_chunks (tenant_id, document_id, position, content) values (${own.tenant_id}, 'd', 0, 'text')`.execute(transaction)
-  await transaction.insertInto('tenantry.agent_stale_vectors').values({ ...own, document_id: 'd', version: randomUUID(), due_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.agent_documents').values({
+    ...own,
+    id: 'd',
+    version: randomUUID(),
+    content_type: 'text/plain',
+    metadata: '{}',
+    chunks: 1,
+    model: 'm',
+    dimensions: 8,
+    store: 'pgvector',
+    created_at: new Date()
+  }).execute()
+  await sql`insert into tenantry.agent_chunks (tenant_id, document_id, position, content) values (${own.tenant_id}, 'd', 0, 'text')`
+    .execute(transaction)
+  await transaction.insertInto('tenantry.agent_stale_vectors').values({
+    ...own,
+    document_id: 'd',
+    version: randomUUID(),
+    due_at: new Date()
+  }).execute()
   const batch = randomUUID()
-  await transaction.insertInto('tenantry.agent_batches').values({ ...own, id: batch, status: 'queued', total: 1, actor: '{}', created_at: new Date(), finished_at: null }).execute()
-  await transaction.insertInto('tenantry.agent_batch_documents').values({ ...own, batch_id: batch, position: 0, input: '{}', status: 'waiting', error: null }).execute()
+  await transaction.insertInto('tenantry.agent_batches').values({
+    ...own,
+    id: batch,
+    status: 'queued',
+    total: 1,
+    actor: '{}',
+    created_at: new Date(),
+    finished_at: null
+  }).execute()
+  await transaction.insertInto('tenantry.agent_batch_documents').values({
+    ...own,
+    batch_id: batch,
+    position: 0,
+    input: '{}',
+    status: 'waiting',
+    error: null
+  }).execute()
   const conversation = randomUUID()
-  await transaction.insertInto('tenantry.conversations').values({ ...own, id: conversation, user_id: 'u', platform: false, title: 't', last_position: 1, messages: 1, bytes: 1, created_at: new Date(), updated_at: new Date() }).execute()
-  await transaction.insertInto('tenantry.conversation_messages').values({ ...own, conversation_id: conversation, position: 1, role: 'user', content: 'm', citations: null, bytes: 1, created_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.conversations').values({
+    ...own,
+    id: conversation,
+    user_id: 'u',
+    platform: false,
+    title: 't',
+    last_position: 1,
+    messages: 1,
+    bytes: 1,
+    created_at: new Date(),
+    updated_at: new Date()
+  }).execute()
+  await transaction.insertInto('tenantry.conversation_messages').values({
+    ...own,
+    conversation_id: conversation,
+    position: 1,
+    role: 'user',
+    content: 'm',
+    citations: null,
+    bytes: 1,
+    created_at: new Date()
+  }).execute()
   const instance = randomUUID()
   await transaction.insertInto('tenantry.usage_requests').values({ ...own, day: '2026-01-01', api_calls: 1, bandwidth_bytes: 1 }).execute()
   await transaction.insertInto('tenantry.usage_counters').values({ ...own, counter: 'storage_bytes', period: 'total', amount: 1 }).execute()
   await transaction.insertInto('tenantry.usage_instances').values({ id: instance, last_batch: 1 }).execute()
-  await transaction.insertInto('tenantry.usage_gauges').values({ ...own, instance_id: instance, gauge: 'rooms', value: 1, written: 1 }).execute()
-  await transaction.insertInto('tenantry.usage_reservations').values({ ...own, id: randomUUID(), instance_id: instance, counter: 'storage_bytes', period: 'total', amount: 1 }).execute()
+  await transaction.insertInto('tenantry.usage_gauges').values({ ...own, instance_id: instance, gauge: 'rooms', value: 1, written: 1 })
+    .execute()
+  await transaction.insertInto('tenantry.usage_reservations').values({
+    ...own,
+    id: randomUUID(),
+    instance_id: instance,
+    counter: 'storage_bytes',
+    period: 'total',
+    amount: 1
+  }).execute()
   await transaction.insertInto('tenantry.billing_tenants').values({ ...own, plan: 'pro' }).execute()
   await transaction.insertInto('tenantry.billing_subscriptions').values({ ...own, provider: 'payprov', id: 's' }).execute()
-  await transaction.insertInto('tenantry.billing_events').values({ ...own, provider: 'payprov', id: tenant, received_at: new Date() }).execute()
+  await transaction.insertInto('tenantry.billing_events').values({ ...own, provider: 'payprov', id: tenant, received_at: new Date() })
+    .execute()
   const at = new Date()
-  const event = await transaction.insertInto('tenantry.webhook_events').values({ ...own, type: 'entity.created', subject: 'notes:1', data: '{}', at }).returning('place').executeTakeFirstOrThrow()
-  await transaction.insertInto('tenantry.webhook_deliveries').values({ ...own, event: event.place, type: 'entity.created', subject: 'notes:1', endpoint: 'w', url: 'https://example.com', give_up_at: at, created_at: at }).execute()
+  const event = await transaction.insertInto('tenantry.webhook_events').values({
+    ...own,
+    type: 'entity.created',
+    subject: 'notes:1',
+    data: '{}',
+    at
+  }).returning('place').executeTakeFirstOrThrow()
+  await transaction.insertInto('tenantry.webhook_deliveries').values({
+    ...own,
+    event: event.place,
+    type: 'entity.created',
+    subject: 'notes:1',
+    endpoint: 'w',
+    url: 'https://example.com',
+    give_up_at: at,
+    created_at: at
+  }).execute()
   await transaction.insertInto('tenantry.webhook_secrets').values({ ...own, secret: Buffer.from('x'), created_at: at }).execute()
-  await transaction.insertInto('tenantry.webhook_receipts').values({ ...own, path: '/hook', id: 'i', holder: randomUUID(), held_until: null, received_at: at }).execute()
+  await transaction.insertInto('tenantry.webhook_receipts').values({
+    ...own,
+    path: '/hook',
+    id: 'i',
+    holder: randomUUID(),
+    held_until: null,
+    received_at: at
+  }).execute()
   await transaction.insertInto('tenantry.oauth_tokens').values({ ...own, key: 'crm_access_token' }).execute()
   await transaction.insertInto('tenantry.usage_notices').values({ ...own, metric: 'llm_tokens', period: '2026-01', at }).execute()
 }

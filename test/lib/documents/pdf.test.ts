@@ -12,11 +12,16 @@ test('reads the text of the pages in order', async (t) => {
 })
 
 test('a file that is no PDF, is cut, or has no pages is refused', async (t) => {
-  for (const bytes of [Buffer.from(''), Buffer.from('hello'), Buffer.from('%PDF-1.7\n'), pdfOf(pdfLines(['x'])).subarray(0, 60)]) await t.rejects(read(bytes), unreadable)
+  for (const bytes of [Buffer.from(''), Buffer.from('hello'), Buffer.from('%PDF-1.7\n'), pdfOf(pdfLines(['x'])).subarray(0, 60)]) {
+    await t.rejects(read(bytes), unreadable)
+  }
 })
 
 test('a file with too much text or too many pages is refused', async (t) => {
-  await t.rejects(read(pdfOf(pdfLines(['word '.repeat(100)]), { pages: 30 }), 1000), { ...unreadable, message: /more than 1,000 characters/ })
+  await t.rejects(read(pdfOf(pdfLines(['word '.repeat(100)]), { pages: 30 }), 1000), {
+    ...unreadable,
+    message: /more than 1,000 characters/
+  })
   await t.rejects(read(pdfOf(pdfLines(['x']), { pages: 2001 })), { ...unreadable, message: /more than 2,000 pages/ })
 })
 
@@ -41,5 +46,8 @@ test('a caller who leaves ends the thread', async (t) => {
 })
 
 test('a missing package is named', async (t) => {
-  t.throws(() => pdfModules(() => { throw new Error('not found') }), { ...unreadable, message: /install the package "pdfjs-dist@~5\.6\.205"/ })
+  t.throws(() =>
+    pdfModules(() => {
+      throw new Error('not found')
+    }), { ...unreadable, message: /install the package "pdfjs-dist@~5\.6\.205"/ })
 })

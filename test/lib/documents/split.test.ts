@@ -6,12 +6,19 @@ import { isStorable } from '../../../lib/json/storable.js'
 import { createPace } from '../../../lib/pace.js'
 
 const countTokens = (text: string) => Math.ceil(text.length / 4)
-const split = (blocks: Parameters<typeof splitBlocks>[0], maxChunks = 1000) => splitBlocks(blocks, { countTokens, pace: createPace('acme'), maxChunks })
+const split = (blocks: Parameters<typeof splitBlocks>[0], maxChunks = 1000) =>
+  splitBlocks(blocks, { countTokens, pace: createPace('acme'), maxChunks })
 const shown = (text: string) => markdownBlocks(text).map(({ isHeading, text }) => isHeading ? `# ${text}` : text)
 
 test('Markdown is read by its headings, paragraphs and fences', async (t) => {
   t.same(shown('# One #\ntext\nmore\n\n## Two\r\n```js\n# no heading\n\nlet a\n```\nafter\n\nThree\n===\nend\n#no\n####### no'), [
-    '# One', 'text\nmore', '# Two', '```js\n# no heading\n\nlet a\n```', 'after', '# Three', 'end\n#no\n####### no'
+    '# One',
+    'text\nmore',
+    '# Two',
+    '```js\n# no heading\n\nlet a\n```',
+    'after',
+    '# Three',
+    'end\n#no\n####### no'
   ])
   t.same(shown('~~~\nnever closed'), ['~~~\nnever closed'])
   t.same(shown(''), [])
@@ -43,7 +50,11 @@ test('a text without sentences or words is cut, never within a character', async
 })
 
 test('a model whose tokens are single bytes is kept to its bound too', async (t) => {
-  const chunks = await splitBlocks(textBlocks('word '.repeat(2000)), { countTokens: (text) => Buffer.byteLength(text) * 3, pace: createPace('acme'), maxChunks: 10_000 })
+  const chunks = await splitBlocks(textBlocks('word '.repeat(2000)), {
+    countTokens: (text) => Buffer.byteLength(text) * 3,
+    pace: createPace('acme'),
+    maxChunks: 10_000
+  })
   t.ok(chunks.every((chunk) => chunk.length * 3 <= maxChunkTokens))
 })
 

@@ -13,11 +13,19 @@ t.test('a scanner finds malware in streams, and nothing in others', async (t) =>
   t.strictSame(await scan(clamd, chunks('harmless')), { status: 'clean' })
   t.strictSame(await scan(clamd, Readable.from([])), { status: 'clean' }, 'an empty file')
   t.match(await scan(clamd, chunks(malware)), { status: 'infected', signature: /^Tenantry\.Test/ })
-  const broken = new Readable({ read () { this.destroy(new Error('the store failed')) } })
+  const broken = new Readable({
+    read () {
+      this.destroy(new Error('the store failed'))
+    }
+  })
   await t.rejects(scan(clamd, broken), { message: 'the store failed' })
   await ping(clamd, 5000)
   const ended = new AbortController()
-  const endless = new Readable({ read () { if (ended.signal.aborted) this.destroy() } })
+  const endless = new Readable({
+    read () {
+      if (ended.signal.aborted) this.destroy()
+    }
+  })
   const scanning = scan(clamd, endless, ended.signal)
   ended.abort()
   await t.rejects(scanning)
@@ -38,7 +46,9 @@ t.test('a stream that is longer than the scanner takes has a verdict of its own'
 
 t.test('a scanner that is none gives no verdict', async (t) => {
   const port = await freePort()
-  const server = createServer((socket) => { socket.end('HTTP/1.1 400 Bad Request\r\n\r\n') }).listen(port, '127.0.0.1')
+  const server = createServer((socket) => {
+    socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')
+  }).listen(port, '127.0.0.1')
   t.teardown(() => server.close())
   await t.rejects(scan({ host: '127.0.0.1', port }, Readable.from([Buffer.alloc(5_000_000)])))
   await t.rejects(ping({ host: '127.0.0.1', port }, 5000), { message: 'the scanner answered "HTTP/1.1 400 Bad Request" to PING' })

@@ -26,7 +26,9 @@ function * chunksOf (source: Buffer, size: number): Generator<Buffer> {
 }
 
 t.test('the digest is that of the bytes, whatever the chunks and the announced length', async (t) => {
-  for (const [announced, chunkBytes] of [[null, 65_536], [large, 65_536], [large, 262_144], [large, 1_000_003], [large * 10, 999]] as const) {
+  for (
+    const [announced, chunkBytes] of [[null, 65_536], [large, 65_536], [large, 262_144], [large, 1_000_003], [large * 10, 999]] as const
+  ) {
     t.equal(await digestOf(bytes, announced, chunkBytes), expected, `${announced} bytes in chunks of ${chunkBytes}`)
   }
   t.equal(await digestOf(Buffer.alloc(0), large, 1), createHash('sha256').digest('hex'), 'a large stream that ends at once')

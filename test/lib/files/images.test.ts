@@ -37,7 +37,14 @@ t.test('an animation becomes its first image', async (t) => {
 t.test('refuses images that are too large, and files that are none', async (t) => {
   const bomb = await sample(10_000, 6_000).png({ compressionLevel: 9 }).toBuffer()
   await t.rejects(transformImage(stream(bomb), { width: 10 }), refused, '60 megapixels')
-  for (const text of ['<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><rect width="10" height="10"/></svg>', 'no image', '', 'GIF89a/*<script>*/']) {
+  for (
+    const text of [
+      '<svg xmlns="http://www.w3.org/2000/svg" width="10" height="10"><rect width="10" height="10"/></svg>',
+      'no image',
+      '',
+      'GIF89a/*<script>*/'
+    ]
+  ) {
     await t.rejects(transformImage(stream(Buffer.from(text)), { width: 10 }), refused, text.slice(0, 20))
   }
   const cut = (await sample(400, 200).jpeg().toBuffer()).subarray(0, 600)
@@ -47,10 +54,20 @@ t.test('refuses images that are too large, and files that are none', async (t) =
 t.test('refuses an animation whose pages together are too large', async (t) => {
   const size = Buffer.from([0xd0, 0x07, 0xd0, 0x07]) // 2,000 pixels each way
   const page = Buffer.from('2c000000000100010080000000ffffff02024401003b', 'hex').subarray(0, -1)
-  const bytes = (pages: number) => Buffer.concat([Buffer.from('GIF89a'), size, Buffer.from([0x80, 0, 0, 0, 0, 0, 255, 255, 255]), ...Array<Buffer>(pages).fill(page), Buffer.from([0x3b])])
+  const bytes = (pages: number) =>
+    Buffer.concat([
+      Buffer.from('GIF89a'),
+      size,
+      Buffer.from([0x80, 0, 0, 0, 0, 0, 255, 255, 255]),
+      ...Array<Buffer>(pages).fill(page),
+      Buffer.from([0x3b])
+    ])
   t.match(await sharp(bytes(13)).metadata(), { width: 2000, height: 2000, pages: 13 })
   t.match(await sharp((await transformImage(stream(bytes(12)), { width: 10 })).bytes).metadata(), { width: 10, height: 10 })
-  await t.rejects(transformImage(stream(bytes(13)), { width: 10 }), { ...refused, message: 'The image has more than 50 megapixels: it cannot be transformed' })
+  await t.rejects(transformImage(stream(bytes(13)), { width: 10 }), {
+    ...refused,
+    message: 'The image has more than 50 megapixels: it cannot be transformed'
+  })
 })
 
 t.test('equal transforms have one name', async (t) => {

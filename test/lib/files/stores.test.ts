@@ -111,9 +111,19 @@ async function conforms (t: Test, store: ObjectStore): Promise<void> {
 }
 
 /** Every method of the interface: a new one does not compile until it stands here. */
-const methods = Object.keys({
-  put: 1, get: 1, stat: 1, copy: 1, delete: 1, list: 1, sign: 1, check: 1, close: 1
-} satisfies Record<keyof ObjectStore, 1>)
+const methods = Object.keys(
+  {
+    put: 1,
+    get: 1,
+    stat: 1,
+    copy: 1,
+    delete: 1,
+    list: 1,
+    sign: 1,
+    check: 1,
+    close: 1
+  } satisfies Record<keyof ObjectStore, 1>
+)
 
 t.test('the interface of stores has at most nine methods', async (t) => {
   t.ok(methods.length <= 9)
@@ -160,7 +170,9 @@ t.test('S3', async (t) => {
   await t.test('a signed download needs no credentials, and sends the headers that were signed', async (t) => {
     const name = key()
     await store.put(name, Readable.from([Buffer.from('signed')]), text)
-    const { method, url, headers } = await signed(store.sign(name, { method: 'GET', seconds: 60, contentType: 'text/csv', contentDisposition: 'attachment; filename="a.csv"' }))
+    const { method, url, headers } = await signed(
+      store.sign(name, { method: 'GET', seconds: 60, contentType: 'text/csv', contentDisposition: 'attachment; filename="a.csv"' })
+    )
     const response = await fetch(url, { method, headers })
     t.strictSame([response.status, await response.text()], [200, 'signed'])
     t.equal((await fetch(url.replace(name, key()), { method })).status, 403, 'another key')

@@ -5,8 +5,12 @@ import type { TestDocument } from '../../helpers/server.js'
 
 type Filters = NonNullable<DocumentQuery['filters']>
 
-const one = (method: Route['method'], path: string, query: Omit<DocumentQuery, 'collection'> & { collection?: string }, more: Partial<Route> = {}): Route =>
-  ({ path, method, firebaseQueries: [{ collection: 'notes', ...query }], ...more })
+const one = (
+  method: Route['method'],
+  path: string,
+  query: Omit<DocumentQuery, 'collection'> & { collection?: string },
+  more: Partial<Route> = {}
+): Route => ({ path, method, firebaseQueries: [{ collection: 'notes', ...query }], ...more })
 
 const docId = '{{params.id}}'
 
@@ -23,10 +27,14 @@ export const filtered: Readonly<Record<string, Filters>> = {
   '/has-any': [{ column: 'tags', operator: 'array-contains-any', value: '{{query.x}}' }],
   '/overlaps': [{ column: 'tags', operator: 'overlaps', value: ['x', 'z'] }],
   '/either': [{ or: [{ column: 'kind', value: 'a' }, { column: 'count', value: 20 }] }],
-  '/either-optional': [{ or: [{ column: 'kind', value: '{{query.kind}}', optional: true }, { column: 'count', value: '{{query.count}}', optional: true }] }],
+  '/either-optional': [{
+    or: [{ column: 'kind', value: '{{query.kind}}', optional: true }, { column: 'count', value: '{{query.count}}', optional: true }]
+  }],
   '/object': [{ column: 'owner', value: { name: 'Ben' } }],
   '/inside': [{ column: 'owner.name', value: 'Ada' }],
-  '/nested': [{ column: 'open', operator: 'is', value: false }, { or: [{ column: 'kind', value: 'a' }, { and: [{ column: 'kind', value: 'b' }, { column: 'count', value: 20 }] }] }],
+  '/nested': [{ column: 'open', operator: 'is', value: false }, {
+    or: [{ column: 'kind', value: 'a' }, { and: [{ column: 'kind', value: 'b' }, { column: 'count', value: 20 }] }]
+  }],
   '/by-id': [{ column: 'id', operator: 'in', value: '{{query.x}}' }],
   '/at': [{ column: 'at', value: '{{query.x}}' }]
 }
@@ -56,7 +64,13 @@ export const documentRoutes: readonly Route[] = [
     method: 'post',
     firebaseQueries: [
       { collection: 'notes', operation: 'get', docId, alias: 'source' },
-      { collection: 'copies', operation: 'set', docId, data: { of: '{{results.source.id}}', kind: '{{results.source.kind}}' }, alias: 'copy' },
+      {
+        collection: 'copies',
+        operation: 'set',
+        docId,
+        data: { of: '{{results.source.id}}', kind: '{{results.source.kind}}' },
+        alias: 'copy'
+      },
       { collection: 'notes', operation: 'update', docId, data: { copied: true }, alias: 'mark' },
       { collection: 'notes', operation: 'get', docId, alias: 'after' }
     ]

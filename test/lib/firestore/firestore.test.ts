@@ -21,25 +21,51 @@ function grpcError (code: number, message = 'a text of Firestore with projects/m
 
 test('shared collections, indexes and both stores in one document', async (t) => {
   const { emulatorHost, projectId } = await firestoreServer(t)
-  const query = (operation: DocumentQuery['operation'], docId = false): DocumentQuery => ({ collection: 'countries', operation, ...docId && { docId: '{{params.id}}' } })
+  const query = (operation: DocumentQuery['operation'], docId = false): DocumentQuery => ({
+    collection: 'countries',
+    operation,
+    ...docId && { docId: '{{params.id}}' }
+  })
   const app = await testServer(t, {
     databaseProvider: 'firebase',
     firebase: { projectId, emulatorHost, sharedCollections: ['countries'] },
-    tables: { logs: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, tenant_id: { type: 'text', notNull: true }, note: { type: 'text' } } } },
+    tables: {
+      logs: {
+        columns: {
+          id: { type: 'uuid', primaryKey: true, default: 'uuid()' },
+          tenant_id: { type: 'text', notNull: true },
+          note: { type: 'text' }
+        }
+      }
+    },
     routes: [
       ...documentRoutes,
       { path: '/countries/:id', method: 'put', firebaseQueries: [query('set', true)] },
       { path: '/countries/:id', method: 'get', firebaseQueries: [query('get', true)] },
-      { path: '/in-sql/:id', method: 'get', firebaseQueries: [{ collection: 'notes', operation: 'get', docId: '{{params.id}}', store: 'sql' }] },
-      { path: '/mixed/:id', method: 'get', queries: [{ table: 'logs', operation: 'select', alias: 'logs' }], firebaseQueries: [{ collection: 'notes', operation: 'get', docId: '{{params.id}}', alias: 'note' }] }
+      {
+        path: '/in-sql/:id',
+        method: 'get',
+        firebaseQueries: [{ collection: 'notes', operation: 'get', docId: '{{params.id}}', store: 'sql' }]
+      },
+      {
+        path: '/mixed/:id',
+        method: 'get',
+        queries: [{ table: 'logs', operation: 'select', alias: 'logs' }],
+        firebaseQueries: [{ collection: 'notes', operation: 'get', docId: '{{params.id}}', alias: 'note' }]
+      }
     ]
   }, { tenants: ['a', 'b', '__a__'] })
   const [a, b, odd] = ['a', 'b', '__a__'].map((tenant) => caller(t, app, { tenant }))
   if (a === undefined || b === undefined || odd === undefined) throw new Error('no callers')
 
   await t.test('a shared collection is one for all tenants, and others are not', async (t) => {
-    await a('PUT /countries/de', { body: { name: 'Germany', capital: { $reference: 'countries/berlin' }, first: { $reference: 'notes/n1' } } })
-    t.match(await b('GET /countries/de'), { status: 200, body: { name: 'Germany', capital: { $reference: 'countries/berlin' }, first: { $reference: null } } }, 'and tells nothing of a document of another tenant')
+    await a('PUT /countries/de', {
+      body: { name: 'Germany', capital: { $reference: 'countries/berlin' }, first: { $reference: 'notes/n1' } }
+    })
+    t.match(await b('GET /countries/de'), {
+      status: 200,
+      body: { name: 'Germany', capital: { $reference: 'countries/berlin' }, first: { $reference: null } }
+    }, 'and tells nothing of a document of another tenant')
     await a('PUT /notes/n1', { body: { kind: 'of a' } })
     refused(t, await b('GET /notes/n1'), 404, 'NOT_FOUND')
     refused(t, await odd('GET /notes/n1'), 404, 'NOT_FOUND')
@@ -49,7 +75,9 @@ test('shared collections, indexes and both stores in one document', async (t) =>
 
   await t.test("a tenant's own document reads shared collections, and writes none", async (t) => {
     const admin = await caller(t, app, { token: await signToken({ sub: 'admin', role: 'admin', tenant_id: 'a' }) })
-    const own = (operation: DocumentQuery['operation']) => ({ routes: [{ path: '/own/:id', method: operation === 'get' ? 'get' : 'put', firebaseQueries: [query(operation, true)] }] })
+    const own = (operation: DocumentQuery['operation']) => ({
+      routes: [{ path: '/own/:id', method: operation === 'get' ? 'get' : 'put', firebaseQueries: [query(operation, true)] }]
+    })
     refused(t, await admin('POST /tenant/config', { body: own('set') }), 400, 'CONFIG_INVALID', 'a write')
     t.match((await admin('POST /tenant/config', { body: own('get') })).status, /20[01]/)
     t.match(await a('GET /own/de'), { status: 200, body: { name: 'Germany' } })
@@ -61,13 +89,35 @@ test('shared collections, indexes and both stores in one document', async (t) =>
   })
 
   await t.test('an id that Firestore does not take is refused in a write', async (t) => {
-    for (const id of ['__x__', 'a%2Fb', '漢'.repeat(501)]) refused(t, await a(`PUT /notes/${id.includes('%') ? id : encodeURIComponent(id)}`, { body: {} }), 400, 'VALIDATION_FAILED', id.slice(0, 10))
-    for (const body of [{ a: [[1]] }, { __x__: 1 }, { '': 1 }]) refused(t, await a('PUT /notes/x', { body }), 400, 'VALIDATION_FAILED', JSON.stringify(body))
+    for (const id of ['__x__', 'a%2Fb', '漢'.repeat(501)]) {
+      refused(
+        t,
+        await a(`PUT /notes/${id.includes('%') ? id : encodeURIComponent(id)}`, { body: {} }),
+        400,
+        'VALIDATION_FAILED',
+        id.slice(0, 10)
+      )
+    }
+    for (const body of [{ a: [[1]] }, { __x__: 1 }, { '': 1 }]) {
+      refused(t, await a('PUT /notes/x', { body }), 400, 'VALIDATION_FAILED', JSON.stringify(body))
+    }
     refused(t, await a('PUT /notes/x', { raw: '{"n":9223372036854775808}' }), 400, 'VALIDATION_FAILED', 'an integer of 65 bits')
-    refused(t, await a('PUT /notes/x', { raw: '{"n":0.12345678901234567890}' }), 400, 'VALIDATION_FAILED', 'a decimal that a double changes')
+    refused(
+      t,
+      await a('PUT /notes/x', { raw: '{"n":0.12345678901234567890}' }),
+      400,
+      'VALIDATION_FAILED',
+      'a decimal that a double changes'
+    )
     refused(t, await a('POST /notes', { body: Array.from({ length: 501 }, () => ({})) }), 400, 'VALIDATION_FAILED', '501 documents')
     refused(t, await a('GET /notes?offset=10001'), 400, 'VALIDATION_FAILED', 'a large offset')
-    refused(t, await a(`GET /in?x=${Array.from({ length: 31 }, (_, index) => `v${index}`).join(',')}`), 400, 'VALIDATION_FAILED', '31 values')
+    refused(
+      t,
+      await a(`GET /in?x=${Array.from({ length: 31 }, (_, index) => `v${index}`).join(',')}`),
+      400,
+      'VALIDATION_FAILED',
+      '31 values'
+    )
   })
 
   await t.test('`/doc` says that writes send no events', async (t) => {
@@ -79,7 +129,11 @@ test('shared collections, indexes and both stores in one document', async (t) =>
   await t.test('a missing index is 400, with its link for administrators of the platform', async (t) => {
     const link = 'https://console.firebase.google.com/v1/r/project/my-app/firestore/indexes?create_composite=abc'
     // The emulators need no indexes.
-    Object.assign(app.firestore ?? {}, { text: async () => { throw translate(grpcError(9, `9 FAILED_PRECONDITION: The query requires an index. You can create it here: ${link}`)) } })
+    Object.assign(app.firestore ?? {}, {
+      text: async () => {
+        throw translate(grpcError(9, `9 FAILED_PRECONDITION: The query requires an index. You can create it here: ${link}`))
+      }
+    })
     const of = async (claims: object) => await caller(t, app, { token: await signToken({ sub: 'u', ...claims }) })('GET /notes')
     for (const claims of [{ role: 'admin', tenant_id: 'a' }, { role: 'user', tenant_id: 'a' }]) {
       const answer = await of(claims)
@@ -97,14 +151,23 @@ test('contention is tried again, and then 409', async (t) => {
   const store = await openFirestore({ emulatorHost, projectId, maxAnswerBytes: 1000 })
   t.teardown(() => store.close())
   let tries = 0
-  t.equal(await store.transaction(async () => {
-    if (++tries === 1) throw grpcError(10)
-    return 'done'
-  }), 'done')
+  t.equal(
+    await store.transaction(async () => {
+      if (++tries === 1) throw grpcError(10)
+      return 'done'
+    }),
+    'done'
+  )
   t.equal(tries, 2)
   t.match(translate(grpcError(10)), { code: 'TENANTRY_DOCUMENT_CONTENTION', statusCode: 409, headers: { 'retry-after': '1' } })
   const place = placeOf('a', 'notes', false)
-  await t.rejects(store.transaction(async (session) => { for (let n = 0; n <= 500; n++) await session.text({ kind: 'set', place, shape, id: `n${n}`, fields: {} }) }), { code: 'TENANTRY_BAD_REQUEST' }, '501 writes')
+  await t.rejects(
+    store.transaction(async (session) => {
+      for (let n = 0; n <= 500; n++) await session.text({ kind: 'set', place, shape, id: `n${n}`, fields: {} })
+    }),
+    { code: 'TENANTRY_BAD_REQUEST' },
+    '501 writes'
+  )
   t.equal(await store.text({ kind: 'get', place, shape, id: 'n0' }), null, 'none of them is made')
   await store.text({ kind: 'set', place, shape, id: 'long', fields: { text: 'x'.repeat(2000) } })
   const page: DocumentOperation = { kind: 'query', place, shape, filters: [], order: [], limit: 10, offset: 0 }
@@ -113,7 +176,18 @@ test('contention is tried again, and then 409', async (t) => {
 })
 
 test('errors of Firestore tell nothing of it', async (t) => {
-  for (const [code, name] of [[3, 'INVALID_VALUE'], [4, 'DATABASE_UNAVAILABLE'], [6, 'CONFLICT'], [7, 'DATABASE_UNAVAILABLE'], [8, 'DATABASE_BUSY'], [9, 'INDEX_MISSING'], [14, 'DATABASE_UNAVAILABLE'], [16, 'DATABASE_UNAVAILABLE']] as const) {
+  for (
+    const [code, name] of [
+      [3, 'INVALID_VALUE'],
+      [4, 'DATABASE_UNAVAILABLE'],
+      [6, 'CONFLICT'],
+      [7, 'DATABASE_UNAVAILABLE'],
+      [8, 'DATABASE_BUSY'],
+      [9, 'INDEX_MISSING'],
+      [14, 'DATABASE_UNAVAILABLE'],
+      [16, 'DATABASE_UNAVAILABLE']
+    ] as const
+  ) {
     const error: unknown = translate(grpcError(code))
     t.match(error, { code: `TENANTRY_${name}`, message: /^(?!.*my-app)/ }, String(code))
     if (/UNAVAILABLE|BUSY/.test(name)) t.match(error, { statusCode: 503, headers: { 'retry-after': '1' } })
@@ -125,14 +199,20 @@ test('errors of Firestore tell nothing of it', async (t) => {
 test('what Firestore has no query for is a fault of the document', async (t) => {
   const firestore = { isDefault: true, sharedCollections: new Set<string>() }
   const faults = (query: Partial<DocumentQuery>) => documentFaultsOf({ collection: 'notes', operation: 'query', ...query }, { firestore })
-  for (const operator of ['like', 'ilike', 'fts', 'contains'] as const) t.match(faults({ filters: [{ column: 'a', operator, value: 'x' }] }), [/^\/q\/filters\/0\/operator: Firestore/], operator)
+  for (const operator of ['like', 'ilike', 'fts', 'contains'] as const) {
+    t.match(faults({ filters: [{ column: 'a', operator, value: 'x' }] }), [/^\/q\/filters\/0\/operator: Firestore/], operator)
+  }
   t.match(faults({ filters: [{ not: { column: 'a', value: 1 } }] }), [/^\/q\/filters\/0\/not: .*neq/])
   t.match(faults({ filters: [{ column: '__name__', value: 'x' }] }), [/^\/q\/filters\/0\/column: .*own/])
   t.match(faults({ filters: [{ column: 'id', operator: 'array-contains', value: 'x' }] }), [/^\/q\/filters\/0\/operator: /])
-  t.match(faults({ filters: [{ column: 'a', operator: 'in', value: Array.from({ length: 31 }, (_, index) => index) }] }), [/^\/q\/filters\/0\/value: .*30/])
+  t.match(faults({ filters: [{ column: 'a', operator: 'in', value: Array.from({ length: 31 }, (_, index) => index) }] }), [
+    /^\/q\/filters\/0\/value: .*30/
+  ])
   t.match(faults({ filters: [{ column: 'a', value: [[1]] }] }), [/^\/q\/filters\/0\/value: /])
   t.match(faults({ order: { column: 'a', nullsFirst: true } }), [/^\/q\/order\/nullsFirst: /])
   t.match(faults({ order: { column: '__a__' } }), [/^\/q\/order\/column: /])
   for (const collection of ['a/b', '..', '__x__']) t.match(faults({ collection }), [/^\/q\/collection: /], collection)
-  t.match(documentFaultsOf({ collection: 'a', operation: 'query', store: 'firestore' }, { firestore: null }), [/^\/q\/store: there is no Firestore/])
+  t.match(documentFaultsOf({ collection: 'a', operation: 'query', store: 'firestore' }, { firestore: null }), [
+    /^\/q\/store: there is no Firestore/
+  ])
 })

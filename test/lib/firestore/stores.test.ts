@@ -9,7 +9,16 @@ import { caller, refused, type Ask } from '../../http/caller.js'
 import { storesDocument } from './document.js'
 
 /** What the emulator from npm cannot show. */
-type Gap = 'ids in filters and order' | 'paths into fields' | 'nested filters' | 'offset' | 'select' | 'null and neq' | 'set replaces' | 'all writes or none' | 'large integers'
+type Gap =
+  | 'ids in filters and order'
+  | 'paths into fields'
+  | 'nested filters'
+  | 'offset'
+  | 'select'
+  | 'null and neq'
+  | 'set replaces'
+  | 'all writes or none'
+  | 'large integers'
 
 interface Opened {
   readonly database: TestDocument
@@ -18,7 +27,10 @@ interface Opened {
 }
 
 const stores: Readonly<Record<string, (t: Test) => Promise<Opened>>> = {
-  PostgreSQL: async (t) => ({ database: { databaseProvider: 'postgres', postgres: { connectionString: (await postgresDatabase(t)).connectionString } }, hasGaps: false }),
+  PostgreSQL: async (t) => ({
+    database: { databaseProvider: 'postgres', postgres: { connectionString: (await postgresDatabase(t)).connectionString } },
+    hasGaps: false
+  }),
   'the embedded engine': async () => ({ database: { databaseProvider: 'embedded' }, hasGaps: false }),
   Firestore: async (t) => {
     const { emulatorHost, projectId, isComplete } = await firestoreServer(t)
@@ -65,16 +77,31 @@ const checks: Readonly<Record<string, Check>> = {
 
   'creates, reads, changes and deletes a document': {
     async run (t, { a }) {
-      t.match(await a('POST /notes/first', { body: { title: 'x', deep: { a: [1, { b: null }] } } }), { status: 201, body: { id: 'first', title: 'x', deep: { a: [1, { b: null }] } }, headers: { location: '/notes/first' } })
+      t.match(await a('POST /notes/first', { body: { title: 'x', deep: { a: [1, { b: null }] } } }), {
+        status: 201,
+        body: { id: 'first', title: 'x', deep: { a: [1, { b: null }] } },
+        headers: { location: '/notes/first' }
+      })
       refused(t, await a('POST /notes/first', { body: { title: 'y' } }), 409, 'CONFLICT', 'the id is taken')
       t.same((await a('GET /notes/first')).body, { id: 'first', title: 'x', deep: { a: [1, { b: null }] } })
       t.match(await a('DELETE /notes/first'), { status: 200 })
       t.same(await bodyOf(a('PUT /notes/own', { body: { a: 1, b: { c: 2 } } })), [200, { id: 'own', a: 1, b: { c: 2 } }])
-      t.same(await bodyOf(a('PATCH /notes/own', { body: { b: { d: 3 }, e: null, 'odd.name': 1 } })), [200, { id: 'own', a: 1, b: { d: 3 }, e: null, 'odd.name': 1 }])
+      t.same(await bodyOf(a('PATCH /notes/own', { body: { b: { d: 3 }, e: null, 'odd.name': 1 } })), [200, {
+        id: 'own',
+        a: 1,
+        b: { d: 3 },
+        e: null,
+        'odd.name': 1
+      }])
       t.same(await bodyOf(a('GET /notes/own')), [200, { id: 'own', a: 1, b: { d: 3 }, e: null, 'odd.name': 1 }])
       t.same(await bodyOf(a('PATCH /notes/own', { body: {} })), [200, { id: 'own', a: 1, b: { d: 3 }, e: null, 'odd.name': 1 }])
       t.same(await bodyOf(a('DELETE /notes/own')), [200, { success: true }])
-      for (const [target, body] of [['GET /notes/own', undefined], ['PATCH /notes/own', { a: 1 }], ['PATCH /notes/own', {}], ['DELETE /notes/own', undefined]] as const) {
+      for (
+        const [target, body] of [['GET /notes/own', undefined], ['PATCH /notes/own', { a: 1 }], ['PATCH /notes/own', {}], [
+          'DELETE /notes/own',
+          undefined
+        ]] as const
+      ) {
         refused(t, await a(target, body === undefined ? {} : { body }), 404, 'NOT_FOUND', target)
       }
     }
@@ -107,23 +134,52 @@ const checks: Readonly<Record<string, Check>> = {
     async run (t, { a }) {
       await fill(a)
       const cases: ReadonlyArray<readonly [string, readonly string[]]> = [
-        ['/eq?x=a', ['n1']], ['/eq?x=none', []], ['/eq', []], ['/eq-optional', ['n1', 'n2', 'n3']], ['/eq-optional?x=b', ['n2']],
-        ['/neq?x=a', ['n2', 'n3']], ['/neq', []],
-        ['/gt?x=3', ['n2']], ['/gt?x=2', ['n1', 'n2', 'n3']], ['/gt?x=a', []], ['/between', ['n1']],
-        ['/in?x=a,c', ['n1', 'n3']], ['/in?x=a&x=b', ['n1', 'n2']], ['/in?x=', []], ['/in', []],
+        ['/eq?x=a', ['n1']],
+        ['/eq?x=none', []],
+        ['/eq', []],
+        ['/eq-optional', ['n1', 'n2', 'n3']],
+        ['/eq-optional?x=b', ['n2']],
+        ['/neq?x=a', ['n2', 'n3']],
+        ['/neq', []],
+        ['/gt?x=3', ['n2']],
+        ['/gt?x=2', ['n1', 'n2', 'n3']],
+        ['/gt?x=a', []],
+        ['/between', ['n1']],
+        ['/in?x=a,c', ['n1', 'n3']],
+        ['/in?x=a&x=b', ['n1', 'n2']],
+        ['/in?x=', []],
+        ['/in', []],
         ['/is-true', ['n1']],
-        ['/has?x=x', ['n1']], ['/has?x=7', ['n2']], ['/has?x=x,y', []], ['/has', []],
-        ['/has-any?x=y,z', ['n1', 'n2']], ['/has-any?x=none', []], ['/overlaps', ['n1', 'n2']],
-        ['/either', ['n1', 'n2']], ['/either-optional', ['n1', 'n2', 'n3']], ['/either-optional?kind=a', ['n1']], ['/either-optional?kind=a&count=20', ['n1', 'n2']],
+        ['/has?x=x', ['n1']],
+        ['/has?x=7', ['n2']],
+        ['/has?x=x,y', []],
+        ['/has', []],
+        ['/has-any?x=y,z', ['n1', 'n2']],
+        ['/has-any?x=none', []],
+        ['/overlaps', ['n1', 'n2']],
+        ['/either', ['n1', 'n2']],
+        ['/either-optional', ['n1', 'n2', 'n3']],
+        ['/either-optional?kind=a', ['n1']],
+        ['/either-optional?kind=a&count=20', ['n1', 'n2']],
         ['/object', ['n2']]
       ]
       for (const [target, expected] of cases) t.same(await idsOf(a, target), expected, target)
     }
   },
 
-  'filters by paths into fields': { gap: 'paths into fields', run: async (t, { a }) => { t.same(await idsOf(a, '/inside'), ['n1']) } },
+  'filters by paths into fields': {
+    gap: 'paths into fields',
+    run: async (t, { a }) => {
+      t.same(await idsOf(a, '/inside'), ['n1'])
+    }
+  },
 
-  'filters by groups in groups': { gap: 'nested filters', run: async (t, { a }) => { t.same(await idsOf(a, '/nested'), ['n2']) } },
+  'filters by groups in groups': {
+    gap: 'nested filters',
+    run: async (t, { a }) => {
+      t.same(await idsOf(a, '/nested'), ['n2'])
+    }
+  },
 
   'filters by ids': {
     gap: 'ids in filters and order',
@@ -169,7 +225,11 @@ const checks: Readonly<Record<string, Check>> = {
   'answers the fields of `select`': {
     async run (t, { a }) {
       t.same(await bodyOf(a('GET /selected/n1')), [200, { id: 'n1', kind: 'a' }])
-      t.same((await a('GET /selected')).body.data, [{ id: 'n1', rank: 1, kind: 'a' }, { id: 'n2', rank: 2, kind: 'b' }, { id: 'n3', rank: 3, kind: 'c' }])
+      t.same((await a('GET /selected')).body.data, [{ id: 'n1', rank: 1, kind: 'a' }, { id: 'n2', rank: 2, kind: 'b' }, {
+        id: 'n3',
+        rank: 3,
+        kind: 'c'
+      }])
     }
   },
 
@@ -186,7 +246,12 @@ const checks: Readonly<Record<string, Check>> = {
 
   'chains queries by their results, in one transaction that sees its own writes': {
     async run (t, { a }) {
-      t.same(await bodyOf(a('POST /copy/n1')), [200, { source: { id: 'n1', ...notes['n1'] }, copy: { id: 'n1', of: 'n1', kind: 'a' }, mark: { id: 'n1', ...notes['n1'], copied: true }, after: { id: 'n1', ...notes['n1'], copied: true } }])
+      t.same(await bodyOf(a('POST /copy/n1')), [200, {
+        source: { id: 'n1', ...notes['n1'] },
+        copy: { id: 'n1', of: 'n1', kind: 'a' },
+        mark: { id: 'n1', ...notes['n1'], copied: true },
+        after: { id: 'n1', ...notes['n1'], copied: true }
+      }])
       t.same(await bodyOf(a('GET /copies/n1')), [200, { id: 'n1', of: 'n1', kind: 'a' }])
       refused(t, await a('POST /copy/none'), 404, 'NOT_FOUND', 'the source is missing')
       refused(t, await a('GET /copies/none'), 404, 'NOT_FOUND', 'nothing is written')
@@ -200,7 +265,13 @@ const checks: Readonly<Record<string, Check>> = {
       const { headers: { etag } } = await a('GET /notes/n2')
       t.match(await a('PATCH /notes/n2', { body: { kind: 'b' }, headers: { 'if-match': String(etag) } }), { status: 200 })
       await a('PATCH /notes/n2', { body: { changed: 1 } })
-      refused(t, await a('PATCH /notes/n2', { body: { kind: 'lost' }, headers: { 'if-match': String(etag) } }), 412, 'PRECONDITION_FAILED', 'another version')
+      refused(
+        t,
+        await a('PATCH /notes/n2', { body: { kind: 'lost' }, headers: { 'if-match': String(etag) } }),
+        412,
+        'PRECONDITION_FAILED',
+        'another version'
+      )
       t.match((await a('GET /notes/n2')).body, { kind: 'b', changed: 1 })
     }
   },
@@ -239,19 +310,44 @@ const checks: Readonly<Record<string, Check>> = {
 
   'refuses the same bodies': {
     async run (t, { a }) {
-      for (const [target, body] of [
-        ['PUT /notes/x', []], ['PUT /notes/x', 'text'], ['PUT /notes/x', null], ['PUT /notes/x', { id: 'y' }], ['POST /notes/x', [{}]], ['PUT /notes/x', { a: 'NUL \u0000' }], ['PUT /notes/x', { a: '\ud800' }],
-        ['PUT /notes/x', { at: { $timestamp: 'yesterday' } }], ['PUT /notes/x', { at: { $timestamp: '2026-02-30T00:00:00Z' } }], ['PUT /notes/x', { at: { $reference: 'notes' } }], ['PUT /notes/x', { at: { $reference: '../b/notes/n1' } }],
-        ['PUT /notes/x', { at: { $geoPoint: { latitude: 91, longitude: 0 } } }], ['PUT /notes/x', { at: [{ $bytes: '?' }] }], ['PUT /notes/x', { at: { $number: 'many' } }], ['PUT /notes/x', { at: { $vector: [] } }]
-      ] as const) refused(t, await a(target, { body }), 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(body)}`)
+      for (
+        const [target, body] of [
+          ['PUT /notes/x', []],
+          ['PUT /notes/x', 'text'],
+          ['PUT /notes/x', null],
+          ['PUT /notes/x', { id: 'y' }],
+          ['POST /notes/x', [{}]],
+          ['PUT /notes/x', { a: 'NUL \u0000' }],
+          ['PUT /notes/x', { a: '\ud800' }],
+          ['PUT /notes/x', { at: { $timestamp: 'yesterday' } }],
+          ['PUT /notes/x', { at: { $timestamp: '2026-02-30T00:00:00Z' } }],
+          ['PUT /notes/x', { at: { $reference: 'notes' } }],
+          ['PUT /notes/x', { at: { $reference: '../b/notes/n1' } }],
+          ['PUT /notes/x', { at: { $geoPoint: { latitude: 91, longitude: 0 } } }],
+          ['PUT /notes/x', { at: [{ $bytes: '?' }] }],
+          ['PUT /notes/x', { at: { $number: 'many' } }],
+          ['PUT /notes/x', { at: { $vector: [] } }]
+        ] as const
+      ) refused(t, await a(target, { body }), 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(body)}`)
       refused(t, await a('GET /notes/x'), 404, 'NOT_FOUND', 'nothing is written')
     }
   },
 
   'gives types that JSON lacks the same forms': {
     async run (t, { a }) {
-      const given = { at: { $timestamp: '2026-01-31T13:00:00.1234567+01:00' }, point: { $geoPoint: { latitude: -1.5, longitude: 180 } }, bytes: { $bytes: '-_8=' }, other: { $reference: 'notes/n1' }, list: [{ $number: 'NaN' }, { $timestamp: '1969-12-31T23:59:59.5Z' }] }
-      const kept = { ...given, at: { $timestamp: '2026-01-31T12:00:00.123456Z' }, bytes: { $bytes: '+/8=' }, list: [{ $number: 'NaN' }, { $timestamp: '1969-12-31T23:59:59.500000Z' }] }
+      const given = {
+        at: { $timestamp: '2026-01-31T13:00:00.1234567+01:00' },
+        point: { $geoPoint: { latitude: -1.5, longitude: 180 } },
+        bytes: { $bytes: '-_8=' },
+        other: { $reference: 'notes/n1' },
+        list: [{ $number: 'NaN' }, { $timestamp: '1969-12-31T23:59:59.5Z' }]
+      }
+      const kept = {
+        ...given,
+        at: { $timestamp: '2026-01-31T12:00:00.123456Z' },
+        bytes: { $bytes: '+/8=' },
+        list: [{ $number: 'NaN' }, { $timestamp: '1969-12-31T23:59:59.500000Z' }]
+      }
       t.same(await bodyOf(a('PUT /notes/typed', { body: given })), [200, { id: 'typed', ...kept }])
       t.same(await bodyOf(a('GET /notes/typed')), [200, { id: 'typed', ...kept }])
       t.same(await idsOf(a, `/at?x=${encodeURIComponent(JSON.stringify({ $timestamp: '2026-01-31T12:00:00.123456Z' }))}`), ['typed'])

@@ -53,18 +53,60 @@ function decimal (text: string): unknown {
   return ['number', `${text.startsWith('-') ? '-' : ''}${digits}`, String(exponent)]
 }
 
-const numbers = ['0', '-0', '1', '1.5', '-2.25e3', '9007199254740991', '9007199254740992', '9007199254740993', '-9007199254740993', '9223372036854775807', '123456789012345', '1234567890123456', '0.1', '0.30000000000000004',
-  '12345678901234567890.10', '0.000000000000000000001', '100000000000000000000000', '1e300', '1E+308', '1.0000000000000000000000001', '2.5e-10', '5e-324', '123456789012345678901234567890e-20', '0.1234567890123456789']
-const strings = ['', 'a', '9007199254740993', ':9007199254740993', '[12345678901234567890.10]', '\\"9007199254740993\\"', '\\\\', '\\\\\\"', '8e-123', 'a, 9007199254740993 ', '\\u0031']
+const numbers = [
+  '0',
+  '-0',
+  '1',
+  '1.5',
+  '-2.25e3',
+  '9007199254740991',
+  '9007199254740992',
+  '9007199254740993',
+  '-9007199254740993',
+  '9223372036854775807',
+  '123456789012345',
+  '1234567890123456',
+  '0.1',
+  '0.30000000000000004',
+  '12345678901234567890.10',
+  '0.000000000000000000001',
+  '100000000000000000000000',
+  '1e300',
+  '1E+308',
+  '1.0000000000000000000000001',
+  '2.5e-10',
+  '5e-324',
+  '123456789012345678901234567890e-20',
+  '0.1234567890123456789'
+]
+const strings = [
+  '',
+  'a',
+  '9007199254740993',
+  ':9007199254740993',
+  '[12345678901234567890.10]',
+  '\\"9007199254740993\\"',
+  '\\\\',
+  '\\\\\\"',
+  '8e-123',
+  'a, 9007199254740993 ',
+  '\\u0031'
+]
 
 function document (random: (below: number) => number, depth: number): string {
   const pad = () => ['', ' ', '\n\t'][random(3)] ?? ''
   const kind = random(depth > 4 ? 3 : 5)
   if (kind === 0) return numbers[random(numbers.length)] ?? '0'
   if (kind === 1) return `"${strings[random(strings.length)] ?? ''}"`
-  if (kind === 2) return random(2) === 0 ? Array.from({ length: 1 + random(30) }, (_, index) => index === 0 ? 1 + random(9) : random(10)).join('') : ['true', 'null', 'false'][random(3)] ?? 'null'
+  if (kind === 2) {
+    return random(2) === 0
+      ? Array.from({ length: 1 + random(30) }, (_, index) => index === 0 ? 1 + random(9) : random(10)).join('')
+      : ['true', 'null', 'false'][random(3)] ?? 'null'
+  }
   const items = Array.from({ length: random(5) }, () => pad() + document(random, depth + 1) + pad())
-  return kind === 3 ? `[${items.join(',')}]` : `{${items.map((item) => `${pad()}"${strings[random(strings.length)] ?? ''}${random(3)}"${pad()}:${item}`).join(',')}}`
+  return kind === 3
+    ? `[${items.join(',')}]`
+    : `{${items.map((item) => `${pad()}"${strings[random(strings.length)] ?? ''}${random(3)}"${pad()}:${item}`).join(',')}}`
 }
 
 test('a value that is read and written is the same, digit for digit', async (t) => {
@@ -80,8 +122,17 @@ test('a value that is read and written is the same, digit for digit', async (t) 
 })
 
 test('safe numbers are numbers, large integers bigints, other decimals ExactNumbers', async (t) => {
-  t.strictSame(parseJson('[9007199254740991,-9007199254740991,0.30000000000000004,1e21]'), [9007199254740991, -9007199254740991, 0.30000000000000004, 1e21])
-  t.strictSame(parseJson('[9007199254740992,9007199254740993,-9007199254740993]'), [9007199254740992n, 9007199254740993n, -9007199254740993n])
+  t.strictSame(parseJson('[9007199254740991,-9007199254740991,0.30000000000000004,1e21]'), [
+    9007199254740991,
+    -9007199254740991,
+    0.30000000000000004,
+    1e21
+  ])
+  t.strictSame(parseJson('[9007199254740992,9007199254740993,-9007199254740993]'), [
+    9007199254740992n,
+    9007199254740993n,
+    -9007199254740993n
+  ])
   const [exact] = [numberOf('12345678901234567890.10')]
   t.ok(exact instanceof ExactNumber)
   t.equal(String(exact), '12345678901234567890.10')
@@ -92,7 +143,26 @@ test('safe numbers are numbers, large integers bigints, other decimals ExactNumb
 
 test('what is no JSON stays none', async (t) => {
   const long = '9007199254740993'
-  for (const text of [`{${long}:1}`, `0${long}`, `+${long}`, `${long}a`, `a${long}`, `${long}.`, `[${long},]`, `--${long}`, `"a"${long}`, `${long}"a"`, `1 ${long}`, `.${long}`, `${long}..1`, `[${long}`, `{"a" ${long}}`, `{ ${long} : 1 }`]) {
+  for (
+    const text of [
+      `{${long}:1}`,
+      `0${long}`,
+      `+${long}`,
+      `${long}a`,
+      `a${long}`,
+      `${long}.`,
+      `[${long},]`,
+      `--${long}`,
+      `"a"${long}`,
+      `${long}"a"`,
+      `1 ${long}`,
+      `.${long}`,
+      `${long}..1`,
+      `[${long}`,
+      `{"a" ${long}}`,
+      `{ ${long} : 1 }`
+    ]
+  ) {
     t.throws(() => parseJson(text), SyntaxError, text)
     t.throws(() => parseSent(text), SyntaxError, text)
   }
@@ -105,7 +175,9 @@ test('names that reach a prototype stay members', async (t) => {
 })
 
 test('numbers that callers send are bounded', async (t) => {
-  for (const text of ['9'.repeat(1011), '1e400', '-1e400', '1e-400', `[0.${'1'.repeat(100_000)}]`, '1e100000', '1.5E-99999999999999999999']) t.throws(() => parseSent(text), NumberTooLongError, text.slice(0, 30))
+  for (
+    const text of ['9'.repeat(1011), '1e400', '-1e400', '1e-400', `[0.${'1'.repeat(100_000)}]`, '1e100000', '1.5E-99999999999999999999']
+  ) { t.throws(() => parseSent(text), NumberTooLongError, text.slice(0, 30)) }
   t.equal(parseSent('9'.repeat(1000)), BigInt('9'.repeat(1000)))
   for (const text of ['0e400', '0.0e-999', '"1e400"', '"a" ']) t.strictSame(parseSent(text), JSON.parse(text), text)
   const digits = '9'.repeat(100_000)
@@ -113,7 +185,17 @@ test('numbers that callers send are bounded', async (t) => {
 })
 
 test('comparisons are exact', async (t) => {
-  const ordered = ['-12345678901234567890.1', '-9007199254740993', '-1', '0', '0.1234567890123456789', '1', '9007199254740993', '9007199254740993.5', '12345678901234567890.1']
+  const ordered = [
+    '-12345678901234567890.1',
+    '-9007199254740993',
+    '-1',
+    '0',
+    '0.1234567890123456789',
+    '1',
+    '9007199254740993',
+    '9007199254740993.5',
+    '12345678901234567890.1'
+  ]
   for (const [index, text] of ordered.entries()) {
     for (const [other, bound] of ordered.map(Number).entries()) {
       if (index !== other) t.equal(Math.sign(compareNumbers(numberOf(text), bound)), Math.sign(index - other) || 0, `${text} ${bound}`)

@@ -9,16 +9,60 @@ const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg
 /** The line that pino writes, and what is left of it. */
 function written (...parts: unknown[]): { readonly before: string, readonly after: string } {
   let before = ''
-  const log = pino({ level: 'trace', base: null, timestamp: false }, { write: (line: string) => { before = line } })
+  const log = pino({ level: 'trace', base: null, timestamp: false }, {
+    write: (line: string) => {
+      before = line
+    }
+  })
   const [first, message] = parts
   log.info(first, typeof message === 'string' ? message : undefined)
   return { before, after: redactLine(before) }
 }
 
 t.test('members that are called like secrets lose their values, at any depth and however they are written', async (t) => {
-  const names = ['authorization', 'Authorization', 'cookie', 'set-cookie', 'Set-Cookie', 'password', 'passwd', 'newPassword', 'PASSWORD', 'secret', 'token', 'access_token', 'accessToken', 'refresh_token', 'partialToken', 'api_key', 'apikey', 'apiKey', 'x-api-key', 'client_secret', 'clientSecret', 'private_key', 'privateKey', 'code', 'totp', 'otp', 'backupCode', 'backupCodes', 'cookies', 'tokens', 'mfa_code', 'masterKey']
+  const names = [
+    'authorization',
+    'Authorization',
+    'cookie',
+    'set-cookie',
+    'Set-Cookie',
+    'password',
+    'passwd',
+    'newPassword',
+    'PASSWORD',
+    'secret',
+    'token',
+    'access_token',
+    'accessToken',
+    'refresh_token',
+    'partialToken',
+    'api_key',
+    'apikey',
+    'apiKey',
+    'x-api-key',
+    'client_secret',
+    'clientSecret',
+    'private_key',
+    'privateKey',
+    'code',
+    'totp',
+    'otp',
+    'backupCode',
+    'backupCodes',
+    'cookies',
+    'tokens',
+    'mfa_code',
+    'masterKey'
+  ]
   for (const name of names) {
-    for (const value of ['hunter2-hunter2', ['hunter2-hunter2', 'other'], { deep: ['hunter2-hunter2'], 'a"]}': 'hunter2' }, 'with "quotes", \\ and }]: hunter2']) {
+    for (
+      const value of [
+        'hunter2-hunter2',
+        ['hunter2-hunter2', 'other'],
+        { deep: ['hunter2-hunter2'], 'a"]}': 'hunter2' },
+        'with "quotes", \\ and }]: hunter2'
+      ]
+    ) {
       for (const line of [{ [name]: value, after: 'stays' }, { a: { b: [{ c: { d: { [name]: value } } }] }, after: 'stays' }]) {
         const { after } = written(line, 'done')
         t.notMatch(after, 'hunter2', name)
@@ -36,7 +80,12 @@ t.test('what is no secret stays as it was, character by character', async (t) =>
     { err: { code: 'card_declined' }, path: '/a%20b/c%3Ad?x=1', url: 'https://ada@host/path', at: 'a=b&tokens=5&b, tokens=5, done' },
     { code: '42P01', exit: { code: 1 }, secretName: 'mail', masterKeyId: 'abc', keys: 3, key: 'GET /path', passed: true },
     { url: 'http://127.0.0.1:8080/a:b@c', other: 'https://example.com:443', mail: 'a@b.example', query: '/x?limit=10&order=token.desc' },
-    { note: 'a Bearer token is missing', basic: 'basic authentication is off', text: 'the password is wrong: token expected', big: 12345678901234567890n.toString() }
+    {
+      note: 'a Bearer token is missing',
+      basic: 'basic authentication is off',
+      text: 'the password is wrong: token expected',
+      big: 12345678901234567890n.toString()
+    }
   ]
   for (const line of lines) {
     const { before, after } = written(line, 'the "secret" of a token: code')
@@ -95,7 +144,10 @@ t.test('secrets go out of messages, stacks and addresses', async (t) => {
     [`postgres://me:${'hunter2'.repeat(100)}@db`, 'hunter2'],
     ['postgres://me:12345@db', '12345'],
     ['https://hunter2-hunter2-hunter2@host/path', 'hunter2'],
-    ['-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,1\n\nhunter2\n-----END RSA PRIVATE KEY-----', 'hunter2']
+    [
+      '-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,1\n\nhunter2\n-----END RSA PRIVATE KEY-----',
+      'hunter2'
+    ]
   ]
   for (const [text, secret] of texts) {
     for (const { after } of [written({}, text), written({ err: new Error(text) }), written({ a: [{ b: text }] })]) {
@@ -104,7 +156,10 @@ t.test('secrets go out of messages, stacks and addresses', async (t) => {
       t.ok(JSON.parse(after), text)
     }
   }
-  const { after } = written({ rawHeaders: ['Host', 'x', 'Cookie', 'a=hunter2', 'Authorization', 'Digest hunter2'], raw: ['x-api-key', 'hunter2'] })
+  const { after } = written({
+    rawHeaders: ['Host', 'x', 'Cookie', 'a=hunter2', 'Authorization', 'Digest hunter2'],
+    raw: ['x-api-key', 'hunter2']
+  })
   t.notMatch(after, 'hunter2')
   t.match(JSON.parse(after).rawHeaders, ['Host', 'x', 'Cookie'])
   t.match(written({ err: Object.assign(new Error('bad'), { rawPacket: Buffer.from('GET / HTTP/1.1') }) }).after, '"rawPacket":"[Redacted]"')
@@ -118,7 +173,34 @@ t.test('whatever a line is, it is redacted in time that its length bounds, and w
   for (let depth = 0; depth < 5000; depth++) deep = [deep]
   t.notMatch(written({ deep }).after, 'hunter2')
 
-  for (const part of ['password', 'eyJ', 'eyJ-', '://', '://a:b%', '%3D"', 'token\\":', '=', 'a-', '"token":', '"token":{', '://a:', 'a.', 'eyJaaaa.', 'Bearer ', 'a=', "token: '", '\\"token\\": \\"', 'cookie: ', 'basic a', '\\', '"', 'token%', '-----BEGIN PRIVATE KEY-----']) {
+  for (
+    const part of [
+      'password',
+      'eyJ',
+      'eyJ-',
+      '://',
+      '://a:b%',
+      '%3D"',
+      'token\\":',
+      '=',
+      'a-',
+      '"token":',
+      '"token":{',
+      '://a:',
+      'a.',
+      'eyJaaaa.',
+      'Bearer ',
+      'a=',
+      "token: '",
+      '\\"token\\": \\"',
+      'cookie: ',
+      'basic a',
+      '\\',
+      '"',
+      'token%',
+      '-----BEGIN PRIVATE KEY-----'
+    ]
+  ) {
     const text = part.repeat(Math.ceil(200_000 / part.length))
     for (const line of [text, JSON.stringify({ text })]) {
       const begin = process.cpuUsage()
@@ -135,20 +217,54 @@ t.test('whatever a line is, it is redacted in time that its length bounds, and w
   t.match(JSON.parse(late), { level: 30, time: 5 })
   t.notMatch(late, 'hunter2')
   for (const cut of ["token: 'hunter2 ", 'postgres://me:hunter2', 'raw","cookie","hunter2', "password='a hunter2 "]) {
-    t.notMatch(redactLine(`{"level":30,"time":5,"a":"${'y '.repeat((4096 - 25 - cut.length) / 2)}${cut}${'x'.repeat(300_000)}"}\n`), 'hunter2', cut)
+    t.notMatch(
+      redactLine(`{"level":30,"time":5,"a":"${'y '.repeat((4096 - 25 - cut.length) / 2)}${cut}${'x'.repeat(300_000)}"}\n`),
+      'hunter2',
+      cut
+    )
   }
 })
 
 t.test('a line stays one of JSON, with all its members, whatever stands in its texts', async (t) => {
-  const parts = ['"token":', '"code":', '"', '\\', '\n', '\u0001', '://a:', '@', 'eyJaaaa.b', 'Bearer ', '?key=', "token: '", '{"token":"', '"}', '}', 'cookie: ', '"cookie","', '-----BEGIN PRIVATE KEY-----', 'n', '%22']
+  const parts = [
+    '"token":',
+    '"code":',
+    '"',
+    '\\',
+    '\n',
+    '\u0001',
+    '://a:',
+    '@',
+    'eyJaaaa.b',
+    'Bearer ',
+    '?key=',
+    "token: '",
+    '{"token":"',
+    '"}',
+    '}',
+    'cookie: ',
+    '"cookie","',
+    '-----BEGIN PRIVATE KEY-----',
+    'n',
+    '%22'
+  ]
   const broken: string[] = []
   for (const first of parts) {
     for (const second of parts) {
       for (const third of parts) {
         const text = first + second + third
-        const line = JSON.stringify({ level: 30, a: text, b: JSON.stringify([text, JSON.stringify({ text })]), token: 'hunter2', msg: 'said' })
+        const line = JSON.stringify({
+          level: 30,
+          a: text,
+          b: JSON.stringify([text, JSON.stringify({ text })]),
+          token: 'hunter2',
+          msg: 'said'
+        })
         const members = parsed(redactLine(line))
-        if (Object.keys(members).join() !== 'level,a,b,token,msg' || members['level'] !== 30 || members['token'] !== '[Redacted]' || members['msg'] !== 'said') broken.push(text)
+        if (
+          Object.keys(members).join() !== 'level,a,b,token,msg' || members['level'] !== 30 || members['token'] !== '[Redacted]' ||
+          members['msg'] !== 'said'
+        ) broken.push(text)
       }
     }
   }
@@ -170,11 +286,21 @@ t.test('what the owner of a logger adds is searched as well', async (t) => {
       base: { token: 'hunter2' },
       mixin: () => ({ password: 'hunter2', mixed: true }),
       hooks: { streamWrite: (line) => line.replace('"msg"', '"added":"Bearer hunter2","msg"') },
-      stream: { write: (line: string) => { lines.push(line) } }
+      stream: {
+        write: (line: string) => {
+          lines.push(line)
+        }
+      }
     })
   })
   app.log.info('said')
-  t.match(lines.map((line) => JSON.parse(line)), [{ token: '[Redacted]', password: '[Redacted]', mixed: true, added: 'Bearer [Redacted]', msg: 'said' }])
+  t.match(lines.map((line) => JSON.parse(line)), [{
+    token: '[Redacted]',
+    password: '[Redacted]',
+    mixed: true,
+    added: 'Bearer [Redacted]',
+    msg: 'said'
+  }])
   t.equal(loggerOptions(false), false)
   t.throws(() => Fastify({ logger: loggerOptions(pino({ enabled: false })) }), { code: 'FST_ERR_LOG_INVALID_LOGGER_CONFIG' })
   await app.close()

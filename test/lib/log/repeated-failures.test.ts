@@ -5,7 +5,15 @@ import { createRepeatedFailures } from '../../../lib/log/repeated-failures.js'
 
 function create (t: { teardown: (work: () => unknown) => void }) {
   const lines: { code?: string, failures?: number }[] = []
-  const app = Fastify({ logger: { stream: { write: (line: string) => { lines.push(JSON.parse(line)) } } } })
+  const app = Fastify({
+    logger: {
+      stream: {
+        write: (line: string) => {
+          lines.push(JSON.parse(line))
+        }
+      }
+    }
+  })
   const failures = createRepeatedFailures(app.log)
   t.teardown(() => failures.close())
   return { lines, failures }
@@ -17,7 +25,9 @@ t.test('the first error of a kind is logged whole, and its repetitions are count
   const { failures, lines } = create(t)
   const outage = () => failure('databaseUnavailable', { cause: refusedBy('ECONNREFUSED') })
   t.equal(failures.isFirst(outage(), 'acme'), true)
-  for (let count = 0; count < 5; count++) t.equal(failures.isFirst(outage(), count % 2 === 0 ? 'acme' : 'globex'), false, 'an outage is of one kind for all tenants')
+  for (let count = 0; count < 5; count++) {
+    t.equal(failures.isFirst(outage(), count % 2 === 0 ? 'acme' : 'globex'), false, 'an outage is of one kind for all tenants')
+  }
   t.equal(failures.isFirst(failure('databaseUnavailable', { cause: refusedBy('57P01') }), 'acme'), true, 'another cause is another kind')
   t.equal(failures.isFirst(failure('providerFailed'), 'acme'), true, 'another code is another kind')
   t.equal(failures.isFirst(failure('providerFailed'), 'globex'), true, "a tenant's provider hides no failure of another tenant's")

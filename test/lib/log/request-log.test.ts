@@ -57,13 +57,20 @@ test('lines of requests, and traces', async (t) => {
       { method: 'post', path: '/named', workflow: { ref: 'named' } },
       { method: 'post', path: '/told', workflow: { ref: 'told', async: true } }
     ]
-  }, { tenants: ['acme', 'globex'].map((id) => ({ id, plan: 'pro' })), logger: { level: 'debug', stream, mixin: () => ({ instance: 'one' }) } })
+  }, {
+    tenants: ['acme', 'globex'].map((id) => ({ id, plan: 'pro' })),
+    logger: { level: 'debug', stream, mixin: () => ({ instance: 'one' }) }
+  })
   const admin = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada' }) })
   const stranger = caller(t, app)
   const saved = await admin('POST /tenant/config', {
     body: {
       customIntegrations: [connector('shop')],
-      routes: [{ method: 'get', path: '/shops/:id', integrations: [{ type: 'shop', action: 'noted', params: { note: '{{secret:NOT_THERE}}' } }] }]
+      routes: [{
+        method: 'get',
+        path: '/shops/:id',
+        integrations: [{ type: 'shop', action: 'noted', params: { note: '{{secret:NOT_THERE}}' } }]
+      }]
     }
   })
   t.equal(saved.status, 200, saved.text)
@@ -91,13 +98,29 @@ test('lines of requests, and traces', async (t) => {
 
   await t.test('a caller who leaves before the answer has one line too', async (t) => {
     const socket = connect(Number(new URL(await listen(app)).port), '127.0.0.1')
-    socket.write(`GET /slow?token=hidden HTTP/1.1\r\nhost: a\r\nx-request-id: left-1\r\nauthorization: Bearer ${signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada' })}\r\n\r\n`)
+    socket.write(
+      `GET /slow?token=hidden HTTP/1.1\r\nhost: a\r\nx-request-id: left-1\r\nauthorization: Bearer ${
+        signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada' })
+      }\r\n\r\n`
+    )
     await eventually(t, 'the other service is asked', () => waiting)
     socket.destroy()
     await eventually(t, 'it is told', () => of('left-1').some(({ level }) => level === 30))
     hall.open()
-    await eventually(t, 'the handler has ended', async () => (await admin('GET /things/3', { headers: { 'x-request-id': 'after-1' } })).status === 200)
-    t.match(of('left-1').filter(({ level }) => level === 30), [{ msg: 'request', method: 'GET', route: '/slow', path: '/slow', tenant: 'acme', status: 499, aborted: true }])
+    await eventually(
+      t,
+      'the handler has ended',
+      async () => (await admin('GET /things/3', { headers: { 'x-request-id': 'after-1' } })).status === 200
+    )
+    t.match(of('left-1').filter(({ level }) => level === 30), [{
+      msg: 'request',
+      method: 'GET',
+      route: '/slow',
+      path: '/slow',
+      tenant: 'acme',
+      status: 499,
+      aborted: true
+    }])
     t.equal(of('left-1').filter(({ level }) => level === 30).length, 1)
   })
 
@@ -107,7 +130,11 @@ test('lines of requests, and traces', async (t) => {
       const id = `left-body-${index}`
       const socket = connect(port, '127.0.0.1')
       const arrived = once(app.server, 'request')
-      socket.write(`POST /inline HTTP/1.1\r\nhost: a\r\nx-request-id: ${id}\r\ncontent-type: application/json\r\nauthorization: Bearer ${signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada' })}\r\n${head}\r\n\r\n${index === 0 ? '{"a":' : '5\r\n{"a":\r\n'}`)
+      socket.write(
+        `POST /inline HTTP/1.1\r\nhost: a\r\nx-request-id: ${id}\r\ncontent-type: application/json\r\nauthorization: Bearer ${
+          signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada' })
+        }\r\n${head}\r\n\r\n${index === 0 ? '{"a":' : '5\r\n{"a":\r\n'}`
+      )
       const [request]: IncomingMessage[] = await arrived
       await eventually(t, 'its body is read', () => Number(request?.listenerCount('data')) > 0)
       socket.destroy()
@@ -127,7 +154,10 @@ test('lines of requests, and traces', async (t) => {
   })
 
   await t.test('what somebody logs of a request holds no secret', async (t) => {
-    const refused = await stranger('POST /auth/login', { raw: '{"email": "a@b.example", "password": "hunter2-hunter2"', headers: { 'x-request-id': 'login-1' } })
+    const refused = await stranger('POST /auth/login', {
+      raw: '{"email": "a@b.example", "password": "hunter2-hunter2"',
+      headers: { 'x-request-id': 'login-1' }
+    })
     t.equal(refused.status, 400)
     app.log.error({ err: new Error('postgres://me:hunter2@db/app'), request: { headers: { cookie: 'a=hunter2' } } }, 'Bearer hunter2')
     app.log.child({ token: 'hunter2' }).info('made of it')
@@ -137,14 +167,21 @@ test('lines of requests, and traces', async (t) => {
   })
 
   await t.test('the trace goes with calls of the platform and of tenants, and with those of workflows', async (t) => {
-    for (const [target, status] of [['GET /things/1', 200], ['GET /shops/1', 200], ['POST /inline', 200], ['POST /named', 200], ['POST /integrations/shop/get', 200]] as const) {
+    for (
+      const [target, status] of [['GET /things/1', 200], ['GET /shops/1', 200], ['POST /inline', 200], ['POST /named', 200], [
+        'POST /integrations/shop/get',
+        200
+      ]] as const
+    ) {
       service.requests.length = 0
       t.equal((await admin(target, { headers: trace })).status, status, target)
       t.match(service.requests, [{ headers: trace }], target)
       service.requests.length = 0
       await admin(target, { headers: { ...trace, traceparent: traceparent.toUpperCase() } })
       t.equal(service.requests.length, 1)
-      for (const name of ['traceparent', 'tracestate']) t.notOk(name in (service.requests[0]?.headers ?? {}), `${target}: what is none goes nowhere`)
+      for (const name of ['traceparent', 'tracestate']) {
+        t.notOk(name in (service.requests[0]?.headers ?? {}), `${target}: what is none goes nowhere`)
+      }
       service.requests.length = 0
       await admin(target)
       t.notOk('traceparent' in (service.requests[0]?.headers ?? {}), 'it is the one of that request')
@@ -174,7 +211,9 @@ test('lines of requests, and traces', async (t) => {
   })
 
   await t.test('what a service does for a tenant names it', async (t) => {
-    app.tenants.onDelete(() => { throw new Error('of the test') })
+    app.tenants.onDelete(() => {
+      throw new Error('of the test')
+    })
     await app.tenants.delete('globex')
     t.match(lines.filter(({ msg }) => msg === 'a listener for deleted tenants failed'), [{ tenant: 'globex' }])
   })

@@ -24,11 +24,19 @@ const clock = definePlugin<ClockOptions>({
   options: { now: callback, every: whole(1, 60) },
   setup (app, { now = () => 0 }) {
     app.decorate('clock', now)
-    return (group) => { group.get('/time', ({ log }) => ({ time: app.clock(), prefix: group.prefix, level: log.level })) }
+    return (group) => {
+      group.get('/time', ({ log }) => ({ time: app.clock(), prefix: group.prefix, level: log.level }))
+    }
   }
 })
 const guard = definePlugin<Record<never, never>>({ name: 'guard', options: {}, setup: () => undefined })
-const user = definePlugin<Record<never, never>>({ name: 'user', dependencies: ['clock'], after: ['guard'], options: {}, setup: () => undefined })
+const user = definePlugin<Record<never, never>>({
+  name: 'user',
+  dependencies: ['clock'],
+  after: ['guard'],
+  options: {},
+  setup: () => undefined
+})
 
 function bare (t: Test): FastifyInstance {
   const app = Fastify()
@@ -37,8 +45,12 @@ function bare (t: Test): FastifyInstance {
 }
 
 t.test('a missing dependency is an error that says the order', async (t) => {
-  await t.rejects(async () => await bare(t).register(user), { message: 'register the plugin "tenantry/plugins/clock" before "tenantry/plugins/user", which needs it' })
-  await t.rejects(async () => await bare(t).register(clock), { message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/clock", which needs it' }, 'the endpoints need the guard')
+  await t.rejects(async () => await bare(t).register(user), {
+    message: 'register the plugin "tenantry/plugins/clock" before "tenantry/plugins/user", which needs it'
+  })
+  await t.rejects(async () => await bare(t).register(clock), {
+    message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/clock", which needs it'
+  }, 'the endpoints need the guard')
   const app = bare(t)
   await app.register(clock, { routes: false })
   await app.register(user)
@@ -54,7 +66,9 @@ t.test('a plugin that is registered too late fails the start', async (t) => {
   await app.register(clock, { routes: false })
   await app.register(user)
   await app.register(guard)
-  await t.rejects(Promise.resolve(app.ready()), { message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/user", which does not use it otherwise' })
+  await t.rejects(Promise.resolve(app.ready()), {
+    message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/user", which does not use it otherwise'
+  })
 })
 
 t.test('prefix and logLevel apply to the endpoints, and the service stays in the context of the caller', async (t) => {
@@ -87,9 +101,15 @@ t.test('a wrong option is an error that names the plugin and the nearest option'
 })
 
 t.test('an option of a section that stands beside it is named with its section', async (t) => {
-  const limits = definePlugin<{ default?: object, enabled?: boolean, perEndpoint?: object, redis?: object }>({ name: 'limits', options: membersOf(RateLimit), setup: () => undefined })
+  const limits = definePlugin<{ default?: object, enabled?: boolean, perEndpoint?: object, redis?: object }>({
+    name: 'limits',
+    options: membersOf(RateLimit),
+    setup: () => undefined
+  })
   const misplaced: object = { max: 5 }
-  await t.rejects(async () => await bare(t).register(limits, misplaced), { message: 'the plugin "tenantry/plugins/limits": unknown option "max", did you mean "default.max"?' })
+  await t.rejects(async () => await bare(t).register(limits, misplaced), {
+    message: 'the plugin "tenantry/plugins/limits": unknown option "max", did you mean "default.max"?'
+  })
   await t.rejects(async () => await bare(t).register(limits, { default: { max: 0 } }), { message: /default: \/max: expected at least 1/ })
 })
 

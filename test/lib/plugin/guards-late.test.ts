@@ -22,7 +22,9 @@ t.test('routes of an app that is older than the import are refused at start or, 
 
 t.test('routes that such an app registers after the import are refused at start', async (t) => {
   const { default: auth } = await import('../../../plugins/auth/index.js')
-  await created.register(async (child) => { await child.register(auth, {}) })
+  await created.register(async (child) => {
+    await child.register(auth, {})
+  })
   created.get('/late', { config: { access: 'user' } }, async () => ({}))
   await t.rejects(async () => created.ready(), /the route GET \/late has the config/)
 })

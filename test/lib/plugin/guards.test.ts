@@ -1,4 +1,7 @@
-/** An app whose routes ask for guards that no plugin gives them does not start: wrong orders, wrong contexts, and members without effect. */
+/**
+ * An app whose routes ask for guards that no plugin gives them does not start: wrong orders, wrong contexts, and members without
+ * effect.
+ */
 import Fastify, { type FastifyContextConfig, type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import auth from '../../../plugins/auth/index.js'
@@ -46,8 +49,11 @@ t.test('login that is registered before mfa does not start, wherever mfa is', as
     await app.register(sessions)
     await app.register(users)
     await app.register(login)
-    if (isChild) await app.register(async (child) => { await child.register(mfa, { masterKey: testMasterKey }) })
-    else await app.register(mfa, { masterKey: testMasterKey })
+    if (isChild) {
+      await app.register(async (child) => {
+        await child.register(mfa, { masterKey: testMasterKey })
+      })
+    } else await app.register(mfa, { masterKey: testMasterKey })
     await fails(t, app, 'register the plugin "tenantry/plugins/mfa" before "tenantry/plugins/login"')
   }
 })
@@ -63,7 +69,9 @@ t.test('permissions that nothing would check are an error at start that names th
   for (const [config, message] of refused) {
     const app = bare(t)
     await app.register(auth, { jwt })
-    app.register(async (group) => { group.get('/x', { config }, async () => ({})) })
+    app.register(async (group) => {
+      group.get('/x', { config }, async () => ({}))
+    })
     await fails(t, app, message)
   }
 })
@@ -72,7 +80,9 @@ t.test('auth in a child context does not leave the routes of its parent open', a
   const configs: FastifyContextConfig[] = [{ access: 'platform-admin' }, { permissions: ['a:b'] }, { access: 'user' }]
   for (const config of configs) {
     const app = bare(t)
-    await app.register(async (child) => { await child.register(auth, { jwt }) })
+    await app.register(async (child) => {
+      await child.register(auth, { jwt })
+    })
     app.get('/theirs', async () => ({}))
     app.get('/admin', { config }, async () => ({}))
     await fails(t, app, 'the route GET /admin', 'register and await the plugin before the route, in the same context or in one above it')
@@ -88,7 +98,9 @@ t.test('a route that was registered before auth is an error at start, in the sam
   await fails(t, app, 'the route GET /early', 'the route GET /open')
 
   const other = bare(t)
-  await other.register(async (child) => { child.get('/early', { config: { access: 'tenant-admin' } }, async () => ({})) })
+  await other.register(async (child) => {
+    child.get('/early', { config: { access: 'tenant-admin' } }, async () => ({}))
+  })
   await other.register(auth, { jwt })
   await fails(t, other, 'the route GET /early')
 })
@@ -117,7 +129,12 @@ t.test('rate-limit, tenancy and usage after the routes that they guard are error
   await app.register(tenancy)
   app.get('/y', { config: { access: 'user' } }, async () => ({}))
   await app.register(usage)
-  await fails(t, app, 'the route GET /x was registered before the plugin "tenantry/plugins/tenancy"', 'the route GET /y was registered before the plugin "tenantry/plugins/usage"')
+  await fails(
+    t,
+    app,
+    'the route GET /x was registered before the plugin "tenantry/plugins/tenancy"',
+    'the route GET /y was registered before the plugin "tenantry/plugins/usage"'
+  )
 })
 
 t.test('a plugin that others look for once is an error at start where it comes after them', async (t) => {
@@ -138,7 +155,9 @@ t.test('an app whose guards come first starts, with routes of its own and with o
   app.get('/theirs', async () => ({}))
   await app.register(auth, { jwt })
   await app.register(rateLimit)
-  await app.register(async (child) => { child.get('/mine', { config: { access: 'user' } }, async () => ({})) })
+  await app.register(async (child) => {
+    child.get('/mine', { config: { access: 'user' } }, async () => ({}))
+  })
   t.equal((await app.inject('/theirs')).statusCode, 200)
   t.equal((await app.inject('/mine')).statusCode, 401)
   t.equal((await app.inject({ url: '/mine', headers: bearer() })).statusCode, 200)

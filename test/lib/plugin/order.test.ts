@@ -3,11 +3,24 @@ import t from 'tap'
 import { sortPlugins } from '../../../lib/plugin/order.js'
 import { groups } from '../../../lib/server.js'
 
-interface Declared { readonly dependencies?: string[], readonly after?: string[], readonly routeDependencies?: string[], readonly observesRoutes?: boolean }
+interface Declared {
+  readonly dependencies?: string[]
+  readonly after?: string[]
+  readonly routeDependencies?: string[]
+  readonly observesRoutes?: boolean
+}
 
 function sorted (plugins: Readonly<Record<string, Declared>>): string[] {
   const entries = Object.entries(plugins).map(([name, { dependencies = [], after = [], routeDependencies, observesRoutes = false }]) => ({
-    order: { name, dependencies, after, routeDependencies: routeDependencies ?? [], optional: [], observesRoutes, hasEndpoints: routeDependencies !== undefined }
+    order: {
+      name,
+      dependencies,
+      after,
+      routeDependencies: routeDependencies ?? [],
+      optional: [],
+      observesRoutes,
+      hasEndpoints: routeDependencies !== undefined
+    }
   }))
   return sortPlugins(entries).map(({ order }) => order.name)
 }
@@ -19,11 +32,17 @@ t.test('plugins come after their dependencies, and free ones keep their order', 
 })
 
 t.test('endpoints come after the plugins that act on routes', async (t) => {
-  t.strictSame(sorted({ list: { routeDependencies: [] }, service: {}, guard: { observesRoutes: true, dependencies: ['service'] } }), ['service', 'guard', 'list'])
+  t.strictSame(sorted({ list: { routeDependencies: [] }, service: {}, guard: { observesRoutes: true, dependencies: ['service'] } }), [
+    'service',
+    'guard',
+    'list'
+  ])
 })
 
 t.test('plugins that depend on each other are named', async (t) => {
-  t.throws(() => sorted({ a: { dependencies: ['b'] }, b: { after: ['a'] }, c: {} }), { message: 'these plugins depend on each other: a, b' })
+  t.throws(() => sorted({ a: { dependencies: ['b'] }, b: { after: ['a'] }, c: {} }), {
+    message: 'these plugins depend on each other: a, b'
+  })
 })
 
 t.test('the plugins of a server have one order', async (t) => {
@@ -31,7 +50,9 @@ t.test('the plugins of a server have one order', async (t) => {
   t.comment(order.join(', '))
   t.equal(new Set(order).size, groups.length, 'each name is there once')
   for (const { order: { name, dependencies, routeDependencies, after } } of groups) {
-    for (const earlier of [...dependencies, ...routeDependencies]) t.ok(order.indexOf(earlier) !== -1 && order.indexOf(earlier) < order.indexOf(name), `${earlier} before ${name}`)
+    for (const earlier of [...dependencies, ...routeDependencies]) {
+      t.ok(order.indexOf(earlier) !== -1 && order.indexOf(earlier) < order.indexOf(name), `${earlier} before ${name}`)
+    }
     for (const earlier of after) t.ok(order.indexOf(earlier) < order.indexOf(name), `${earlier} before ${name}`)
   }
 })

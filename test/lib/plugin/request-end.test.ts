@@ -9,7 +9,16 @@ import { closedDoor, eventually } from '../../plugins/queue/app.js'
 /** Fastify with nothing but listeners, and what each of them heard: `GET /url 200`. */
 function open (t: Test, prepare: (app: FastifyInstance) => void = () => {}, count = 1) {
   const lines: string[] = []
-  const app = Fastify({ logger: { level: 'error', stream: { write (line: string) { lines.push(line) } } } })
+  const app = Fastify({
+    logger: {
+      level: 'error',
+      stream: {
+        write (line: string) {
+          lines.push(line)
+        }
+      }
+    }
+  })
   t.teardown(() => app.close())
   prepare(app)
   const heard = Array.from({ length: count }, (): string[] => [])
@@ -26,20 +35,34 @@ function open (t: Test, prepare: (app: FastifyInstance) => void = () => {}, coun
 t.test('every listener hears of every request once, and of those of its app alone', async (t) => {
   const [{ app, heard, times }, { app: other, heard: others }] = [open(t, undefined, 3), open(t)]
   for (const each of [app, other]) each.get('/', async () => 'answer')
-  app.get('/refused', { onRequest: async () => { throw Object.assign(new Error('no'), { statusCode: 403 }) } }, async () => 'never')
+  app.get('/refused', {
+    onRequest: async () => {
+      throw Object.assign(new Error('no'), { statusCode: 403 })
+    }
+  }, async () => 'never')
   app.get('/hijacked', (_request, reply) => {
     reply.hijack()
     reply.raw.end('answer')
   })
   app.register(async (group) => {
     const inGroup: string[] = []
-    whenEnded(group, ({ url }) => { inGroup.push(url) })
+    whenEnded(group, ({ url }) => {
+      inGroup.push(url)
+    })
     group.get('/heard', async () => inGroup)
   }, { prefix: '/group' })
   const origin = await listen(app)
   for (const url of ['/', '/refused', '/hijacked', '/nowhere', '/group/heard']) await app.inject(url)
   for (const url of ['/', '/group/heard']) await (await fetch(origin + url)).text()
-  const expected = ['GET / 200', 'GET /refused 403', 'GET /hijacked 200', 'GET /nowhere 404', 'GET /group/heard 200', 'GET / 200', 'GET /group/heard 200']
+  const expected = [
+    'GET / 200',
+    'GET /refused 403',
+    'GET /hijacked 200',
+    'GET /nowhere 404',
+    'GET /group/heard 200',
+    'GET / 200',
+    'GET /group/heard 200'
+  ]
   await eventually(t, 'all have ended', () => heard.every((own) => own.length >= expected.length))
   for (const own of heard) t.strictSame(own, expected)
   t.strictSame((await app.inject('/group/heard')).json(), ['/group/heard', '/group/heard'])
@@ -49,7 +72,10 @@ t.test('every listener hears of every request once, and of those of its app alon
 })
 
 t.test('one listener that fails silences no other, and takes nothing down', async (t) => {
-  const { app, heard, lines } = open(t, (app) => whenEnded(app, () => { throw new Error('on purpose') }))
+  const { app, heard, lines } = open(t, (app) =>
+    whenEnded(app, () => {
+      throw new Error('on purpose')
+    }))
   t.equal((await app.inject('/')).statusCode, 404)
   t.strictSame(heard, [['GET / 404']])
   t.match(lines, [/on purpose/])
@@ -98,7 +124,11 @@ t.test('those who leave are heard of once, however many requests wait behind one
 
   const left = await begin('/porch', '/porch')
   left.destroy()
-  await eventually(t, 'the server knows', async () => await new Promise((resolve) => app.server.getConnections((_error, count) => resolve(count === 0))))
+  await eventually(
+    t,
+    'the server knows',
+    async () => await new Promise((resolve) => app.server.getConnections((_error, count) => resolve(count === 0)))
+  )
   porch.open()
   await eventually(t, 'those who left before they were listened for', () => heard.length === 24)
 

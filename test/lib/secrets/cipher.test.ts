@@ -21,7 +21,11 @@ test('a value is encrypted under the derived key of the tenant, and once more', 
     return Buffer.concat([decipher.update(text.subarray(12, -16)), decipher.final()])
   }
   const data = Buffer.from('acme\0stripe\x003')
-  const outer = open(hkdfSync('sha256', master, '', 'service-platform-secrets', 32), Buffer.concat([sealed.subarray(0, headerLength), data]), sealed.subarray(headerLength))
+  const outer = open(
+    hkdfSync('sha256', master, '', 'service-platform-secrets', 32),
+    Buffer.concat([sealed.subarray(0, headerLength), data]),
+    sealed.subarray(headerLength)
+  )
   t.notOk(outer.includes(Buffer.from(value)), 'the outer layer holds no plain text')
   t.equal(open(hkdfSync('sha256', master, 'tenant:acme', 'service-tenant-config', 32), data, outer).toString(), value)
   t.end()
@@ -30,14 +34,20 @@ test('a value is encrypted under the derived key of the tenant, and once more', 
 test('a ciphertext of another tenant, key or version does not decrypt, nor one that was changed in any place', (t) => {
   const cipher = createSecretCipher(masterKeys(makeMasterKey().key))
   const sealed = cipher.encrypt(place, value)
-  const others = [{ ...place, tenant: 'globex' }, { ...place, key: 'strip' }, { ...place, version: 4 }, { tenant: 'acm', key: 'estripe', version: 3 }]
+  const others = [{ ...place, tenant: 'globex' }, { ...place, key: 'strip' }, { ...place, version: 4 }, {
+    tenant: 'acm',
+    key: 'estripe',
+    version: 3
+  }]
   for (const other of others) t.throws(() => cipher.decrypt(other, sealed), SecretUnreadable, JSON.stringify(other))
   for (let index = 0; index < sealed.length; index++) {
     const changed = Buffer.from(sealed)
     changed[index]! ^= 1
     if (!throws(() => cipher.decrypt(place, changed))) t.fail(`byte ${index}`)
   }
-  for (let length = 0; length < sealed.length; length++) if (!throws(() => cipher.decrypt(place, sealed.subarray(0, length)))) t.fail(`${length} bytes`)
+  for (let length = 0; length < sealed.length; length++) {
+    if (!throws(() => cipher.decrypt(place, sealed.subarray(0, length)))) t.fail(`${length} bytes`)
+  }
   t.end()
 
   function throws (work: () => void): boolean {
@@ -70,8 +80,19 @@ test('a master key is 32 bytes in base64; another text is refused without being 
   t.equal(parseMasterKey(text, 'X').id, parseMasterKey(` ${text}\n`, 'X').id)
   t.equal(parseMasterKey(Buffer.from(text, 'base64').toString('base64url'), 'X').id, parseMasterKey(text, 'X').id)
   t.not(parseMasterKey(text, 'X').id, text.slice(0, 16))
-  for (const wrong of ['short', 'a password that somebody thought of, no key', randomBytes(31).toString('base64'), randomBytes(33).toString('base64'), randomBytes(32).toString('hex'), `${text.slice(0, 20)}!${text.slice(20)}`]) {
-    t.throws(() => parseMasterKey(wrong, 'SECRETS_MASTER_KEY'), { message: 'SECRETS_MASTER_KEY is not 32 bytes in base64: make one with: openssl rand -base64 32' })
+  for (
+    const wrong of [
+      'short',
+      'a password that somebody thought of, no key',
+      randomBytes(31).toString('base64'),
+      randomBytes(33).toString('base64'),
+      randomBytes(32).toString('hex'),
+      `${text.slice(0, 20)}!${text.slice(20)}`
+    ]
+  ) {
+    t.throws(() => parseMasterKey(wrong, 'SECRETS_MASTER_KEY'), {
+      message: 'SECRETS_MASTER_KEY is not 32 bytes in base64: make one with: openssl rand -base64 32'
+    })
   }
   t.same(parseMasterKeys('', 'X'), [])
   t.equal(parseMasterKeys(`${text}, ${text} ,`, 'X').length, 2)

@@ -9,7 +9,8 @@ const other = randomBytes(32).toString('base64')
 
 test('PostgreSQL without SECRETS_MASTER_KEY is refused, with the way to make one and the way around it', async (t) => {
   await t.rejects(openKeys('postgres', { folder: '/nowhere', previousKeys: other }), {
-    message: 'SECRETS_MASTER_KEY is missing: secrets of tenants are encrypted under it. Set it (make one with: openssl rand -base64 32), or turn secrets off with "plugins": { "secrets": false } in the document'
+    message:
+      'SECRETS_MASTER_KEY is missing: secrets of tenants are encrypted under it. Set it (make one with: openssl rand -base64 32), or turn secrets off with "plugins": { "secrets": false } in the document'
   })
   await t.rejects(openKeys('postgres', { masterKey: '' }), /SECRETS_MASTER_KEY is missing/)
   const { keys, note } = await openKeys('postgres', { masterKey, previousKeys: other })
@@ -19,8 +20,12 @@ test('PostgreSQL without SECRETS_MASTER_KEY is refused, with the way to make one
 
 test('a key that is none is refused for what it is, and not told', async (t) => {
   for (const engine of ['postgres', 'embedded'] as const) {
-    await t.rejects(openKeys(engine, { masterKey: 'hunter2hunter2' }), { message: /^SECRETS_MASTER_KEY is not 32 bytes in base64: make one with: openssl rand -base64 32$/ })
-    await t.rejects(openKeys(engine, { masterKey, previousKeys: `${other},hunter2hunter2` }), { message: /^SECRETS_PREVIOUS_KEYS is not 32 bytes/ })
+    await t.rejects(openKeys(engine, { masterKey: 'hunter2hunter2' }), {
+      message: /^SECRETS_MASTER_KEY is not 32 bytes in base64: make one with: openssl rand -base64 32$/
+    })
+    await t.rejects(openKeys(engine, { masterKey, previousKeys: `${other},hunter2hunter2` }), {
+      message: /^SECRETS_PREVIOUS_KEYS is not 32 bytes/
+    })
   }
 })
 

@@ -7,13 +7,23 @@ t.test('a document is given back with its defaults, and reads the same when it i
   const documents = [
     {},
     { $schema: 'x', routes: [], settings: { theme: { dark: true }, text: '{{body.x}} {{secret:x}} {{' } },
-    { routes: [route], rateLimit: { enabled: true, perEndpoint: { 'GET /notes': { max: 5 }, '/notes': {} } }, cache: { enabled: false, ttl: 3 } },
-    { rateLimit: { enabled: false, default: { max: 7 } }, credentials: { payment: { secretKey: '{{secret:stripe}}' }, sms: { accountSid: 'a', authToken: '{{env.REGION}}', fromNumber: '1' } } }
+    {
+      routes: [route],
+      rateLimit: { enabled: true, perEndpoint: { 'GET /notes': { max: 5 }, '/notes': {} } },
+      cache: { enabled: false, ttl: 3 }
+    },
+    {
+      rateLimit: { enabled: false, default: { max: 7 } },
+      credentials: { payment: { secretKey: '{{secret:stripe}}' }, sms: { accountSid: 'a', authToken: '{{env.REGION}}', fromNumber: '1' } }
+    }
   ]
   for (const document of documents) t.strictSame(readTenantDocument(document), (await check(document)).document)
   t.strictSame((await check({})).document, { routes: [], settings: {}, workflows: [], webhooks: [] })
   const { document } = await check(documents[3])
-  t.strictSame(document.rateLimit, { enabled: false, default: { max: 7, windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false } })
+  t.strictSame(document.rateLimit, {
+    enabled: false,
+    default: { max: 7, windowMs: 60_000, statusCode: 429, skipSuccessfulRequests: false, skipFailedRequests: false }
+  })
   t.strictSame(document.credentials?.payment, { secretKey: '{{secret:stripe}}' }, 'templates stay as they are written')
   const frozen = (await check(documents[2])).document
   t.ok(Object.isFrozen(frozen) && Object.isFrozen(frozen.routes) && Object.isFrozen(frozen.routes[0]?.queries))
@@ -24,8 +34,20 @@ t.test('a document is given back with its defaults, and reads the same when it i
 t.test('secrets are found wherever a template can name one, and only there', async (t) => {
   const { secrets } = await check({
     routes: [
-      { ...route, queries: [{ table: 'notes', operation: 'select', filters: [{ or: [{ not: { column: 'title', value: '{{query.a || secret:nested.key}}' } }] }] }] },
-      { path: '/write', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { title: 'x{{secret.OLD-form}}y{{ secret:second }}' } }], description: 'A secret.' },
+      {
+        ...route,
+        queries: [{
+          table: 'notes',
+          operation: 'select',
+          filters: [{ or: [{ not: { column: 'title', value: '{{query.a || secret:nested.key}}' } }] }]
+        }]
+      },
+      {
+        path: '/write',
+        method: 'post',
+        queries: [{ table: 'notes', operation: 'insert', data: { title: 'x{{secret.OLD-form}}y{{ secret:second }}' } }],
+        description: 'A secret.'
+      },
       { path: '/rules', method: 'post', request: { body: { a: { pattern: 'secret' } } }, response: { a: 'secret:none' } }
     ],
     credentials: { issues: { baseUrl: 'https://x', email: 'e', apiToken: '{{secret:token || secret:second}}' } },
@@ -46,45 +68,155 @@ t.test('a document names what it may not hold, with its place', async (t) => {
     ['a prototype', JSON.parse('{ "settings": { "__proto__": { "a": 1 } } }'), /^\/settings\/__proto__: "__proto__" is no name/],
     ['an inherited name', JSON.parse('{ "constructor": {} }'), /^\/constructor: unknown member/],
     ['a webhook without a name', { webhooks: [{ url: 'https://example.com', events: ['entity.*'] }] }, /^\/webhooks\/0\/name: missing/],
-    ['two webhooks of one name', { webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.*'] }, { name: 'a', url: 'https://example.com', events: ['entity.*'] }] }, /^\/webhooks\/1\/name: the webhook \/webhooks\/0 has this name already/],
-    ['a webhook for unknown events', { webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.create'] }] }, /^\/webhooks\/0\/events\/0: .*did you mean "entity.created"/],
-    ['a webhook to no address', { webhooks: [{ name: 'a', url: 'example.com', events: ['entity.*'] }] }, /^\/webhooks\/0\/url: expected an absolute URL/],
-    ['a webhook to another protocol', { webhooks: [{ name: 'a', url: 'ftp://example.com', events: ['entity.*'] }] }, /^\/webhooks\/0\/url: expected an http or https URL/],
-    ['a webhook with a password in its address', { webhooks: [{ name: 'a', url: 'https://a:b@example.com', events: ['entity.*'] }] }, /^\/webhooks\/0\/url: .*user or password/],
-    ['a webhook that reads a request', { webhooks: [{ name: 'a', url: 'https://example.com/{{body.x}}', events: ['entity.*'] }] }, /^\/webhooks\/0\/url: .*no `body` here/],
-    ['a webhook with a setting that the platform keeps', { webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.*'], secret: '{{env.JWT_SECRET}}' }] }, /^\/webhooks\/0\/secret: .*JWT_SECRET/],
-    ['too many webhooks', { webhooks: Array.from({ length: 21 }, (_, index) => ({ name: `a${index}`, url: 'https://example.com', events: ['entity.*'] })) }, /^\/webhooks: expected at most 20 items/],
-    ['an integration of no connector', { routes: [{ path: '/a', method: 'post', integrations: [{ type: 'emial', action: 'sendEmail' }] }] }, /^\/routes\/0\/integrations\/0\/type: there is no connector "emial".*did you mean "email"/],
-    ['an integration without credentials', { routes: [{ path: '/a', method: 'post', integrations: [{ type: 'chat', action: 'sendMessage', params: { text: 'x' } }] }] }, /^\/routes\/0\/integrations\/0\/type: the connector needs `credentials.chat`/],
-    ['a connector with a name that is taken', { customIntegrations: [{ name: 'stripe', baseUrl: 'https://x', actions: { a: { method: 'GET', path: '/' } } }] }, /^\/customIntegrations\/0\/name: "stripe" is a built-in connector/],
+    ['two webhooks of one name', {
+      webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.*'] }, {
+        name: 'a',
+        url: 'https://example.com',
+        events: ['entity.*']
+      }]
+    }, /^\/webhooks\/1\/name: the webhook \/webhooks\/0 has this name already/],
+    [
+      'a webhook for unknown events',
+      { webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.create'] }] },
+      /^\/webhooks\/0\/events\/0: .*did you mean "entity.created"/
+    ],
+    [
+      'a webhook to no address',
+      { webhooks: [{ name: 'a', url: 'example.com', events: ['entity.*'] }] },
+      /^\/webhooks\/0\/url: expected an absolute URL/
+    ],
+    [
+      'a webhook to another protocol',
+      { webhooks: [{ name: 'a', url: 'ftp://example.com', events: ['entity.*'] }] },
+      /^\/webhooks\/0\/url: expected an http or https URL/
+    ],
+    [
+      'a webhook with a password in its address',
+      { webhooks: [{ name: 'a', url: 'https://a:b@example.com', events: ['entity.*'] }] },
+      /^\/webhooks\/0\/url: .*user or password/
+    ],
+    [
+      'a webhook that reads a request',
+      { webhooks: [{ name: 'a', url: 'https://example.com/{{body.x}}', events: ['entity.*'] }] },
+      /^\/webhooks\/0\/url: .*no `body` here/
+    ],
+    ['a webhook with a setting that the platform keeps', {
+      webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.*'], secret: '{{env.JWT_SECRET}}' }]
+    }, /^\/webhooks\/0\/secret: .*JWT_SECRET/],
+    ['too many webhooks', {
+      webhooks: Array.from({ length: 21 }, (_, index) => ({ name: `a${index}`, url: 'https://example.com', events: ['entity.*'] }))
+    }, /^\/webhooks: expected at most 20 items/],
+    [
+      'an integration of no connector',
+      { routes: [{ path: '/a', method: 'post', integrations: [{ type: 'emial', action: 'sendEmail' }] }] },
+      /^\/routes\/0\/integrations\/0\/type: there is no connector "emial".*did you mean "email"/
+    ],
+    ['an integration without credentials', {
+      routes: [{ path: '/a', method: 'post', integrations: [{ type: 'chat', action: 'sendMessage', params: { text: 'x' } }] }]
+    }, /^\/routes\/0\/integrations\/0\/type: the connector needs `credentials.chat`/],
+    ['a connector with a name that is taken', {
+      customIntegrations: [{ name: 'stripe', baseUrl: 'https://x', actions: { a: { method: 'GET', path: '/' } } }]
+    }, /^\/customIntegrations\/0\/name: "stripe" is a built-in connector/],
     ['where the cache is', { cache: { enabled: true, redis: { url: 'redis://127.0.0.1' } } }, /^\/cache\/redis: unknown member/],
-    ['a secret in a description', { routes: [{ ...route, description: '{{secret:a}}' }] }, /^\/routes\/0\/description: a template cannot stand here/],
-    ['a setting in the name of a table', { routes: [{ ...route, queries: [{ table: '{{env.REGION}}', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: a template cannot stand here/],
-    ['a setting that the platform keeps', { routes: [{ path: '/a', method: 'get', response: { a: '{{env.JWT_SECRET}}' } }] }, /^\/routes\/0\/response\/a: .*JWT_SECRET/],
-    ['the older form of it', { routes: [{ path: '/a', method: 'get', response: { a: '$' + '{JWT_SECRET}' } }] }, /^\/routes\/0\/response\/a: .*JWT_SECRET/],
-    ['a default after it', { routes: [{ path: '/a', method: 'get', response: { a: '{{env.JWT_SECRET || 1}}' } }] }, /^\/routes\/0\/response\/a: .*JWT_SECRET/],
-    ['a secret in an answer', { routes: [{ path: '/a', method: 'get', response: { a: '{{secret:a}}' } }] }, /^\/routes\/0\/response\/a: .*secret/],
-    ['another provider of tokens', { routes: [{ ...route, authProvider: 'firebase' }] }, /^\/routes\/0\/authProvider: no identity provider of that name: expected "jwt"$/],
-    ['a table that there is not', { routes: [{ ...route, queries: [{ table: 'note', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: .*did you mean "notes"/],
-    ['a table of the system', { routes: [{ ...route, queries: [{ table: 'tenantry.secrets', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: /],
-    ['a table that is not shared', { routes: [{ ...route, queries: [{ table: 'ledgers', operation: 'select' }] }] }, /^\/routes\/0\/queries\/0\/table: .*sharedTables/],
-    ['a write to a shared table', { routes: [{ path: '/a', method: 'post', queries: [{ table: 'countries', operation: 'insert' }] }] }, /^\/routes\/0\/queries\/0/],
-    ['a pattern that may take for ever', { routes: [{ path: '/a', method: 'post', request: { body: { a: { type: 'string', pattern: '^(a)\\1$' } } }, response: {} }] }, /^\/routes\/0\/request\/body\/a\/pattern: /],
-    ['two routes of one path', { routes: [{ ...route, path: '/:a' }, { ...route, path: '/:b' }] }, /^\/routes\/1: the route GET \/:b stands at \/routes\/0 already/],
+    [
+      'a secret in a description',
+      { routes: [{ ...route, description: '{{secret:a}}' }] },
+      /^\/routes\/0\/description: a template cannot stand here/
+    ],
+    [
+      'a setting in the name of a table',
+      { routes: [{ ...route, queries: [{ table: '{{env.REGION}}', operation: 'select' }] }] },
+      /^\/routes\/0\/queries\/0\/table: a template cannot stand here/
+    ],
+    [
+      'a setting that the platform keeps',
+      { routes: [{ path: '/a', method: 'get', response: { a: '{{env.JWT_SECRET}}' } }] },
+      /^\/routes\/0\/response\/a: .*JWT_SECRET/
+    ],
+    [
+      'the older form of it',
+      { routes: [{ path: '/a', method: 'get', response: { a: '$' + '{JWT_SECRET}' } }] },
+      /^\/routes\/0\/response\/a: .*JWT_SECRET/
+    ],
+    [
+      'a default after it',
+      { routes: [{ path: '/a', method: 'get', response: { a: '{{env.JWT_SECRET || 1}}' } }] },
+      /^\/routes\/0\/response\/a: .*JWT_SECRET/
+    ],
+    [
+      'a secret in an answer',
+      { routes: [{ path: '/a', method: 'get', response: { a: '{{secret:a}}' } }] },
+      /^\/routes\/0\/response\/a: .*secret/
+    ],
+    [
+      'another provider of tokens',
+      { routes: [{ ...route, authProvider: 'firebase' }] },
+      /^\/routes\/0\/authProvider: no identity provider of that name: expected "jwt"$/
+    ],
+    [
+      'a table that there is not',
+      { routes: [{ ...route, queries: [{ table: 'note', operation: 'select' }] }] },
+      /^\/routes\/0\/queries\/0\/table: .*did you mean "notes"/
+    ],
+    [
+      'a table of the system',
+      { routes: [{ ...route, queries: [{ table: 'tenantry.secrets', operation: 'select' }] }] },
+      /^\/routes\/0\/queries\/0\/table: /
+    ],
+    [
+      'a table that is not shared',
+      { routes: [{ ...route, queries: [{ table: 'ledgers', operation: 'select' }] }] },
+      /^\/routes\/0\/queries\/0\/table: .*sharedTables/
+    ],
+    [
+      'a write to a shared table',
+      { routes: [{ path: '/a', method: 'post', queries: [{ table: 'countries', operation: 'insert' }] }] },
+      /^\/routes\/0\/queries\/0/
+    ],
+    ['a pattern that may take for ever', {
+      routes: [{ path: '/a', method: 'post', request: { body: { a: { type: 'string', pattern: '^(a)\\1$' } } }, response: {} }]
+    }, /^\/routes\/0\/request\/body\/a\/pattern: /],
+    [
+      'two routes of one path',
+      { routes: [{ ...route, path: '/:a' }, { ...route, path: '/:b' }] },
+      /^\/routes\/1: the route GET \/:b stands at \/routes\/0 already/
+    ],
     ['credentials of another kind', { credentials: { strip: {} } }, /^\/credentials\/strip: unknown member/],
     ['credentials from a request', { credentials: { email: { apiKey: '{{body.key}}' } } }, /^\/credentials\/email\/apiKey: .*body/],
-    ['credentials from a setting that the platform keeps', { credentials: { email: { apiKey: '{{env.JWT_SECRET}}' } } }, /^\/credentials\/email\/apiKey: .*JWT_SECRET/],
+    [
+      'credentials from a setting that the platform keeps',
+      { credentials: { email: { apiKey: '{{env.JWT_SECRET}}' } } },
+      /^\/credentials\/email\/apiKey: .*JWT_SECRET/
+    ],
     ['a broken template', { credentials: { email: { apiKey: '{{secret:' } } }, /^\/credentials\/email\/apiKey: .*at character/],
-    ['a rule for no route', { routes: [route], rateLimit: { enabled: true, perEndpoint: { 'POST /notes': {}, '/health': {} } } }, /^\/rateLimit\/perEndpoint\/POST ~1notes: names no route of this document, did you mean/],
+    [
+      'a rule for no route',
+      { routes: [route], rateLimit: { enabled: true, perEndpoint: { 'POST /notes': {}, '/health': {} } } },
+      /^\/rateLimit\/perEndpoint\/POST ~1notes: names no route of this document, did you mean/
+    ],
     ['a rule that is none', { rateLimit: { enabled: true, default: { max: 0 } } }, /^\/rateLimit\/default\/max: expected at least 1/]
   ]
   for (const [what, document, fault] of cases) t.match((await faultsOf(document))[0], fault, what)
-  t.strictSame(await faultsOf({ routes: [{ ...route, public: false, description: 'as in {"a":{"b":1}}, for $' + '{5}', queries: [{ table: 'countries', operation: 'select' }] }] }), [], 'shared tables are read')
+  t.strictSame(
+    await faultsOf({
+      routes: [{
+        ...route,
+        public: false,
+        description: 'as in {"a":{"b":1}}, for $' + '{5}',
+        queries: [{ table: 'countries', operation: 'select' }]
+      }]
+    }),
+    [],
+    'shared tables are read'
+  )
   t.strictSame(await faultsOf({ credentials: { email: { apiKey: '{{env.UNSET}}' } } }), [], 'a secret may stand for a setting')
 })
 
 t.test('all faults are told at once, a hundred at most', async (t) => {
-  const faults = await faultsOf({ settings: 1, routes: [{ ...route, methd: 'x' }, { ...route, path: 'a' }, { ...route, path: '/b', queries: [{ table: 'x', operation: 'select' }] }] })
+  const faults = await faultsOf({
+    settings: 1,
+    routes: [{ ...route, methd: 'x' }, { ...route, path: 'a' }, { ...route, path: '/b', queries: [{ table: 'x', operation: 'select' }] }]
+  })
   t.match(faults, [/^\/settings/, /^\/routes\/0\/methd/, /^\/routes\/1\/path/, /^\/routes\/2\/queries\/0\/table/])
   t.equal((await faultsOf({ credentials: Object.fromEntries(Array.from({ length: 150 }, (_, index) => [`x${index}`, 1])) })).length, 100)
   t.equal((await faultsOf({ routes: Array.from({ length: 150 }, () => ({ ...route, methd: 1 })) })).length, 100)

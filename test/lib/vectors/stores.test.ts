@@ -20,10 +20,13 @@ interface Opened {
   readonly other: (model: string) => Promise<VectorStore>
 }
 
-const warn = (error: unknown) => { throw error }
+const warn = (error: unknown) => {
+  throw error
+}
 
 async function onPgvector (engine: Engine, exactUpTo?: number): Promise<Opened> {
-  const open = (model: string) => openVectorStore({ engine, section: { provider: 'pgvector' }, space: { model, dimensions }, warn, exactUpTo })
+  const open = (model: string) =>
+    openVectorStore({ engine, section: { provider: 'pgvector' }, space: { model, dimensions }, warn, exactUpTo })
   return { engine, store: await open('a-model'), other: open }
 }
 
@@ -40,7 +43,8 @@ const stores: Readonly<Record<string, (t: Test) => Promise<Opened>>> = {
     const { connectionString } = await postgresDatabase(t)
     const engine = await openEngine(t, { postgres: { connectionString } })
     const { url, apiKey } = await qdrantServer(t)
-    const open = (model: string) => openVectorStore({ engine, section: { provider: 'qdrant', url, apiKey }, space: { model, dimensions }, warn })
+    const open = (model: string) =>
+      openVectorStore({ engine, section: { provider: 'qdrant', url, apiKey }, space: { model, dimensions }, warn })
     return { engine, store: await open('a-model'), other: open }
   }
 }
@@ -62,7 +66,8 @@ for (const [name, open] of Object.entries(stores)) {
     const { engine, store, other } = await open(t)
     const [acme, globex] = ['acme', 'globex']
     await run(engine, `insert into tenantry.tenants (id, name) values ('${acme}', 'A'), ('${globex}', 'G')`)
-    const idsOf = async (tenant: string, turn: number, query: object = {}) => (await store.byVector(tenant, at(turn), { ...all, ...query })).map(({ id, chunk }) => `${id}/${chunk}`)
+    const idsOf = async (tenant: string, turn: number, query: object = {}) =>
+      (await store.byVector(tenant, at(turn), { ...all, ...query })).map(({ id, chunk }) => `${id}/${chunk}`)
 
     await t.test('finds the nearest chunks of a tenant, and none of another', async (t) => {
       t.equal(await store.put(acme, documentOf('a', { north: 1, east: 0 }, { kind: 'map' })), 'new')
@@ -70,7 +75,9 @@ for (const [name, open] of Object.entries(stores)) {
       t.equal(await store.put(globex, documentOf('a', { 'the north of globex': 1 })), 'new')
       const found = await store.byVector(acme, at(1), all)
       t.same(found.map(({ id, chunk, content }) => ({ id, chunk, content })), [
-        { id: 'a', chunk: 0, content: 'north' }, { id: 'b', chunk: 0, content: 'northeast' }, { id: 'a', chunk: 1, content: 'east' }
+        { id: 'a', chunk: 0, content: 'north' },
+        { id: 'b', chunk: 0, content: 'northeast' },
+        { id: 'a', chunk: 1, content: 'east' }
       ])
       t.same(found.map(({ score }) => Math.round(score * 1000)), [1000, 707, 0])
       t.same(found[0]?.metadata, { kind: 'map' })
@@ -101,13 +108,16 @@ for (const [name, open] of Object.entries(stores)) {
     })
 
     await t.test('finds words in the syntax of searches of the web', async (t) => {
-      const words = async (tenant: string, text: string) => (await store.byText(tenant, text, all)).map(({ id, content }) => `${id}: ${content}`)
+      const words = async (tenant: string, text: string) =>
+        (await store.byText(tenant, text, all)).map(({ id, content }) => `${id}: ${content}`)
       t.same(await words(acme, 'NORTH'), ['a: north'])
       t.same(await words(acme, 'north or east'), ['a: north', 'a: east'], 'either')
       t.same(await words(acme, 'globex'), [], 'no word of another tenant')
       t.same(await words(globex, '"north of"'), ['a: the north of globex'])
       t.same(await words(globex, 'north -globex'), [])
-      for (const text of ['', '!!!', "' globex'", "a' | ' globex", '\\', '()&|!:*<->', '-'.repeat(100)]) t.same(await words(acme, text), [], text)
+      for (const text of ['', '!!!', "' globex'", "a' | ' globex", '\\', '()&|!:*<->', '-'.repeat(100)]) {
+        t.same(await words(acme, text), [], text)
+      }
       const [first] = await store.byText(acme, 'north', all)
       t.ok(first !== undefined && first.score > 0 && first.score < 1)
       t.same(await store.byText(acme, 'north', { ...all, threshold: 0.99 }), [])
@@ -122,14 +132,25 @@ for (const [name, open] of Object.entries(stores)) {
     })
 
     await t.test('replaces all chunks of a document at once, and nothing if the write fails', async (t) => {
-      await t.rejects(store.put(acme, documentOf('a', { lost: 1 }), { also: async () => { throw new Error('the entry cannot be written') } }), /entry/)
+      await t.rejects(
+        store.put(acme, documentOf('a', { lost: 1 }), {
+          also: async () => {
+            throw new Error('the entry cannot be written')
+          }
+        }),
+        /entry/
+      )
       t.same(await idsOf(acme, 1), ['a/0', 'b/0', 'a/1'])
       t.equal(await store.put(acme, documentOf('a', { west: 2 }, { kind: 'list' })), 'replaced')
       t.same((await store.byVector(acme, at(2), all)).map(({ content }) => content), ['west', 'northeast'])
-      t.same((await store.byText(acme, 'north', all)), [], 'the text of before is gone')
+      t.same(await store.byText(acme, 'north', all), [], 'the text of before is gone')
       t.same(await idsOf(globex, 1), ['a/0'], 'that of another tenant stays')
       const created: boolean[] = []
-      await store.put(acme, documentOf('a', { west: 2 }), { also: async (_transaction, isNew) => { created.push(isNew) } })
+      await store.put(acme, documentOf('a', { west: 2 }), {
+        also: async (_transaction, isNew) => {
+          created.push(isNew)
+        }
+      })
       t.same(created, [false])
     })
 
@@ -143,7 +164,13 @@ for (const [name, open] of Object.entries(stores)) {
     })
 
     await t.test('writes of the same document at the same time leave one of them whole', async (t) => {
-      const outcomes = await Promise.all(Array.from({ length: 6 }, (_, index) => store.put(acme, documentOf('race', Object.fromEntries(Array.from({ length: 5 }, (_, chunk) => [`race ${index}.${chunk}`, 2]))))))
+      const outcomes = await Promise.all(
+        Array.from(
+          { length: 6 },
+          (_, index) =>
+            store.put(acme, documentOf('race', Object.fromEntries(Array.from({ length: 5 }, (_, chunk) => [`race ${index}.${chunk}`, 2]))))
+        )
+      )
       t.same(outcomes.filter((outcome) => outcome === 'new').length, 1)
       const found = await store.byVector(acme, at(2), { limit: 20, filter: {} })
       const contents = found.filter(({ id }) => id === 'race').map(({ content }) => content).sort()
@@ -155,9 +182,16 @@ for (const [name, open] of Object.entries(stores)) {
     await t.test('vectors of another model are not compared, and their documents are stale', async (t) => {
       t.same(await store.stale(10), [])
       const later = await other('b-model')
-      t.same((await later.stale(10)).map(({ tenant, id, model }) => ({ tenant, id, model })).sort((one, two) => `${one.tenant}${one.id}`.localeCompare(`${two.tenant}${two.id}`)), [
-        { tenant: acme, id: 'a', model: 'a-model' }, { tenant: acme, id: 'b', model: 'a-model' }, { tenant: globex, id: 'a', model: 'a-model' }
-      ])
+      t.same(
+        (await later.stale(10)).map(({ tenant, id, model }) => ({ tenant, id, model })).sort((one, two) =>
+          `${one.tenant}${one.id}`.localeCompare(`${two.tenant}${two.id}`)
+        ),
+        [
+          { tenant: acme, id: 'a', model: 'a-model' },
+          { tenant: acme, id: 'b', model: 'a-model' },
+          { tenant: globex, id: 'a', model: 'a-model' }
+        ]
+      )
       t.same(await later.byVector(acme, at(1), all), [])
       t.equal((await later.byText(acme, 'northeast', all)).length, 1, 'words are found')
       const text = (await later.read(acme, 'b'))!
@@ -170,7 +204,11 @@ for (const [name, open] of Object.entries(stores)) {
     })
 
     await t.test('finds as many as asked for among many chunks of other tenants', async (t) => {
-      const many = (id: string, count: number, turn: (index: number) => number) => store.put(id.startsWith('g') ? globex : acme, documentOf(id, Object.fromEntries(Array.from({ length: count }, (_, index) => [`${id} ${index}`, turn(index)]))))
+      const many = (id: string, count: number, turn: (index: number) => number) =>
+        store.put(
+          id.startsWith('g') ? globex : acme,
+          documentOf(id, Object.fromEntries(Array.from({ length: count }, (_, index) => [`${id} ${index}`, turn(index)])))
+        )
       for (let part = 0; part < 8; part++) await many(`g${part}`, 300, (index) => 1 + index / 1e6)
       await many('few', 12, (index) => 2 + index / 100)
       t.equal((await idsOf(acme, 1)).length, 10)

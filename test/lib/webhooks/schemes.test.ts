@@ -27,7 +27,11 @@ function isTaken (scheme: Scheme, given: Delivery, ...secrets: string[]): boolea
 
 t.test('Standard Webhooks: the vector of the specification, and what its package signs', async (t) => {
   const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
-  const headers = { 'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek', 'webhook-timestamp': '1614265330', 'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=' }
+  const headers = {
+    'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+    'webhook-timestamp': '1614265330',
+    'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
+  }
   const body = '{"test": 2432232314}'
   const now = 1_614_265_330_000
   const { payprov } = schemes
@@ -40,12 +44,25 @@ t.test('Standard Webhooks: the vector of the specification, and what its package
   t.notOk(isTaken(payprov, delivery(body, { ...headers, 'webhook-id': 'msg_other' }, { now }), secret), 'another id')
   t.notOk(isTaken(payprov, delivery(body, { ...headers, 'webhook-timestamp': '1614265331' }, { now }), secret), 'another time')
   t.notOk(isTaken(payprov, delivery(body, { ...headers, 'webhook-timestamp': '1614265330.0' }, { now }), secret), 'the time in other words')
-  t.notOk(isTaken(payprov, delivery(body, { ...headers, 'webhook-signature': headers['webhook-signature'].replace('v1,', 'v1a,') }, { now }), secret), 'another version')
+  t.notOk(
+    isTaken(
+      payprov,
+      delivery(body, { ...headers, 'webhook-signature': headers['webhook-signature'].replace('v1,', 'v1a,') }, { now }),
+      secret
+    ),
+    'another version'
+  )
   const two = `v1,${Buffer.alloc(32).toString('base64')} ${headers['webhook-signature']}`
   t.ok(isTaken(payprov, delivery(body, { ...headers, 'webhook-signature': two }, { now }), secret), 'one of two signatures is enough')
   t.ok(isTaken(payprov, delivery(body, headers, { now }), 'another', secret), 'and one of two secrets')
   const signed = new Webhook(secret).sign('msg_1', new Date(now), 'é')
-  t.ok(isTaken(payprov, delivery('é', { 'webhook-id': 'msg_1', 'webhook-timestamp': String(now / 1000), 'webhook-signature': signed }, { now }), secret))
+  t.ok(
+    isTaken(
+      payprov,
+      delivery('é', { 'webhook-id': 'msg_1', 'webhook-timestamp': String(now / 1000), 'webhook-signature': signed }, { now }),
+      secret
+    )
+  )
 })
 
 t.test('Stripe: what its package signs, and what it would take that is not of now', async (t) => {
@@ -54,7 +71,8 @@ t.test('Stripe: what its package signs, and what it would take that is not of no
   const body = '{"id":"evt_1"}'
   const header = Stripe.webhooks.generateTestHeaderString({ payload: body, secret: 'whsec_test', timestamp: now / 1000 })
   const { altprov } = schemes
-  const taken = (text: string, secret = 'whsec_test', at = now, payload = body) => isTaken(altprov, delivery(payload, { 'stripe-signature': text }, { now: at }), secret)
+  const taken = (text: string, secret = 'whsec_test', at = now, payload = body) =>
+    isTaken(altprov, delivery(payload, { 'stripe-signature': text }, { now: at }), secret)
   t.ok(taken(header))
   t.equal(altprov.idOf(delivery(body, {}), { id: 'evt_1' }), 'evt_1')
   t.match(altprov.idOf(delivery(body, {}), { id: 'e'.repeat(300) }), /^sha256:/, 'an id that cannot be kept')
@@ -72,7 +90,8 @@ t.test('Stripe: what its package signs, and what it would take that is not of no
 t.test('GitHub: the vector of its documentation', async (t) => {
   const right = 'sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17'
   const secret = "It's a Secret to Everybody"
-  const taken = (given: string, body = 'Hello, World!', ...secrets: string[]) => isTaken(schemes.github, delivery(body, { 'x-hub-signature-256': given }), ...secrets.length === 0 ? [secret] : secrets)
+  const taken = (given: string, body = 'Hello, World!', ...secrets: string[]) =>
+    isTaken(schemes.github, delivery(body, { 'x-hub-signature-256': given }), ...secrets.length === 0 ? [secret] : secrets)
   t.ok(taken(right))
   t.notOk(taken(right, 'Hello, World'))
   t.notOk(taken(right.replace('sha256=', '')))
@@ -80,20 +99,31 @@ t.test('GitHub: the vector of its documentation', async (t) => {
   t.notOk(taken(''))
   t.notOk(taken(right.slice(0, -1)))
   t.notOk(taken(`sha256=${createHmac('sha256', '').update('x').digest('hex')}`, 'x', ''), 'an empty secret signs nothing')
-  t.equal(schemes.github.idOf(delivery('', { 'x-github-delivery': '72d3162e-cc78-11e3-81ab-4c9367dc0958' }), {}), '72d3162e-cc78-11e3-81ab-4c9367dc0958')
+  t.equal(
+    schemes.github.idOf(delivery('', { 'x-github-delivery': '72d3162e-cc78-11e3-81ab-4c9367dc0958' }), {}),
+    '72d3162e-cc78-11e3-81ab-4c9367dc0958'
+  )
   t.not(schemes.github.idOf(delivery('a', {}), {}), schemes.github.idOf(delivery('b', {}), {}))
 })
 
 t.test('Slack: the vector of its documentation', async (t) => {
-  const body = 'token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c'
-  const headers = { 'x-slack-request-timestamp': '1531420618', 'x-slack-signature': 'v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503' }
-  const taken = (changed: Headers, now = 1_531_420_618_000) => isTaken(schemes.slack, delivery(body, { ...headers, ...changed }, { now }), '8f742231b10e8888abcd99yyyzzz85a5')
+  const body =
+    'token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c'
+  const headers = {
+    'x-slack-request-timestamp': '1531420618',
+    'x-slack-signature': 'v0=a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503'
+  }
+  const taken = (changed: Headers, now = 1_531_420_618_000) =>
+    isTaken(schemes.slack, delivery(body, { ...headers, ...changed }, { now }), '8f742231b10e8888abcd99yyyzzz85a5')
   t.ok(taken({}))
   t.notOk(taken({}, 1_531_420_618_000 + 301_000), 'five minutes and a second later')
   t.notOk(taken({ 'x-slack-request-timestamp': '1531420619' }))
   t.notOk(taken({ 'x-slack-signature': headers['x-slack-signature'].replace('v0', 'v1') }))
   t.equal(schemes.slack.idOf(delivery(body, headers), { event_id: 'Ev1' }), 'Ev1')
-  t.not(schemes.slack.idOf(delivery(body, headers), {}), schemes.slack.idOf(delivery(body, { ...headers, 'x-slack-request-timestamp': '2' }), {}))
+  t.not(
+    schemes.slack.idOf(delivery(body, headers), {}),
+    schemes.slack.idOf(delivery(body, { ...headers, 'x-slack-request-timestamp': '2' }), {})
+  )
   t.equal(challengeOf({ type: 'url_verification', challenge: 'c' }), 'c')
   t.equal(challengeOf({ type: 'event_callback', challenge: 'c' }), null)
   t.equal(challengeOf({ type: 'url_verification', challenge: {} }), null)
@@ -107,7 +137,10 @@ t.test('Twilio: the vectors of its documentation and of its libraries', async (t
   const fields = 'To=%2B18005551212&CallSid=CA1234567890ABCDE&Digits=1234&From=%2B14158675309&Caller=%2B14158675309'
   t.ok(taken('RSOYDt4T1cUTdK1PDd93/VVr8B8=', fields))
   t.ok(taken('0/KCTR6DLpKmkAf8muzZqo1nDgQ=', fields.replaceAll('%2B14158675309', '%2B12349013030')))
-  t.ok(taken('IK+Dwps556ElfBT0I3Rgjkr1wJU=', 'Sid=CA123&SidAccount=AC123&Digits=5678&Digits=1234&Digits=1234'), 'names by name, values of one name by value and once')
+  t.ok(
+    taken('IK+Dwps556ElfBT0I3Rgjkr1wJU=', 'Sid=CA123&SidAccount=AC123&Digits=5678&Digits=1234&Digits=1234'),
+    'names by name, values of one name by value and once'
+  )
   t.ok(taken('RSOYDt4T1cUTdK1PDd93/VVr8B8=', fields, url.replace('.com', '.com:1234')), 'signed without the port')
   t.ok(taken('Zmvh+3yNM1Phv2jhDCwEM3q5ebU=', fields, url.replace('https', 'http').replace('.com', '.com:1234')), 'and with it')
   t.ok(taken('kvajT1Ptam85bY51eRf/AJRuM3w=', fields), 'and with the usual one')
@@ -116,7 +149,15 @@ t.test('Twilio: the vectors of its documentation and of its libraries', async (t
   const signed = `${url}&bodySHA256=0a1ff7634d9ab3b95db5c9a2dfe9416e41502b283a80c7cf19632632f96e6620`
   t.ok(taken('a9nBmqA0ju/hNViExpshrM61xv4=', json, signed, 'application/json'))
   t.notOk(taken('a9nBmqA0ju/hNViExpshrM61xv4=', json.replace('true', 'false'), signed, 'application/json'), 'another body')
-  t.notOk(taken('a9nBmqA0ju/hNViExpshrM61xv4=', json, signed.replace('&bodySHA256', `&bodySHA256=${createHash('sha256').update('x').digest('hex')}&bodySHA256`), 'application/json'), 'two hashes')
+  t.notOk(
+    taken(
+      'a9nBmqA0ju/hNViExpshrM61xv4=',
+      json,
+      signed.replace('&bodySHA256', `&bodySHA256=${createHash('sha256').update('x').digest('hex')}&bodySHA256`),
+      'application/json'
+    ),
+    'two hashes'
+  )
   const unsigned = createHmac('sha1', '12345').update(url).digest('base64')
   t.ok(taken(unsigned, ''), 'without a body')
   t.notOk(taken(unsigned, json, url, 'application/json'), 'a body that nothing signs')
@@ -169,7 +210,9 @@ t.test('headers that come twice, and forms', async (t) => {
   t.notOk(isRepeated(['A', '1', 'b', '2'], ['a', 'b']))
   t.ok(isRepeated(['X-Sig', '1', 'x-sig', '2'], ['x-sig']))
   t.notOk(isRepeated(['accept', '1', 'accept', '2'], ['x-sig']))
-  t.strictSame({ ...formOf(Buffer.from('a=1&b=2&a=3+%2B&__proto__=x&toString=y')) }, { ...JSON.parse('{"a":["1","3 +"],"b":"2","__proto__":"x","toString":"y"}') })
+  t.strictSame({ ...formOf(Buffer.from('a=1&b=2&a=3+%2B&__proto__=x&toString=y')) }, {
+    ...JSON.parse('{"a":["1","3 +"],"b":"2","__proto__":"x","toString":"y"}')
+  })
   t.equal(formOf(Buffer.from([0x61, 0x3d, 0xff])), null)
   t.equal(formOf(Buffer.from('a&'.repeat(1000))), null)
   t.ok(formOf(Buffer.from('a&'.repeat(999))))

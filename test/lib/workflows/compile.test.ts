@@ -10,9 +10,16 @@ import { catalogueOf, table } from '../compiler/query/tables.js'
 import { compile, documented, faultsOf } from '../compiler/routes.js'
 import { faultsOf as tenantFaults, check } from '../tenant-document/documents.js'
 
-const catalogue = catalogueOf(table('notes', ['id integer!', 'title text', 'body text']), table('own', ['id integer!', 'tenant_id text!', 'key text']))
+const catalogue = catalogueOf(
+  table('notes', ['id integer!', 'title text', 'body text']),
+  table('own', ['id integer!', 'tenant_id text!', 'key text'])
+)
 const faults = new FaultList()
-const connectors = compileConnectors({ credentials: { chat: { webhookUrl: 'https://chat.example.com/x' } } }, { origin: 'platform', env: {}, faults })
+const connectors = compileConnectors({ credentials: { chat: { webhookUrl: 'https://chat.example.com/x' } } }, {
+  origin: 'platform',
+  env: {},
+  faults
+})
 t.strictSame(faults.faults, [])
 
 const route = (workflow: RouteWorkflow, further: Partial<Route> = {}): Route => ({ path: '/run/:id', method: 'post', workflow, ...further })
@@ -25,28 +32,88 @@ test('what is wrong with steps is told where it stands', async (t) => {
     ['a step that does nothing', [{ id: 'a' }], /\/steps\/0: the step does nothing/],
     ['both forms', [{ id: 'a', type: 'database', parallel: [list] }], /\/steps\/0\/type: a step with `parallel` has no `type`/],
     ['an id that is taken', [list, list], /\/steps\/1\/id: the step at .*\/steps\/0 has the id "list" already/],
-    ['an id within a group that is taken', [{ id: 'g', parallel: [list] }, list], /\/steps\/1\/id: the step at .*\/steps\/0\/parallel\/0 has the id "list" already/],
+    [
+      'an id within a group that is taken',
+      [{ id: 'g', parallel: [list] }, list],
+      /\/steps\/1\/id: the step at .*\/steps\/0\/parallel\/0 has the id "list" already/
+    ],
     ['no name of a member', [{ ...list, id: '__proto__' }], /\/steps\/0\/id: no step can be named "__proto__"/],
     ['a member of another kind', [{ ...list, prompt: 'x' }], /\/steps\/0\/prompt: a step of the kind `database` has no `prompt`/],
     ['a member that is missing', [{ id: 'a', type: 'integration', integration: 'chat' }], /\/steps\/0\/action: missing/],
     ['a switch that picks nothing', [{ id: 'a', type: 'switch', value: 'input.x' }], /\/steps\/0: the switch picks nothing/],
-    ['an unknown target', [{ id: 'a', type: 'switch', value: '1', cases: { x: 'lits' } }, list], /\/steps\/0\/cases\/x: no step of the workflow's own list has the id "lits", did you mean "list"\?/],
-    ['a target within a group', [{ id: 'a', type: 'switch', value: '1', default: 'list' }, { id: 'g', parallel: [list] }], /\/steps\/0\/default: the step "list" stands within `parallel`/],
-    ['a switch that picks itself', [{ id: 'a', type: 'switch', value: '1', default: 'a' }], /\/steps\/0\/default: a switch cannot pick itself/],
-    ['a circle of switches', [{ id: 'a', type: 'switch', value: '1', default: 'b' }, { id: 'b', type: 'switch', value: '1', default: 'a' }], /leads back to it/],
-    ['a target of two switches', [{ id: 'a', type: 'switch', value: '1', default: 'list' }, { id: 'b', type: 'switch', value: '1', default: 'list' }, list], /\/steps\/1\/default: the step "list" is picked by the switch "a" already/],
+    [
+      'an unknown target',
+      [{ id: 'a', type: 'switch', value: '1', cases: { x: 'lits' } }, list],
+      /\/steps\/0\/cases\/x: no step of the workflow's own list has the id "lits", did you mean "list"\?/
+    ],
+    [
+      'a target within a group',
+      [{ id: 'a', type: 'switch', value: '1', default: 'list' }, { id: 'g', parallel: [list] }],
+      /\/steps\/0\/default: the step "list" stands within `parallel`/
+    ],
+    [
+      'a switch that picks itself',
+      [{ id: 'a', type: 'switch', value: '1', default: 'a' }],
+      /\/steps\/0\/default: a switch cannot pick itself/
+    ],
+    [
+      'a circle of switches',
+      [{ id: 'a', type: 'switch', value: '1', default: 'b' }, { id: 'b', type: 'switch', value: '1', default: 'a' }],
+      /leads back to it/
+    ],
+    ['a target of two switches', [{ id: 'a', type: 'switch', value: '1', default: 'list' }, {
+      id: 'b',
+      type: 'switch',
+      value: '1',
+      default: 'list'
+    }, list], /\/steps\/1\/default: the step "list" is picked by the switch "a" already/],
     ['groups that nest too deep', [nested(4)], /nest at most 3 deep/],
-    ['too many steps', Array.from({ length: 34 }, (_, index): Step => ({ id: `g${index}`, parallel: [{ ...list, id: `a${index}` }, { ...list, id: `b${index}` }] })), /\/steps: a workflow has at most 100 steps.*has 102/],
+    [
+      'too many steps',
+      Array.from(
+        { length: 34 },
+        (_, index): Step => ({ id: `g${index}`, parallel: [{ ...list, id: `a${index}` }, { ...list, id: `b${index}` }] })
+      ),
+      /\/steps: a workflow has at most 100 steps.*has 102/
+    ],
     ['an unknown operation', [{ ...list, operation: 'selct' }], /\/steps\/0\/operation: expected .*did you mean "select"\?/],
     ['an unknown table', [{ ...list, table: 'nots' }], /\/steps\/0\/table: there is no table "nots".*did you mean "notes"\?/],
-    ['an unknown column', [{ ...one, filters: [{ column: 'titel', value: 1 }] }], /\/steps\/0\/filters\/0\/column: .*did you mean "title"\?/],
-    ['a step that runs later', [{ ...one, filters: [{ column: 'id', value: '{{steps.list.result.x}}' }] }, list], /\/steps\/0\/filters\/0\/value: .*no step that has ended by then has the id "list"/],
-    ['a step beside it', [{ id: 'g', parallel: [list, { ...one, filters: [{ column: 'id', value: '{{steps.list.result.x}}' }] }] }], /\/parallel\/1\/filters\/0\/value: .*no step that has ended/],
-    ['a step that is misspelt', [list, { ...one, condition: 'steps.lits.result != null' }], /\/steps\/1\/condition: .*did you mean "list"\?/],
-    ['what a step does not have', [list, { ...one, condition: 'steps.list.reslt != null' }], /\/steps\/1\/condition: .*did you mean "result"\?/],
+    [
+      'an unknown column',
+      [{ ...one, filters: [{ column: 'titel', value: 1 }] }],
+      /\/steps\/0\/filters\/0\/column: .*did you mean "title"\?/
+    ],
+    [
+      'a step that runs later',
+      [{ ...one, filters: [{ column: 'id', value: '{{steps.list.result.x}}' }] }, list],
+      /\/steps\/0\/filters\/0\/value: .*no step that has ended by then has the id "list"/
+    ],
+    [
+      'a step beside it',
+      [{ id: 'g', parallel: [list, { ...one, filters: [{ column: 'id', value: '{{steps.list.result.x}}' }] }] }],
+      /\/parallel\/1\/filters\/0\/value: .*no step that has ended/
+    ],
+    [
+      'a step that is misspelt',
+      [list, { ...one, condition: 'steps.lits.result != null' }],
+      /\/steps\/1\/condition: .*did you mean "list"\?/
+    ],
+    [
+      'what a step does not have',
+      [list, { ...one, condition: 'steps.list.reslt != null' }],
+      /\/steps\/1\/condition: .*did you mean "result"\?/
+    ],
     ['results of queries', [{ ...one, filters: [{ column: 'id', value: '{{results.notes.id}}' }] }], /there is no `results` here/],
-    ['a connector that is misspelt', [{ id: 'a', type: 'integration', integration: 'chta', action: 'sendMessage' }], /\/steps\/0\/integration: .*did you mean "chat"\?/],
-    ['an action that is misspelt', [{ id: 'a', type: 'integration', integration: 'chat', action: 'sendMesage', params: {} }], /\/steps\/0\/action: .*did you mean "sendMessage"\?/],
+    [
+      'a connector that is misspelt',
+      [{ id: 'a', type: 'integration', integration: 'chta', action: 'sendMessage' }],
+      /\/steps\/0\/integration: .*did you mean "chat"\?/
+    ],
+    [
+      'an action that is misspelt',
+      [{ id: 'a', type: 'integration', integration: 'chat', action: 'sendMesage', params: {} }],
+      /\/steps\/0\/action: .*did you mean "sendMessage"\?/
+    ],
     ['headers as a whole', [{ ...one, condition: 'headers != null' }], /a workflow reads headers one by one/]
   ]
   for (const [what, steps, message] of cases) {
@@ -54,7 +121,9 @@ test('what is wrong with steps is told where it stands', async (t) => {
     t.ok(found.some((fault) => message.test(fault)), `${what}: ${found.join('; ')}`)
   }
   for (const type of ['llm', 'embeddings', 'storage'] as const) {
-    const [found] = faultsOf(route({ steps: [{ id: 'a', type, ...type === 'llm' ? { prompt: 'p' } : { operation: 'put' } }] }), { catalogue })
+    const [found] = faultsOf(route({ steps: [{ id: 'a', type, ...type === 'llm' ? { prompt: 'p' } : { operation: 'put' } }] }), {
+      catalogue
+    })
     t.match(found, /\/steps\/0\/type: nothing runs steps of the kind/)
   }
 })
@@ -69,7 +138,10 @@ test('what else of a route would do nothing beside its workflow is refused', asy
     [route({}), /\/workflow: the workflow does nothing/],
     [route({ steps, ref: 'x' }), /\/workflow\/steps: `ref` names a workflow/],
     [route({ steps, async: true }, { response: { a: 1 } }), /\/response: the answer of an asynchronous workflow comes before its result/],
-    [route({ steps, async: true, webhookOnComplete: 'https://user:pass@a/b' }), /\/webhookOnComplete: a URL with a user or password is refused/],
+    [
+      route({ steps, async: true, webhookOnComplete: 'https://user:pass@a/b' }),
+      /\/webhookOnComplete: a URL with a user or password is refused/
+    ],
     [route({ steps, async: true, webhookOnComplete: { url: 'ftp://a/b' } }), /\/webhookOnComplete\/url: expected an http or https URL/],
     [route({ steps, webhookOnComplete: 'https://a/b' }), /\/webhookOnComplete: needs `async: true`/],
     [route({ steps, input: { key: '{{secret:x}}' } }), /\/workflow\/input\/key: .*a secret cannot be used/],
@@ -84,35 +156,76 @@ test('what else of a route would do nothing beside its workflow is refused', asy
 })
 
 test('`ref` names a workflow of the document, which reads its input and nothing of a request', async (t) => {
-  const context = { faults: new FaultList(), catalogue, env: {}, pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 }, sharedTables: new Set<string>(), origin: 'platform' } as const
-  const workflows = createWorkflowSet(workflowsOf([{ id: 'good', steps: [list] }, { id: 'bad', steps: [{ ...one, filters: [{ column: 'id', value: '{{body.id}}' }] }, { id: 'write', type: 'database', operation: 'insert', table: 'notes' }] }]), context)
-  t.match(faultsOf(route({ ref: 'god' }), { catalogue, workflows }), [/\/workflow\/ref: no workflow of this document has the id "god", did you mean "good"\?/])
+  const context = {
+    faults: new FaultList(),
+    catalogue,
+    env: {},
+    pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 },
+    sharedTables: new Set<string>(),
+    origin: 'platform'
+  } as const
+  const workflows = createWorkflowSet(
+    workflowsOf([{ id: 'good', steps: [list] }, {
+      id: 'bad',
+      steps: [{ ...one, filters: [{ column: 'id', value: '{{body.id}}' }] }, {
+        id: 'write',
+        type: 'database',
+        operation: 'insert',
+        table: 'notes'
+      }]
+    }]),
+    context
+  )
+  t.match(faultsOf(route({ ref: 'god' }), { catalogue, workflows }), [
+    /\/workflow\/ref: no workflow of this document has the id "god", did you mean "good"\?/
+  ])
   t.match(faultsOf(route({ ref: 'bad' }), { catalogue, workflows }), [/\/workflow\/ref: the workflow "bad" has faults/])
-  t.match(context.faults.faults.map(formatFault), [/^\/workflows\/1\/steps\/0\/filters\/0\/value: .*there is no `body` here/, /^\/workflows\/1\/steps\/1\/data: missing: .*a workflow with a name has no body/])
+  t.match(context.faults.faults.map(formatFault), [
+    /^\/workflows\/1\/steps\/0\/filters\/0\/value: .*there is no `body` here/,
+    /^\/workflows\/1\/steps\/1\/data: missing: .*a workflow with a name has no body/
+  ])
   t.equal(compile(route({ ref: 'good' }), { catalogue, workflows }).workflow?.workflow.id, 'good')
 })
 
 test('a document tells its faults before there are tables', async (t) => {
-  t.match(configFaults({ routes: [route({ ref: 'x' })], workflows: [{ id: 'y', steps: [{ id: 'a', type: 'llm', prompt: '{{body.x}}' }] }, { id: 'y', steps: [list] }] }), [
-    /^\/workflows\/1\/id: the workflow at \/workflows\/0 has the id "y" already/,
-    /^\/workflows\/0\/steps\/0\/type: nothing runs steps of the kind `llm`/,
-    /^\/workflows\/0\/steps\/0\/prompt: `body.x`: there is no `body` here/,
-    /^\/routes\/0\/workflow\/ref: no workflow of this document has the id "x"/
+  t.match(
+    configFaults({
+      routes: [route({ ref: 'x' })],
+      workflows: [{ id: 'y', steps: [{ id: 'a', type: 'llm', prompt: '{{body.x}}' }] }, { id: 'y', steps: [list] }]
+    }),
+    [
+      /^\/workflows\/1\/id: the workflow at \/workflows\/0 has the id "y" already/,
+      /^\/workflows\/0\/steps\/0\/type: nothing runs steps of the kind `llm`/,
+      /^\/workflows\/0\/steps\/0\/prompt: `body.x`: there is no `body` here/,
+      /^\/routes\/0\/workflow\/ref: no workflow of this document has the id "x"/
+    ]
+  )
+  t.match(configFaults({ routes: [], workflows: [{ id: 'a b', steps: [] }] }), [
+    /^\/workflows\/0\/id: expected 1 to 64 of/,
+    /^\/workflows\/0\/steps: expected an array that is not empty/
   ])
-  t.match(configFaults({ routes: [], workflows: [{ id: 'a b', steps: [] }] }), [/^\/workflows\/0\/id: expected 1 to 64 of/, /^\/workflows\/0\/steps: expected an array that is not empty/])
 })
 
 test('a compiled workflow says what it reads, and who reads its steps', async (t) => {
-  const { workflow } = compile(route({
-    id: 'inline',
-    async: true,
-    webhookOnComplete: { url: 'https://a/{{input.hook}}', secret: '{{secret:hook}}' },
-    steps: [
-      list,
-      { id: 'made', type: 'database', operation: 'insert', table: 'own', data: { id: '{{params.id}}', key: '{{headers.X-Id || body.key}}' } },
-      { ...one, id: 'last', condition: 'auth.sub == "x" && steps.made.result.id > 1' }
-    ]
-  }), { catalogue })
+  const { workflow } = compile(
+    route({
+      id: 'inline',
+      async: true,
+      webhookOnComplete: { url: 'https://a/{{input.hook}}', secret: '{{secret:hook}}' },
+      steps: [
+        list,
+        {
+          id: 'made',
+          type: 'database',
+          operation: 'insert',
+          table: 'own',
+          data: { id: '{{params.id}}', key: '{{headers.X-Id || body.key}}' }
+        },
+        { ...one, id: 'last', condition: 'auth.sub == "x" && steps.made.result.id > 1' }
+      ]
+    }),
+    { catalogue }
+  )
   t.match(workflow, {
     async: true,
     workflow: {
@@ -133,16 +246,21 @@ test('a compiled workflow says what it reads, and who reads its steps', async (t
   const { workflow: answered } = compile(answering, { catalogue })
   t.strictSame([...answered?.workflow.readSteps ?? []], ['list'])
   t.match(documented(answering, { catalogue }).response, { 200: {} })
-  t.match(documented(route({ steps: [list], async: true }), { catalogue }), { response: { 202: { required: ['workflowId', 'status', 'statusUrl'] } } })
+  t.match(documented(route({ steps: [list], async: true }), { catalogue }), {
+    response: { 202: { required: ['workflowId', 'status', 'statusUrl'] } }
+  })
 })
 
 test('what steps write from secrets is in none of their results', async (t) => {
-  const { workflow } = compile(route({
-    steps: [
-      { id: 'made', type: 'database', operation: 'insert', table: 'notes', data: { id: 1, body: '{{secret:x}}' } },
-      list
-    ]
-  }), { catalogue })
+  const { workflow } = compile(
+    route({
+      steps: [
+        { id: 'made', type: 'database', operation: 'insert', table: 'notes', data: { id: 1, body: '{{secret:x}}' } },
+        list
+      ]
+    }),
+    { catalogue }
+  )
   for (const step of workflow?.workflow.steps ?? []) {
     if (step.kind !== 'database') throw new Error('another kind')
     t.notMatch(JSON.stringify(step.query.record), /"body"/)
@@ -154,12 +272,27 @@ test("a tenant's workflows are bounded, and found by its own routes only", async
   const document = { workflows: [{ id: 'mine', steps: [note] }], routes: [{ path: '/a', method: 'post', workflow: { ref: 'mine' } }] }
   t.strictSame(await tenantFaults(document), [])
   t.match(await tenantFaults({ ...document, workflows: [] }), [/\/routes\/0\/workflow\/ref: no workflow of this document/])
-  t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, table: 'ledgers' }] }] }), [/^\/workflows\/0\/steps\/0\/table: .*no tenant_id column/])
-  t.match(await tenantFaults({ workflows: Array.from({ length: 101 }, (_, index) => ({ id: `w${index}`, steps: [note] })) }), [/^\/workflows: expected at most 100 items/])
-  t.match(await tenantFaults({ workflows: [{ id: 'w', steps: Array.from({ length: 51 }, (_, index) => ({ ...note, id: `s${index}` })) }] }), [/^\/workflows\/0\/steps: a tenant's workflow has steps of the kind `database`: at most 50; this one has 51/])
-  t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, condition: 'input.text.matches("(a+)+b")' }] }] }), [/^\/workflows\/0\/steps\/0\/condition: .*not allowed in a tenant's document/])
-  t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, condition: `"${'x'.repeat(2000)}" == ""` }] }] }), [/^\/workflows\/0\/steps\/0: an expression holds characters: at most 2000/])
-  t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, condition: 'input.x == "{{env.JWT_SECRET}}"' }] }] }), [/JWT_SECRET.*tenancy\.env|tenancy\.env.*/])
-  const { secrets } = await check({ workflows: [{ id: 'w', steps: [{ ...note, filters: [{ column: 'title', value: '{{secret:in-a-step}}' }] }] }] })
+  t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, table: 'ledgers' }] }] }), [
+    /^\/workflows\/0\/steps\/0\/table: .*no tenant_id column/
+  ])
+  t.match(await tenantFaults({ workflows: Array.from({ length: 101 }, (_, index) => ({ id: `w${index}`, steps: [note] })) }), [
+    /^\/workflows: expected at most 100 items/
+  ])
+  t.match(
+    await tenantFaults({ workflows: [{ id: 'w', steps: Array.from({ length: 51 }, (_, index) => ({ ...note, id: `s${index}` })) }] }),
+    [/^\/workflows\/0\/steps: a tenant's workflow has steps of the kind `database`: at most 50; this one has 51/]
+  )
+  t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, condition: 'input.text.matches("(a+)+b")' }] }] }), [
+    /^\/workflows\/0\/steps\/0\/condition: .*not allowed in a tenant's document/
+  ])
+  t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, condition: `"${'x'.repeat(2000)}" == ""` }] }] }), [
+    /^\/workflows\/0\/steps\/0: an expression holds characters: at most 2000/
+  ])
+  t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, condition: 'input.x == "{{env.JWT_SECRET}}"' }] }] }), [
+    /JWT_SECRET.*tenancy\.env|tenancy\.env.*/
+  ])
+  const { secrets } = await check({
+    workflows: [{ id: 'w', steps: [{ ...note, filters: [{ column: 'title', value: '{{secret:in-a-step}}' }] }] }]
+  })
   t.strictSame(secrets, ['in-a-step'])
 })

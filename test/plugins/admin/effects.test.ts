@@ -6,7 +6,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 
-test('with row-level security: rows of the caller\'s tenant only, cached answers end, webhooks hear', async (t) => {
+test("with row-level security: rows of the caller's tenant only, cached answers end, webhooks hear", async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const postgres = { connectionString, rowLevelSecurity: true }
   const app = await testServer(t, {
@@ -19,30 +19,59 @@ test('with row-level security: rows of the caller\'s tenant only, cached answers
     cache: { enabled: true, provider: 'memory' },
     // Nobody sends what is heard.
     queue: { workers: 0 },
-    webhooks: [{ name: 'all', url: 'https://hooks.example.com/', events: ['entity.deleted', 'entity.updated'], secret: 'a secret of a webhook' }],
-    routes: [{ method: 'GET', path: '/notes', requireAuth: true, cache: { enabled: true, ttl: 3600 }, queries: [{ table: 'notes', operation: 'select', select: 'id' }] }]
+    webhooks: [{
+      name: 'all',
+      url: 'https://hooks.example.com/',
+      events: ['entity.deleted', 'entity.updated'],
+      secret: 'a secret of a webhook'
+    }],
+    routes: [{
+      method: 'GET',
+      path: '/notes',
+      requireAuth: true,
+      cache: { enabled: true, ttl: 3600 },
+      queries: [{ table: 'notes', operation: 'select', select: 'id' }]
+    }]
   }, { engine: { provider: 'postgres', postgres }, tenants: ['acme', 'globex'] })
   const run = async (text: string) => (await app.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text))).rows
   await run("insert into notes (id, tenant_id, title) values (1, 'acme', 'one'), (2, 'acme', 'two'), (3, 'globex', 'three')")
   await run("insert into countries values ('at')")
-  const [acme, globex, platform] = [{ tenant_id: 'acme' }, { tenant_id: 'globex' }, {}].map((claims) => caller(t, app, { token: signToken({ role: 'admin', sub: 'ada', ...claims }) }))
+  const [acme, globex, platform] = [{ tenant_id: 'acme' }, { tenant_id: 'globex' }, {}].map((claims) =>
+    caller(t, app, { token: signToken({ role: 'admin', sub: 'ada', ...claims }) })
+  )
   if (acme === undefined || globex === undefined || platform === undefined) throw new Error('three callers')
-  const idsOf = async (ask: typeof acme, target: string, tenant?: string) => (await ask(target, tenant === undefined ? {} : { tenant })).body.data?.map(({ id }) => id)
+  const idsOf = async (ask: typeof acme, target: string, tenant?: string) =>
+    (await ask(target, tenant === undefined ? {} : { tenant })).body.data?.map(({ id }) => id)
 
   await t.test('rows', async (t) => {
     t.same(await idsOf(acme, 'GET /admin/entities/notes'), [1, 2])
     t.same(await idsOf(platform, 'GET /admin/entities/notes', 'globex'), [3])
     t.same((await platform('GET /admin/entities/countries')).body.data, [{ code: 'at' }])
     t.match((await platform('GET /admin/entities/countries/at', { tenant: 'acme' })).body, { code: 'at' })
-    for (const target of ['GET /admin/entities/notes', 'GET /admin/entities/notes/1', 'DELETE /admin/entities/notes/1', 'DELETE /admin/entities/notes/1?hard=true', 'POST /admin/entities/notes/1/restore']) {
+    for (
+      const target of [
+        'GET /admin/entities/notes',
+        'GET /admin/entities/notes/1',
+        'DELETE /admin/entities/notes/1',
+        'DELETE /admin/entities/notes/1?hard=true',
+        'POST /admin/entities/notes/1/restore'
+      ]
+    ) {
       const answer = await platform(target)
       refused(t, answer, 400, 'TENANT_REQUIRED', target)
       t.match(answer.body['message'], /one tenant at a time.*X-Tenant-ID/)
     }
-    for (const target of ['GET /admin/entities/notes/3', 'DELETE /admin/entities/notes/3', 'DELETE /admin/entities/notes/3?hard=true', 'POST /admin/entities/notes/3/restore']) refused(t, await acme(target), 404, 'NOT_FOUND', target)
+    for (
+      const target of [
+        'GET /admin/entities/notes/3',
+        'DELETE /admin/entities/notes/3',
+        'DELETE /admin/entities/notes/3?hard=true',
+        'POST /admin/entities/notes/3/restore'
+      ]
+    ) refused(t, await acme(target), 404, 'NOT_FOUND', target)
   })
 
-  await t.test('answers that are cached end with each write, and nobody else\'s do', async (t) => {
+  await t.test("answers that are cached end with each write, and nobody else's do", async (t) => {
     const listed = async (ask: typeof acme) => {
       const { headers, body } = await ask('GET /notes')
       return [headers['x-cache'], body.data?.map(({ id }) => id)]
@@ -75,15 +104,20 @@ test('with row-level security: rows of the caller\'s tenant only, cached answers
     ])
   })
 
-  await t.test('entries stand in the log of the tenant, those of the platform\'s tables in the platform\'s', async (t) => {
-    const entries = await run("select tenant_id, action, target, address is null as hidden from tenantry.audit_log where action in ('entity.delete', 'entity.restore') order by created_at, id")
+  await t.test("entries stand in the log of the tenant, those of the platform's tables in the platform's", async (t) => {
+    const entries = await run(
+      "select tenant_id, action, target, address is null as hidden from tenantry.audit_log where action in ('entity.delete', 'entity.restore') order by created_at, id"
+    )
     t.same(entries, [
       { tenant_id: 'acme', action: 'entity.delete', target: 'notes:1', hidden: false },
       { tenant_id: 'acme', action: 'entity.restore', target: 'notes:1', hidden: false },
       { tenant_id: 'acme', action: 'entity.delete', target: 'notes:2', hidden: true }
     ])
     t.equal((await platform('DELETE /admin/entities/countries/at?hard=true', { tenant: 'acme' })).status, 200)
-    t.same(await run("select tenant_id, target from tenantry.audit_log where target = 'countries:at' and action = 'entity.delete'"), [{ tenant_id: '', target: 'countries:at' }])
+    t.same(await run("select tenant_id, target from tenantry.audit_log where target = 'countries:at' and action = 'entity.delete'"), [{
+      tenant_id: '',
+      target: 'countries:at'
+    }])
   })
 
   await t.test('answers of all tenants end that are made of rows which a row of none takes with it', async (t) => {
@@ -91,7 +125,9 @@ test('with row-level security: rows of the caller\'s tenant only, cached answers
     await run('alter table notes add country text references countries (code) on delete cascade')
     await run("insert into notes (id, tenant_id, title, country) values (8, 'acme', 'eight', 'ch'), (9, 'globex', 'nine', 'ch')")
     await app.engine.refresh()
-    for (const ask of [acme, globex]) for (const expected of ['MISS', 'HIT']) t.equal((await ask('GET /notes?fresh=1')).headers['x-cache'], expected)
+    for (const ask of [acme, globex]) {
+      for (const expected of ['MISS', 'HIT']) t.equal((await ask('GET /notes?fresh=1')).headers['x-cache'], expected)
+    }
     t.equal((await platform('DELETE /admin/entities/countries/ch?hard=true')).status, 200)
     t.same([await idsOf(acme, 'GET /notes?fresh=1'), await idsOf(globex, 'GET /notes?fresh=1')], [[1], [3]])
   })
@@ -103,10 +139,12 @@ test('with row-level security: rows of the caller\'s tenant only, cached answers
     t.equal((await run(`select 1 from ${eventsTable}`)).length, 5, 'no event either, but those of the countries')
   })
 
-  await t.test('of shapes that callers make up no statement has the room of the platform\'s, and few are kept', async (t) => {
+  await t.test("of shapes that callers make up no statement has the room of the platform's, and few are kept", async (t) => {
     const names: string[] = []
     const { text } = app.engine
-    t.teardown(() => { app.engine.text = text })
+    t.teardown(() => {
+      app.engine.text = text
+    })
     app.engine.text = (statement, values, options) => {
       names.push(statement.name ?? '')
       return text(statement, values, options)

@@ -42,7 +42,11 @@ const document: TestDocument = {
       columns: { id: { type: 'integer', primaryKey: true }, note_id: { type: 'uuid', references: 'notes.id' }, text: { type: 'text' } }
     },
     countries: { columns: { code: { type: 'text', primaryKey: true }, name: { type: 'text' } } },
-    pairs: { tenantScoped: true, softDelete: true, columns: { left: { type: 'integer', primaryKey: true }, right: { type: 'integer', primaryKey: true } } }
+    pairs: {
+      tenantScoped: true,
+      softDelete: true,
+      columns: { left: { type: 'integer', primaryKey: true }, right: { type: 'integer', primaryKey: true } }
+    }
   },
   plugins: {}
 }
@@ -53,10 +57,15 @@ const runOn = (app: FastifyInstance) => (text: string, ...values: unknown[]) => 
 async function start (t: Test, engine: DatabaseSection): Promise<FastifyInstance> {
   const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'enterprise' }, { id: 'globex', plan: 'enterprise' }] })
   const run = runOn(app)
-  await run(`insert into notes (id, tenant_id, title, rating, big, tags, data, open) values
+  await run(
+    `insert into notes (id, tenant_id, title, rating, big, tags, data, open) values
     ($1, 'acme', 'Bread', 5, 9007199254740993, '{dark,"a, b"}', '{"a": 1}', true),
     ($2, 'acme', 'Rye 100%', null, null, '{}', null, false),
-    ($3, 'globex', 'Bread', 1, null, null, '{"a": 2}', null)`, ids.bread, ids.rye, ids.other)
+    ($3, 'globex', 'Bread', 1, null, null, '{"a": 2}', null)`,
+    ids.bread,
+    ids.rye,
+    ids.other
+  )
   await run("insert into countries (code, name) values ('at', 'Austria'), ('ch', 'Switzerland')")
   return app
 }
@@ -67,7 +76,8 @@ const admins = (t: Test, app: FastifyInstance) => ({
   platform: caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) })
 })
 
-const titles = async (ask: Ask, query: string) => (await ask(`GET /admin/entities/notes?${query}`)).body.data?.map(({ title, tenant_id: tenant }) => `${String(tenant)}:${String(title)}`)
+const titles = async (ask: Ask, query: string) =>
+  (await ask(`GET /admin/entities/notes?${query}`)).body.data?.map(({ title, tenant_id: tenant }) => `${String(tenant)}:${String(title)}`)
 const filtered = (column: string, value: string) => `filter[${encodeURIComponent(column)}]=${encodeURIComponent(value)}`
 
 async function served (t: Test, engine: DatabaseSection): Promise<void> {
@@ -75,9 +85,15 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   const { acme, globex, platform } = admins(t, app)
   const run = runOn(app)
 
-  await t.test('rows are listed: a tenant\'s own, and the platform\'s administrator sees all', async (t) => {
+  await t.test("rows are listed: a tenant's own, and the platform's administrator sees all", async (t) => {
     const own = await acme('GET /admin/entities/notes?order=title.desc')
-    t.match(own, { status: 200, body: { data: [{ id: ids.rye, title: 'Rye 100%', deleted: false }, { id: ids.bread, rating: 5, tags: ['dark', 'a, b'] }], pagination: { limit: 20, offset: 0, total: 2 } } })
+    t.match(own, {
+      status: 200,
+      body: {
+        data: [{ id: ids.rye, title: 'Rye 100%', deleted: false }, { id: ids.bread, rating: 5, tags: ['dark', 'a, b'] }],
+        pagination: { limit: 20, offset: 0, total: 2 }
+      }
+    })
     t.match(own.text, /"big":\s*9007199254740993\b/, 'numbers are those of the database')
     t.same(await titles(globex, ''), ['globex:Bread'])
     t.same(await titles(platform, 'order=tenant_id.desc,title.asc'), ['globex:Bread', 'acme:Bread', 'acme:Rye 100%'])
@@ -88,21 +104,68 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
 
   await t.test('pages are clamped', async (t) => {
     t.match((await acme('GET /admin/entities/notes?limit=100000&order=title')).body, { pagination: { limit: 100, offset: 0, total: 2 } })
-    t.match((await acme('GET /admin/entities/notes?limit=1&offset=1&order=title')).body, { data: [{ id: ids.rye }], pagination: { limit: 1, offset: 1, total: 2 } })
-    for (const query of ['limit=0', 'limit=-1', 'limit=1.5', 'limit=x', 'limit=NaN', 'offset=-1', 'offset=0.5', 'offset=9007199254740993', 'limit=1;select 1', 'limit=', 'offset=1&offset=2']) {
-      t.match(await acme(`GET /admin/entities/notes?${query}`), { status: 400, body: { details: [{ path: /^\/query\/(limit|offset)/ }] } }, query)
+    t.match((await acme('GET /admin/entities/notes?limit=1&offset=1&order=title')).body, {
+      data: [{ id: ids.rye }],
+      pagination: { limit: 1, offset: 1, total: 2 }
+    })
+    for (
+      const query of [
+        'limit=0',
+        'limit=-1',
+        'limit=1.5',
+        'limit=x',
+        'limit=NaN',
+        'offset=-1',
+        'offset=0.5',
+        'offset=9007199254740993',
+        'limit=1;select 1',
+        'limit=',
+        'offset=1&offset=2'
+      ]
+    ) {
+      t.match(
+        await acme(`GET /admin/entities/notes?${query}`),
+        { status: 400, body: { details: [{ path: /^\/query\/(limit|offset)/ }] } },
+        query
+      )
     }
   })
 
   await t.test('filters are those of queries', async (t) => {
     const cases: [column: string, value: string, expected: string[]][] = [
-      ['title', 'eq.Bread', ['Bread']], ['title', 'neq.Bread', ['Rye 100%']], ['title', 'not.eq.Bread', ['Rye 100%']],
-      ['rating', 'gt.4', ['Bread']], ['rating', 'gte.6', []], ['rating', 'lt.6', ['Bread']], ['rating', 'lte.5', ['Bread']], ['big', 'eq.9007199254740993', ['Bread']],
-      ['title', 'like.Br%', ['Bread']], ['title', 'like.br%', []], ['title', 'ilike.br%', ['Bread']], ['title', 'like.%100\\%', ['Rye 100%']],
-      ['rating', 'is.null', ['Rye 100%']], ['rating', 'not.is.null', ['Bread']], ['open', 'is.true', ['Bread']], ['open', 'is.false', ['Rye 100%']], ['open', 'eq.true', ['Bread']],
-      ['title', 'in.(Bread,"Rye 100%")', ['Bread', 'Rye 100%']], ['title', 'in.("x,y","a\\"b")', []], ['title', 'in.()', []], ['rating', 'in.(5,6)', ['Bread']], ['title', 'not.in.(Bread)', ['Rye 100%']],
-      ['tags', 'contains.{"a, b"}', ['Bread']], ['tags', 'overlaps.{dark,light}', ['Bread']], ['tags', 'eq.{}', ['Rye 100%']], ['data', 'contains.{"a":1}', ['Bread']], ['data', 'contains."{a"', []], ['data', 'eq.{"a":1}', ['Bread']],
-      ['id', `eq.${ids.bread}`, ['Bread']], ['tenant_id', 'eq.globex', []], ['tenant_id', 'not.eq.acme', []], ['tenant_id', 'in.(acme,globex)', ['Bread', 'Rye 100%']], ['title', 'eq.', []]
+      ['title', 'eq.Bread', ['Bread']],
+      ['title', 'neq.Bread', ['Rye 100%']],
+      ['title', 'not.eq.Bread', ['Rye 100%']],
+      ['rating', 'gt.4', ['Bread']],
+      ['rating', 'gte.6', []],
+      ['rating', 'lt.6', ['Bread']],
+      ['rating', 'lte.5', ['Bread']],
+      ['big', 'eq.9007199254740993', ['Bread']],
+      ['title', 'like.Br%', ['Bread']],
+      ['title', 'like.br%', []],
+      ['title', 'ilike.br%', ['Bread']],
+      ['title', 'like.%100\\%', ['Rye 100%']],
+      ['rating', 'is.null', ['Rye 100%']],
+      ['rating', 'not.is.null', ['Bread']],
+      ['open', 'is.true', ['Bread']],
+      ['open', 'is.false', ['Rye 100%']],
+      ['open', 'eq.true', ['Bread']],
+      ['title', 'in.(Bread,"Rye 100%")', ['Bread', 'Rye 100%']],
+      ['title', 'in.("x,y","a\\"b")', []],
+      ['title', 'in.()', []],
+      ['rating', 'in.(5,6)', ['Bread']],
+      ['title', 'not.in.(Bread)', ['Rye 100%']],
+      ['tags', 'contains.{"a, b"}', ['Bread']],
+      ['tags', 'overlaps.{dark,light}', ['Bread']],
+      ['tags', 'eq.{}', ['Rye 100%']],
+      ['data', 'contains.{"a":1}', ['Bread']],
+      ['data', 'contains."{a"', []],
+      ['data', 'eq.{"a":1}', ['Bread']],
+      ['id', `eq.${ids.bread}`, ['Bread']],
+      ['tenant_id', 'eq.globex', []],
+      ['tenant_id', 'not.eq.acme', []],
+      ['tenant_id', 'in.(acme,globex)', ['Bread', 'Rye 100%']],
+      ['title', 'eq.', []]
     ]
     for (const [column, value, expected] of cases) {
       t.same(await titles(acme, `order=title&${filtered(column, value)}`), expected.map((title) => `acme:${title}`), `${column} ${value}`)
@@ -112,15 +175,34 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('members are those of selects, embedded rows too, and nothing that a tenant may not know of', async (t) => {
-    await run("insert into comments (id, tenant_id, note_id, text) values (1, 'acme', $1, 'good'), (2, 'globex', $2, 'bad')", ids.bread, ids.other)
-    t.same((await acme('GET /admin/entities/notes?select=name:title,comments(text)&order=title&limit=1')).body.data, [{ name: 'Bread', comments: [{ text: 'good' }] }])
-    t.same((await acme(`GET /admin/entities/notes/${ids.bread}?select=title,comments(count)`)).body, { title: 'Bread', comments: [{ count: 1 }] })
-    t.same((await platform('GET /admin/entities/notes?select=comments(text)&order=tenant_id.desc&limit=1')).body.data, [{ comments: [{ text: 'bad' }] }])
+    await run(
+      "insert into comments (id, tenant_id, note_id, text) values (1, 'acme', $1, 'good'), (2, 'globex', $2, 'bad')",
+      ids.bread,
+      ids.other
+    )
+    t.same((await acme('GET /admin/entities/notes?select=name:title,comments(text)&order=title&limit=1')).body.data, [{
+      name: 'Bread',
+      comments: [{ text: 'good' }]
+    }])
+    t.same((await acme(`GET /admin/entities/notes/${ids.bread}?select=title,comments(count)`)).body, {
+      title: 'Bread',
+      comments: [{ count: 1 }]
+    })
+    t.same((await platform('GET /admin/entities/notes?select=comments(text)&order=tenant_id.desc&limit=1')).body.data, [{
+      comments: [{ text: 'bad' }]
+    }])
     const message = async (select: string) => (await acme(`GET /admin/entities/notes?select=${select}`)).body.details?.[0]?.message
-    t.equal(await message('countries(*)'), (await message('gountries(*)'))?.replace('gountries', 'countries'), 'a table that it may not know of is one that is not there')
+    t.equal(
+      await message('countries(*)'),
+      (await message('gountries(*)'))?.replace('gountries', 'countries'),
+      'a table that it may not know of is one that is not there'
+    )
     t.notMatch(await message('countriez(*)'), /countries/)
     for (const select of ['titel', 'comments', 'comments(titel)', 'id,', '(', '*;drop table notes', '"', 'a:title,a:id']) {
-      t.match(await acme(`GET /admin/entities/notes?select=${encodeURIComponent(select)}`), { status: 400, body: { details: [{ path: '/query/select' }] } }, select)
+      t.match(await acme(`GET /admin/entities/notes?select=${encodeURIComponent(select)}`), {
+        status: 400,
+        body: { details: [{ path: '/query/select' }] }
+      }, select)
     }
     t.match(await message('titel'), /did you mean "title"/)
   })
@@ -128,15 +210,26 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   await t.test('one row', async (t) => {
     t.match(await acme(`GET /admin/entities/notes/${ids.bread}`), { status: 200, body: { id: ids.bread, tenant_id: 'acme' } })
     t.match(await platform(`GET /admin/entities/notes/${ids.other}`), { status: 200, body: { tenant_id: 'globex' } })
-    for (const [ask, id] of [[acme, ids.other], [globex, ids.bread], [acme, ids.nobody], [platform, ids.nobody]] as const) refused(t, await ask(`GET /admin/entities/notes/${id}`), 404, 'NOT_FOUND')
+    for (const [ask, id] of [[acme, ids.other], [globex, ids.bread], [acme, ids.nobody], [platform, ids.nobody]] as const) {
+      refused(t, await ask(`GET /admin/entities/notes/${id}`), 404, 'NOT_FOUND')
+    }
     refused(t, await platform(`GET /admin/entities/notes/${ids.bread}`, { tenant: 'globex' }), 404, 'NOT_FOUND')
-    t.match(await acme('GET /admin/entities/notes/1'), { status: 400, body: { details: [{ path: '/params/id' }] } }, 'an id that no row can have')
-    t.match(await acme('GET /admin/entities/pairs/1'), { status: 400, body: { details: [{ path: '/params/id', message: /2 columns, left, right/ }] } })
+    t.match(
+      await acme('GET /admin/entities/notes/1'),
+      { status: 400, body: { details: [{ path: '/params/id' }] } },
+      'an id that no row can have'
+    )
+    t.match(await acme('GET /admin/entities/pairs/1'), {
+      status: 400,
+      body: { details: [{ path: '/params/id', message: /2 columns, left, right/ }] }
+    })
   })
 
   await t.test('a row is marked as deleted, restored, and removed', async (t) => {
     const target = `/admin/entities/notes/${ids.rye}`
-    for (const method of ['DELETE', 'POST']) refused(t, await globex(`${method} ${target}${method === 'POST' ? '/restore' : ''}`), 404, 'NOT_FOUND')
+    for (const method of ['DELETE', 'POST']) {
+      refused(t, await globex(`${method} ${target}${method === 'POST' ? '/restore' : ''}`), 404, 'NOT_FOUND')
+    }
     refused(t, await globex(`DELETE ${target}?hard=true`), 404, 'NOT_FOUND')
     refused(t, await acme(`POST ${target}/restore`), 409, 'STATE_CONFLICT')
     t.same((await acme(`DELETE ${target}`)).body, { success: true, softDeleted: true })
@@ -145,30 +238,46 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.same(await titles(acme, ''), ['acme:Bread'])
     t.same(await titles(acme, 'includeDeleted=true&order=title'), ['acme:Bread', 'acme:Rye 100%'])
     t.match((await acme(`GET ${target}?includeDeleted=true`)).body, { deleted: true, deleted_at: /^\d{4}-/ })
-    t.match(await acme(`POST ${target}/restore`, { body: {} }), { status: 200, body: { success: true, data: { id: ids.rye, title: 'Rye 100%', deleted: false, deleted_at: null } } })
+    t.match(await acme(`POST ${target}/restore`, { body: {} }), {
+      status: 200,
+      body: { success: true, data: { id: ids.rye, title: 'Rye 100%', deleted: false, deleted_at: null } }
+    })
     refused(t, await acme(`POST ${target}/restore`), 409, 'STATE_CONFLICT')
     refused(t, await acme(`POST /admin/entities/notes/${ids.nobody}/restore`), 404, 'NOT_FOUND')
     t.same((await acme(`DELETE ${target}`)).body, { success: true, softDeleted: true })
     t.same((await acme(`DELETE ${target}?hard=true`)).body, { success: true }, 'one that is marked is removed')
     refused(t, await acme(`DELETE ${target}?softDelete=false`), 404, 'NOT_FOUND')
     t.same(await titles(acme, 'includeDeleted=true'), ['acme:Bread'])
-    for (const query of ['hard=true&softDelete=true', 'hard=false&softDelete=false']) t.match(await acme(`DELETE ${target}?${query}`), { status: 400, body: { details: [{ path: '/query/softDelete' }] } })
+    for (const query of ['hard=true&softDelete=true', 'hard=false&softDelete=false']) {
+      t.match(await acme(`DELETE ${target}?${query}`), { status: 400, body: { details: [{ path: '/query/softDelete' }] } })
+    }
     for (const query of ['hard=yes', 'softDelete=1.5', 'force=true']) t.equal((await acme(`DELETE ${target}?${query}`)).status, 400, query)
   })
 
   await t.test('what cannot be done says why', async (t) => {
     const soft = await acme('DELETE /admin/entities/comments/1')
     refused(t, soft, 409, 'STATE_CONFLICT')
-    t.match(soft.body, { message: /"softDelete": true.*tenantry migrate.*POST \/migration\/apply/, sql: 'begin;\nalter table "public"."comments" add column "deleted" boolean default \'false\'::boolean not null;\nalter table "public"."comments" add column "deleted_at" timestamp with time zone;\ncommit;\n' })
+    t.match(soft.body, {
+      message: /"softDelete": true.*tenantry migrate.*POST \/migration\/apply/,
+      sql:
+        'begin;\nalter table "public"."comments" add column "deleted" boolean default \'false\'::boolean not null;\nalter table "public"."comments" add column "deleted_at" timestamp with time zone;\ncommit;\n'
+    })
     t.match(soft.body.message, /hard=true/)
     const restored = await acme('POST /admin/entities/comments/1/restore')
     refused(t, restored, 409, 'STATE_CONFLICT')
     t.notMatch(restored.body.message, /hard=true/, 'who restores is not told how to delete')
     t.match((await acme('GET /admin/entities/comment')).body.message, /did you mean "comments"/)
     t.match((await platform('GET /admin/entities/contries')).body.message, /did you mean "countries"/)
-    t.equal((await acme('GET /admin/entities/contries')).body.message, 'There is no table of this name', 'a table that it may not know is not named')
+    t.equal(
+      (await acme('GET /admin/entities/contries')).body.message,
+      'There is no table of this name',
+      'a table that it may not know is not named'
+    )
     const target = `/admin/entities/notes/${ids.bread}?hard=true`
-    t.match(await acme(`DELETE ${target}`), { status: 409, body: { code: 'TENANTRY_STATE_CONFLICT', table: 'comments', columns: ['note_id'], message: /"comments" refer to it by note_id/ } })
+    t.match(await acme(`DELETE ${target}`), {
+      status: 409,
+      body: { code: 'TENANTRY_STATE_CONFLICT', table: 'comments', columns: ['note_id'], message: /"comments" refer to it by note_id/ }
+    })
     t.same((await acme('DELETE /admin/entities/comments/1?hard=true')).body, { success: true })
     // The row of another tenant refers to it: the table is named, and nothing of the row.
     await run('alter table notes add constraint one_id unique (id)')
@@ -190,16 +299,26 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await run('create table marks (note_id uuid references notes (id), year int) partition by list (year)')
     await run('create table marks_1 partition of marks default')
     await run('insert into marks values ($1, 1)', ids.bread)
-    t.match(await platform(`DELETE ${target}`), { status: 409, body: { code: 'TENANTRY_STATE_CONFLICT', message: /"marks/ } }, 'rows of a partition')
+    t.match(
+      await platform(`DELETE ${target}`),
+      { status: 409, body: { code: 'TENANTRY_STATE_CONFLICT', message: /"marks/ } },
+      'rows of a partition'
+    )
     await run('drop table marks')
     t.equal((await acme(`GET /admin/entities/notes/${ids.bread}`)).status, 200, 'and nothing was done')
     await run('alter table comments drop column note_id')
     await run('alter table notes drop constraint one_id')
 
-    await run('create table drafts (id int primary key, tenant_id text, deleted_at timestamptz, deleted boolean generated always as (deleted_at is not null) stored)')
+    await run(
+      'create table drafts (id int primary key, tenant_id text, deleted_at timestamptz, deleted boolean generated always as (deleted_at is not null) stored)'
+    )
     await run("insert into drafts values (1, 'acme')")
     await app.engine.refresh()
-    t.same((await acme('DELETE /admin/entities/drafts/1')).body, { success: true, softDeleted: true }, 'a mark that the database keeps itself')
+    t.same(
+      (await acme('DELETE /admin/entities/drafts/1')).body,
+      { success: true, softDeleted: true },
+      'a mark that the database keeps itself'
+    )
     refused(t, await acme('GET /admin/entities/drafts/1'), 404, 'NOT_FOUND')
     t.match(await acme('POST /admin/entities/drafts/1/restore'), { status: 200, body: { data: { id: 1, deleted: false } } })
 
@@ -211,8 +330,17 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await run('create view titles as select id, tenant_id, title from notes')
     await app.engine.refresh()
     t.match((await acme('GET /admin/entities/titles')).body.data, [{ title: 'Bread' }])
-    for (const target of ['DELETE /admin/entities/titles/1', 'DELETE /admin/entities/titles/1?hard=true', 'POST /admin/entities/titles/1/restore']) t.match(await acme(target), { status: 400, body: { details: [{ path: '/params/table', message: /is a view/ }] } }, target)
-    t.match(await acme('GET /admin/entities/titles/1'), { status: 400, body: { details: [{ path: '/params/id', message: /no primary key/ }] } })
+    for (
+      const target of [
+        'DELETE /admin/entities/titles/1',
+        'DELETE /admin/entities/titles/1?hard=true',
+        'POST /admin/entities/titles/1/restore'
+      ]
+    ) t.match(await acme(target), { status: 400, body: { details: [{ path: '/params/table', message: /is a view/ }] } }, target)
+    t.match(await acme('GET /admin/entities/titles/1'), {
+      status: 400,
+      body: { details: [{ path: '/params/id', message: /no primary key/ }] }
+    })
   })
 
   await t.test('the platform writes as the tenant of the row', async (t) => {
@@ -220,7 +348,13 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.same((await platform(`DELETE ${target}`)).body, { success: true, softDeleted: true })
     t.match((await platform(`POST ${target}/restore`)).body, { success: true, data: { tenant_id: 'globex' } })
     refused(t, await platform(`DELETE ${target}`, { tenant: 'acme' }), 404, 'NOT_FOUND')
-    t.match((await globex('GET /audit?action=entity.delete')).body.data, [{ tenantId: 'globex', userId: 'ops', target: `notes:${ids.other}`, address: null, details: { table: 'notes', hard: false } }])
+    t.match((await globex('GET /audit?action=entity.delete')).body.data, [{
+      tenantId: 'globex',
+      userId: 'ops',
+      target: `notes:${ids.other}`,
+      address: null,
+      details: { table: 'notes', hard: false }
+    }])
     t.same((await platform('DELETE /admin/entities/countries/ch?hard=true')).body, { success: true })
     refused(t, await platform('DELETE /admin/entities/countries/ch?hard=true'), 404, 'NOT_FOUND')
     await app.tenants.update('globex', { status: 'suspended' })
@@ -242,14 +376,31 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await platform('GET /admin/entities/notes')
     await platform('GET /admin/entities/countries/at', { tenant: 'acme' })
     await platform(`GET /admin/entities/notes/${ids.other}`)
-    t.match((await globex('GET /audit?action=entity.read')).body.data?.[0], { tenantId: 'globex', userId: 'ops', target: `notes:${ids.other}`, address: null }, 'what the platform reads of it too')
+    t.match((await globex('GET /audit?action=entity.read')).body.data?.[0], {
+      tenantId: 'globex',
+      userId: 'ops',
+      target: `notes:${ids.other}`,
+      address: null
+    }, 'what the platform reads of it too')
     const own = (await acme('GET /audit?action=entity.*&limit=100')).body.data ?? []
-    t.match(own[0], { action: 'entity.list', tenantId: 'acme', userId: 'anna', target: 'notes', details: { filters: ['title.eq'], includeDeleted: true } })
+    t.match(own[0], {
+      action: 'entity.list',
+      tenantId: 'acme',
+      userId: 'anna',
+      target: 'notes',
+      details: { filters: ['title.eq'], includeDeleted: true }
+    })
     t.ok(own.every(({ tenantId }) => tenantId === 'acme'))
-    t.ok(['entity.list', 'entity.read', 'entity.delete', 'entity.restore'].every((action) => own.some((entry) => entry['action'] === action)))
+    t.ok(
+      ['entity.list', 'entity.read', 'entity.delete', 'entity.restore'].every((action) => own.some((entry) => entry['action'] === action))
+    )
     t.notMatch(JSON.stringify(own), /unheard-of|countries/)
     const all = (await platform('GET /audit?action=entity.*&limit=100')).body.data ?? []
-    t.match(all.filter(({ tenantId }) => tenantId === null).slice(0, 2), [{ action: 'entity.read', target: 'countries:at' }, { action: 'entity.list', target: 'notes', userId: 'ops' }])
+    t.match(all.filter(({ tenantId }) => tenantId === null).slice(0, 2), [{ action: 'entity.read', target: 'countries:at' }, {
+      action: 'entity.list',
+      target: 'notes',
+      userId: 'ops'
+    }])
   })
 
   // They are on their way through the same code on the other engine.
@@ -295,10 +446,20 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       stranger: [caller(t, app), 401],
       user: [caller(t, app, { token: signToken({ tenant_id: 'acme' }) }), 403],
       reader: [caller(t, app, { token: signToken({ tenant_id: 'acme', permissions: ['notes:read'] }) }), 403],
-      'the administrator of another tenant by header': [caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'globex' }), tenant: 'acme' }), 403]
+      'the administrator of another tenant by header': [
+        caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'globex' }), tenant: 'acme' }),
+        403
+      ]
     } as const
     for (const [name, [ask, status]] of Object.entries(callers)) {
-      for (const target of ['GET /admin/entities/notes?bad=1', `GET /admin/entities/notes/${ids.bread}`, `DELETE /admin/entities/notes/${ids.bread}?hard=2`, `POST /admin/entities/notes/${ids.bread}/restore`]) {
+      for (
+        const target of [
+          'GET /admin/entities/notes?bad=1',
+          `GET /admin/entities/notes/${ids.bread}`,
+          `DELETE /admin/entities/notes/${ids.bread}?hard=2`,
+          `POST /admin/entities/notes/${ids.bread}/restore`
+        ]
+      ) {
         t.equal((await ask(target)).status, status, `${name}: ${target}`)
       }
     }
@@ -308,33 +469,87 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     const key = String((await acme('POST /tenant/api-keys', { body: { name: 'reads', scopes: ['entities:read'] } })).body['key'])
     const holder = caller(t, app, { headers: { 'x-api-key': key } })
     t.same(await titles(holder, ''), ['acme:Bread'], 'a key')
-    for (const [target, status, tenant] of [[`DELETE /admin/entities/notes/${ids.bread}`, 403, 'acme'], ['GET /admin/entities/countries', 404, 'acme'], ['GET /admin/entities/notes', 403, 'globex']] as const) {
+    for (
+      const [target, status, tenant] of [[`DELETE /admin/entities/notes/${ids.bread}`, 403, 'acme'], [
+        'GET /admin/entities/countries',
+        404,
+        'acme'
+      ], ['GET /admin/entities/notes', 403, 'globex']] as const
+    ) {
       t.equal((await holder(target, { tenant })).status, status, `a key: ${target}`)
     }
-    refused(t, await caller(t, app, { token: signToken({ permissions: ['entities:read'] }) })('GET /admin/entities/notes'), 400, 'TENANT_REQUIRED', 'whoever has no tenant and is no administrator')
+    refused(
+      t,
+      await caller(t, app, { token: signToken({ permissions: ['entities:read'] }) })('GET /admin/entities/notes'),
+      400,
+      'TENANT_REQUIRED',
+      'whoever has no tenant and is no administrator'
+    )
   })
 }
 
 /** Whatever stands in a table's place, an id, a column, an operator, a value, an order or a select. */
 async function attack (t: Test, app: FastifyInstance): Promise<void> {
   const { acme, platform } = admins(t, app)
-  const attacks = ['notes; drop table notes', 'notes"', "notes' or true--", 'tenantry.secrets', 'secrets', 'tenants', 'audit_log', 'documents', 'pg_class', 'pg_catalog.pg_class', 'information_schema.tables', 'public.notes', '__proto__', 'constructor', '{{tenant.id}}', 'NOTES']
+  const attacks = [
+    'notes; drop table notes',
+    'notes"',
+    "notes' or true--",
+    'tenantry.secrets',
+    'secrets',
+    'tenants',
+    'audit_log',
+    'documents',
+    'pg_class',
+    'pg_catalog.pg_class',
+    'information_schema.tables',
+    'public.notes',
+    '__proto__',
+    'constructor',
+    '{{tenant.id}}',
+    'NOTES'
+  ]
   for (const table of attacks) {
     const at = `/admin/entities/${encodeURIComponent(table)}`
     for (const ask of [acme, platform]) {
-      for (const target of [`GET ${at}`, `GET ${at}/1`, `DELETE ${at}/1`, `DELETE ${at}/1?hard=true`, `POST ${at}/1/restore`]) refused(t, await ask(target), 404, 'NOT_FOUND', `${target}`)
+      for (const target of [`GET ${at}`, `GET ${at}/1`, `DELETE ${at}/1`, `DELETE ${at}/1?hard=true`, `POST ${at}/1/restore`]) {
+        refused(t, await ask(target), 404, 'NOT_FOUND', `${target}`)
+      }
     }
   }
   const [there, not] = [await acme('GET /admin/entities/countries?x=1'), await acme('GET /admin/entities/nowhere?x=1')]
   t.same([there.status, not.status], [400, 400], 'what is asked wrongly is told before the table is looked for')
-  for (const target of ['GET /admin/entities/countries', 'GET /admin/entities/countries/at', 'DELETE /admin/entities/countries/at?hard=true', 'POST /admin/entities/countries/at/restore']) {
+  for (
+    const target of [
+      'GET /admin/entities/countries',
+      'GET /admin/entities/countries/at',
+      'DELETE /admin/entities/countries/at?hard=true',
+      'POST /admin/entities/countries/at/restore'
+    ]
+  ) {
     const { requestId: _id, ...body } = (await acme(target)).body
     const { requestId: _other, ...absent } = (await acme(target.replace('countries', 'nowhere'))).body
     t.same(body, absent, 'a table of the platform is like one that is not there')
   }
 
   await app.secrets.put('acme', { key: 'X', value: hidden }, { userId: null, address: null })
-  const sql = ["' or true--", '1; drop table notes', '") or true--', '$1', '\\', "\\'", '{{secret:X}}', '{{query.f1}}', '{{env.PATH}}', '{{params.id}}', '{{tenant.config.x}}', '$' + '{x}', '%', '--', '/*']
+  const sql = [
+    "' or true--",
+    '1; drop table notes',
+    '") or true--',
+    '$1',
+    '\\',
+    "\\'",
+    '{{secret:X}}',
+    '{{query.f1}}',
+    '{{env.PATH}}',
+    '{{params.id}}',
+    '{{tenant.config.x}}',
+    '$' + '{x}',
+    '%',
+    '--',
+    '/*'
+  ]
   const before = await titles(platform, 'includeDeleted=true&order=id')
   for (const text of sql) {
     for (const operator of ['eq', 'in', 'not.like']) {
@@ -346,12 +561,32 @@ async function attack (t: Test, app: FastifyInstance): Promise<void> {
       t.notMatch(answer, hidden)
       t.notMatch(answer, /globex/)
     }
-    for (const column of ['rating', 'id', 'open', 'big']) t.match(await acme(`GET /admin/entities/notes?${filtered(column, `eq.${text}`)}`), { status: 400, body: { details: [{ path: `/query/filter[${column}]` }] } }, `${column} ${text}`)
-    for (const [name, query] of [['filter', filtered(text, 'eq.1')], ['filter', filtered('title', `${text}.1`)], ['filter', filtered('title', text)], ['order', `order=${encodeURIComponent(text)}`], ['order', `order=title.${encodeURIComponent(text)}`], ['select', `select=${encodeURIComponent(text)}`]] as const) {
+    for (const column of ['rating', 'id', 'open', 'big']) {
+      t.match(await acme(`GET /admin/entities/notes?${filtered(column, `eq.${text}`)}`), {
+        status: 400,
+        body: { details: [{ path: `/query/filter[${column}]` }] }
+      }, `${column} ${text}`)
+    }
+    for (
+      const [name, query] of [
+        ['filter', filtered(text, 'eq.1')],
+        ['filter', filtered('title', `${text}.1`)],
+        ['filter', filtered('title', text)],
+        ['order', `order=${encodeURIComponent(text)}`],
+        ['order', `order=title.${encodeURIComponent(text)}`],
+        ['select', `select=${encodeURIComponent(text)}`]
+      ] as const
+    ) {
       const { status, body } = await acme(`GET /admin/entities/notes?${query}`)
       t.match({ status, path: body.details?.[0]?.path }, { status: 400, path: new RegExp(`^/query/${name}`) }, query)
     }
-    for (const target of [`GET /admin/entities/notes/${encodeURIComponent(text)}`, `DELETE /admin/entities/notes/${encodeURIComponent(text)}?hard=true`, `POST /admin/entities/notes/${encodeURIComponent(text)}/restore`]) t.equal((await acme(target)).status, 400, target)
+    for (
+      const target of [
+        `GET /admin/entities/notes/${encodeURIComponent(text)}`,
+        `DELETE /admin/entities/notes/${encodeURIComponent(text)}?hard=true`,
+        `POST /admin/entities/notes/${encodeURIComponent(text)}/restore`
+      ]
+    ) t.equal((await acme(target)).status, 400, target)
   }
   t.same(await titles(acme, filtered('title', 'eq.{{params.id}}')), [])
   t.same(await titles(platform, 'includeDeleted=true&order=id'), before, 'nothing was done')
@@ -363,7 +598,12 @@ test('in an app of its own, with the cache registered after it', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = Fastify()
   t.teardown(() => app.close())
-  app.register(database, { provider: 'postgres', postgres: { connectionString }, tables: { notes: { tenantScoped: true, softDelete: true, columns: { id: { type: 'integer', primaryKey: true } } } }, migrate: 'auto' })
+  app.register(database, {
+    provider: 'postgres',
+    postgres: { connectionString },
+    tables: { notes: { tenantScoped: true, softDelete: true, columns: { id: { type: 'integer', primaryKey: true } } } },
+    migrate: 'auto'
+  })
   app.register(auth, { jwt: { secret: testSecret } })
   app.register(tenancy)
   app.register(admin)
@@ -386,5 +626,7 @@ test('a start without a plugin that the endpoints need names it', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   app.register(admin)
-  await t.rejects(async () => await app.ready(), { message: 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/admin", which needs it' })
+  await t.rejects(async () => await app.ready(), {
+    message: 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/admin", which needs it'
+  })
 })

@@ -8,11 +8,35 @@ import type { TestDocument, TestServerOptions } from '../../helpers/server.js'
 import type { TokenClaims } from '../../helpers/tokens.js'
 
 export const notes: TestDocument = {
-  tables: { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } } } },
+  tables: {
+    notes: {
+      tenantScoped: true,
+      columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } }
+    }
+  },
   routes: [
-    { path: '/notes', method: 'get', requireAuth: true, mcp: { name: 'list_notes' }, queries: [{ table: 'notes', operation: 'select', order: { column: 'title' } }] },
-    { path: '/notes', method: 'post', requireAuth: true, mcp: { name: 'add_note' }, request: { body: { title: { type: 'string', required: true, maxLength: 100 } } }, queries: [{ table: 'notes', operation: 'insert' }] },
-    { path: '/notes/:id', method: 'delete', requiredPermissions: ['notes:delete'], mcp: { name: 'remove_note' }, queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] }
+    {
+      path: '/notes',
+      method: 'get',
+      requireAuth: true,
+      mcp: { name: 'list_notes' },
+      queries: [{ table: 'notes', operation: 'select', order: { column: 'title' } }]
+    },
+    {
+      path: '/notes',
+      method: 'post',
+      requireAuth: true,
+      mcp: { name: 'add_note' },
+      request: { body: { title: { type: 'string', required: true, maxLength: 100 } } },
+      queries: [{ table: 'notes', operation: 'insert' }]
+    },
+    {
+      path: '/notes/:id',
+      method: 'delete',
+      requiredPermissions: ['notes:delete'],
+      mcp: { name: 'remove_note' },
+      queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }]
+    }
   ]
 }
 
@@ -24,8 +48,8 @@ export interface Reply {
 }
 
 export interface Caller {
-  ask (target: string, body?: object): Promise<Reply>
-  chat (message: string, more?: object): Promise<Reply>
+  ask(target: string, body?: object): Promise<Reply>
+  chat(message: string, more?: object): Promise<Reply>
 }
 
 export interface Opened {
@@ -42,22 +66,38 @@ export interface OpenOptions {
 }
 
 /** @param url the provider's base, without `/v1` */
-export async function open (t: Test, url: string, { provider = 'local', agent = {}, document = notes, server = {} }: OpenOptions = {}): Promise<Opened> {
-  const { app, origin } = await openModels(t, agentOf(provider, `${url}/${provider === 'google' ? 'v1beta' : 'v1'}`, agent), document, server)
+export async function open (
+  t: Test,
+  url: string,
+  { provider = 'local', agent = {}, document = notes, server = {} }: OpenOptions = {}
+): Promise<Opened> {
+  const { app, origin } = await openModels(
+    t,
+    agentOf(provider, `${url}/${provider === 'google' ? 'v1beta' : 'v1'}`, agent),
+    document,
+    server
+  )
   return { app, origin, as: (tenant, claims, headers = {}) => callerOf(origin, { ...tokenOf(tenant, claims), ...headers }) }
 }
 
 function callerOf (origin: string, own: Record<string, string>): Caller {
   const ask: Caller['ask'] = async (target, body) => {
     const [method = '', url = ''] = target.split(' ')
-    const response = await fetch(origin + url, { method, headers: { ...own, ...body !== undefined && { 'content-type': 'application/json' } }, ...body !== undefined && { body: JSON.stringify(body) } })
+    const response = await fetch(origin + url, {
+      method,
+      headers: { ...own, ...body !== undefined && { 'content-type': 'application/json' } },
+      ...body !== undefined && { body: JSON.stringify(body) }
+    })
     const text = await response.text()
     return { status: response.status, text, body: text.startsWith('{') ? JSON.parse(text) : {}, events: eventsOf(text) }
   }
   return { ask, chat: (message, more = {}) => ask('POST /agent/chat', { message, ...more }) }
 }
 
-interface Sent { readonly role: string, readonly content: unknown }
+interface Sent {
+  readonly role: string
+  readonly content: unknown
+}
 
 /** The messages of the requests that the mock got in the form of OpenAI, each with its role. */
 export function sentTo (mock: LLMock): Sent[][] {

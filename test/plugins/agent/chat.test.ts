@@ -12,7 +12,16 @@ t.test('an answer, and a conversation that goes on', async (t) => {
   const { as } = await open(t, mock.url, { agent: { chat: { system: 'Be brief.' } } })
   const ada = as('acme')
   const first = await ada.chat('the first  question')
-  t.match(first, { status: 200, body: { conversationId: /^[\da-f-]{36}$/, message: { role: 'assistant', content: 'One.' }, citations: [], toolCalls: [], usage: { totalTokens: Number } } })
+  t.match(first, {
+    status: 200,
+    body: {
+      conversationId: /^[\da-f-]{36}$/,
+      message: { role: 'assistant', content: 'One.' },
+      citations: [],
+      toolCalls: [],
+      usage: { totalTokens: Number }
+    }
+  })
   const { conversationId } = first.body
   const second = await ada.chat('the second question', { conversationId })
   t.match(second.body, { conversationId, message: { content: 'Two.' } })
@@ -22,10 +31,16 @@ t.test('an answer, and a conversation that goes on', async (t) => {
     { role: 'assistant', content: 'One.' },
     { role: 'user', content: 'the second question' }
   ])
-  t.match((await ada.ask('GET /agent/conversations')).body, { data: [{ id: conversationId, title: 'the first question', messages: 4 }], pagination: { total: 1 } })
+  t.match((await ada.ask('GET /agent/conversations')).body, {
+    data: [{ id: conversationId, title: 'the first question', messages: 4 }],
+    pagination: { total: 1 }
+  })
   t.match((await ada.ask(`GET /agent/conversations/${String(conversationId)}`)).body, {
     id: conversationId,
-    messages: [{ role: 'user', content: 'the first  question' }, { role: 'assistant', content: 'One.' }, { role: 'user' }, { role: 'assistant', content: 'Two.' }]
+    messages: [{ role: 'user', content: 'the first  question' }, { role: 'assistant', content: 'One.' }, { role: 'user' }, {
+      role: 'assistant',
+      content: 'Two.'
+    }]
   })
 })
 
@@ -39,62 +54,87 @@ t.test('a stream begins with the conversation and ends once', async (t) => {
   t.equal(events.filter(({ type }) => type === 'content').map(({ text }) => text).join(''), 'Hello, my friend.')
   t.match(events.slice(-2), [{ type: 'usage', totalTokens: Number, cost: Number }, { type: 'done', finishReason: 'stop' }])
   t.equal(events.filter(({ type }) => type === 'done' || type === 'error').length, 1)
-  t.match(await as('acme').ask(`GET /agent/conversations/${String(events[0]?.['conversationId'])}`), { status: 200, body: { messages: [{}, { content: 'Hello, my friend.' }] } })
+  t.match(await as('acme').ask(`GET /agent/conversations/${String(events[0]?.['conversationId'])}`), {
+    status: 200,
+    body: { messages: [{}, { content: 'Hello, my friend.' }] }
+  })
 })
 
-t.test('a conversation is that of its user', (t) => forEachEngine(t, async (t, engine) => {
-  const mock = await mockProvider(t)
-  mock.onMessage('hello', { content: 'Hi.' })
-  const { app, as } = await open(t, mock.url, { server: { engine } })
-  const { conversationId } = (await as('acme').chat('hello')).body
-  const target = `/agent/conversations/${String(conversationId)}`
-  const strangers = {
-    'another user': as('acme', { sub: 'bob' }),
-    'an administrator of the tenant': as('acme', { sub: 'boss', role: 'admin' }),
-    'the same name in another tenant': as('globex'),
-    'the same name at the platform': as(null, { role: 'admin' }, { 'x-tenant-id': 'acme' })
-  }
-  const requests = mock.getRequests().length
-  for (const [who, caller] of Object.entries(strangers)) {
-    t.equal((await caller.ask(`GET ${target}`)).status, 404, who)
-    t.equal((await caller.ask(`DELETE ${target}`)).status, 404, who)
-    t.match(await caller.chat('hello', { conversationId }), { status: 404, body: { code: 'TENANTRY_NOT_FOUND', message: 'You have no such conversation' } }, who)
-    t.match((await caller.ask('GET /agent/conversations')).body, { data: [], pagination: { total: 0 } }, who)
-  }
-  t.equal(mock.getRequests().length, requests, 'the provider is not asked')
-  t.equal((await as('acme').ask(`DELETE ${target}`)).status, 200)
-  t.equal((await as('acme').ask(`GET ${target}`)).status, 404)
-  t.equal((await as('acme').ask(`DELETE ${target}`)).status, 404)
-  const entries = await app.db.selectFrom('tenantry.audit_log').select(['user_id', 'target']).where('tenant_id', '=', 'acme').where('action', '=', 'conversation.delete').execute()
-  t.strictSame(entries, [{ user_id: 'ada', target: conversationId }])
-}))
+t.test('a conversation is that of its user', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const mock = await mockProvider(t)
+    mock.onMessage('hello', { content: 'Hi.' })
+    const { app, as } = await open(t, mock.url, { server: { engine } })
+    const { conversationId } = (await as('acme').chat('hello')).body
+    const target = `/agent/conversations/${String(conversationId)}`
+    const strangers = {
+      'another user': as('acme', { sub: 'bob' }),
+      'an administrator of the tenant': as('acme', { sub: 'boss', role: 'admin' }),
+      'the same name in another tenant': as('globex'),
+      'the same name at the platform': as(null, { role: 'admin' }, { 'x-tenant-id': 'acme' })
+    }
+    const requests = mock.getRequests().length
+    for (const [who, caller] of Object.entries(strangers)) {
+      t.equal((await caller.ask(`GET ${target}`)).status, 404, who)
+      t.equal((await caller.ask(`DELETE ${target}`)).status, 404, who)
+      t.match(await caller.chat('hello', { conversationId }), {
+        status: 404,
+        body: { code: 'TENANTRY_NOT_FOUND', message: 'You have no such conversation' }
+      }, who)
+      t.match((await caller.ask('GET /agent/conversations')).body, { data: [], pagination: { total: 0 } }, who)
+    }
+    t.equal(mock.getRequests().length, requests, 'the provider is not asked')
+    t.equal((await as('acme').ask(`DELETE ${target}`)).status, 200)
+    t.equal((await as('acme').ask(`GET ${target}`)).status, 404)
+    t.equal((await as('acme').ask(`DELETE ${target}`)).status, 404)
+    const entries = await app.db.selectFrom('tenantry.audit_log').select(['user_id', 'target']).where('tenant_id', '=', 'acme').where(
+      'action',
+      '=',
+      'conversation.delete'
+    ).execute()
+    t.strictSame(entries, [{ user_id: 'ada', target: conversationId }])
+  }))
 
-t.test('conversations end with their tenant and with their user', (t) => forEachEngine(t, async (t, engine) => {
-  const mock = await mockProvider(t)
-  mock.onMessage('hello', { content: 'Hi.' })
-  const { app, as } = await open(t, mock.url, { server: { engine } })
-  await as('acme').chat('hello')
-  await as('globex').chat('hello')
-  const { id } = await app.users.create({ tenant: 'globex', email: 'eve@example.com', password: 'a long password of eve', role: 'user' }, noActor)
-  t.equal((await as('globex', { sub: id }).chat('hello')).status, 200)
-  t.equal((await as('globex', { sub: 'boss', role: 'admin' }).ask(`DELETE /users/${id}`)).status, 200)
-  await app.tenants.delete('acme')
-  const rows = await app.db.selectFrom('tenantry.conversations').select(['tenant_id', 'user_id']).execute()
-  t.strictSame(rows, [{ tenant_id: 'globex', user_id: 'ada' }])
-  t.equal((await app.db.selectFrom('tenantry.conversation_messages').select('position').execute()).length, 2)
-}))
+t.test('conversations end with their tenant and with their user', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const mock = await mockProvider(t)
+    mock.onMessage('hello', { content: 'Hi.' })
+    const { app, as } = await open(t, mock.url, { server: { engine } })
+    await as('acme').chat('hello')
+    await as('globex').chat('hello')
+    const { id } = await app.users.create(
+      { tenant: 'globex', email: 'eve@example.com', password: 'a long password of eve', role: 'user' },
+      noActor
+    )
+    t.equal((await as('globex', { sub: id }).chat('hello')).status, 200)
+    t.equal((await as('globex', { sub: 'boss', role: 'admin' }).ask(`DELETE /users/${id}`)).status, 200)
+    await app.tenants.delete('acme')
+    const rows = await app.db.selectFrom('tenantry.conversations').select(['tenant_id', 'user_id']).execute()
+    t.strictSame(rows, [{ tenant_id: 'globex', user_id: 'ada' }])
+    t.equal((await app.db.selectFrom('tenantry.conversation_messages').select('position').execute()).length, 2)
+  }))
 
 t.test('the model calls tools with the rights of the caller', async (t) => {
   const mock = await mockProvider(t)
-  mock.on({ userMessage: 'save milk', hasToolResult: false }, { toolCalls: [{ name: 'add_note', arguments: JSON.stringify({ body: { title: 'milk' } }) }] })
+  mock.on({ userMessage: 'save milk', hasToolResult: false }, {
+    toolCalls: [{ name: 'add_note', arguments: JSON.stringify({ body: { title: 'milk' } }) }]
+  })
   mock.on({ userMessage: 'save milk', hasToolResult: true }, { content: 'Saved.' })
   const { app, as } = await open(t, mock.url)
   const { body } = await as('acme').chat('save milk', { tools: true })
   t.match(body, { message: { content: 'Saved.' }, toolCalls: [{ name: 'add_note', ok: true }] })
-  const { rows } = await app.db.executeQuery<{ tenant_id: string, title: string }>({ sql: 'select tenant_id, title from notes', parameters: [], query: Object({ kind: 'RawNode' }), queryId: { queryId: 'test' } })
+  const { rows } = await app.db.executeQuery<{ tenant_id: string, title: string }>({
+    sql: 'select tenant_id, title from notes',
+    parameters: [],
+    query: Object({ kind: 'RawNode' }),
+    queryId: { queryId: 'test' }
+  })
   t.strictSame(rows, [{ tenant_id: 'acme', title: 'milk' }])
   const [first] = mock.getRequests()
-  t.strictSame(Object(first?.body).tools.map((tool: { function: { name: string } }) => tool.function.name).sort(), ['add_note', 'list_notes'], 'a tool that the caller may not call is not offered')
+  t.strictSame(Object(first?.body).tools.map((tool: { function: { name: string } }) => tool.function.name).sort(), [
+    'add_note',
+    'list_notes'
+  ], 'a tool that the caller may not call is not offered')
   await as('acme').chat('hello')
   t.notOk(Object(mock.getRequests().at(-1)?.body).tools, 'no tools unless the caller asks for them')
 })
@@ -127,10 +167,20 @@ t.test('a repeated request with an idempotency key asks once and keeps one conve
   t.equal(first.status, 200, first.text)
   t.strictSame((await ada.chat('hello')).body, first.body)
   t.equal(mock.getRequests().length, 1)
-  t.match((await as('acme').ask('GET /agent/conversations')).body, { data: [{ id: first.body['conversationId'], messages: 2 }], pagination: { total: 1 } })
+  t.match((await as('acme').ask('GET /agent/conversations')).body, {
+    data: [{ id: first.body['conversationId'], messages: 2 }],
+    pagination: { total: 1 }
+  })
   t.match(await ada.chat('another message'), { status: 409, body: { code: 'TENANTRY_IDEMPOTENCY_MISMATCH' } })
-  t.not((await as('globex', {}, { 'idempotency-key': 'a-key' }).chat('hello')).body['conversationId'], first.body['conversationId'], 'the key of another tenant')
-  t.match(await as('acme', {}, { 'idempotency-key': 'b-key' }).chat('hello', { stream: true }), { status: 400, body: { message: /without `stream`/ } })
+  t.not(
+    (await as('globex', {}, { 'idempotency-key': 'a-key' }).chat('hello')).body['conversationId'],
+    first.body['conversationId'],
+    'the key of another tenant'
+  )
+  t.match(await as('acme', {}, { 'idempotency-key': 'b-key' }).chat('hello', { stream: true }), {
+    status: 400,
+    body: { message: /without `stream`/ }
+  })
   t.equal(mock.getRequests().length, 2)
 })
 

@@ -11,7 +11,10 @@ import { open, type Opened } from './app.js'
 const dimensions = 32
 const system = 'You help the team.'
 
-interface Message { readonly role: string, readonly content: string }
+interface Message {
+  readonly role: string
+  readonly content: string
+}
 
 /** A server whose provider embeds texts and answers every chat. */
 async function openLibrary (t: Test): Promise<Opened & { readonly chats: () => Message[][] }> {
@@ -39,7 +42,7 @@ async function store ({ as }: Opened, tenant: string, id: string, document: stri
   if (status !== 201) throw new Error(text)
 }
 
-t.test('an answer cites the documents of the tenant, and no other tenant\'s', async (t) => {
+t.test("an answer cites the documents of the tenant, and no other tenant's", async (t) => {
   const library = await openLibrary(t)
   await store(library, 'acme', 'terms', 'Refunds are possible within thirty days.')
   await store(library, 'globex', 'secret-terms', 'Refunds are never possible at globex.')
@@ -52,7 +55,9 @@ t.test('an answer cites the documents of the tenant, and no other tenant\'s', as
   t.match(messages[1]?.content, /"document":"terms","chunk":0,"content":"Refunds are possible within thirty days\."/)
   t.equal(messages[2]?.content, 'Are refunds possible?')
   t.notMatch(JSON.stringify(library.chats()), /globex/)
-  t.match((await ada.ask(`GET /agent/conversations/${String(body['conversationId'])}`)).body, { messages: [{ role: 'user' }, { role: 'assistant', citations: [{ id: 'terms', chunk: 0 }] }] })
+  t.match((await ada.ask(`GET /agent/conversations/${String(body['conversationId'])}`)).body, {
+    messages: [{ role: 'user' }, { role: 'assistant', citations: [{ id: 'terms', chunk: 0 }] }]
+  })
   t.match((await ada.chat('Are refunds possible?', { stream: true })).events[0], { type: 'start', citations: [{ id: 'terms' }] })
 
   t.match((await ada.chat('Are refunds possible?', { documents: false })).body, { citations: [], usage: { totalTokens: 12 } })

@@ -7,7 +7,9 @@ import { sql } from 'kysely'
 import { begin, chunk, mockProvider, tokenOf, wireProvider } from '../models/app.js'
 import { open, sentTo } from './app.js'
 
-const tool = (name: string, input: unknown = {}) => ({ toolCalls: [{ name, arguments: typeof input === 'string' ? input : JSON.stringify(input) }] })
+const tool = (name: string, input: unknown = {}) => ({
+  toolCalls: [{ name, arguments: typeof input === 'string' ? input : JSON.stringify(input) }]
+})
 
 /** The model calls the tool once, and then answers. */
 function calls (mock: LLMock, name: string, input?: unknown): void {
@@ -31,7 +33,11 @@ t.test('a tool that fails is a failed call, which says what is wrong', async (t)
     const mock = await mockProvider(t)
     calls(mock, name, input)
     const { as } = await open(t, mock.url)
-    t.match((await as('acme').chat('go', { tools: true })).body, { message: { content: 'Done.' }, toolCalls: [{ name, ok: false }] }, JSON.stringify(input))
+    t.match(
+      (await as('acme').chat('go', { tools: true })).body,
+      { message: { content: 'Done.' }, toolCalls: [{ name, ok: false }] },
+      JSON.stringify(input)
+    )
     t.match(resultOf(mock), message)
   }
 })
@@ -51,7 +57,10 @@ t.test('a result of many megabytes is refused before it is read', async (t) => {
   calls(mock, 'list_notes')
   const { app, as } = await open(t, mock.url)
   await sql`insert into notes (tenant_id, title) select 'acme', repeat('x', 1000000) from generate_series(1, 3)`.execute(app.db)
-  t.match((await as('acme').chat('go', { tools: true })).body, { message: { content: 'Done.' }, toolCalls: [{ name: 'list_notes', ok: false }] })
+  t.match((await as('acme').chat('go', { tools: true })).body, {
+    message: { content: 'Done.' },
+    toolCalls: [{ name: 'list_notes', ok: false }]
+  })
   t.match(resultOf(mock), /more than 65536 bytes: ask for fewer records/)
 })
 
@@ -106,7 +115,10 @@ t.test('a caller that leaves ends the request to the provider, and its tool', as
   const { app, origin, as } = await open(t, provider.url.replace('/v1', ''))
   const controller = new AbortController()
   const response = await fetch(`${origin}/agent/chat`, {
-    method: 'POST', headers: { ...tokenOf('acme'), 'content-type': 'application/json' }, body: '{"message":"go","stream":true}', signal: controller.signal
+    method: 'POST',
+    headers: { ...tokenOf('acme'), 'content-type': 'application/json' },
+    body: '{"message":"go","stream":true}',
+    signal: controller.signal
   })
   const reader = response.body!.getReader()
   await reader.read()
@@ -128,7 +140,9 @@ t.test('an answer that takes too long is ended, with the tool that runs', async 
     server: {
       prepare (app) {
         app.register(async (group) => {
-          group.get('/wait', { config: { access: 'user', tool: { name: 'wait', description: 'Waits.', readOnly: true, destructive: false } } }, async (request) => {
+          group.get('/wait', {
+            config: { access: 'user', tool: { name: 'wait', description: 'Waits.', readOnly: true, destructive: false } }
+          }, async (request) => {
             await once(request.raw, 'close')
             left.emit('gone')
           })
@@ -136,19 +150,27 @@ t.test('an answer that takes too long is ended, with the tool that runs', async 
       }
     }
   })
-  t.match(await as('acme').chat('go', { tools: true }), { status: 504, body: { code: 'TENANTRY_PROVIDER_TIMEOUT', message: 'The answer took more than 5000 ms' } })
+  t.match(await as('acme').chat('go', { tools: true }), {
+    status: 504,
+    body: { code: 'TENANTRY_PROVIDER_TIMEOUT', message: 'The answer took more than 5000 ms' }
+  })
   await gone
 })
 
 t.test('a conversation keeps its latest messages, and a prompt holds what fits', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('go', { content: 'Gone.' })
-  const { app, as } = await open(t, mock.url, { agent: { models: [{ id: 'test-model', provider: 'local', kind: 'chat', contextTokens: 2000 }] } })
+  const { app, as } = await open(t, mock.url, {
+    agent: { models: [{ id: 'test-model', provider: 'local', kind: 'chat', contextTokens: 2000 }] }
+  })
   const { conversationId } = (await as('acme').chat('go')).body
   const id = String(conversationId)
   await sql`insert into tenantry.conversation_messages (tenant_id, conversation_id, position, role, content, bytes, created_at)
-    select 'acme', ${id}::uuid, n, case when n % 2 = 1 then 'user' else 'assistant' end, 'message ' || n || repeat(' word', 20), 120, now() from generate_series(3, 10000) n`.execute(app.db)
-  await sql`update tenantry.conversations set last_position = 10000, messages = 10000, bytes = 1200000 where id = ${id}::uuid`.execute(app.db)
+    select 'acme', ${id}::uuid, n, case when n % 2 = 1 then 'user' else 'assistant' end, 'message ' || n || repeat(' word', 20), 120, now() from generate_series(3, 10000) n`
+    .execute(app.db)
+  await sql`update tenantry.conversations set last_position = 10000, messages = 10000, bytes = 1200000 where id = ${id}::uuid`.execute(
+    app.db
+  )
   t.equal((await as('acme').chat('go', { conversationId })).status, 200)
   const sent = sentTo(mock).at(-1) ?? []
   t.ok(sent.length > 5 && sent.length < 100, String(sent.length))
@@ -156,7 +178,10 @@ t.test('a conversation keeps its latest messages, and a prompt holds what fits',
   const { body } = await as('acme').ask(`GET /agent/conversations/${id}`)
   t.equal(Object(body['messages']).length, 500)
   t.match(Object(body['messages']).at(-1), { role: 'assistant', content: 'Gone.' })
-  const { rows } = await sql<{ kept: number, counted: number }>`select count(*)::integer as kept, (select messages from tenantry.conversations where id = ${id}::uuid) as counted from tenantry.conversation_messages where conversation_id = ${id}::uuid`.execute(app.db)
+  const { rows } = await sql<
+    { kept: number, counted: number }
+  >`select count(*)::integer as kept, (select messages from tenantry.conversations where id = ${id}::uuid) as counted from tenantry.conversation_messages where conversation_id = ${id}::uuid`
+    .execute(app.db)
   t.strictSame(rows, [{ kept: 500, counted: 500 }])
 })
 
@@ -165,7 +190,8 @@ t.test('a user keeps the conversations that were used last', async (t) => {
   mock.onMessage('go', { content: 'Gone.' })
   const { app, as } = await open(t, mock.url)
   await sql`insert into tenantry.conversations (tenant_id, id, user_id, platform, title, last_position, messages, bytes, created_at, updated_at)
-    select 'acme', gen_random_uuid(), 'ada', false, 'old ' || n, 0, 0, 0, now(), now() - n * interval '1 minute' from generate_series(1, 500) n`.execute(app.db)
+    select 'acme', gen_random_uuid(), 'ada', false, 'old ' || n, 0, 0, 0, now(), now() - n * interval '1 minute' from generate_series(1, 500) n`
+    .execute(app.db)
   await as('acme').chat('go')
   const { body } = await as('acme').ask('GET /agent/conversations?limit=100&offset=400')
   t.match(body, { data: { length: 100 }, pagination: { total: 500 } })

@@ -13,7 +13,10 @@ import { attacks } from './attacks.js'
 
 const system = 'You help the team with its notes.'
 
-interface Got { readonly system: string, readonly others: Array<{ readonly role: string, readonly text: string }> }
+interface Got {
+  readonly system: string
+  readonly others: Array<{ readonly role: string, readonly text: string }>
+}
 
 /** The last request as the provider has it on the wire. */
 function gotBy (mock: LLMock): Got {
@@ -71,7 +74,11 @@ t.test('a model that obeys reaches what its caller may reach', async (t) => {
     t.notMatch(text, /secret of globex/)
     t.notMatch(JSON.stringify(mock.getRequests().map(({ body }) => body)), /secret of globex/, 'the provider does not see it')
     const { rows } = await sql<{ tenant_id: string, title: string }>`select tenant_id, title from notes`.execute(app.db)
-    t.strictSame(rows.filter((row) => row.tenant_id === 'globex'), [{ tenant_id: 'globex', title: 'a secret of globex' }], 'nothing of the other tenant changed')
+    t.strictSame(
+      rows.filter((row) => row.tenant_id === 'globex'),
+      [{ tenant_id: 'globex', title: 'a secret of globex' }],
+      'nothing of the other tenant changed'
+    )
     t.notMatch(JSON.stringify(rows), /the tests, 32/, 'no template was resolved')
   }
 })

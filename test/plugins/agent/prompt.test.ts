@@ -12,11 +12,17 @@ t.test('the message alone, without a system prompt', async (t) => {
 
 t.test('the system prompt comes first, and the message last', async (t) => {
   const history = [{ role: 'user', content: 'a' }, { role: 'assistant', content: 'b' }] as const
-  t.strictSame(promptOf({ ...parts, history }).messages, [{ role: 'system', content: 'Be kind.' }, ...history, { role: 'user', content: 'hello' }])
+  t.strictSame(promptOf({ ...parts, history }).messages, [{ role: 'system', content: 'Be kind.' }, ...history, {
+    role: 'user',
+    content: 'hello'
+  }])
 })
 
 t.test('the oldest messages are left out first, and the rest begins with a question', async (t) => {
-  const history = Array.from({ length: 1000 }, (_, index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content: `${index}`.padEnd(400, '.') } as const))
+  const history = Array.from(
+    { length: 1000 },
+    (_, index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content: `${index}`.padEnd(400, '.') } as const)
+  )
   const { messages } = promptOf({ ...parts, history, budget: 1000 })
   const [, first] = messages
   t.equal(first?.role, 'user')
@@ -33,7 +39,12 @@ t.test('excerpts that have no room are neither sent nor cited', async (t) => {
 })
 
 t.test('a message that has no room is sent all the same: the model refuses it', async (t) => {
-  t.strictSame(promptOf({ ...parts, message: 'x'.repeat(10_000), budget: 100, history: [{ role: 'user', content: 'a' }] }).messages.map(({ role }) => role), ['system', 'user'])
+  t.strictSame(
+    promptOf({ ...parts, message: 'x'.repeat(10_000), budget: 100, history: [{ role: 'user', content: 'a' }] }).messages.map(({ role }) =>
+      role
+    ),
+    ['system', 'user']
+  )
 })
 
 t.test('no text of a document closes the mark, or is part of the system prompt', async (t) => {

@@ -18,8 +18,12 @@ export function fakeClock (start = Date.parse('2026-06-01T12:30:00Z')) {
   let time = start
   return {
     now: () => time,
-    forward (ms: number) { time += ms },
-    set (date: string) { time = Date.parse(date) }
+    forward (ms: number) {
+      time += ms
+    },
+    set (date: string) {
+      time = Date.parse(date)
+    }
   }
 }
 
@@ -37,7 +41,11 @@ export interface Opened {
 }
 
 /** `GET /things/:id` answers any status that `?status=` asks for, to anybody. */
-export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = [], ...options }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
+  { tenants = [], ...options }: OpenOptions = {}
+): Promise<Opened> {
   const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(conventions, { root: true })
@@ -45,7 +53,11 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)
   await app.register(analytics, options)
-  app.get<{ Querystring: { status?: string } }>('/things/:id', { config: { access: 'open' } }, async ({ query: { status = '200' } }, reply) => reply.code(Number(status)).send({ ok: true }))
+  app.get<{ Querystring: { status?: string } }>(
+    '/things/:id',
+    { config: { access: 'open' } },
+    async ({ query: { status = '200' } }, reply) => reply.code(Number(status)).send({ ok: true })
+  )
   app.get('/internal/probe', async () => ({ ok: true }))
   for (const id of tenants) await app.tenants.create({ id, name: id })
   return {

@@ -9,7 +9,16 @@ import { fakeClock, hour } from './app.js'
 /** A logger that remembers its messages. */
 function memoryLog (): { log: FastifyBaseLogger, lines: { level: number, msg: string, requests?: number }[] } {
   const lines: { level: number, msg: string, requests?: number }[] = []
-  const { log } = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { lines.push(JSON.parse(line)) } } } })
+  const { log } = Fastify({
+    logger: {
+      level: 'info',
+      stream: {
+        write: (line: string) => {
+          lines.push(JSON.parse(line))
+        }
+      }
+    }
+  })
   return { log, lines }
 }
 
@@ -50,7 +59,9 @@ async function until (t: Test, what: string, isTrue: () => boolean): Promise<voi
 }
 
 const things = new RouteLines('/things')
-const unavailable = async () => { throw failure('databaseUnavailable') }
+const unavailable = async () => {
+  throw failure('databaseUnavailable')
+}
 
 t.test('requests are summed up by hour, tenant and line', async (t) => {
   const { buffer, batches, clock } = buffered()
@@ -63,9 +74,23 @@ t.test('requests are summed up by hour, tenant and line', async (t) => {
   clock.forward(-hour)
   buffer.count('acme', things.of('GET', 200), 1)
   await buffer.flush()
-  const shown = ({ number, hour, sums }: Batch) => [number, new Date(hour).toISOString().slice(11, 16), ...sums.map(({ tenant, line, buckets }) => `${tenant} ${line.key} ${[...buckets.values()].join('+')}`)]
+  const shown = (
+    { number, hour, sums }: Batch
+  ) => [
+    number,
+    new Date(hour).toISOString().slice(11, 16),
+    ...sums.map(({ tenant, line, buckets }) => `${tenant} ${line.key} ${[...buckets.values()].join('+')}`)
+  ]
   t.strictSame(batches.map(shown), [
-    [1, '12:00', 'acme GET 200 /things 3+1', 'acme GET 500 /things 1', 'acme POST 200 /things 1', 'globex GET 200 /things 1', ' GET 200 /things 1'],
+    [
+      1,
+      '12:00',
+      'acme GET 200 /things 3+1',
+      'acme GET 500 /things 1',
+      'acme POST 200 /things 1',
+      'globex GET 200 /things 1',
+      ' GET 200 /things 1'
+    ],
     [2, '13:00', 'acme GET 200 /things 1']
   ])
   await buffer.flush()
@@ -154,7 +179,11 @@ t.test('do not fill the memory while the database cannot be reached', async (t) 
 })
 
 t.test('that the database refuses are given up, so that those after them are written', async (t) => {
-  const { buffer, batches, lines } = buffered({ answer: async ({ number }) => { if (number === 1) throw new Error('of no use') } })
+  const { buffer, batches, lines } = buffered({
+    answer: async ({ number }) => {
+      if (number === 1) throw new Error('of no use')
+    }
+  })
   buffer.count('acme', things.of('GET', 200), 1)
   for (let flush = 0; flush < 3; flush++) await buffer.flush()
   buffer.count('acme', things.of('GET', 200), 1)

@@ -2,20 +2,33 @@ import t from 'tap'
 import { check, faultsOf } from '../../lib/config/documents.js'
 
 t.test('the section of the document has bounds', async (t) => {
-  t.strictSame(faultsOf({ analytics: { enabled: true, excludePaths: ['/health', '/admin/*', '/files*', '/things/:id'], serviceName: 'shop 1', retentionDays: 366, buffer: { enabled: false, flushInterval: 1, maxSize: 1 } } }), [])
+  t.strictSame(
+    faultsOf({
+      analytics: {
+        enabled: true,
+        excludePaths: ['/health', '/admin/*', '/files*', '/things/:id'],
+        serviceName: 'shop 1',
+        retentionDays: 366,
+        buffer: { enabled: false, flushInterval: 1, maxSize: 1 }
+      }
+    }),
+    []
+  )
   t.strictSame(faultsOf({ analytics: {} }), ['/analytics/enabled: missing: expected true or false'])
-  for (const [wrong, pointer] of [
-    [{ excludePaths: ['health'] }, '/analytics/excludePaths/0'],
-    [{ excludePaths: ['/a*b'] }, '/analytics/excludePaths/0'],
-    [{ serviceName: 'a\nb' }, '/analytics/serviceName'],
-    [{ retentionDays: 0 }, '/analytics/retentionDays'],
-    [{ retentionDays: 367 }, '/analytics/retentionDays'],
-    [{ buffer: { flushInterval: 0 } }, '/analytics/buffer/flushInterval'],
-    [{ buffer: { flushInterval: 1.5 } }, '/analytics/buffer/flushInterval'],
-    [{ buffer: { flushInterval: 3_600_001 } }, '/analytics/buffer/flushInterval'],
-    [{ buffer: { maxSize: -1 } }, '/analytics/buffer/maxSize'],
-    [{ buffer: { maxSize: 100_001 } }, '/analytics/buffer/maxSize']
-  ] as const) {
+  for (
+    const [wrong, pointer] of [
+      [{ excludePaths: ['health'] }, '/analytics/excludePaths/0'],
+      [{ excludePaths: ['/a*b'] }, '/analytics/excludePaths/0'],
+      [{ serviceName: 'a\nb' }, '/analytics/serviceName'],
+      [{ retentionDays: 0 }, '/analytics/retentionDays'],
+      [{ retentionDays: 367 }, '/analytics/retentionDays'],
+      [{ buffer: { flushInterval: 0 } }, '/analytics/buffer/flushInterval'],
+      [{ buffer: { flushInterval: 1.5 } }, '/analytics/buffer/flushInterval'],
+      [{ buffer: { flushInterval: 3_600_001 } }, '/analytics/buffer/flushInterval'],
+      [{ buffer: { maxSize: -1 } }, '/analytics/buffer/maxSize'],
+      [{ buffer: { maxSize: 100_001 } }, '/analytics/buffer/maxSize']
+    ] as const
+  ) {
     const faults = faultsOf({ analytics: { enabled: true, ...wrong } })
     t.equal(faults.length, 1, JSON.stringify(wrong))
     t.ok(faults[0]?.startsWith(`${pointer}: `), pointer)

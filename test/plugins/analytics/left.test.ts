@@ -8,7 +8,10 @@ import { countsOf, open, summaryOf } from './app.js'
 
 test('a caller who leaves when its body has been read is counted, and is no error', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const { app, admin } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { tenants: ['acme'], excludePaths: ['/hidden', '/analytics/*'] })
+  const { app, admin } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
+    tenants: ['acme'],
+    excludePaths: ['/hidden', '/analytics/*']
+  })
   const hall = closedDoor()
   let [begun, failed] = [0, 0]
   for (const url of ['/hall/:id', '/hidden']) {
@@ -20,7 +23,10 @@ test('a caller who leaves when its body has been read is counted, and is no erro
     })
   }
   const port = Number(new URL(await listen(app)).port)
-  const post = (path: string) => `POST ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${signToken({ tenant_id: 'acme', sub: 'ada' })}\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}`
+  const post = (path: string) =>
+    `POST ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${
+      signToken({ tenant_id: 'acme', sub: 'ada' })
+    }\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}`
   const counted = async () => countsOf(await summaryOf(admin))
 
   for (const requests of [[post('/hall/1')], [post('/hall/2'), post('/hall/3'), post('/hidden'), post('/nowhere')]]) {

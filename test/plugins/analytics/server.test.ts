@@ -28,7 +28,11 @@ t.test('the whole server', async (t) => {
   const as = (tenant: string): Ask => caller(t, first, { token: tokenOf(tenant) })
 
   await t.test('counts routes of the document, of tenants and of its own by their patterns', async (t) => {
-    await as('acme')('POST /tenant/config', { body: { routes: [{ path: '/own/:name', method: 'get', response: answer }, { path: '/own/hidden/:name', method: 'get', response: answer }] } })
+    await as('acme')('POST /tenant/config', {
+      body: {
+        routes: [{ path: '/own/:name', method: 'get', response: answer }, { path: '/own/hidden/:name', method: 'get', response: answer }]
+      }
+    })
     await as('acme')('GET /greetings/ada?secret=4711')
     for (const path of ['/own/a', '/own/b?x=1', '/own/hidden/a', '/own/a/b/c']) await as('acme')(`GET ${path}`)
     await as('globex')('GET /own/a')
@@ -56,13 +60,25 @@ t.test('the whole server', async (t) => {
   })
 
   await t.test('writes each request at once where it is told to', async (t) => {
-    const eager = await testServer(t, { ...document, analytics: { enabled: true, serviceName: 'eager', buffer: { enabled: false } } }, { engine })
+    const eager = await testServer(t, { ...document, analytics: { enabled: true, serviceName: 'eager', buffer: { enabled: false } } }, {
+      engine
+    })
     await caller(t, eager, { token: tokenOf('globex') })('GET /greetings/ada')
-    const written = () => eager.db.selectFrom('tenantry.request_stats').select(['tenant_id', 'route', 'count']).where('service', '=', 'eager').orderBy('tenant_id').execute()
+    const written = () =>
+      eager.db.selectFrom('tenantry.request_stats').select(['tenant_id', 'route', 'count']).where('service', '=', 'eager').orderBy(
+        'tenant_id'
+      ).execute()
     let rows = await written()
     for (const deadline = Date.now() + 5000; rows.length === 0 && Date.now() < deadline;) rows = await written()
-    t.strictSame(rows.map(({ tenant_id: tenant, route, count }) => `${tenant} ${route} ${Number(count)}`), [' /greetings/:name 1', 'globex /greetings/:name 1'])
-    t.strictSame(countsOf(await summaryOf(caller(t, eager, { token: adminToken }), '', 'acme')), [], 'the figures of another name are others')
+    t.strictSame(rows.map(({ tenant_id: tenant, route, count }) => `${tenant} ${route} ${Number(count)}`), [
+      ' /greetings/:name 1',
+      'globex /greetings/:name 1'
+    ])
+    t.strictSame(
+      countsOf(await summaryOf(caller(t, eager, { token: adminToken }), '', 'acme')),
+      [],
+      'the figures of another name are others'
+    )
   })
 
   await t.test('documents the endpoint, and names it nowhere where analytics are off', async (t) => {
@@ -78,43 +94,64 @@ t.test('the whole server', async (t) => {
 t.test('the plugin counts the routes of any app, and says what it needs', async (t) => {
   const bare = Fastify()
   t.teardown(() => bare.close())
-  await t.rejects(async () => await bare.register(analytics, { routes: false }), /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/analytics"/)
+  await t.rejects(
+    async () => await bare.register(analytics, { routes: false }),
+    /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/analytics"/
+  )
 
   const unguarded = Fastify()
   t.teardown(() => unguarded.close())
   await unguarded.register(database, { provider: 'embedded', migrate: 'auto' })
   await unguarded.register(analytics, { routes: false })
   unguarded.get('/a/:id', async () => ({ ok: true }))
-  unguarded.register(async (inner) => { inner.route({ method: ['GET', 'POST'], url: '/b', onResponse: [async () => {}], handler: async () => ({ ok: true }) }) }, { prefix: '/prefix' })
-  unguarded.get('/fails', async () => { throw new Error('on purpose') })
+  unguarded.register(async (inner) => {
+    inner.route({ method: ['GET', 'POST'], url: '/b', onResponse: [async () => {}], handler: async () => ({ ok: true }) })
+  }, { prefix: '/prefix' })
+  unguarded.get('/fails', async () => {
+    throw new Error('on purpose')
+  })
   for (const url of ['/a/1', '/a/2', '/a/3', '/prefix/b', '/nowhere', '/fails']) await unguarded.inject(url)
   await unguarded.inject({ method: 'POST', url: '/prefix/b' })
   const figures = await unguarded.analytics.summary({ from: new Date(Date.now() - 1000), until: new Date(Date.now() + 1000) })
   t.match(figures, { total: 7, errors: 1 })
   t.strictSame(figures.routes.map(({ method, route, count, errorRate }) => `${method} ${route} ${count} ${errorRate}`), [
-    'GET /a/:id 3 0', 'GET (unknown) 1 0', 'GET /fails 1 1', 'GET /prefix/b 1 0', 'POST /prefix/b 1 0'
+    'GET /a/:id 3 0',
+    'GET (unknown) 1 0',
+    'GET /fails 1 1',
+    'GET /prefix/b 1 0',
+    'POST /prefix/b 1 0'
   ])
 
-  for (const [options, message] of [
-    [{ retentionDays: -1 }, 'retentionDays is -1: expected at least 1'],
-    [{ buffer: { flushInterval: -1 } }, 'buffer: /flushInterval: expected at least 1'],
-    [{ buffer: { maxSize: NaN } }, 'buffer: /maxSize: expected an integer, got a number']
-  ] as const) {
+  for (
+    const [options, message] of [
+      [{ retentionDays: -1 }, 'retentionDays is -1: expected at least 1'],
+      [{ buffer: { flushInterval: -1 } }, 'buffer: /flushInterval: expected at least 1'],
+      [{ buffer: { maxSize: NaN } }, 'buffer: /maxSize: expected an integer, got a number']
+    ] as const
+  ) {
     const wrong = Fastify()
     t.teardown(() => wrong.close())
     await wrong.register(database, { provider: 'embedded' })
-    await t.rejects(async () => await wrong.register(analytics, { routes: false, ...options }), { message: `the plugin "tenantry/plugins/analytics": ${message}` })
+    await t.rejects(async () => await wrong.register(analytics, { routes: false, ...options }), {
+      message: `the plugin "tenantry/plugins/analytics": ${message}`
+    })
   }
 
   const other = Fastify()
   t.teardown(() => other.close())
   await other.register(database, { provider: 'embedded' })
-  await t.rejects(async () => await other.register(analytics), /register the plugin "tenantry\/plugins\/auth" before "tenantry\/plugins\/analytics"/)
+  await t.rejects(
+    async () => await other.register(analytics),
+    /register the plugin "tenantry\/plugins\/auth" before "tenantry\/plugins\/analytics"/
+  )
 })
 
 t.test('a database that goes away takes no request down, and what was counted meanwhile is written when it is back', async (t) => {
   const server = await postgresServer(t)
-  const { app, admin, stranger } = await open(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, { excludePaths: ['/analytics/*'], buffer: { flushInterval: 1 } })
+  const { app, admin, stranger } = await open(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, {
+    excludePaths: ['/analytics/*'],
+    buffer: { flushInterval: 1 }
+  })
   await stranger('GET /things/1')
   t.match(await summaryOf(admin), { total: 1 })
   await server.stop()

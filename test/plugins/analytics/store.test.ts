@@ -22,150 +22,189 @@ function sumOf (tenant: string, route: string, durations: readonly number[], { s
 const batch = (number: number, ...sums: Sum[]): Batch => ({ number, hour: start, sums })
 
 async function rowsOf (db: Kysely<SystemTables>, tenant: string, hourOf = start): Promise<number> {
-  const { rows } = await db.selectFrom('tenantry.request_stats').select(({ fn }) => fn.countAll<string>().as('rows')).where('tenant_id', '=', tenant).where('hour', '=', new Date(hourOf)).executeTakeFirstOrThrow()
+  const { rows } = await db.selectFrom('tenantry.request_stats').select(({ fn }) => fn.countAll<string>().as('rows')).where(
+    'tenant_id',
+    '=',
+    tenant
+  ).where('hour', '=', new Date(hourOf)).executeTakeFirstOrThrow()
   return Number(rows)
 }
 
-t.test('the store of figures', (t) => forEachEngine(t, async (t, engine) => {
-  const { app } = await open(t, engine, { tenants: ['acme', 'globex', 'many', 'gone'] })
-  const { db } = app
-  const store = () => createStatsStore(db, '')
-  const clear = () => db.deleteFrom('tenantry.request_stats').execute()
+t.test('the store of figures', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app } = await open(t, engine, { tenants: ['acme', 'globex', 'many', 'gone'] })
+    const { db } = app
+    const store = () => createStatsStore(db, '')
+    const clear = () => db.deleteFrom('tenantry.request_stats').execute()
 
-  await t.test('a batch that is written again counts once, that of another process counts too', async (t) => {
-    const [one, other] = [store(), store()]
-    const first = batch(1, sumOf('acme', '/a', [1, 1, 5]), sumOf('', '/a', [1]))
-    await Promise.all([one.write(first, at), one.write(first, at), other.write(first, at)])
-    await one.write(first, at)
-    t.match(await one.read(scope('acme')), { total: 6, routes: [{ route: '/a', count: 6 }] })
-    t.match(await one.read(scope('')), { total: 8, routes: [{ route: '/a', count: 8 }] }, 'the platform has the requests of all, and those of no tenant')
-    await one.write(batch(2, sumOf('acme', '/a', [1], { status: 500 })), at)
-    await one.write(first, at)
-    t.match(await one.read(scope('acme')), { total: 7, errors: 1, errorRate: 1 / 7, routes: [{ route: '/a', count: 7, errorRate: 1 / 7 }] })
-    await clear()
-  })
-
-  await t.test('servers that write the same lines at once lose nothing', async (t) => {
-    const servers = Array.from({ length: 4 }, store)
-    const names = ['/a', '/b', '/c', '/d']
-    await Promise.all(servers.map(async (server, index) => {
-      const sums = ['globex', 'acme', ''].flatMap((tenant) => names.map((name) => sumOf(tenant, name, [index + 1, 20])))
-      for (const number of [1, 2, 3]) await server.write(batch(number, ...number % 2 === 0 ? sums : sums.toReversed()), at)
-    }))
-    t.equal((await store().read(scope('acme'))).total, 96)
-    t.equal((await store().read(scope('globex'))).total, 96)
-    t.equal((await store().read(scope(''))).total, 288)
-    await clear()
-  })
-
-  await t.test('percentiles differ by 2.5 % at most from those of the durations themselves', async (t) => {
-    const server = store()
-    let seed = 1
-    const random = () => (seed = seed * 48_271 % 2_147_483_647) / 2_147_483_647
-    const durations = Array.from({ length: 5000 }, () => Math.exp(random() * 9 - 2))
-    // In several batches, hours and statuses.
-    for (let index = 0; index < 10; index++) {
-      const part = durations.slice(index * 500, index * 500 + 500)
-      await server.write({ number: index + 1, hour: start + index % 3 * hour, sums: [sumOf('acme', '/a', part, { status: index % 2 === 0 ? 200 : 404 })] }, at)
-    }
-    const sorted = durations.toSorted((one, other) => one - other)
-    const [route] = (await server.read(scope('acme', 3))).routes
-    t.equal(route?.count, 5000)
-    for (const [part, told] of [[0.5, route?.p50], [0.95, route?.p95], [0.99, route?.p99]] as const) {
-      const exact = sorted[Math.ceil(part * 5000) - 1] ?? Number.NaN
-      t.ok(Math.abs((told ?? Number.NaN) - exact) / exact <= 0.0251, `${part}: ${told} for ${exact}`)
-    }
-    t.equal((await server.read(scope('acme', 1))).total, 2000)
-    const one = await server.read({ tenant: 'acme', from: new Date(start - day), until: new Date(start) })
-    t.strictSame(one, { total: 0, errors: 0, errorRate: 0, routes: [] })
-    await clear()
-  })
-
-  await t.test('of one tenant and hour 200 lines have rows; the rest is under one name, and nothing of it is lost', async (t) => {
-    const server = store()
-    const sums = (from: number, count: number) => Array.from({ length: count }, (_, index) => sumOf('many', `/route-${from + index}`, [1, 2], { own: true }))
-    await server.write(batch(1, ...sums(0, 150)), at)
-    await server.write(batch(2, ...sums(100, 500)), at)
-    await store().write(batch(1, ...sums(5000, 500)), at)
-    t.equal(await rowsOf(db, 'many'), 201)
-    const { total, routes } = await server.read(scope('many'))
-    t.equal(total, 2300)
-    t.match(routes[0], { method: 'GET', route: '(other)', count: 1800 })
-    t.equal(routes.find(({ route }) => route === '/route-120')?.count, 4, 'a line that is there is counted on')
-    await server.write({ number: 3, hour: start + hour, sums: sums(9000, 10) }, at)
-    t.equal(await rowsOf(db, 'many', start + hour), 10, 'the next hour begins anew')
-    t.equal((await server.read(scope('globex'))).total, 0)
-
-    await t.test('and the routes of tenants have 2000 in the figures of the platform, its own have theirs always', async (t) => {
-      for (let number = 4; number < 8; number++) {
-        await server.write(batch(number, ...Array.from({ length: 1000 }, (_, index) => sumOf('', `/hostile-${number}-${index}`, [1], { own: true }))), at)
-      }
-      await server.write(batch(8, ...Array.from({ length: 50 }, (_, index) => sumOf('globex', `/platform-${index}`, [1]))), at)
-      t.equal(await rowsOf(db, ''), 2000 + 1 + 50)
-      const { total, routes } = await server.read(scope(''))
-      t.equal(total, 2300 + 4000 + 50)
-      t.equal(routes.length, 1000, 'a summary names a thousand')
+    await t.test('a batch that is written again counts once, that of another process counts too', async (t) => {
+      const [one, other] = [store(), store()]
+      const first = batch(1, sumOf('acme', '/a', [1, 1, 5]), sumOf('', '/a', [1]))
+      await Promise.all([one.write(first, at), one.write(first, at), other.write(first, at)])
+      await one.write(first, at)
+      t.match(await one.read(scope('acme')), { total: 6, routes: [{ route: '/a', count: 6 }] })
+      t.match(
+        await one.read(scope('')),
+        { total: 8, routes: [{ route: '/a', count: 8 }] },
+        'the platform has the requests of all, and those of no tenant'
+      )
+      await one.write(batch(2, sumOf('acme', '/a', [1], { status: 500 })), at)
+      await one.write(first, at)
+      t.match(await one.read(scope('acme')), {
+        total: 7,
+        errors: 1,
+        errorRate: 1 / 7,
+        routes: [{ route: '/a', count: 7, errorRate: 1 / 7 }]
+      })
+      await clear()
     })
-    await clear()
-  })
 
-  await t.test('one tenant does not fill the figures of the platform: its routes have as many names there as in its own', async (t) => {
-    const server = store()
-    const hostile = (number: number) => batch(number, ...Array.from({ length: 1000 }, (_, index) => sumOf('many', `/hostile-${number}-${index}`, [1], { own: true })))
-    for (let number = 1; number < 4; number++) await server.write(hostile(number), at)
-    t.equal(await rowsOf(db, ''), 201)
-    await server.write(batch(4, sumOf('globex', '/own', [1], { own: true }), sumOf('many', '/platform', [1]), sumOf('many', '/hostile-1-0', [1], { own: true })), at)
-    const { total, routes } = await server.read(scope(''))
-    t.equal(total, 3003)
-    t.equal(routes.find(({ route }) => route === '/own')?.count, 1, 'the route of another tenant has its name')
-    t.equal(routes.find(({ route }) => route === '/platform')?.count, 1, 'and one of the platform, by whomever it is asked')
-    t.equal(routes.find(({ route }) => route === '/hostile-1-0')?.count, 2)
-    t.equal(routes.find(({ route }) => route === '(other)')?.count, 2800)
-    await clear()
-  })
+    await t.test('servers that write the same lines at once lose nothing', async (t) => {
+      const servers = Array.from({ length: 4 }, store)
+      const names = ['/a', '/b', '/c', '/d']
+      await Promise.all(servers.map(async (server, index) => {
+        const sums = ['globex', 'acme', ''].flatMap((tenant) => names.map((name) => sumOf(tenant, name, [index + 1, 20])))
+        for (const number of [1, 2, 3]) await server.write(batch(number, ...number % 2 === 0 ? sums : sums.toReversed()), at)
+      }))
+      t.equal((await store().read(scope('acme'))).total, 96)
+      t.equal((await store().read(scope('globex'))).total, 96)
+      t.equal((await store().read(scope(''))).total, 288)
+      await clear()
+    })
 
-  await t.test('who is no tenant, or is being deleted, gets no rows', async (t) => {
-    await db.updateTable('tenantry.tenants').set({ status: 'deleting' }).where('id', '=', 'gone').execute()
-    await store().write(batch(1, sumOf('nobody', '/a', [1]), sumOf('gone', '/a', [1]), sumOf('acme', '/a', [1])), at)
-    await store().write(batch(1, sumOf('gone', '/own-of-gone', [1], { own: true })), at)
-    t.strictSame([await rowsOf(db, 'nobody'), await rowsOf(db, 'gone'), await rowsOf(db, 'acme'), await rowsOf(db, '')], [0, 0, 1, 2])
-    t.match(await store().read(scope('')), { total: 4, routes: [{ route: '/a', count: 3 }, { route: '(other)', count: 1 }] })
-    await clear()
-  })
+    await t.test('percentiles differ by 2.5 % at most from those of the durations themselves', async (t) => {
+      const server = store()
+      let seed = 1
+      const random = () => (seed = seed * 48_271 % 2_147_483_647) / 2_147_483_647
+      const durations = Array.from({ length: 5000 }, () => Math.exp(random() * 9 - 2))
+      // In several batches, hours and statuses.
+      for (let index = 0; index < 10; index++) {
+        const part = durations.slice(index * 500, index * 500 + 500)
+        await server.write({
+          number: index + 1,
+          hour: start + index % 3 * hour,
+          sums: [sumOf('acme', '/a', part, { status: index % 2 === 0 ? 200 : 404 })]
+        }, at)
+      }
+      const sorted = durations.toSorted((one, other) => one - other)
+      const [route] = (await server.read(scope('acme', 3))).routes
+      t.equal(route?.count, 5000)
+      for (const [part, told] of [[0.5, route?.p50], [0.95, route?.p95], [0.99, route?.p99]] as const) {
+        const exact = sorted[Math.ceil(part * 5000) - 1] ?? Number.NaN
+        t.ok(Math.abs((told ?? Number.NaN) - exact) / exact <= 0.0251, `${part}: ${told} for ${exact}`)
+      }
+      t.equal((await server.read(scope('acme', 1))).total, 2000)
+      const one = await server.read({ tenant: 'acme', from: new Date(start - day), until: new Date(start) })
+      t.strictSame(one, { total: 0, errors: 0, errorRate: 0, routes: [] })
+      await clear()
+    })
 
-  await t.test('services of different names have figures of their own', async (t) => {
-    const [one, other] = [createStatsStore(db, 'shop'), createStatsStore(db, 'office')]
-    await one.write(batch(1, sumOf('acme', '/a', [1, 1])), at)
-    await other.write(batch(1, sumOf('acme', '/a', [1])), at)
-    t.strictSame(await Promise.all([one, other, store()].map(async (server) => (await server.read(scope('acme'))).total)), [2, 1, 0])
-    await clear()
-  })
+    await t.test('of one tenant and hour 200 lines have rows; the rest is under one name, and nothing of it is lost', async (t) => {
+      const server = store()
+      const sums = (from: number, count: number) =>
+        Array.from({ length: count }, (_, index) => sumOf('many', `/route-${from + index}`, [1, 2], { own: true }))
+      await server.write(batch(1, ...sums(0, 150)), at)
+      await server.write(batch(2, ...sums(100, 500)), at)
+      await store().write(batch(1, ...sums(5000, 500)), at)
+      t.equal(await rowsOf(db, 'many'), 201)
+      const { total, routes } = await server.read(scope('many'))
+      t.equal(total, 2300)
+      t.match(routes[0], { method: 'GET', route: '(other)', count: 1800 })
+      t.equal(routes.find(({ route }) => route === '/route-120')?.count, 4, 'a line that is there is counted on')
+      await server.write({ number: 3, hour: start + hour, sums: sums(9000, 10) }, at)
+      t.equal(await rowsOf(db, 'many', start + hour), 10, 'the next hour begins anew')
+      t.equal((await server.read(scope('globex'))).total, 0)
 
-  await t.test('a sweep removes what is older, and processes that are long gone', async (t) => {
-    const server = store()
-    for (let number = 0; number < 3; number++) await server.write({ number: number + 1, hour: start - number * day, sums: [sumOf('acme', '/a', [1])] }, new Date(start - number * day))
-    await server.sweep(new Date(start - day), new Date(start))
-    t.strictSame(await Promise.all([0, 1, 2].map((number) => rowsOf(db, 'acme', start - number * day))), [1, 1, 0])
-    await store().sweep(new Date(start + day), new Date(start + 2 * day))
-    t.strictSame([await rowsOf(db, 'acme'), await rowsOf(db, '')], [0, 0])
-    t.strictSame(await db.selectFrom('tenantry.request_stats_writers').selectAll().execute(), [])
-  })
+      await t.test('and the routes of tenants have 2000 in the figures of the platform, its own have theirs always', async (t) => {
+        for (let number = 4; number < 8; number++) {
+          await server.write(
+            batch(number, ...Array.from({ length: 1000 }, (_, index) => sumOf('', `/hostile-${number}-${index}`, [1], { own: true }))),
+            at
+          )
+        }
+        await server.write(batch(8, ...Array.from({ length: 50 }, (_, index) => sumOf('globex', `/platform-${index}`, [1]))), at)
+        t.equal(await rowsOf(db, ''), 2000 + 1 + 50)
+        const { total, routes } = await server.read(scope(''))
+        t.equal(total, 2300 + 4000 + 50)
+        t.equal(routes.length, 1000, 'a summary names a thousand')
+      })
+      await clear()
+    })
 
-  await t.test('a sweep removes figures of a former service name after the longest retention', async (t) => {
-    const [former, present] = [createStatsStore(db, 'former'), createStatsStore(db, 'present')]
-    await former.write(batch(1, sumOf('acme', '/a', [1])), at)
-    for (const [days, rows] of [[1, 1], [366, 1], [367, 0]] as const) {
-      await present.sweep(new Date(start + days * day), new Date(start + days * day))
-      t.equal(await rowsOf(db, 'acme', start), rows, `${days} days`)
-    }
-    await clear()
-  })
+    await t.test('one tenant does not fill the figures of the platform: its routes have as many names there as in its own', async (t) => {
+      const server = store()
+      const hostile = (number: number) =>
+        batch(number, ...Array.from({ length: 1000 }, (_, index) => sumOf('many', `/hostile-${number}-${index}`, [1], { own: true })))
+      for (let number = 1; number < 4; number++) await server.write(hostile(number), at)
+      t.equal(await rowsOf(db, ''), 201)
+      await server.write(
+        batch(
+          4,
+          sumOf('globex', '/own', [1], { own: true }),
+          sumOf('many', '/platform', [1]),
+          sumOf('many', '/hostile-1-0', [1], { own: true })
+        ),
+        at
+      )
+      const { total, routes } = await server.read(scope(''))
+      t.equal(total, 3003)
+      t.equal(routes.find(({ route }) => route === '/own')?.count, 1, 'the route of another tenant has its name')
+      t.equal(routes.find(({ route }) => route === '/platform')?.count, 1, 'and one of the platform, by whomever it is asked')
+      t.equal(routes.find(({ route }) => route === '/hostile-1-0')?.count, 2)
+      t.equal(routes.find(({ route }) => route === '(other)')?.count, 2800)
+      await clear()
+    })
 
-  await t.test('whatever text a pattern holds', async (t) => {
-    const server = store()
-    const names = ['/ä/:name', '/"quoted"\\', "/it's", '/\u0000nul', '/\ud800lone', `/${'x'.repeat(3000)}`, '/{1,2}']
-    await server.write(batch(1, ...names.map((name) => sumOf('acme', name, [1]))), at)
-    const { routes } = await server.read(scope('acme'))
-    t.strictSame(routes.map(({ route }) => route).sort(), ['/ä/:name', '/"quoted"\\', "/it's", '/\ufffdnul', '/\ufffdlone', `/${'x'.repeat(499)}`, '/{1,2}'].sort())
-  })
-}))
+    await t.test('who is no tenant, or is being deleted, gets no rows', async (t) => {
+      await db.updateTable('tenantry.tenants').set({ status: 'deleting' }).where('id', '=', 'gone').execute()
+      await store().write(batch(1, sumOf('nobody', '/a', [1]), sumOf('gone', '/a', [1]), sumOf('acme', '/a', [1])), at)
+      await store().write(batch(1, sumOf('gone', '/own-of-gone', [1], { own: true })), at)
+      t.strictSame([await rowsOf(db, 'nobody'), await rowsOf(db, 'gone'), await rowsOf(db, 'acme'), await rowsOf(db, '')], [0, 0, 1, 2])
+      t.match(await store().read(scope('')), { total: 4, routes: [{ route: '/a', count: 3 }, { route: '(other)', count: 1 }] })
+      await clear()
+    })
+
+    await t.test('services of different names have figures of their own', async (t) => {
+      const [one, other] = [createStatsStore(db, 'shop'), createStatsStore(db, 'office')]
+      await one.write(batch(1, sumOf('acme', '/a', [1, 1])), at)
+      await other.write(batch(1, sumOf('acme', '/a', [1])), at)
+      t.strictSame(await Promise.all([one, other, store()].map(async (server) => (await server.read(scope('acme'))).total)), [2, 1, 0])
+      await clear()
+    })
+
+    await t.test('a sweep removes what is older, and processes that are long gone', async (t) => {
+      const server = store()
+      for (let number = 0; number < 3; number++) {
+        await server.write(
+          { number: number + 1, hour: start - number * day, sums: [sumOf('acme', '/a', [1])] },
+          new Date(start - number * day)
+        )
+      }
+      await server.sweep(new Date(start - day), new Date(start))
+      t.strictSame(await Promise.all([0, 1, 2].map((number) => rowsOf(db, 'acme', start - number * day))), [1, 1, 0])
+      await store().sweep(new Date(start + day), new Date(start + 2 * day))
+      t.strictSame([await rowsOf(db, 'acme'), await rowsOf(db, '')], [0, 0])
+      t.strictSame(await db.selectFrom('tenantry.request_stats_writers').selectAll().execute(), [])
+    })
+
+    await t.test('a sweep removes figures of a former service name after the longest retention', async (t) => {
+      const [former, present] = [createStatsStore(db, 'former'), createStatsStore(db, 'present')]
+      await former.write(batch(1, sumOf('acme', '/a', [1])), at)
+      for (const [days, rows] of [[1, 1], [366, 1], [367, 0]] as const) {
+        await present.sweep(new Date(start + days * day), new Date(start + days * day))
+        t.equal(await rowsOf(db, 'acme', start), rows, `${days} days`)
+      }
+      await clear()
+    })
+
+    await t.test('whatever text a pattern holds', async (t) => {
+      const server = store()
+      const names = ['/ä/:name', '/"quoted"\\', "/it's", '/\u0000nul', '/\ud800lone', `/${'x'.repeat(3000)}`, '/{1,2}']
+      await server.write(batch(1, ...names.map((name) => sumOf('acme', name, [1]))), at)
+      const { routes } = await server.read(scope('acme'))
+      t.strictSame(
+        routes.map(({ route }) => route).sort(),
+        ['/ä/:name', '/"quoted"\\', "/it's", '/\ufffdnul', '/\ufffdlone', `/${'x'.repeat(499)}`, '/{1,2}'].sort()
+      )
+    })
+  }))

@@ -5,7 +5,11 @@ import { countsOf, day, fakeClock, hour, open, summaryOf } from './app.js'
 t.test('figures of requests', async (t) => {
   const engine = await postgresSection(t)
   const clock = fakeClock()
-  const { app, admin, as, stranger } = await open(t, engine, { now: clock.now, tenants: ['acme', 'globex'], excludePaths: ['/analytics/*', '/internal/probe'] })
+  const { app, admin, as, stranger } = await open(t, engine, {
+    now: clock.now,
+    tenants: ['acme', 'globex'],
+    excludePaths: ['/analytics/*', '/internal/probe']
+  })
 
   await t.test('count by route, errors from 500 on, whoever asked', async (t) => {
     t.strictSame(await summaryOf(admin), { total: 0, errors: 0, errorRate: 0, routes: [] })
@@ -19,7 +23,11 @@ t.test('figures of requests', async (t) => {
     t.strictSame(countsOf(summary), ['GET /things/:id 5', 'GET (unknown) 1', 'HEAD /things/:id 1'])
     t.strictSame(summary.routes.map(({ errorRate }) => errorRate), [0.2, 0, 0])
     for (const { p50, p95, p99 } of summary.routes) t.ok(p50 > 0 && p50 <= p95 && p95 <= p99)
-    t.notMatch(JSON.stringify(await app.db.selectFrom('tenantry.request_stats').selectAll().execute()), /secret-4711|abc|ada|127\.0\.0\.1/, 'nothing of a request but its route')
+    t.notMatch(
+      JSON.stringify(await app.db.selectFrom('tenantry.request_stats').selectAll().execute()),
+      /secret-4711|abc|ada|127\.0\.0\.1/,
+      'nothing of a request but its route'
+    )
   })
 
   await t.test('of a tenant that the header names are those of that tenant alone', async (t) => {
@@ -53,7 +61,11 @@ t.test('figures of requests', async (t) => {
     t.equal(await total('?from=2026-06-04&to=2026-06-05'), 0)
     clock.forward(-2 * hour)
     await stranger('GET /things/1')
-    t.equal(await total('?from=2026-06-03T09:00:00Z&to=2026-06-03T10:00:00Z'), 1, 'a clock that is set back counts in the hour that it shows')
+    t.equal(
+      await total('?from=2026-06-03T09:00:00Z&to=2026-06-03T10:00:00Z'),
+      1,
+      'a clock that is set back counts in the hour that it shows'
+    )
     clock.forward(2 * hour)
   })
 
@@ -63,20 +75,50 @@ t.test('figures of requests', async (t) => {
       return `${status} ${details.map(({ path, message }) => `${path} ${message}`).join()}`
     }
     const format = 'must be a date such as 2026-01-31, or a date and time with its zone such as 2026-01-31T12:00:00Z'
-    for (const wrong of ['', 'yesterday', '2026-13-01', '2026-02-30', '2025-02-29', '2026-6-1', '2026-06-01T25:00:00Z', '2026-06-01T10:00:00', '1780000000', '2026-06-01T10:00:00Z%00', '2026-06-01T23:59:60Z']) {
+    for (
+      const wrong of [
+        '',
+        'yesterday',
+        '2026-13-01',
+        '2026-02-30',
+        '2025-02-29',
+        '2026-6-1',
+        '2026-06-01T25:00:00Z',
+        '2026-06-01T10:00:00',
+        '1780000000',
+        '2026-06-01T10:00:00Z%00',
+        '2026-06-01T23:59:60Z'
+      ]
+    ) {
       t.equal(await fault(`from=${wrong}`), `400 /query/from ${format}`, wrong)
       t.equal(await fault(`to=${wrong}`), `400 /query/to ${format}`, wrong)
     }
-    t.equal(await fault('from=2026-06-02&to=2026-06-01T23:00:00Z'), '400 /query/from must not be after `to`, which is now where it is left out')
+    t.equal(
+      await fault('from=2026-06-02&to=2026-06-01T23:00:00Z'),
+      '400 /query/from must not be after `to`, which is now where it is left out'
+    )
     t.equal(await fault('from=2026-07-01'), '400 /query/from must not be after `to`, which is now where it is left out')
-    t.equal(await fault('from=2026-05-01&to=2026-06-01'), '400 /query/from must be at most 30 days before `to`: figures are kept for as long')
+    t.equal(
+      await fault('from=2026-05-01&to=2026-06-01'),
+      '400 /query/from must be at most 30 days before `to`: figures are kept for as long'
+    )
     t.match(await fault('form=2026-05-01'), /^400 .*did you mean "from"/)
     t.match(await fault('from=2026-06-01&from=2026-06-02'), /^400 /)
     t.match(await fault(`from=${'2'.repeat(65)}`), /^400 .*at most 64 characters/)
-    for (const right of ['from=2026-05-03&to=2026-06-01', 'from=2024-02-29&to=2024-02-29', 'from=0000-01-01&to=0000-01-02', 'to=9999-12-31', 'to=2026-06-01', 'from=2026-06-03T11:00Z', 'from=2026-06-01t10:00:00.123z&to=2026-06-01T10:00:00.123Z']) t.equal(await fault(right), '200 ', right)
+    for (
+      const right of [
+        'from=2026-05-03&to=2026-06-01',
+        'from=2024-02-29&to=2024-02-29',
+        'from=0000-01-01&to=0000-01-02',
+        'to=9999-12-31',
+        'to=2026-06-01',
+        'from=2026-06-03T11:00Z',
+        'from=2026-06-01t10:00:00.123z&to=2026-06-01T10:00:00.123Z'
+      ]
+    ) t.equal(await fault(right), '200 ', right)
   })
 
-  await t.test('are the platform administrator\'s', async (t) => {
+  await t.test("are the platform administrator's", async (t) => {
     t.equal((await stranger('GET /analytics/summary?from=x')).status, 401)
     t.equal((await as('acme')('GET /analytics/summary?from=x')).status, 403)
   })
@@ -93,7 +135,11 @@ t.test('figures of requests', async (t) => {
   await t.test('end after as many days as they are kept', async (t) => {
     const total = async () => (await summaryOf(admin, '?from=2026-06-03&to=2026-06-03')).total
     t.equal(await total(), 5)
-    await app.db.updateTable('tenantry.request_stats').set({ hour: new Date(clock.now() - 31 * day) }).where('hour', '=', new Date('2026-06-03T09:00:00Z')).execute()
+    await app.db.updateTable('tenantry.request_stats').set({ hour: new Date(clock.now() - 31 * day) }).where(
+      'hour',
+      '=',
+      new Date('2026-06-03T09:00:00Z')
+    ).execute()
     t.equal(await total(), 4)
   })
 })

@@ -45,7 +45,11 @@ test('guesses of keys cost a look at the database each, however many there were'
   t.equal(statuses.filter((status) => status === 429).length, 50)
   t.equal(reads, 100)
   t.equal(await send(known.key), 200, 'a key that is remembered is not counted')
-  t.equal((await app.inject({ url: '/who', headers: { 'x-api-key': cold.key }, remoteAddress: '192.0.2.7' })).statusCode, 200, 'another address has its own count')
+  t.equal(
+    (await app.inject({ url: '/who', headers: { 'x-api-key': cold.key }, remoteAddress: '192.0.2.7' })).statusCode,
+    200,
+    'another address has its own count'
+  )
 })
 
 test('a rotation promised a key beyond its expiry, and gave one that had expired a text that opens nothing', async (t) => {

@@ -7,59 +7,92 @@ import { makeKey, rotateKey } from './key.js'
 
 const admin = (tenant: string) => ({ role: 'admin', tenant_id: tenant, sub: `admin of ${tenant}` })
 
-test('a key acts for its tenant with its scopes, is told once, and only its hash is kept', (t) => forEachEngine(t, async (t, engine) => {
-  const { app, as } = await open(t, engine, { tenants: ['acme', 'globex'] })
-  const [acme, globex] = [as(admin('acme')), as(admin('globex'))]
-  t.same((await acme('GET /tenant/api-keys')).body, { data: [], pagination: { limit: 20, offset: 0, total: 0 } })
+test('a key acts for its tenant with its scopes, is told once, and only its hash is kept', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app, as } = await open(t, engine, { tenants: ['acme', 'globex'] })
+    const [acme, globex] = [as(admin('acme')), as(admin('globex'))]
+    t.same((await acme('GET /tenant/api-keys')).body, { data: [], pagination: { limit: 20, offset: 0, total: 0 } })
 
-  const answer = await acme('POST /tenant/api-keys', { body: { name: 'CI', scopes: ['articles:*'], expiresAt: '2999-01-01T00:00:00+01:00' } })
-  t.equal(answer.status, 201)
-  t.equal(answer.headers['cache-control'], 'no-store')
-  const { key: shown, ...described } = answer.body
-  const [id, key] = [String(described['id']), String(shown)]
-  t.match(key, new RegExp(`^tnt_${id}_[A-Za-z0-9_-]{43}$`))
-  t.match(described, { name: 'CI', scopes: ['articles:*'], createdBy: 'admin of acme', createdAt: /^20\d\d-.*Z$/, expiresAt: '2998-12-31T23:00:00.000Z', lastUsedAt: null })
-  t.same((await acme('GET /tenant/api-keys')).body, { data: [described], pagination: { limit: 20, offset: 0, total: 1 } })
+    const answer = await acme('POST /tenant/api-keys', {
+      body: { name: 'CI', scopes: ['articles:*'], expiresAt: '2999-01-01T00:00:00+01:00' }
+    })
+    t.equal(answer.status, 201)
+    t.equal(answer.headers['cache-control'], 'no-store')
+    const { key: shown, ...described } = answer.body
+    const [id, key] = [String(described['id']), String(shown)]
+    t.match(key, new RegExp(`^tnt_${id}_[A-Za-z0-9_-]{43}$`))
+    t.match(described, {
+      name: 'CI',
+      scopes: ['articles:*'],
+      createdBy: 'admin of acme',
+      createdAt: /^20\d\d-.*Z$/,
+      expiresAt: '2998-12-31T23:00:00.000Z',
+      lastUsedAt: null
+    })
+    t.same((await acme('GET /tenant/api-keys')).body, { data: [described], pagination: { limit: 20, offset: 0, total: 1 } })
 
-  const holder = as(key)
-  t.same((await holder('GET /who')).body, { auth: { sub: `api-key:${id}`, tenant_id: 'acme', permissions: ['articles:*'], api_key: id }, tenant: 'acme' })
-  t.same(await statuses(holder, '/read', '/write', '/administrators', '/platform', '/tenant/api-keys', '/tenant/rbac'),
-    { '/read': 200, '/write': 200, '/administrators': 403, '/platform': 403, '/tenant/api-keys': 403, '/tenant/rbac': 200 })
-  const bare = await makeKey(t, acme)
-  t.same(await statuses(as(bare.key), '/who', '/read'), { '/who': 200, '/read': 403 })
+    const holder = as(key)
+    t.same((await holder('GET /who')).body, {
+      auth: { sub: `api-key:${id}`, tenant_id: 'acme', permissions: ['articles:*'], api_key: id },
+      tenant: 'acme'
+    })
+    t.same(await statuses(holder, '/read', '/write', '/administrators', '/platform', '/tenant/api-keys', '/tenant/rbac'), {
+      '/read': 200,
+      '/write': 200,
+      '/administrators': 403,
+      '/platform': 403,
+      '/tenant/api-keys': 403,
+      '/tenant/rbac': 200
+    })
+    const bare = await makeKey(t, acme)
+    t.same(await statuses(as(bare.key), '/who', '/read'), { '/who': 200, '/read': 403 })
 
-  refused(t, await holder('GET /who', { tenant: 'globex' }), 403, 'TENANT_MISMATCH', "another tenant's id")
-  t.equal((await holder('GET /who', { tenant: 'acme' })).status, 200)
-  t.same((await globex('GET /tenant/api-keys')).body, { data: [], pagination: { limit: 20, offset: 0, total: 0 } })
-  refused(t, await globex(`DELETE /tenant/api-keys/${id}`), 404, 'NOT_FOUND', "another tenant's key")
-  refused(t, await globex(`POST /tenant/api-keys/${id}/rotate`), 404, 'NOT_FOUND', "another tenant's key")
-  t.equal((await holder('GET /read')).status, 200)
+    refused(t, await holder('GET /who', { tenant: 'globex' }), 403, 'TENANT_MISMATCH', "another tenant's id")
+    t.equal((await holder('GET /who', { tenant: 'acme' })).status, 200)
+    t.same((await globex('GET /tenant/api-keys')).body, { data: [], pagination: { limit: 20, offset: 0, total: 0 } })
+    refused(t, await globex(`DELETE /tenant/api-keys/${id}`), 404, 'NOT_FOUND', "another tenant's key")
+    refused(t, await globex(`POST /tenant/api-keys/${id}/rotate`), 404, 'NOT_FOUND', "another tenant's key")
+    t.equal((await holder('GET /read')).status, 200)
 
-  const rotated = await rotateKey(t, acme, id)
-  t.not(rotated, key)
-  refused(t, await holder('GET /who'), 401, 'TOKEN_INVALID', 'the key of before')
-  t.equal((await as(rotated)('GET /write')).status, 200)
+    const rotated = await rotateKey(t, acme, id)
+    t.not(rotated, key)
+    refused(t, await holder('GET /who'), 401, 'TOKEN_INVALID', 'the key of before')
+    t.equal((await as(rotated)('GET /write')).status, 200)
 
-  const { rows } = await sql`select to_jsonb(k)::text || encode(k.hash, 'escape') as text from tenantry.api_keys k`.execute(app.db)
-  t.equal(rows.length, 2)
-  for (const [index, text] of [key, rotated, bare.key].entries()) {
-    const secret = text.slice(-43)
-    t.notOk(JSON.stringify(rows).includes(secret) || JSON.stringify(rows).includes(Buffer.from(secret, 'base64url').toString('hex')), `nothing of key ${index} is in the table`)
-  }
+    const { rows } = await sql`select to_jsonb(k)::text || encode(k.hash, 'escape') as text from tenantry.api_keys k`.execute(app.db)
+    t.equal(rows.length, 2)
+    for (const [index, text] of [key, rotated, bare.key].entries()) {
+      const secret = text.slice(-43)
+      t.notOk(
+        JSON.stringify(rows).includes(secret) || JSON.stringify(rows).includes(Buffer.from(secret, 'base64url').toString('hex')),
+        `nothing of key ${index} is in the table`
+      )
+    }
 
-  t.same((await acme(`DELETE /tenant/api-keys/${id}`)).body, { success: true })
-  refused(t, await as(rotated)('GET /who'), 401, 'TOKEN_INVALID', 'a key that was deleted')
-  refused(t, await acme(`DELETE /tenant/api-keys/${id}`), 404, 'NOT_FOUND')
-  refused(t, await acme(`POST /tenant/api-keys/${id}/rotate`), 404, 'NOT_FOUND')
-  t.equal((await as(bare.key)('GET /who')).status, 200)
-}))
+    t.same((await acme(`DELETE /tenant/api-keys/${id}`)).body, { success: true })
+    refused(t, await as(rotated)('GET /who'), 401, 'TOKEN_INVALID', 'a key that was deleted')
+    refused(t, await acme(`DELETE /tenant/api-keys/${id}`), 404, 'NOT_FOUND')
+    refused(t, await acme(`POST /tenant/api-keys/${id}/rotate`), 404, 'NOT_FOUND')
+    t.equal((await as(bare.key)('GET /who')).status, 200)
+  }))
 
 test('what is no key of anybody is refused, and guesses push no real key out', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'], plugins: ['api-keys'] })
   const [first, second] = [await makeKey(t, as(admin('acme'))), await makeKey(t, as(admin('globex')))]
   const mixed = `tnt_${first.id}_${second.key.slice(-43)}`
   const unknown = (index: number) => `tnt_00000000-0000-4000-8000-${String(index).padStart(12, '0')}_${first.key.slice(-43)}`
-  for (const key of [mixed, unknown(0), first.key.slice(0, -1), `${first.key}A`, first.key.toUpperCase(), first.key.slice(4), `${first.key}, ${first.key}`, "tnt_' or 1=1 --"]) {
+  for (
+    const key of [
+      mixed,
+      unknown(0),
+      first.key.slice(0, -1),
+      `${first.key}A`,
+      first.key.toUpperCase(),
+      first.key.slice(4),
+      `${first.key}, ${first.key}`,
+      "tnt_' or 1=1 --"
+    ]
+  ) {
     refused(t, await as(key)('GET /who'), 401, 'TOKEN_INVALID')
   }
   t.equal((await as(first.key)('GET /who')).status, 200)
@@ -84,14 +117,16 @@ test('a caller who is no administrator makes and rotates only keys with scopes t
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const acme = as(admin('acme'))
   const maker = as({ tenant_id: 'acme', permissions: ['api-keys:write', 'articles:read', 'files:*'] })
-  for (const [scopes, exceeding] of [
-    [['articles:read', 'files:read', 'files:*', 'api-keys:write'], null],
-    [[], null],
-    [['articles:read', 'articles:write'], 'articles:write'],
-    [['articles:*'], 'articles:*'],
-    [['*'], '*'],
-    [['api-keys:*'], 'api-keys:*']
-  ] as const) {
+  for (
+    const [scopes, exceeding] of [
+      [['articles:read', 'files:read', 'files:*', 'api-keys:write'], null],
+      [[], null],
+      [['articles:read', 'articles:write'], 'articles:write'],
+      [['articles:*'], 'articles:*'],
+      [['*'], '*'],
+      [['api-keys:*'], 'api-keys:*']
+    ] as const
+  ) {
     const answer = await maker('POST /tenant/api-keys', { body: { name: 'x', scopes } })
     if (exceeding === null) t.equal(answer.status, 201)
     else {
@@ -102,7 +137,13 @@ test('a caller who is no administrator makes and rotates only keys with scopes t
 
   const child = as((await makeKey(t, maker, { scopes: ['api-keys:write', 'files:read'] })).key)
   t.equal((await child('POST /tenant/api-keys', { body: { name: 'x', scopes: ['files:read'] } })).status, 201)
-  refused(t, await child('POST /tenant/api-keys', { body: { name: 'x', scopes: ['articles:read'] } }), 403, 'GRANT_EXCEEDS', 'a key makes no key with more than it has')
+  refused(
+    t,
+    await child('POST /tenant/api-keys', { body: { name: 'x', scopes: ['articles:read'] } }),
+    403,
+    'GRANT_EXCEEDS',
+    'a key makes no key with more than it has'
+  )
 
   const strong = await makeKey(t, acme, { scopes: ['*'] })
   refused(t, await maker(`POST /tenant/api-keys/${strong.id}/rotate`), 403, 'GRANT_EXCEEDS', 'whoever rotates a key has what it opens')
@@ -112,7 +153,13 @@ test('a caller who is no administrator makes and rotates only keys with scopes t
   await acme('PUT /tenant/rbac', { body: { enabled: true, roles: [{ name: 'maker', permissions: ['api-keys:write', 'reports:read'] }] } })
   const byRole = as({ tenant_id: 'acme', role: 'maker' })
   t.equal((await byRole('POST /tenant/api-keys', { body: { name: 'x', scopes: ['reports:read'] } })).status, 201)
-  refused(t, await byRole('POST /tenant/api-keys', { body: { name: 'x', scopes: ['reports:write'] } }), 403, 'GRANT_EXCEEDS', 'what its role does not give')
+  refused(
+    t,
+    await byRole('POST /tenant/api-keys', { body: { name: 'x', scopes: ['reports:write'] } }),
+    403,
+    'GRANT_EXCEEDS',
+    'what its role does not give'
+  )
 })
 
 test('strangers learn nothing from a wrong body; wrong bodies are 400; the platform names the tenant', async (t) => {
@@ -121,13 +168,30 @@ test('strangers learn nothing from a wrong body; wrong bodies are 400; the platf
   refused(t, await as(null)('POST /tenant/api-keys', { body: wrong }), 401, 'TOKEN_MISSING')
   refused(t, await as({ tenant_id: 'acme' })('POST /tenant/api-keys', { body: wrong }), 403, 'FORBIDDEN')
   const acme = as(admin('acme'))
-  for (const body of [
-    wrong, {}, { name: '' }, { name: 'x'.repeat(201) }, { name: 'a\u0000' }, { name: 'x', scopes: 'a:b' }, { name: 'x', scopes: ['a'] }, { name: 'x', scopes: ['a:'] },
-    { name: 'x', scopes: [':a'] }, { name: 'x', scopes: ['a*:b'] }, { name: 'x', scopes: [`a:${'b'.repeat(127)}`] }, { name: 'x', scopes: ['a:b', 'a:b'] },
-    { name: 'x', scopes: Array.from({ length: 101 }, (_, index) => `a:${index}`) }, { name: 'x', expiresAt: '2001-01-01T00:00:00Z' }, { name: 'x', expiresAt: 'never' }, { name: 'x', expiresAt: '2999-12-31T23:59:60Z' }
-  ]) refused(t, await acme('POST /tenant/api-keys', { body }), 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 60))
+  for (
+    const body of [
+      wrong,
+      {},
+      { name: '' },
+      { name: 'x'.repeat(201) },
+      { name: 'a\u0000' },
+      { name: 'x', scopes: 'a:b' },
+      { name: 'x', scopes: ['a'] },
+      { name: 'x', scopes: ['a:'] },
+      { name: 'x', scopes: [':a'] },
+      { name: 'x', scopes: ['a*:b'] },
+      { name: 'x', scopes: [`a:${'b'.repeat(127)}`] },
+      { name: 'x', scopes: ['a:b', 'a:b'] },
+      { name: 'x', scopes: Array.from({ length: 101 }, (_, index) => `a:${index}`) },
+      { name: 'x', expiresAt: '2001-01-01T00:00:00Z' },
+      { name: 'x', expiresAt: 'never' },
+      { name: 'x', expiresAt: '2999-12-31T23:59:60Z' }
+    ]
+  ) refused(t, await acme('POST /tenant/api-keys', { body }), 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 60))
   const { id } = await makeKey(t, acme, { scopes: Array.from({ length: 100 }, (_, index) => `a:${index}`) })
-  for (const gracePeriodDays of [-1, 91, 1.5, '1']) refused(t, await acme(`POST /tenant/api-keys/${id}/rotate`, { body: { gracePeriodDays } }), 400, 'VALIDATION_FAILED')
+  for (const gracePeriodDays of [-1, 91, 1.5, '1']) {
+    refused(t, await acme(`POST /tenant/api-keys/${id}/rotate`, { body: { gracePeriodDays } }), 400, 'VALIDATION_FAILED')
+  }
   refused(t, await acme('DELETE /tenant/api-keys/1'), 400, 'VALIDATION_FAILED')
 
   const platform = as(platformKey)
@@ -141,7 +205,12 @@ test('strangers learn nothing from a wrong body; wrong bodies are 400; the platf
 test('a tenant has at most 100 keys, also where many are made at a time', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'], plugins: ['api-keys'] })
   const acme = as(admin('acme'))
-  await app.db.insertInto('tenantry.api_keys').values(Array.from({ length: 95 }, (_, index) => ({ tenant_id: 'acme', name: `${index}`, hash: Buffer.alloc(32), scopes: [], created_by: 'x', previous_hash: null }))).execute()
+  await app.db.insertInto('tenantry.api_keys').values(
+    Array.from(
+      { length: 95 },
+      (_, index) => ({ tenant_id: 'acme', name: `${index}`, hash: Buffer.alloc(32), scopes: [], created_by: 'x', previous_hash: null })
+    )
+  ).execute()
   const answers = await Promise.all(Array.from({ length: 10 }, () => acme('POST /tenant/api-keys', { body: { name: 'x' } })))
   t.equal(answers.filter(({ status }) => status === 201).length, 5)
   for (const answer of answers) if (answer.status !== 201) refused(t, answer, 409, 'CONFLICT')

@@ -8,7 +8,12 @@ const day = 86_400_000 // ms
 const admin = { role: 'admin', tenant_id: 'acme' }
 
 function fakeClock (time = Date.parse('2030-06-01T12:00:00Z')) {
-  return { now: () => time, forward (ms: number) { time += ms } }
+  return {
+    now: () => time,
+    forward (ms: number) {
+      time += ms
+    }
+  }
 }
 
 test('a key ends at its time, and one that was replaced when its grace is over, though both are remembered', async (t) => {
@@ -16,7 +21,13 @@ test('a key ends at its time, and one that was replaced when its grace is over, 
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], now: clock.now })
   const acme = as(admin)
   const status = async (key: string) => (await as(key)('GET /who')).status
-  refused(t, await acme('POST /tenant/api-keys', { body: { name: 'x', expiresAt: new Date(clock.now()).toISOString() } }), 400, 'VALIDATION_FAILED', 'now is not in the future')
+  refused(
+    t,
+    await acme('POST /tenant/api-keys', { body: { name: 'x', expiresAt: new Date(clock.now()).toISOString() } }),
+    400,
+    'VALIDATION_FAILED',
+    'now is not in the future'
+  )
   const ending = await makeKey(t, acme, { expiresAt: new Date(clock.now() + 10 * day).toISOString() })
   const { id, key: first } = await makeKey(t, acme)
 
@@ -51,14 +62,23 @@ test('when a key was used last is told at once, and written when the server stop
   const expected = (at: string | null) => [[used.id, at], [unused.id, null]].sort()
   t.same(await lastUse(), expected(null))
   await as(used.key)('GET /who')
-  refused(t, await as(`${unused.key.slice(0, -1)}${unused.key.endsWith('A') ? 'B' : 'A'}`)('GET /who'), 401, 'TOKEN_INVALID', 'a wrong key is no use')
+  refused(
+    t,
+    await as(`${unused.key.slice(0, -1)}${unused.key.endsWith('A') ? 'B' : 'A'}`)('GET /who'),
+    401,
+    'TOKEN_INVALID',
+    'a wrong key is no use'
+  )
   t.same(await lastUse(), expected('2030-06-01T12:00:00.000Z'))
   clock.forward(5000)
   await as(used.key)('GET /who')
   t.same(await lastUse(), expected('2030-06-01T12:00:05.000Z'))
   t.same(await query('select id from tenantry.api_keys where last_used_at is not null'), [], 'not on the way of a request')
   await app.close()
-  t.same(await query('select id, last_used_at from tenantry.api_keys where last_used_at is not null'), [{ id: used.id, last_used_at: new Date('2030-06-01T12:00:05Z') }])
+  t.same(await query('select id, last_used_at from tenantry.api_keys where last_used_at is not null'), [{
+    id: used.id,
+    last_used_at: new Date('2030-06-01T12:00:05Z')
+  }])
 })
 
 test('keys of a tenant that was deleted open nothing of another one of its id', async (t) => {

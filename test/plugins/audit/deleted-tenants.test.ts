@@ -10,31 +10,40 @@ import { caller } from '../../http/caller.js'
 const day = 86_400_000 // ms
 const daysOf = (plan: string) => builtInPlans.of(plan).limits.tenantConfig.auditRetentionDays
 
-test('entries of a deleted tenant are kept as long as its plan said, also when two tenants of one id were deleted', (t) => forEachEngine(t, async (t, engine) => {
-  const app = await testServer(t, {}, { engine, tenants: [{ id: 'initech', plan: 'enterprise' }, { id: 'hooli', plan: 'free' }] })
-  const ask = caller(t, app, { token: signToken({ sub: 'ops', role: 'admin' }) })
-  const start = new Date()
-  const add = (tenant: string, at: Date) => sql`insert into tenantry.audit_log (tenant_id, action, target, hour, created_at) values (${tenant}, 'secret.access', 'K', ${start}, ${at})`.execute(app.db)
-  // The uses of a secret within one hour, by two tenants of one id.
-  for (const plan of ['pro', 'free']) {
-    await ask('POST /tenants', { body: { id: 'acme', name: 'acme', plan } })
-    await add('acme', start)
-    t.equal((await ask('DELETE /tenants/acme')).status, 200)
-  }
-  await add('initech', start)
-  await add('hooli', new Date(start.getTime() - daysOf('free') * day))
-  for (const tenant of ['initech', 'hooli']) t.equal((await ask(`DELETE /tenants/${tenant}`)).status, 200)
+test('entries of a deleted tenant are kept as long as its plan said, also when two tenants of one id were deleted', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const app = await testServer(t, {}, { engine, tenants: [{ id: 'initech', plan: 'enterprise' }, { id: 'hooli', plan: 'free' }] })
+    const ask = caller(t, app, { token: signToken({ sub: 'ops', role: 'admin' }) })
+    const start = new Date()
+    const add = (tenant: string, at: Date) =>
+      sql`insert into tenantry.audit_log (tenant_id, action, target, hour, created_at) values (${tenant}, 'secret.access', 'K', ${start}, ${at})`
+        .execute(app.db)
+    // The uses of a secret within one hour, by two tenants of one id.
+    for (const plan of ['pro', 'free']) {
+      await ask('POST /tenants', { body: { id: 'acme', name: 'acme', plan } })
+      await add('acme', start)
+      t.equal((await ask('DELETE /tenants/acme')).status, 200)
+    }
+    await add('initech', start)
+    await add('hooli', new Date(start.getTime() - daysOf('free') * day))
+    for (const tenant of ['initech', 'hooli']) t.equal((await ask(`DELETE /tenants/${tenant}`)).status, 200)
 
-  const told = async (tenant: string) => (await ask(`GET /audit?deletedTenant=${tenant}`)).body['pagination']
-  t.match([await told('acme'), await told('initech'), await told('hooli')], [{ total: 2 }, { total: 1 }, { total: 0 }], 'an entry that is due is not shown before it is removed')
-  const kept = async (ms: number) => {
-    t.equal(await sweepAudit(app.db, { plans: app.plans, retentionDays: 36_500 }, new Date(start.getTime() + ms)), true)
-    return (await sql<{ tenant: string }>`select tenant_id as tenant from tenantry.audit_log where tenant_id <> '' order by 1`.execute(app.db)).rows.map(({ tenant }) => tenant)
-  }
-  t.strictSame(await kept(0), ['~acme', '~acme', '~initech'])
-  t.strictSame(await kept(daysOf('free') * day - 1), ['~acme', '~acme', '~initech'])
-  t.strictSame(await kept(daysOf('free') * day), ['~acme', '~initech'])
-  t.strictSame(await kept(daysOf('pro') * day - 1), ['~acme', '~initech'])
-  t.strictSame(await kept(daysOf('pro') * day), ['~initech'])
-  t.strictSame(await kept(36_500 * day), ['~initech'], 'a plan without a limit')
-}))
+    const told = async (tenant: string) => (await ask(`GET /audit?deletedTenant=${tenant}`)).body['pagination']
+    t.match(
+      [await told('acme'), await told('initech'), await told('hooli')],
+      [{ total: 2 }, { total: 1 }, { total: 0 }],
+      'an entry that is due is not shown before it is removed'
+    )
+    const kept = async (ms: number) => {
+      t.equal(await sweepAudit(app.db, { plans: app.plans, retentionDays: 36_500 }, new Date(start.getTime() + ms)), true)
+      return (await sql<{ tenant: string }>`select tenant_id as tenant from tenantry.audit_log where tenant_id <> '' order by 1`.execute(
+        app.db
+      )).rows.map(({ tenant }) => tenant)
+    }
+    t.strictSame(await kept(0), ['~acme', '~acme', '~initech'])
+    t.strictSame(await kept(daysOf('free') * day - 1), ['~acme', '~acme', '~initech'])
+    t.strictSame(await kept(daysOf('free') * day), ['~acme', '~initech'])
+    t.strictSame(await kept(daysOf('pro') * day - 1), ['~acme', '~initech'])
+    t.strictSame(await kept(daysOf('pro') * day), ['~initech'])
+    t.strictSame(await kept(36_500 * day), ['~initech'], 'a plan without a limit')
+  }))

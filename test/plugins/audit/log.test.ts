@@ -20,7 +20,8 @@ async function open (t: Test, engine: DatabaseSection, options: AuditOptions = {
   await app.register(database, { ...engine, migrate: 'auto' })
   await app.register(audit, { routes: false, ...options })
   await sql`insert into tenantry.tenants (id, name, plan, status) values
-    ('acme', 'acme', 'pro', 'active'), ('globex', 'globex', 'free', 'active'), ('initech', 'initech', 'enterprise', 'suspended'), ('gone', 'gone', 'free', 'deleting')`.execute(app.db)
+    ('acme', 'acme', 'pro', 'active'), ('globex', 'globex', 'free', 'active'), ('initech', 'initech', 'enterprise', 'suspended'), ('gone', 'gone', 'free', 'deleting')`
+    .execute(app.db)
   return app
 }
 
@@ -28,12 +29,20 @@ test('the plugin needs the database alone; its endpoint says what else it needs'
   const { connectionString } = await postgresDatabase(t)
   const bare = Fastify()
   t.teardown(() => bare.close())
-  await t.rejects(async () => { await bare.register(audit, { routes: false }) }, /tenantry\/plugins\/database/)
+  await t.rejects(async () => {
+    await bare.register(audit, { routes: false })
+  }, /tenantry\/plugins\/database/)
   for (const retentionDays of [0, -1, 1.5, NaN, 36_501]) {
     const app = Fastify()
     t.teardown(() => app.close())
     await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'manual' })
-    await t.rejects(async () => { await app.register(audit, { routes: false, retentionDays }) }, /retentionDays/, String(retentionDays))
+    await t.rejects(
+      async () => {
+        await app.register(audit, { routes: false, retentionDays })
+      },
+      /retentionDays/,
+      String(retentionDays)
+    )
   }
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
   await app.audit.record({ tenant: 'acme', action: 'user.create', actor: noActor })
@@ -41,82 +50,140 @@ test('the plugin needs the database alone; its endpoint says what else it needs'
   const unguarded = Fastify()
   t.teardown(() => unguarded.close())
   await unguarded.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'manual' })
-  await t.rejects(async () => { await unguarded.register(audit) }, /tenantry\/plugins\/auth/)
+  await t.rejects(async () => {
+    await unguarded.register(audit)
+  }, /tenantry\/plugins\/auth/)
 })
 
-test('entries are kept in their order and as they can be, of tenants that are there', (t) => forEachEngine(t, async (t, engine) => {
-  let time = start
-  const app = await open(t, engine, { now: () => time })
-  const entry = (more: Partial<AuditEntry>): AuditEntry => ({ tenant: 'acme', action: 'auth.login', actor: noActor, at: new Date(time), ...more })
-  await writeAudit(app.db, entry({ target: '1' }), entry({ target: '2', tenant: '' }), entry({ target: 'x', tenant: 'gone' }), entry({ target: 'x', tenant: 'nobody' }), entry({ target: '3', outcome: 'failure' }))
-  const page = await app.audit.page({}, everything)
-  t.strictSame(page.data.map(({ tenant, target, outcome }) => [tenant, target, outcome]), [['acme', '3', 'failure'], ['', '2', 'success'], ['acme', '1', 'success']])
-  t.equal(page.total, 3)
+test('entries are kept in their order and as they can be, of tenants that are there', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    let time = start
+    const app = await open(t, engine, { now: () => time })
+    const entry = (more: Partial<AuditEntry>): AuditEntry => ({
+      tenant: 'acme',
+      action: 'auth.login',
+      actor: noActor,
+      at: new Date(time),
+      ...more
+    })
+    await writeAudit(
+      app.db,
+      entry({ target: '1' }),
+      entry({ target: '2', tenant: '' }),
+      entry({ target: 'x', tenant: 'gone' }),
+      entry({ target: 'x', tenant: 'nobody' }),
+      entry({ target: '3', outcome: 'failure' })
+    )
+    const page = await app.audit.page({}, everything)
+    t.strictSame(page.data.map(({ tenant, target, outcome }) => [tenant, target, outcome]), [
+      ['acme', '3', 'failure'],
+      ['', '2', 'success'],
+      ['acme', '1', 'success']
+    ])
+    t.equal(page.total, 3)
 
-  const long = '\u{1F600}'.repeat(1000)
-  const actor = { userId: `a\0b\uD800c${long}`, address: `\uDC00${long}`, apiKey: 'key-1' }
-  time += 1
-  await app.audit.record({ tenant: 'acme', action: 'auth.login', actor, target: `${'t'.repeat(255)}${long}`, details: { text: `\0\uDFFF"'\\${long}`, list: ['\0', 1, null], apiKey2: undefined } })
-  const [told] = (await app.audit.page({ tenant: 'acme' }, { limit: 1, offset: 0 })).data
-  t.match(told, { timestamp: new Date(time), target: `${'t'.repeat(255)}…`, details: { apiKey: 'key-1', list: ['\uFFFD', 1, null] } })
-  t.match(told?.userId, /^a\uFFFDb\uFFFDc\u{1F600}{125}…$/u)
-  t.match(told?.address, /^\uFFFD\u{1F600}{127}…$/u)
-  t.match(String(told?.details?.['text']), /^\uFFFD\uFFFD"'\\\u{1F600}{125}…$/u)
-  t.equal((await app.audit.page({ tenant: 'acme', userId: actor.userId }, everything)).total, 1, 'found by what was cut short')
-  // @ts-expect-error an action of nobody
-  await t.rejects(app.audit.record({ tenant: 'acme', action: 'secret.read', actor: noActor }), /"secret.read" is no audited action/)
-
-  await app.db.transaction().execute(async (transaction) => {
-    await writeAudit(transaction, entry({ target: 'undone' }))
-    throw new Error('undone')
-  }).catch(() => {})
-  t.equal((await app.audit.page({ target: 'undone' }, everything)).total, 0)
-}))
-
-test('they are told and kept for as long as the plan says, the platform\'s for its own time', (t) => forEachEngine(t, async (t, engine) => {
-  let time = start
-  const app = await open(t, engine, { now: () => time, retentionDays: 30 })
-  for (const tenant of ['', 'acme', 'globex', 'initech']) await app.audit.record({ tenant, action: 'user.create', actor: noActor })
-  const told = async () => {
-    const totals = await Promise.all(['', 'acme', 'globex', 'initech'].map((tenant) => app.audit.page({ tenant }, everything)))
-    return totals.map(({ data, total }) => data.length === total ? total : NaN)
-  }
-  const rows = async () => {
-    t.equal(await sweepAudit(app.db, { plans: builtInPlans, retentionDays: 30 }, new Date(time)), true)
-    return (await app.audit.page({}, everything)).data.map(({ tenant }) => tenant).reverse()
-  }
-  for (const [days, tenants] of [[7, ['', 'acme', 'initech']], [30, ['acme', 'initech']], [90, ['initech']], [36_500, ['initech']]] as const) {
-    const before = await rows()
-    time = start + days * day - 1
-    t.strictSame([await told(), await rows()], [['', 'acme', 'globex', 'initech'].map((tenant) => before.includes(tenant) ? 1 : 0), before], `${days} days less a moment`)
+    const long = '\u{1F600}'.repeat(1000)
+    const actor = { userId: `a\0b\uD800c${long}`, address: `\uDC00${long}`, apiKey: 'key-1' }
     time += 1
-    t.strictSame(await told(), ['', 'acme', 'globex', 'initech'].map((tenant) => tenants.some((kept) => kept === tenant) ? 1 : 0), 'told no longer, before they are removed')
-    t.strictSame(await rows(), tenants)
-  }
-}))
+    await app.audit.record({
+      tenant: 'acme',
+      action: 'auth.login',
+      actor,
+      target: `${'t'.repeat(255)}${long}`,
+      details: { text: `\0\uDFFF"'\\${long}`, list: ['\0', 1, null], apiKey2: undefined }
+    })
+    const [told] = (await app.audit.page({ tenant: 'acme' }, { limit: 1, offset: 0 })).data
+    t.match(told, { timestamp: new Date(time), target: `${'t'.repeat(255)}…`, details: { apiKey: 'key-1', list: ['\uFFFD', 1, null] } })
+    t.match(told?.userId, /^a\uFFFDb\uFFFDc\u{1F600}{125}…$/u)
+    t.match(told?.address, /^\uFFFD\u{1F600}{127}…$/u)
+    t.match(String(told?.details?.['text']), /^\uFFFD\uFFFD"'\\\u{1F600}{125}…$/u)
+    t.equal((await app.audit.page({ tenant: 'acme', userId: actor.userId }, everything)).total, 1, 'found by what was cut short')
+    // @ts-expect-error an action of nobody
+    await t.rejects(app.audit.record({ tenant: 'acme', action: 'secret.read', actor: noActor }), /"secret.read" is no audited action/)
+
+    await app.db.transaction().execute(async (transaction) => {
+      await writeAudit(transaction, entry({ target: 'undone' }))
+      throw new Error('undone')
+    }).catch(() => {})
+    t.equal((await app.audit.page({ target: 'undone' }, everything)).total, 0)
+  }))
+
+test("they are told and kept for as long as the plan says, the platform's for its own time", (t) =>
+  forEachEngine(t, async (t, engine) => {
+    let time = start
+    const app = await open(t, engine, { now: () => time, retentionDays: 30 })
+    for (const tenant of ['', 'acme', 'globex', 'initech']) await app.audit.record({ tenant, action: 'user.create', actor: noActor })
+    const told = async () => {
+      const totals = await Promise.all(['', 'acme', 'globex', 'initech'].map((tenant) => app.audit.page({ tenant }, everything)))
+      return totals.map(({ data, total }) => data.length === total ? total : NaN)
+    }
+    const rows = async () => {
+      t.equal(await sweepAudit(app.db, { plans: builtInPlans, retentionDays: 30 }, new Date(time)), true)
+      return (await app.audit.page({}, everything)).data.map(({ tenant }) => tenant).reverse()
+    }
+    for (
+      const [days, tenants] of [[7, ['', 'acme', 'initech']], [30, ['acme', 'initech']], [90, ['initech']], [36_500, ['initech']]] as const
+    ) {
+      const before = await rows()
+      time = start + days * day - 1
+      t.strictSame([await told(), await rows()], [
+        ['', 'acme', 'globex', 'initech'].map((tenant) => before.includes(tenant) ? 1 : 0),
+        before
+      ], `${days} days less a moment`)
+      time += 1
+      t.strictSame(
+        await told(),
+        ['', 'acme', 'globex', 'initech'].map((tenant) =>
+          tenants.some((kept) => kept === tenant)
+            ? 1
+            : 0
+        ),
+        'told no longer, before they are removed'
+      )
+      t.strictSame(await rows(), tenants)
+    }
+  }))
 
 test('what a page costs has a bound, however long the log is', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } }, { now: () => start })
   await sql`insert into tenantry.audit_log (tenant_id, action, user_id, created_at)
-    select tenant, case when n % 5000 = 0 then 'auth.register' else 'auth.login' end, 'user-' || n % 3, ${new Date(start - day)}::timestamptz + make_interval(secs => n)
+    select tenant, case when n % 5000 = 0 then 'auth.register' else 'auth.login' end, 'user-' || n % 3, ${new Date(
+    start - day
+  )}::timestamptz + make_interval(secs => n)
     from generate_series(1, 15000) n, (values ('acme'), ('globex')) t (tenant)`.execute(app.db)
   t.match(await app.audit.page({ tenant: 'acme' }, { limit: 2, offset: 10_000 }), { data: { length: 2 }, total: 10_000 })
-  t.match(await app.audit.page({ tenant: 'acme', actions: ['auth.register', 'auth.logout'] }, { limit: 2, offset: 0 }), { data: [{ action: 'auth.register', timestamp: new Date(start - day + 15_000_000) }, { timestamp: new Date(start - day + 10_000_000) }], total: 3 })
+  t.match(await app.audit.page({ tenant: 'acme', actions: ['auth.register', 'auth.logout'] }, { limit: 2, offset: 0 }), {
+    data: [{ action: 'auth.register', timestamp: new Date(start - day + 15_000_000) }, { timestamp: new Date(start - day + 10_000_000) }],
+    total: 3
+  })
   t.match(await app.audit.page({ tenant: 'acme', userId: 'user-0', actions: ['auth.register'] }, everything), { total: 1 })
-  t.match(await app.audit.page({ actions: ['auth.register', 'auth.login'], from: new Date(start - day + 14_999_000) }, everything), { data: { length: 4 }, total: 4 })
+  t.match(await app.audit.page({ actions: ['auth.register', 'auth.login'], from: new Date(start - day + 14_999_000) }, everything), {
+    data: { length: 4 },
+    total: 4
+  })
 
   // Of an action and a user, or a target, each with many entries and none in common, no entry is looked at.
   await sql`insert into tenantry.audit_log (tenant_id, action, user_id, target, created_at)
-    select 'acme', case n % 2 when 0 then 'secret.access' else 'secret.create' end, 'user-' || 4 + n % 2, 'target-' || n % 2, ${new Date(start - day)}::timestamptz + make_interval(secs => n) from generate_series(1, 15000) n`.execute(app.db)
+    select 'acme', case n % 2 when 0 then 'secret.access' else 'secret.create' end, 'user-' || 4 + n % 2, 'target-' || n % 2, ${new Date(
+    start - day
+  )}::timestamptz + make_interval(secs => n) from generate_series(1, 15000) n`.execute(app.db)
   await sql`vacuum analyze tenantry.audit_log`.execute(app.db)
   for (const disjoint of [{ userId: 'user-5' }, { target: 'target-1' }]) {
     const statements: RootOperationNode[] = []
-    const db = app.db.withPlugin({ transformQuery: ({ node }) => { statements.push(node); return node }, transformResult: async ({ result }) => result })
+    const db = app.db.withPlugin({
+      transformQuery: ({ node }) => {
+        statements.push(node)
+        return node
+      },
+      transformResult: async ({ result }) => result
+    })
     t.match(await readAudit(db, { tenant: 'acme', actions: ['secret.access', 'secret.delete'], ...disjoint }, everything), { total: 0 })
     for (const node of statements) {
       const { sql: text, parameters } = app.db.getExecutor().compileQuery(node, { queryId: '' })
-      const { rows: [row] } = await app.db.executeQuery<{ 'QUERY PLAN': unknown }>(CompiledQuery.raw(`explain (analyze, format json) ${text}`, [...parameters]))
+      const { rows: [row] } = await app.db.executeQuery<{ 'QUERY PLAN': unknown }>(
+        CompiledQuery.raw(`explain (analyze, format json) ${text}`, [...parameters])
+      )
       t.notMatch(JSON.stringify(row?.['QUERY PLAN']), /Rows Removed by Filter":[1-9]|Seq Scan/, text)
     }
     t.equal(statements.length, 2)

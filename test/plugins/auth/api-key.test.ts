@@ -30,12 +30,36 @@ async function ask (app: FastifyInstance, url: string, headers: Record<string, s
 t.test("the platform's key makes a platform administrator; any other is refused, also where none is needed", async (t) => {
   const app = createApp()
   for (const url of ['/open', '/user', '/tenant-admin', '/platform-admin']) {
-    t.match(await ask(app, url, { 'x-api-key': platform }), { status: 200, auth: { sub: 'api-key', role: 'admin', tenant_id: undefined } }, url)
-    for (const key of [`${platform}0`, platform.slice(1), platform.toUpperCase(), '', ' ', 'x'.repeat(257), `${platform}, ${platform}`, 'tnt_x']) {
-      t.match(await ask(app, url, { 'x-api-key': key }), { status: 401, code: 'TENANTRY_TOKEN_INVALID', message: 'API key not recognized', challenge: 'Bearer error="invalid_token"' }, `${url} ${key.slice(0, 20)}`)
+    t.match(
+      await ask(app, url, { 'x-api-key': platform }),
+      { status: 200, auth: { sub: 'api-key', role: 'admin', tenant_id: undefined } },
+      url
+    )
+    for (
+      const key of [
+        `${platform}0`,
+        platform.slice(1),
+        platform.toUpperCase(),
+        '',
+        ' ',
+        'x'.repeat(257),
+        `${platform}, ${platform}`,
+        'tnt_x'
+      ]
+    ) {
+      t.match(await ask(app, url, { 'x-api-key': key }), {
+        status: 401,
+        code: 'TENANTRY_TOKEN_INVALID',
+        message: 'API key not recognized',
+        challenge: 'Bearer error="invalid_token"'
+      }, `${url} ${key.slice(0, 20)}`)
     }
   }
-  t.match(await ask(createApp({}), '/user', { 'x-api-key': platform }), { status: 401, code: 'TENANTRY_TOKEN_INVALID' }, 'there is no key of the platform')
+  t.match(
+    await ask(createApp({}), '/user', { 'x-api-key': platform }),
+    { status: 401, code: 'TENANTRY_TOKEN_INVALID' },
+    'there is no key of the platform'
+  )
 })
 
 t.test('a token and a key together are 400, whichever of them holds; public routes look at neither', async (t) => {
@@ -61,7 +85,9 @@ t.test('other keys are looked up, at once or not; empty and long ones, and that 
     }
   })
   for (const key of ['at once', 'later']) t.match(await ask(app, '/user', { 'x-api-key': key }), { status: 200, auth: claims })
-  for (const key of ['never', 'nobody']) t.match(await ask(app, '/user', { 'x-api-key': key }), { status: 401, code: 'TENANTRY_TOKEN_INVALID' })
+  for (const key of ['never', 'nobody']) {
+    t.match(await ask(app, '/user', { 'x-api-key': key }), { status: 401, code: 'TENANTRY_TOKEN_INVALID' })
+  }
   for (const key of ['', 'x'.repeat(257), platform]) await ask(app, '/user', { 'x-api-key': key })
   await ask(app, '/public', { 'x-api-key': 'at once' })
   t.same(asked, ['at once', 'later', 'never', 'nobody'])
@@ -72,7 +98,9 @@ t.test('the permissions of roles of the platform and of the tenant add up, and a
   const caller: Claims = { sub: 'u', role: 'editor' }
   let given = new Set(['a:b'])
   app.decorate('platformRoles', { permissionsOf: () => given })
-  app.decorate('tenantRoles', { permissionsOf: ({ role = '' }, tenant) => tenant === 'later' ? Promise.resolve(new Set(['c:d'])) : new Set([`${role}:x`]) })
+  app.decorate('tenantRoles', {
+    permissionsOf: ({ role = '' }, tenant) => tenant === 'later' ? Promise.resolve(new Set(['c:d'])) : new Set([`${role}:x`])
+  })
   await app.ready()
   const sync = app.auth.permissionsOf(caller)
   t.notOk(sync instanceof Promise)
@@ -86,12 +114,17 @@ t.test('the permissions of roles of the platform and of the tenant add up, and a
 
 t.test('a plugin that auth reads is registered in the context of auth', async (t) => {
   const app = createApp()
-  app.register(async (scope) => { requireSameContext(scope, 'auth', 'sessions') })
+  app.register(async (scope) => {
+    requireSameContext(scope, 'auth', 'sessions')
+  })
   await t.rejects(async () => app.ready(), /register the plugin "tenantry\/plugins\/sessions" in the context that has `auth`/)
 })
 
 t.test('a key of the platform that can be guessed, or that no header can hold, fails at start', async (t) => {
   for (const apiKey of ['', 'short', '0123456789abcde', `${platform} x`, `${platform}\n`, `${platform}é`, 'x'.repeat(257)]) {
-    await t.rejects(async () => createApp({ apiKey }).ready(), new RegExp(`API_KEY\\) has ${apiKey.length} characters: expected 16 to 256 visible ASCII`))
+    await t.rejects(
+      async () => createApp({ apiKey }).ready(),
+      new RegExp(`API_KEY\\) has ${apiKey.length} characters: expected 16 to 256 visible ASCII`)
+    )
   }
 })

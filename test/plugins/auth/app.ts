@@ -27,7 +27,11 @@ export interface Opened {
   readonly as: (who: TokenClaims | string | null) => Ask
 }
 
-export async function open (t: Test, engine: DatabaseSection, { tenants = [], plugins = ['api-keys', 'tenant-rbac'], now }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: DatabaseSection,
+  { tenants = [], plugins = ['api-keys', 'tenant-rbac'], now }: OpenOptions = {}
+): Promise<Opened> {
   const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
@@ -45,7 +49,8 @@ export async function open (t: Test, engine: DatabaseSection, { tenants = [], pl
     group.get('/public', { config: { access: 'public' } }, async ({ auth }) => ({ auth }))
   })
   for (const id of tenants) await app.tenants.create({ id, name: id, plan: 'free' })
-  const defaults = (who: TokenClaims | string | null) => who === null ? {} : typeof who === 'string' ? { headers: { 'x-api-key': who } } : { token: signToken(who) }
+  const defaults = (who: TokenClaims | string | null) =>
+    who === null ? {} : typeof who === 'string' ? { headers: { 'x-api-key': who } } : { token: signToken(who) }
   return { app, as: (who) => caller(t, app, defaults(who)) }
 }
 

@@ -19,9 +19,14 @@ async function oauth2 (t: Test) {
   await server.start(0, '127.0.0.1')
   t.teardown(() => server.stop())
   const issuer = server.issuer.url ?? ''
-  const token = async (claims: Record<string, unknown>) => secretToken(await server.issuer.buildToken({
-    scopesOrTransform: (_header, payload) => { Object.assign(payload, { sub: 'u1', aud: 'api' }, claims) }
-  }))
+  const token = async (claims: Record<string, unknown>) =>
+    secretToken(
+      await server.issuer.buildToken({
+        scopesOrTransform: (_header, payload) => {
+          Object.assign(payload, { sub: 'u1', aud: 'api' }, claims)
+        }
+      })
+    )
   return { issuer, jwksUri: `${issuer}/jwks`, token, rotate: () => server.issuer.keys.generate('RS256') }
 }
 
@@ -34,16 +39,31 @@ test('a server takes tokens of its providers where its routes, and those of tena
   const app = await testServer(t, {
     authProviders: {
       idp: { issuer: idp.issuer, jwksUri: idp.jwksUri, audience: ['api', 'web'], roleClaim: 'app.role', tenantClaim: 'app.tenant' },
-      firebase: { projectId: 'my-app', issuer: google.issuer, jwksUri: google.jwksUri, tenantClaim: 'org', roleClaim: 'role', algorithms: ['ES256'] }
+      firebase: {
+        projectId: 'my-app',
+        issuer: google.issuer,
+        jwksUri: google.jwksUri,
+        tenantClaim: 'org',
+        roleClaim: 'role',
+        algorithms: ['ES256']
+      }
     },
-    tables: { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text' } } } },
+    tables: {
+      notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text' } } }
+    },
     routes: [
       { method: 'get', path: '/own', requireAuth: true, response: who },
       { method: 'get', path: '/named', requireAuth: true, authProvider: 'jwt', response: who },
       { method: 'get', path: '/idp', requireAuth: true, authProvider: 'idp', response: who },
       { method: 'get', path: '/firebase', requireAuth: true, authProvider: 'firebase', response: who },
       { method: 'get', path: '/open', authProvider: 'idp', response: who },
-      { method: 'post', path: '/notes', requireAuth: true, authProvider: 'idp', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.title}}' } }] },
+      {
+        method: 'post',
+        path: '/notes',
+        requireAuth: true,
+        authProvider: 'idp',
+        queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.title}}' } }]
+      },
       { method: 'get', path: '/notes', requireAuth: true, authProvider: 'idp', queries: [{ table: 'notes', operation: 'select' }] }
     ]
   }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['acme', 'other'], env: { API_KEY: platformKey } })
@@ -54,7 +74,13 @@ test('a server takes tokens of its providers where its routes, and those of tena
   const mobile = as(await google.sign(key, { aud: 'my-app', org: 'acme', user_id: 'x' }))
 
   await t.test('each route takes the tokens of its provider; API keys pass everywhere', async (t) => {
-    const allowed: Record<string, readonly [string, Ask][]> = { '/own': [['me', own]], '/named': [['me', own]], '/idp': [['idp:u1', user]], '/firebase': [['firebase:u1', mobile]], '/open': [['idp:u1', user]] }
+    const allowed: Record<string, readonly [string, Ask][]> = {
+      '/own': [['me', own]],
+      '/named': [['me', own]],
+      '/idp': [['idp:u1', user]],
+      '/firebase': [['firebase:u1', mobile]],
+      '/open': [['idp:u1', user]]
+    }
     for (const [path, callers] of Object.entries(allowed)) {
       for (const [sub, ask] of callers) t.match(await ask(`GET ${path}`), { status: 200, body: { who: sub } }, path)
       for (const ask of [own, user, mobile].filter((other) => !callers.some(([, ask]) => ask === other))) {
@@ -98,14 +124,21 @@ test('a server takes tokens of its providers where its routes, and those of tena
     const taking: readonly [string, Ask][] = [['/mine', insider], ['/theirs', user], ['/mobile', mobile]]
     for (const [path, ask] of taking) {
       t.match(await ask(`GET ${path}`), { status: 200, body: { tenant: 'acme' } }, path)
-      for (const [, other] of taking.filter(([, other]) => other !== ask)) refused(t, await other(`GET ${path}`), 401, 'TOKEN_INVALID', path)
+      for (const [, other] of taking.filter(([, other]) => other !== ask)) {
+        refused(t, await other(`GET ${path}`), 401, 'TOKEN_INVALID', path)
+      }
       t.match(await caller(t, app, { tenant: 'acme', headers: { 'x-api-key': platformKey } })(`GET ${path}`), { status: 200 })
     }
     t.match(await caller(t, app, { tenant: 'acme' })('GET /mobile'), { status: 200 })
     refused(t, await caller(t, app, { tenant: 'acme' })('GET /theirs'), 401, 'TOKEN_MISSING')
-    const unknown = await administrator('POST /tenant/config', { body: { routes: [{ method: 'get', path: '/x', authProvider: 'ipd', response: {} }] } })
+    const unknown = await administrator('POST /tenant/config', {
+      body: { routes: [{ method: 'get', path: '/x', authProvider: 'ipd', response: {} }] }
+    })
     refused(t, unknown, 400, 'CONFIG_INVALID')
-    t.match(unknown.body.details, [{ path: '/routes/0/authProvider', message: /expected "jwt" or one of `authProviders`, idp, firebase; did you mean "idp"/ }])
+    t.match(unknown.body.details, [{
+      path: '/routes/0/authProvider',
+      message: /expected "jwt" or one of `authProviders`, idp, firebase; did you mean "idp"/
+    }])
   })
 
   await t.test('a partial token opens no endpoint but that of the second factor', async (t) => {

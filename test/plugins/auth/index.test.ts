@@ -52,15 +52,30 @@ t.test('the scheme is Bearer in any letter case; other credentials are never tak
   const status = async (authorization: string) => (await app.inject({ url: '/', headers: { authorization } })).statusCode
   t.equal(await status(`bearer ${signToken()}`), 200)
   t.equal(await status(`BEARER   ${signToken()}`), 200)
-  for (const authorization of ['Basic dTpw', signToken(), 'Bearer', 'Bearer ', '', `Bearer ${signToken()} ${signToken()}`, `bearer ${signToken()} x`, `Token ${signToken()}`]) {
+  for (
+    const authorization of [
+      'Basic dTpw',
+      signToken(),
+      'Bearer',
+      'Bearer ',
+      '',
+      `Bearer ${signToken()} ${signToken()}`,
+      `bearer ${signToken()} x`,
+      `Token ${signToken()}`
+    ]
+  ) {
     t.equal(await status(authorization), 401, authorization.slice(0, 20))
   }
-  t.match((await app.inject({ url: '/', headers: { authorization: 'Basic dTpw' } })).json(), { code: 'TENANTRY_TOKEN_MISSING', message: /expected the scheme Bearer/ })
+  t.match((await app.inject({ url: '/', headers: { authorization: 'Basic dTpw' } })).json(), {
+    code: 'TENANTRY_TOKEN_MISSING',
+    message: /expected the scheme Bearer/
+  })
 })
 
 t.test('roles and permissions are judged before the body is', async (t) => {
   const app = createApp({ access: 'tenant-admin', permission: 'secrets:write' })
-  const status = async (claims: object, payload: object) => (await app.inject({ method: 'POST', url: '/', headers: bearer({ ...claims }), payload })).statusCode
+  const status = async (claims: object, payload: object) =>
+    (await app.inject({ method: 'POST', url: '/', headers: bearer({ ...claims }), payload })).statusCode
   t.equal(await status({ tenant_id: 'acme' }, {}), 403)
   t.equal(await status({ tenant_id: 'acme', permissions: ['secrets:*'] }, {}), 400)
   t.equal(await status({ tenant_id: 'acme', role: 'admin' }, { title: 'x' }), 200)
@@ -107,11 +122,17 @@ t.test('no request sees the claims of another', async (t) => {
 })
 
 t.test('a wrong secret and an unknown access level fail at start', async (t) => {
-  await t.rejects(async () => Fastify().register(auth, { jwt: { secret: 'short' } }).ready(), /\/jwt\/secret: expected at least 32 characters/)
+  await t.rejects(
+    async () => Fastify().register(auth, { jwt: { secret: 'short' } }).ready(),
+    /\/jwt\/secret: expected at least 32 characters/
+  )
   const app = Fastify()
   app.register(auth, {})
   app.after(() => {
-    t.throws(() => app.get('/', { config: JSON.parse('{"access":"admin"}') }, async () => ({})), /"admin" is no access level; there are public, open/)
+    t.throws(
+      () => app.get('/', { config: JSON.parse('{"access":"admin"}') }, async () => ({})),
+      /"admin" is no access level; there are public, open/
+    )
   })
   await app.ready()
 })
@@ -144,7 +165,10 @@ t.test('a partial token opens what asks for one and nothing else; what asks for 
 t.test('a route that names a provider which nobody configured does not start', async (t) => {
   const app = Fastify()
   await app.register(auth, { jwt: { secret: testSecret } })
-  t.throws(() => app.get('/', { config: { access: 'user', authProvider: 'google' } }, async () => ({})), /"google" is no identity provider; there are jwt/)
+  t.throws(
+    () => app.get('/', { config: { access: 'user', authProvider: 'google' } }, async () => ({})),
+    /"google" is no identity provider; there are jwt/
+  )
   t.equal((await createApp({ access: 'user', authProvider: 'jwt' }).inject({ url: '/', headers: bearer({ sub: 'u' }) })).statusCode, 200)
 })
 
@@ -154,16 +178,22 @@ t.test('without keys of its own an app takes the tokens of its providers, and no
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(conventions)
-  await app.register(auth, { authProviders: { idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256'] } } })
+  await app.register(auth, {
+    authProviders: { idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256'] } }
+  })
   app.get('/', { config: { access: 'user', authProvider: 'idp' } }, async (request) => ({ auth: request.auth }))
   const ask = (token: string) => app.inject({ url: '/', headers: { authorization: `Bearer ${token}` } })
   t.match((await ask(await provider.sign(key))).json(), { auth: { sub: 'idp:u1', provider: 'idp' } })
   t.equal((await ask(signToken())).statusCode, 401)
-  provider.answer = (request) => { request.socket.destroy() }
+  provider.answer = (request) => {
+    request.socket.destroy()
+  }
   const other = Fastify()
   t.teardown(() => other.close())
   await other.register(conventions)
-  await other.register(auth, { authProviders: { idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256'] } } })
+  await other.register(auth, {
+    authProviders: { idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256'] } }
+  })
   other.get('/', { config: { access: 'open' } }, async () => ({}))
   const down = await other.inject({ url: '/', headers: { authorization: `Bearer ${await provider.sign(key)}` } })
   t.match(down.json(), { error: 'Service Unavailable', code: 'TENANTRY_IDENTITY_PROVIDER_UNAVAILABLE' })

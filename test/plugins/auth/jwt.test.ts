@@ -48,12 +48,20 @@ async function routes (group: FastifyInstance): Promise<void> {
   await group.register(conventions)
   const seen = async ({ user, auth }: FastifyRequest) => ({ user, auth })
   group.get('/access', { config: { access: 'user' } }, seen)
-  group.get('/verify', { onRequest: async (request) => { await request.jwtVerify() } }, seen)
+  group.get('/verify', {
+    onRequest: async (request) => {
+      await request.jwtVerify()
+    }
+  }, seen)
   group.get('/public', { config: { access: 'public' } }, seen)
   group.get('/signed', async (_request, reply) => ({ token: await reply.jwtSign({ sub: 'replied' }) }))
 }
 
-async function get (app: FastifyInstance, url: string, token?: string): Promise<{ status: number, challenge: unknown, body: Record<string, unknown> }> {
+async function get (
+  app: FastifyInstance,
+  url: string,
+  token?: string
+): Promise<{ status: number, challenge: unknown, body: Record<string, unknown> }> {
   const response = await app.inject({ url, headers: token === undefined ? {} : { authorization: `Bearer ${token}` } })
   const { requestId, ...body } = response.json()
   return { status: response.statusCode, challenge: response.headers['www-authenticate'], body }
@@ -83,7 +91,11 @@ function wrongTokens (app: FastifyInstance): Record<string, { token: string | un
 const registrations: Record<string, FastifyJWTOptions | undefined> = {
   'registered by the plugin': undefined,
   'registered by the app': { secret: testSecret },
-  'registered by the app, with options': { secret: testSecret, sign: { algorithm: 'HS256', expiresIn: '10m' }, verify: { algorithms: ['HS256'], cache: true } }
+  'registered by the app, with options': {
+    secret: testSecret,
+    sign: { algorithm: 'HS256', expiresIn: '10m' },
+    verify: { algorithms: ['HS256'], cache: true }
+  }
 }
 
 for (const [name, own] of Object.entries(registrations)) {
@@ -112,7 +124,12 @@ for (const [name, own] of Object.entries(registrations)) {
   t.test(`${name}: what app.jwt.sign and reply.jwtSign sign, access takes`, async (t) => {
     const app = await createApp(t, { own, auth: { jwt: { ...jwt, expiresIn: 90 } } })
     const { token: replied } = (await get(app, '/signed')).body
-    const signed = [app.jwt.sign({ sub: 'ada' }), String(replied), app.jwt.sign({ sub: 'ada' }, { expiresIn: '20s' }), app.jwt.sign({ sub: 'ada', iat: 5, exp: 4e9 })]
+    const signed = [
+      app.jwt.sign({ sub: 'ada' }),
+      String(replied),
+      app.jwt.sign({ sub: 'ada' }, { expiresIn: '20s' }),
+      app.jwt.sign({ sub: 'ada', iat: 5, exp: 4e9 })
+    ]
     const lifetimes = [90, 90, 20, 4e9 - 5]
     for (const [index, token] of signed.entries()) {
       const { status, body: { auth } } = await get(app, '/access', token)
@@ -149,7 +166,10 @@ for (const [name, own] of Object.entries(registrations)) {
     t.match(app.jwt.verify(token, { complete: true }), { header: { alg: 'HS256' }, payload: { sub: 'ada' } })
     t.match(await new Promise((resolve) => app.jwt.verify(token, (_error, claims) => resolve(claims))), { sub: 'ada' })
     t.match(await new Promise((resolve) => app.jwt.verify('nonsense', (error) => resolve(error))), { code: 'TENANTRY_TOKEN_INVALID' })
-    t.match(await new Promise((resolve) => app.jwt.sign({ sub: 'ada' }, (_error: unknown, signed: unknown) => resolve(signed))), /^[\w-]+\.[\w-]+\.[\w-]+$/)
+    t.match(
+      await new Promise((resolve) => app.jwt.sign({ sub: 'ada' }, (_error: unknown, signed: unknown) => resolve(signed))),
+      /^[\w-]+\.[\w-]+\.[\w-]+$/
+    )
   })
 
   t.test(`${name}: request.jwtVerify takes options, and a callback`, async (t) => {
@@ -157,8 +177,16 @@ for (const [name, own] of Object.entries(registrations)) {
       own,
       before (app) {
         app.get('/shop', async (request) => await request.jwtVerify({ allowedAud: 'shop' }))
-        app.get('/query', async (request) => await request.jwtVerify({ decode: {}, verify: { extractToken: ({ url }: FastifyRequest) => url.split('=')[1] } as object }))
-        app.get('/called', (request, reply) => { request.jwtVerify((error: unknown, user: unknown) => { reply.send(error ?? user) }) })
+        app.get(
+          '/query',
+          async (request) =>
+            await request.jwtVerify({ decode: {}, verify: { extractToken: ({ url }: FastifyRequest) => url.split('=')[1] } as object })
+        )
+        app.get('/called', (request, reply) => {
+          request.jwtVerify((error: unknown, user: unknown) => {
+            reply.send(error ?? user)
+          })
+        })
       }
     })
     const token = app.jwt.sign({ sub: 'ada', aud: 'shop' })
@@ -177,8 +205,12 @@ for (const [name, own] of Object.entries(registrations)) {
     await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
     if (own !== undefined) {
       await app.register(fastifyJwt, own)
-      await app.register(async (group) => { group.get('/older', async (request) => await request.jwtVerify()) })
-      app.addHook('onRequest', async (request) => { if (request.url === '/hooked') await request.jwtVerify() })
+      await app.register(async (group) => {
+        group.get('/older', async (request) => await request.jwtVerify())
+      })
+      app.addHook('onRequest', async (request) => {
+        if (request.url === '/hooked') await request.jwtVerify()
+      })
     }
     await app.register(auth, { jwt })
     await app.register(tenancy)
@@ -196,15 +228,20 @@ for (const [name, own] of Object.entries(registrations)) {
     t.equal(logout.statusCode, 200)
     t.same(await statuses(ended), urls.map(() => 401))
     t.same(await statuses(kept), urls.map(() => 200))
-    await t.rejects(async () => { await app.jwt.verify(ended) }, { code: 'TENANTRY_TOKEN_INVALID' })
+    await t.rejects(async () => {
+      await app.jwt.verify(ended)
+    }, { code: 'TENANTRY_TOKEN_INVALID' })
     t.type(app.jwt.verify(kept), Promise, 'always, so that a missing await is seen')
   })
 }
 
 t.test('a server takes what its app.jwt signs, in routes of the document and in added ones', async (t) => {
-  const app = createServer(testDocument({
-    routes: [{ method: 'get', path: '/who', requireAuth: true, response: { who: '{{auth.sub}}' } }]
-  }, await postgresSection(t)), { env: testEnv, logger: false })
+  const app = createServer(
+    testDocument({
+      routes: [{ method: 'get', path: '/who', requireAuth: true, response: { who: '{{auth.sub}}' } }]
+    }, await postgresSection(t)),
+    { env: testEnv, logger: false }
+  )
   t.teardown(() => app.close())
   app.register(routes)
   await app.ready()
@@ -213,24 +250,35 @@ t.test('a server takes what its app.jwt signs, in routes of the document and in 
   t.match(await get(app, '/verify', token), { status: 200, body: { user: { sub: 'ada' } } })
   t.match(await get(app, '/access', token), { status: 200, body: { user: { sub: 'ada' }, auth: { sub: 'ada' } } })
   await app.inject({ method: 'POST', url: '/auth/logout', headers: { authorization: `Bearer ${token}` } })
-  for (const url of ['/who', '/verify', '/access']) t.match(await get(app, url, token), { status: 401, body: { code: 'TENANTRY_TOKEN_INVALID' } }, url)
+  for (const url of ['/who', '/verify', '/access']) {
+    t.match(await get(app, url, token), { status: 401, body: { code: 'TENANTRY_TOKEN_INVALID' } }, url)
+  }
 })
 
 t.test('the text of a public key is no secret', async (t) => {
   const { publicKey, privateKey } = keyPair('RS256')
-  for (const options of [{ auth: { jwt: { publicKey, privateKey } } }, { own: { secret: { public: publicKey, private: privateKey } }, auth: {} }]) {
+  for (
+    const options of [{ auth: { jwt: { publicKey, privateKey } } }, {
+      own: { secret: { public: publicKey, private: privateKey } },
+      auth: {}
+    }]
+  ) {
     const app = await createApp(t, options)
-    const [header, payload] = [{ alg: 'HS256', typ: 'JWT' }, { sub: 'root', role: 'admin', exp: 9_999_999_999 }].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+    const [header, payload] = [{ alg: 'HS256', typ: 'JWT' }, { sub: 'root', role: 'admin', exp: 9_999_999_999 }].map((part) =>
+      Buffer.from(JSON.stringify(part)).toString('base64url')
+    )
     const forged = `${header}.${payload}.${createHmac('sha256', publicKey).update(`${header}.${payload}`).digest('base64url')}`
     for (const token of [forged, signToken({}, { algorithm: 'none' }), signToken({}, { key: privateKey, algorithm: 'RS384' })]) {
       for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 401 })
       t.throws(() => app.jwt.verify(token), { code: 'TENANTRY_TOKEN_INVALID' })
     }
-    for (const url of ['/access', '/verify']) t.match(await get(app, url, app.jwt.sign({ sub: 'ada' })), { status: 200, body: { user: { sub: 'ada' } } })
+    for (const url of ['/access', '/verify']) {
+      t.match(await get(app, url, app.jwt.sign({ sub: 'ada' })), { status: 200, body: { user: { sub: 'ada' } } })
+    }
   }
 })
 
-t.test('without the option jwt, the key is that of the app\'s own registration', async (t) => {
+t.test("without the option jwt, the key is that of the app's own registration", async (t) => {
   const app = await createApp(t, { own: { secret: testSecret, sign: { expiresIn: '2m' } }, auth: {} })
   for (const token of [app.jwt.sign({ sub: 'ada' }), app.auth.sign({ sub: 'ada' }), signToken({ sub: 'ada' })]) {
     for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 200, body: { user: { sub: 'ada' } } })
@@ -238,7 +286,15 @@ t.test('without the option jwt, the key is that of the app\'s own registration',
   t.equal(app.auth.lifetime, 120)
   const { iat, exp } = app.jwt.verify<{ iat: number, exp: number }>(app.auth.sign({ sub: 'ada', iat: 1 }, { expiresIn: 5 }))
   t.equal(exp - iat, 5)
-  for (const token of [signToken({}, { key: other }), signToken({}, { algorithm: 'HS512' }), signToken({ exp: undefined }), signToken({ sub: undefined }), signToken({}, { expiresIn: -60 })]) {
+  for (
+    const token of [
+      signToken({}, { key: other }),
+      signToken({}, { algorithm: 'HS512' }),
+      signToken({ exp: undefined }),
+      signToken({ sub: undefined }),
+      signToken({}, { expiresIn: -60 })
+    ]
+  ) {
     for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 401, body: { code: /^TENANTRY_TOKEN_/ } })
   }
   t.throws(() => app.auth.signPartial({ sub: 'ada' }), /the option `jwt`/)
@@ -259,7 +315,10 @@ t.test('tokens of another server verify with its public key, and none is signed'
   const { publicKey, privateKey } = keyPair('ES256')
   const options = { secret: { public: publicKey }, verify: { algorithms: ['ES256' as const] } }
   const app = await createApp(t, { own: options, auth: {} })
-  t.match(await get(app, '/access', signToken({ sub: 'ada' }, { key: privateKey, algorithm: 'ES256' })), { status: 200, body: { user: { sub: 'ada' } } })
+  t.match(await get(app, '/access', signToken({ sub: 'ada' }, { key: privateKey, algorithm: 'ES256' })), {
+    status: 200,
+    body: { user: { sub: 'ada' } }
+  })
   t.equal(app.auth.canSign, false)
   t.throws(() => app.jwt.sign({ sub: 'ada' }), /no token can be signed/)
 })
@@ -277,7 +336,7 @@ t.test('a registration that contradicts the plugin is an error at start', async 
   for (const [own, options, message] of wrong) await t.rejects(createApp(t, { own, auth: options }), message)
 })
 
-t.test('the app\'s own `trusted`, `formatUser`, `decoratorName` and cookie apply to request.jwtVerify, for previous secrets too', async (t) => {
+t.test("the app's own `trusted`, `formatUser`, `decoratorName` and cookie apply to request.jwtVerify, for previous secrets too", async (t) => {
   const denied = new Set<unknown>(['denied'])
   const app = Fastify()
   t.teardown(() => app.close())
@@ -292,23 +351,32 @@ t.test('the app\'s own `trusted`, `formatUser`, `decoratorName` and cookie apply
   await app.register(auth, { jwt: { ...jwt, previousSecrets: [other] } })
   await app.register(conventions)
   const account = async (request: FastifyRequest) => ({ account: request.getDecorator('account') })
-  app.get('/verify', { onRequest: async (request) => { await request.jwtVerify() } }, account)
+  app.get('/verify', {
+    onRequest: async (request) => {
+      await request.jwtVerify()
+    }
+  }, account)
   app.get('/access', { config: { access: 'user' } }, account)
   for (const key of [testSecret, other]) {
     t.match(await get(app, '/verify', signToken({ sub: 'ada' }, { key })), { status: 200, body: { account: { name: 'ada' } } })
-    t.match(await get(app, '/verify', signToken({ sub: 'ada', jti: 'denied' }, { key })), { status: 401, body: { code: 'TENANTRY_TOKEN_INVALID' } })
+    t.match(await get(app, '/verify', signToken({ sub: 'ada', jti: 'denied' }, { key })), {
+      status: 401,
+      body: { code: 'TENANTRY_TOKEN_INVALID' }
+    })
   }
   t.match(await get(app, '/verify'), { status: 200, body: { account: { name: 'eve' } } })
   t.match(await get(app, '/access', signToken({ sub: 'ada' })), { status: 200, body: { account: { sub: 'ada' } } })
   t.match(await get(app, '/access'), { status: 401, body: { code: 'TENANTRY_TOKEN_MISSING' } })
 })
 
-t.test('a token that is older than `maxAge` of the app\'s own registration is refused, although it was accepted before', async (t) => {
+t.test("a token that is older than `maxAge` of the app's own registration is refused, although it was accepted before", async (t) => {
   const app = await createApp(t, { own: { secret: testSecret, verify: { maxAge: '1m' } } })
   const token = app.jwt.sign({ sub: 'ada' })
   for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 200 })
   const { now } = Date
-  t.teardown(() => { Date.now = now })
+  t.teardown(() => {
+    Date.now = now
+  })
   Date.now = () => now() + 120_000
   for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 401, body: { code: 'TENANTRY_TOKEN_INVALID' } })
 })
@@ -368,7 +436,7 @@ t.test('two contexts with the plugin have keys of their own', async (t) => {
   t.notOk(app.hasDecorator('jwt'))
 })
 
-t.test('a decorator `user` of the app stays the app\'s', async (t) => {
+t.test("a decorator `user` of the app stays the app's", async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   const name: string = 'user'
@@ -379,14 +447,17 @@ t.test('a decorator `user` of the app stays the app\'s', async (t) => {
   t.match(await get(app, '/', signToken({ sub: 'ada' })), { status: 200, body: { user: null, jwtUser: { sub: 'ada' } } })
 })
 
-t.test('request.user of a provider\'s token is its payload, and request.auth our view of it', async (t) => {
+t.test("request.user of a provider's token is its payload, and request.auth our view of it", async (t) => {
   const key = await testKey('k1')
   const provider = await testProvider(t, [key])
   const authProviders = { idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256' as const] } }
   const token = await provider.sign(key, { sub: 'ada', role: 'admin' })
   const app = await createApp(t, { auth: { authProviders } })
   for (let round = 0; round < 2; round++) {
-    t.match(await get(app, '/access', token), { status: 200, body: { user: { sub: 'ada', role: 'admin' }, auth: { sub: 'idp:ada', role: undefined } } })
+    t.match(await get(app, '/access', token), {
+      status: 200,
+      body: { user: { sub: 'ada', role: 'admin' }, auth: { sub: 'idp:ada', role: undefined } }
+    })
     t.match(await get(app, '/verify', token), { status: 200, body: { user: { sub: 'ada' } } })
   }
   t.match(await get(app, '/verify', signToken()), { status: 401 })

@@ -9,10 +9,17 @@ import { ownKeys } from '../../../plugins/auth/own-key.js'
 import { packageOptions } from '../../../plugins/auth/registration.js'
 import { createTokens as create, type TokenStore } from '../../../plugins/auth/tokens.js'
 
-export function createTokens (jwt: JwtOptions | undefined, now: () => number = Date.now, providers?: Providers, revocations?: Sources['revocations']): TokenStore {
+export function createTokens (
+  jwt: JwtOptions | undefined,
+  now: () => number = Date.now,
+  providers?: Providers,
+  revocations?: Sources['revocations']
+): TokenStore {
   if (jwt === undefined) return create(undefined, now, providers, Infinity, revocations)
   const keys = keysOf(jwt)
   const app = Fastify()
-  fastifyJwt(app, packageOptions(keys), (error) => { if (error !== undefined) throw error })
+  fastifyJwt(app, packageOptions(keys), (error) => {
+    if (error !== undefined) throw error
+  })
   return create(ownKeys(jwt, keys, app.jwt, now), now, providers, jwt.maxLifetime, revocations)
 }

@@ -25,7 +25,7 @@ export interface TestProvider {
   /** How often its keys were asked for. */
   readonly requests: number
   /** A token of the provider for `api`, an hour long; claims that are undefined are left out. */
-  sign (key: TestKey, claims?: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
+  sign(key: TestKey, claims?: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
 }
 
 const curves: Readonly<Record<string, string>> = { ES256: 'P-256', ES384: 'P-384', ES512: 'P-521' }
@@ -58,11 +58,15 @@ export async function testProvider (t: Test, keys: readonly TestKey[], now: () =
     jwksUri: `${issuer}keys`,
     keys: keys.map(({ jwk }) => jwk),
     answer: null,
-    get requests () { return requests },
+    get requests () {
+      return requests
+    },
     async sign ({ kid, alg, privateKey }, claims = {}, header = {}) {
       const iat = Math.floor(now() / 1000)
       const payload = { iss: issuer, aud: 'api', sub: 'u1', iat, exp: iat + 3600, ...claims }
-      return secretToken(await new SignJWT(payload).setProtectedHeader({ alg, typ: 'JWT', ...kid !== undefined && { kid }, ...header }).sign(privateKey))
+      return secretToken(
+        await new SignJWT(payload).setProtectedHeader({ alg, typ: 'JWT', ...kid !== undefined && { kid }, ...header }).sign(privateKey)
+      )
     }
   }
   return provider

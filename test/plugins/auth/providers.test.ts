@@ -20,15 +20,33 @@ const frozen = () => start
 async function open (t: Test, provider: TestProvider, options: AuthProvider = {}) {
   let time = start
   const logged: string[] = []
-  const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => { logged.push(line) } } } })
+  const app = Fastify({
+    logger: {
+      level: 'warn',
+      stream: {
+        write: (line: string) => {
+          logged.push(line)
+        }
+      }
+    }
+  })
   t.teardown(() => app.close())
   await app.register(auth, {
     jwt: { secret: testSecret },
-    authProviders: { idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256', 'RS256'], ...options } },
+    authProviders: {
+      idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256', 'RS256'], ...options }
+    },
     now: () => time
   })
   await app.ready()
-  return { app, logged, verify: async (token: string, name?: string) => app.auth.verify(token, name), pass: (seconds: number) => { time += seconds * 1000 } }
+  return {
+    app,
+    logged,
+    verify: async (token: string, name?: string) => app.auth.verify(token, name),
+    pass: (seconds: number) => {
+      time += seconds * 1000
+    }
+  }
 }
 
 /** The token needs no look at the keys. */
@@ -51,25 +69,51 @@ async function until (condition: () => boolean): Promise<void> {
 t.test('claims are a whitelist: nothing of the token is believed that the document does not name', async (t) => {
   const provider = await testProvider(t, [first], frozen)
   const { verify } = await open(t, provider, { roleClaim: 'realm.role', tenantClaim: 'https://idp.example/tenant' })
-  const claims = await verify(await provider.sign(first, {
-    role: 'admin', tenant_id: 'other', permissions: ['*'], api_key: 'k', email: 'a@b.c', email_verified: true, realm: { role: 'editor' }, 'https://idp.example/tenant': 'acme', nbf: 1
-  }))
+  const claims = await verify(
+    await provider.sign(first, {
+      role: 'admin',
+      tenant_id: 'other',
+      permissions: ['*'],
+      api_key: 'k',
+      email: 'a@b.c',
+      email_verified: true,
+      realm: { role: 'editor' },
+      'https://idp.example/tenant': 'acme',
+      nbf: 1
+    })
+  )
   t.same(Object.keys(claims).sort(), ['email', 'exp', 'iat', 'iss', 'nbf', 'provider', 'role', 'sub', 'tenant_id'])
   t.match(claims, { sub: 'idp:u1', role: 'editor', tenant_id: 'acme', email: 'a@b.c', provider: 'idp', iss: provider.issuer })
   t.ok(Object.isFrozen(claims))
 
   const of = async (more: Record<string, unknown>): Promise<Claims> => verify(await provider.sign(first, more))
   t.match(await of({ realm: { role: 'admin' }, 'https://idp.example/tenant': 'acme' }), { role: 'admin', tenant_id: 'acme' })
-  for (const realm of [{ role: 'admin' }, { role: ['admin'] }, { role: '' }, { role: 'x'.repeat(129) }, { role: 'a\u0000b' }, { role: 'a\ud800' }, null, [{ role: 'x' }], 'x']) {
+  for (
+    const realm of [
+      { role: 'admin' },
+      { role: ['admin'] },
+      { role: '' },
+      { role: 'x'.repeat(129) },
+      { role: 'a\u0000b' },
+      { role: 'a\ud800' },
+      null,
+      [{ role: 'x' }],
+      'x'
+    ]
+  ) {
     t.equal((await of({ realm })).role, undefined, JSON.stringify(realm))
   }
-  for (const tenant of ['', 'a b', 'a:b', null, 7, ['acme'], 'x'.repeat(65)]) await t.rejects(of({ 'https://idp.example/tenant': tenant }), invalid, JSON.stringify(tenant))
+  for (const tenant of ['', 'a b', 'a:b', null, 7, ['acme'], 'x'.repeat(65)]) {
+    await t.rejects(of({ 'https://idp.example/tenant': tenant }), invalid, JSON.stringify(tenant))
+  }
   for (const sub of [undefined, '', 7, 'x'.repeat(256), 'a\u0000', 'a\ud800']) await t.rejects(of({ sub }), invalid, JSON.stringify(sub))
   for (const verified of [false, 'false']) t.equal((await of({ email: 'a@b.c', email_verified: verified })).email, undefined)
   for (const email of [7, 'x'.repeat(255), 'a\n@b.c']) t.equal((await of({ email })).email, undefined)
 
   Reflect.defineProperty(Object.prototype, 'inherited', { value: 'acme', configurable: true })
-  t.teardown(() => { Reflect.deleteProperty(Object.prototype, 'inherited') })
+  t.teardown(() => {
+    Reflect.deleteProperty(Object.prototype, 'inherited')
+  })
   for (const path of ['inherited', 'realm.inherited', '__proto__.inherited']) {
     const plain = await (await open(t, provider, { roleClaim: path, tenantClaim: path })).verify(await provider.sign(first, { realm: {} }))
     t.same([plain.role, plain.tenant_id], [undefined, undefined], path)
@@ -80,10 +124,12 @@ t.test('claims are a whitelist: nothing of the token is believed that the docume
 })
 
 t.test('every algorithm that may be named verifies what another library signed, and only where it is named', async (t) => {
-  const keys = await Promise.all(['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'].map(async (alg) => {
-    const key = alg.startsWith('RS') || alg.startsWith('PS') ? { ...rsa, alg } : await testKey(alg, alg)
-    return { ...key, kid: alg, jwk: { ...key.jwk, kid: alg, alg } }
-  }))
+  const keys = await Promise.all(
+    ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'].map(async (alg) => {
+      const key = alg.startsWith('RS') || alg.startsWith('PS') ? { ...rsa, alg } : await testKey(alg, alg)
+      return { ...key, kid: alg, jwk: { ...key.jwk, kid: alg, alg } }
+    })
+  )
   const provider = await testProvider(t, keys, frozen)
   for (const key of keys) {
     const only = await open(t, provider, { algorithms: [key.alg as 'RS256'] })
@@ -101,16 +147,40 @@ t.test('a token of another issuer or audience, before or after its time, without
   const now = Math.floor(start / 1000)
   t.ok(await verify(await provider.sign(first, { aud: ['x', 'other'] })))
   t.ok(await verify(await provider.sign(first, { iat: now + 4 })), 'within the tolerance of 5 s')
-  for (const claims of [
-    { aud: 'them' }, { aud: ['them'] }, { aud: undefined }, { aud: { 0: 'api' } }, { aud: [] }, { aud: 'ap' }, { iss: undefined }, { iss: `${provider.issuer}x` }, { iss: [provider.issuer] },
-    { exp: undefined }, { exp: '9999999999' }, { iat: now + 60 }, { iat: 'now' }, { nbf: now + 60 }
-  ]) await t.rejects(verify(await provider.sign(first, claims)), invalid, JSON.stringify(claims))
+  for (
+    const claims of [
+      { aud: 'them' },
+      { aud: ['them'] },
+      { aud: undefined },
+      { aud: { 0: 'api' } },
+      { aud: [] },
+      { aud: 'ap' },
+      { iss: undefined },
+      { iss: `${provider.issuer}x` },
+      { iss: [provider.issuer] },
+      { exp: undefined },
+      { exp: '9999999999' },
+      { iat: now + 60 },
+      { iat: 'now' },
+      { nbf: now + 60 }
+    ]
+  ) await t.rejects(verify(await provider.sign(first, claims)), invalid, JSON.stringify(claims))
   await t.rejects(verify(await provider.sign(first, { exp: now - 6 })), expired)
   await t.rejects(verify(await provider.sign(second, { exp: now - 6 }, { kid: 'first' })), invalid, 'a forged one is not even expired')
   const token = await provider.sign(first)
   const [header, , signature] = token.split('.')
-  const payload = (claims: object) => Buffer.from(JSON.stringify({ iss: provider.issuer, aud: 'api', sub: 'root', exp: now + 60, ...claims })).toString('base64url')
-  for (const wrong of [`${header}.${payload({})}.${signature}`, `${token}x`, token.slice(0, -4), `${header}.${payload({})}.`, `.${payload({})}.${signature}`, `${token}.x`]) {
+  const payload = (claims: object) =>
+    Buffer.from(JSON.stringify({ iss: provider.issuer, aud: 'api', sub: 'root', exp: now + 60, ...claims })).toString('base64url')
+  for (
+    const wrong of [
+      `${header}.${payload({})}.${signature}`,
+      `${token}x`,
+      token.slice(0, -4),
+      `${header}.${payload({})}.`,
+      `.${payload({})}.${signature}`,
+      `${token}.x`
+    ]
+  ) {
     await t.rejects(verify(wrong), invalid, wrong.slice(-30))
   }
   await t.rejects(verify(await provider.sign(first, {}, { b64: true, crit: ['b64'] })), invalid, 'an extension that must be understood')
@@ -128,19 +198,21 @@ t.test('algorithm confusion: no key of a provider is ever a secret, and no token
     return `${input}.${signed(input)}`
   }
   const hmac = (key: string) => (input: string) => createHmac('sha256', key).update(input).digest('base64url')
-  for (const [token, what] of [
-    [forged({ alg: 'none' }, () => ''), 'none'],
-    [forged({ alg: 'None', kid: 'first' }, () => 'AA'), 'None'],
-    [forged({ alg: 'HS256', kid: 'rsa' }, hmac(JSON.stringify(rsa.jwk))), 'HS256 with the published key'],
-    [forged({ alg: 'HS256', kid: 'rsa' }, hmac(spki)), 'HS256 with a PEM'],
-    [forged({ alg: 'HS256', kid: 'oct' }, hmac(testSecret)), 'HS256 with a secret in the set'],
-    [forged({ alg: 'HS256' }, hmac(testSecret)), 'the own secret in the name of the provider'],
-    [await provider.sign(mine, {}, { jwk: mine.jwk, jku: provider.jwksUri, kid: 'first' }), 'a key of its own'],
-    [await provider.sign({ ...rsa, alg: 'RS512' }), 'an algorithm that is not named'],
-    [await provider.sign({ ...first, kid: 'rsa' }), 'ES256 with the name of a key for RS256'],
-    [await provider.sign({ ...rsa, kid: 'first' }), 'RS256 with the name of a key for ES256'],
-    [signToken({ iss: provider.issuer, aud: 'api' }), 'a token of the own key in the name of the provider']
-  ] as const) await t.rejects(verify(token), invalid, what)
+  for (
+    const [token, what] of [
+      [forged({ alg: 'none' }, () => ''), 'none'],
+      [forged({ alg: 'None', kid: 'first' }, () => 'AA'), 'None'],
+      [forged({ alg: 'HS256', kid: 'rsa' }, hmac(JSON.stringify(rsa.jwk))), 'HS256 with the published key'],
+      [forged({ alg: 'HS256', kid: 'rsa' }, hmac(spki)), 'HS256 with a PEM'],
+      [forged({ alg: 'HS256', kid: 'oct' }, hmac(testSecret)), 'HS256 with a secret in the set'],
+      [forged({ alg: 'HS256' }, hmac(testSecret)), 'the own secret in the name of the provider'],
+      [await provider.sign(mine, {}, { jwk: mine.jwk, jku: provider.jwksUri, kid: 'first' }), 'a key of its own'],
+      [await provider.sign({ ...rsa, alg: 'RS512' }), 'an algorithm that is not named'],
+      [await provider.sign({ ...first, kid: 'rsa' }), 'ES256 with the name of a key for RS256'],
+      [await provider.sign({ ...rsa, kid: 'first' }), 'RS256 with the name of a key for ES256'],
+      [signToken({ iss: provider.issuer, aud: 'api' }), 'a token of the own key in the name of the provider']
+    ] as const
+  ) await t.rejects(verify(token), invalid, what)
 })
 
 t.test('keys that are for encryption, too short, private or wrong are not used; of several without a name none is', async (t) => {
@@ -188,7 +260,13 @@ t.test('a rotated key is read at once, and a flood of keys that nobody has costs
 
   const flood = async () => {
     const [header = '', payload = '', signature = ''] = (await provider.sign(first)).split('.')
-    const kids = ['../../etc/passwd', "' or 1=1 --", '__proto__', 'x'.repeat(3000), ...Array.from({ length: 60 }, (_, index) => `kid-${index}`)]
+    const kids = [
+      '../../etc/passwd',
+      "' or 1=1 --",
+      '__proto__',
+      'x'.repeat(3000),
+      ...Array.from({ length: 60 }, (_, index) => `kid-${index}`)
+    ]
     t.ok(header)
     for (const kid of kids) {
       const forged = Buffer.from(JSON.stringify({ alg: 'ES256', kid })).toString('base64url')
@@ -248,7 +326,9 @@ t.test('while the provider is down known keys go on; without any it is 503, and 
   const provider = await testProvider(t, [first], frozen)
   const { verify, pass } = await open(t, provider)
   const token = await provider.sign(first)
-  provider.answer = (_request, response) => { response.writeHead(500).end() }
+  provider.answer = (_request, response) => {
+    response.writeHead(500).end()
+  }
   const refused = await verify(token).catch((error: unknown) => error)
   t.match(refused, { ...unavailable, headers: { 'retry-after': '5' } })
   await t.rejects(verify(token), unavailable)
@@ -256,7 +336,9 @@ t.test('while the provider is down known keys go on; without any it is 503, and 
   pass(5)
   provider.answer = null
   t.ok(await verify(token))
-  provider.answer = (request) => { request.socket.destroy() }
+  provider.answer = (request) => {
+    request.socket.destroy()
+  }
   pass(700)
   t.ok(await verify(await provider.sign(first, { sub: 'u2' })))
   await until(() => provider.requests === 3)
@@ -281,12 +363,24 @@ t.test('answers that are too large, that refer elsewhere, that are no key set: r
       }
       more()
     },
-    'a redirect': (_request, response) => { response.writeHead(302, { location: elsewhere.jwksUri }).end() },
-    'no JSON': (_request, response) => { response.end('<html>') },
-    'no set': (_request, response) => { response.end('{"keys":{}}') },
-    'a list': (_request, response) => { response.end('[]') },
-    'an empty answer': (_request, response) => { response.end() },
-    'another status': (_request, response) => { response.writeHead(203).end(JSON.stringify({ keys: [first.jwk] })) }
+    'a redirect': (_request, response) => {
+      response.writeHead(302, { location: elsewhere.jwksUri }).end()
+    },
+    'no JSON': (_request, response) => {
+      response.end('<html>')
+    },
+    'no set': (_request, response) => {
+      response.end('{"keys":{}}')
+    },
+    'a list': (_request, response) => {
+      response.end('[]')
+    },
+    'an empty answer': (_request, response) => {
+      response.end()
+    },
+    'another status': (_request, response) => {
+      response.writeHead(203).end(JSON.stringify({ keys: [first.jwk] }))
+    }
   }
   for (const [what, answer] of Object.entries(answers)) {
     provider.answer = answer
@@ -338,7 +432,9 @@ t.test('two providers and the own key: each token is taken where its issuer is a
   const tokens = { one: await one.sign(first), two: await two.sign(first), jwt: signToken({ sub: 'own' }) }
   for (let round = 1; round <= 2; round++) {
     for (const [name, token] of Object.entries(tokens)) {
-      for (const other of [...Object.keys(tokens), 'three'].filter((other) => other !== name)) await t.rejects(verify(token, other), invalid, `${name} where ${other} is asked for`)
+      for (const other of [...Object.keys(tokens), 'three'].filter((other) => other !== name)) {
+        await t.rejects(verify(token, other), invalid, `${name} where ${other} is asked for`)
+      }
       t.match(await verify(token), { sub: name === 'jwt' ? 'own' : `${name}:u1` })
       t.match(await verify(token, name), { sub: name === 'jwt' ? 'own' : `${name}:u1` })
     }

@@ -16,8 +16,12 @@ t.test('the claims of a token are read, and cannot be changed by a request that 
   const token = signToken({ sub: 'u', role: 'editor', tenant_id: 'acme', permissions: ['a:b'], extra: { deep: [1] } })
   const claims = await verify(token)
   t.match(claims, { sub: 'u', role: 'editor', tenant_id: 'acme', permissions: ['a:b'] })
-  t.throws(() => { Object.assign(claims, { role: 'admin' }) }, TypeError)
-  t.throws(() => { Object.assign(Object(claims['extra']).deep, { 0: 2 }) }, TypeError)
+  t.throws(() => {
+    Object.assign(claims, { role: 'admin' })
+  }, TypeError)
+  t.throws(() => {
+    Object.assign(Object(claims['extra']).deep, { 0: 2 })
+  }, TypeError)
   t.equal(verify(token), claims, 'the second time from memory')
 })
 
@@ -26,12 +30,24 @@ t.test('a token that another key signed, that was changed, or that is none is re
   const token = signToken()
   const [header, , signature] = token.split('.')
   const forged = `${header}.${Buffer.from('{"sub":"root","role":"admin","exp":9999999999}').toString('base64url')}.${signature}`
-  for (const wrong of [signToken({}, { key: other }), forged, `${token}x`, token.slice(0, -1), '', 'a.b', 'a.b.c', `${header}..`, 'x'.repeat(20_000)]) {
+  for (
+    const wrong of [
+      signToken({}, { key: other }),
+      forged,
+      `${token}x`,
+      token.slice(0, -1),
+      '',
+      'a.b',
+      'a.b.c',
+      `${header}..`,
+      'x'.repeat(20_000)
+    ]
+  ) {
     t.throws(() => verify(wrong), invalid, wrong.slice(0, 30))
   }
 })
 
-t.test('the algorithm is never the token\'s choice', async (t) => {
+t.test("the algorithm is never the token's choice", async (t) => {
   const { publicKey, privateKey } = keyPair('RS256')
   const tokens = createTokens({ publicKey })
   t.ok(tokens.verify(signToken({}, { key: privateKey, algorithm: 'RS256' })))
@@ -70,16 +86,27 @@ t.test('with jwt.maxLifetime, refuses tokens without iat and tokens that live lo
   t.ok(createTokens({ secret: testSecret }).verify(signToken({ iat: undefined, exp: 4e9 })), 'no bound by default')
   t.ok(verify(signToken({ exp: now() + 400 * day })))
   t.throws(() => verify(signToken({ exp: now() + 400 * day + 2 })), tooLong(400 * day))
-  t.throws(() => verify(signToken({ iat: now() - 399 * day, exp: now() + 2 * day })), tooLong(400 * day), 'from its beginning, not from now')
+  t.throws(
+    () => verify(signToken({ iat: now() - 399 * day, exp: now() + 2 * day })),
+    tooLong(400 * day),
+    'from its beginning, not from now'
+  )
   t.throws(() => verify(signToken({ iat: -4e9 })), tooLong(400 * day))
   t.throws(() => verify(signToken({ iat: undefined })), { ...invalid, message: /does not say when it was issued/ })
   t.throws(() => verify(hs256With(testSecret, { iat: '0' })), { ...invalid, message: 'Invalid or expired token' })
-  t.throws(() => verify(signToken({ iat: undefined }, { key: other })), { ...invalid, message: 'Invalid or expired token' }, 'a forged one gets no hint')
+  t.throws(
+    () => verify(signToken({ iat: undefined }, { key: other })),
+    { ...invalid, message: 'Invalid or expired token' },
+    'a forged one gets no hint'
+  )
   t.throws(() => sign({ sub: 'u' }, { expiresIn: 400 * day + 1 }), /expected at most 34560000, the setting `jwt.maxLifetime`/)
   const short = createTokens({ secret: testSecret, expiresIn: 60, maxLifetime: 60 })
   t.ok(short.verify(short.sign({ sub: 'u' })))
   t.throws(() => short.verify(sign({ sub: 'u' }, { expiresIn: 61 })), tooLong(60))
-  t.throws(() => createTokens({ secret: testSecret, maxLifetime: 59 * 60, expiresIn: 3600 }), /jwt\/expiresIn: is longer than `jwt.maxLifetime`/)
+  t.throws(
+    () => createTokens({ secret: testSecret, maxLifetime: 59 * 60, expiresIn: 3600 }),
+    /jwt\/expiresIn: is longer than `jwt.maxLifetime`/
+  )
 })
 
 t.test('a token that is remembered expires all the same', async (t) => {
@@ -97,15 +124,26 @@ t.test('a token that is remembered expires all the same', async (t) => {
 t.test('claims of a wrong form are refused', async (t) => {
   const { verify, sign } = createTokens({ secret: testSecret })
   const wrong = [
-    { sub: '' }, { sub: undefined }, { sub: 7 }, { role: ['admin'] }, { email: {} },
-    { tenant_id: '' }, { tenant_id: null }, { tenant_id: 'a b' }, { tenant_id: 'x'.repeat(65) }, { tenant_id: 'a:b' }, { tenant_id: 7 },
-    { permissions: '*' }, { permissions: [1] }, { permissions: { 0: '*' } }
+    { sub: '' },
+    { sub: undefined },
+    { sub: 7 },
+    { role: ['admin'] },
+    { email: {} },
+    { tenant_id: '' },
+    { tenant_id: null },
+    { tenant_id: 'a b' },
+    { tenant_id: 'x'.repeat(65) },
+    { tenant_id: 'a:b' },
+    { tenant_id: 7 },
+    { permissions: '*' },
+    { permissions: [1] },
+    { permissions: { 0: '*' } }
   ]
   for (const claims of wrong) t.throws(() => verify(hs256With(testSecret, claims)), invalid, JSON.stringify(claims))
   t.throws(() => sign({ sub: 'u', tenant_id: '' }), /wrong form/)
   const permissions = ['notes:read']
   sign({ sub: 'u', permissions })
-  t.notOk(Object.isFrozen(permissions), 'what is signed stays its owner\'s')
+  t.notOk(Object.isFrozen(permissions), "what is signed stays its owner's")
 })
 
 t.test('issuer and audience must be there and be the configured ones', async (t) => {
@@ -145,13 +183,21 @@ t.test('a token names its key, and whatever it names, only its signature counts'
   const [, payload, signature] = tokens.sign({ sub: 'root' }).split('.')
   t.throws(() => tokens.verify(`${old.sign({ sub: 'u' }).split('.')[0]}.${payload}.${signature}`), invalid, 'the name of another key')
   for (const kid of ['', '../../../../dev/null', "' or 1=1 --", '__proto__', 'x'.repeat(3000)]) {
-    t.match(await tokens.verify(signToken({ sub: 'u' }, { header: { kid } })), { sub: 'u' }, 'who shares the secret may name keys as he likes')
+    t.match(
+      await tokens.verify(signToken({ sub: 'u' }, { header: { kid } })),
+      { sub: 'u' },
+      'who shares the secret may name keys as he likes'
+    )
     t.throws(() => tokens.verify(signToken({}, { header: { kid }, key: 'a third secret, that nobody ever knew of here' })), invalid)
   }
   const { publicKey, privateKey } = keyPair('ES256')
   const pair = createTokens({ publicKey, privateKey })
   t.match(header(pair.sign({ sub: 'u' })), { alg: 'ES256', kid: /^[\w-]{11}$/ })
-  t.match(header(createTokens({ publicKey: publicKey.replaceAll('\n', '\r\n'), privateKey }).sign({ sub: 'u' })), header(pair.sign({ sub: 'u' })), 'of the key, not of its text')
+  t.match(
+    header(createTokens({ publicKey: publicKey.replaceAll('\n', '\r\n'), privateKey }).sign({ sub: 'u' })),
+    header(pair.sign({ sub: 'u' })),
+    'of the key, not of its text'
+  )
 })
 
 t.test('every token has an id of its own, unless it is given one', async (t) => {
@@ -171,7 +217,12 @@ t.test('a partial token is none for anything else, no token is a partial one, an
     const tokens = createTokens(jwt, () => time)
     const partial = tokens.signPartial({ sub: 'u', tenant_id: 'acme' })
     t.match(tokens.verifyPartial(partial), { sub: 'u', tenant_id: 'acme', iat: 1_000_000, exp: 1_000_300, jti: String })
-    t.same(Object.keys(tokens.verifyPartial(tokens.signPartial(Object({ sub: 'u', role: 'admin', permissions: ['*'] })))).sort(), ['exp', 'iat', 'jti', 'sub'])
+    t.same(Object.keys(tokens.verifyPartial(tokens.signPartial(Object({ sub: 'u', role: 'admin', permissions: ['*'] })))).sort(), [
+      'exp',
+      'iat',
+      'jti',
+      'sub'
+    ])
     t.throws(() => tokens.verify(partial), invalid)
     t.throws(() => tokens.verifyPartial(tokens.sign({ sub: 'u' })), invalid)
     t.throws(() => tokens.verifyPartial(tokens.signPartial({ sub: 'x'.repeat(9000) })), invalid)

@@ -7,7 +7,10 @@ import { secretText } from '../../helpers/log-scan.js'
 import { parsed, type Answer } from '../../http/caller.js'
 
 export const appUrl = 'https://app.example.com/console'
-export const paths = { payprov: '/billing/webhook/payprov', altprov: '/webhooks/billing/altprov' } as const satisfies Record<ProviderName, string>
+export const paths = { payprov: '/billing/webhook/payprov', altprov: '/webhooks/billing/altprov' } as const satisfies Record<
+  ProviderName,
+  string
+>
 
 export const figures = {
   pro_monthly: { name: 'Pro', amount: 2900, currency: 'usd', cycle: 'monthly' },
@@ -19,7 +22,11 @@ export type Sales = Record<keyof typeof figures, ReturnType<World['sell']>>
 
 /** What the provider sells. */
 export function sellAll (world: World): Sales {
-  return { pro_monthly: world.sell(figures.pro_monthly), pro_yearly: world.sell(figures.pro_yearly), team_monthly: world.sell(figures.team_monthly) }
+  return {
+    pro_monthly: world.sell(figures.pro_monthly),
+    pro_yearly: world.sell(figures.pro_yearly),
+    team_monthly: world.sell(figures.team_monthly)
+  }
 }
 
 /** The options of the plugin; no log may hold the key and the secret. */
@@ -28,7 +35,10 @@ export function optionsOf (provider: ProviderName, world: World, sales: Sales): 
   const apiKey = secretText(world.apiKey, 'the key of a provider')
   const webhookSecret = secretText(world.webhookSecret, 'a signing secret')
   // One that the provider does not have, as an operator writes it by mistake.
-  const productMap = { ...Object.fromEntries(Object.entries(sales).map(([key, { product }]) => [key, product])), scale_yearly: provider === 'payprov' ? '00000000-0000-4000-8000-000000000000' : 'prod_missing' }
+  const productMap = {
+    ...Object.fromEntries(Object.entries(sales).map(([key, { product }]) => [key, product])),
+    scale_yearly: provider === 'payprov' ? '00000000-0000-4000-8000-000000000000' : 'prod_missing'
+  }
   return { provider, appUrl: `${appUrl}/`, [provider]: { apiKey, webhookSecret, productMap, baseUrl } }
 }
 
@@ -48,6 +58,11 @@ export function envOf (provider: ProviderName, world: World, sales: Sales): Reco
 
 /** Sends an event as the provider does. */
 export async function deliver (app: FastifyInstance, name: ProviderName, { body, headers }: SignedEvent): Promise<Answer> {
-  const response = await app.inject({ method: 'POST', url: paths[name], headers: { 'content-type': 'application/json', ...headers }, payload: body })
+  const response = await app.inject({
+    method: 'POST',
+    url: paths[name],
+    headers: { 'content-type': 'application/json', ...headers },
+    payload: body
+  })
   return { status: response.statusCode, headers: response.headers, text: response.body, body: parsed(response.body) }
 }

@@ -1,4 +1,7 @@
-/** A server that is killed between the receipt and the commit of a webhook: nothing of it is there, and its redelivery finishes it, once. */
+/**
+ * A server that is killed between the receipt and the commit of a webhook: nothing of it is there, and its redelivery finishes
+ * it, once.
+ */
 import type { SignedEvent } from '../../helpers/payment-world.js'
 import pg from 'pg'
 import { test } from 'tap'
@@ -19,7 +22,11 @@ test('kill -9 between the receipt of a webhook and its commit', async (t) => {
   const env = { ...testEnv, ...envOf('payprov', world, sales), TEST_DOCUMENT: JSON.stringify(document) }
   const start = () => startProgram(t, 'test/programs/server.ts', env)
   const send = async (origin: string, { headers, body }: SignedEvent) => {
-    const response = await fetch(origin + paths.payprov, { method: 'POST', headers: { 'content-type': 'application/json', ...headers }, body: new Uint8Array(body) })
+    const response = await fetch(origin + paths.payprov, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: new Uint8Array(body)
+    })
     return { status: response.status, body: await response.text() }
   }
   const state = async () => ({
@@ -33,7 +40,10 @@ test('kill -9 between the receipt of a webhook and its commit', async (t) => {
 
   const first = await start()
   const token = signToken({ role: 'admin', tenant_id: 'acme' })
-  t.match(await remoteCaller(t, first.address, { token })('GET /billing/subscription'), { status: 200, body: { subscription: { plan: 'free' } } })
+  t.match(await remoteCaller(t, first.address, { token })('GET /billing/subscription'), {
+    status: 200,
+    body: { subscription: { plan: 'free' } }
+  })
   const subscription = world.subscribe('acme', sales.pro_monthly)
   const event = world.event('created', subscription)
 
@@ -43,11 +53,25 @@ test('kill -9 between the receipt of a webhook and its commit', async (t) => {
   t.teardown(() => holder.end())
   await holder.query('begin; lock table tenantry.audit_log in access exclusive mode')
   const cut = send(first.address, event).catch((error: unknown) => ({ status: 0, body: String(error) }))
-  await until(t, 'the webhook waits within its transaction', async () => (await query("select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%audit_log%'")).length > 0)
+  await until(
+    t,
+    'the webhook waits within its transaction',
+    async () =>
+      (await query(
+        "select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%audit_log%'"
+      )).length > 0
+  )
   t.equal(await first.stop('SIGKILL'), null)
   t.equal((await cut).status, 0, 'the provider got no answer')
   await holder.query('commit')
-  await until(t, 'what the server had begun is undone', async () => (await query("select 1 from pg_stat_activity where datname = current_database() and query like '%audit_log%' and state <> 'idle' and pid <> pg_backend_pid()")).length === 0)
+  await until(
+    t,
+    'what the server had begun is undone',
+    async () =>
+      (await query(
+        "select 1 from pg_stat_activity where datname = current_database() and query like '%audit_log%' and state <> 'idle' and pid <> pg_backend_pid()"
+      )).length === 0
+  )
   t.strictSame(await state(), nothing, 'nothing is half-done')
 
   const second = await start()
@@ -57,7 +81,10 @@ test('kill -9 between the receipt of a webhook and its commit', async (t) => {
   // Committed, and killed before the provider heard of it: for the provider the same.
   t.equal(await second.stop('SIGKILL'), null)
   const third = await start()
-  t.strictSame(await Promise.all([send(third.address, event), send(third.address, event)]), [{ status: 200, body: '{"received":true}' }, { status: 200, body: '{"received":true}' }])
+  t.strictSame(await Promise.all([send(third.address, event), send(third.address, event)]), [{ status: 200, body: '{"received":true}' }, {
+    status: 200,
+    body: '{"received":true}'
+  }])
   t.strictSame(await state(), once, 'once')
   t.match(await remoteCaller(t, third.address, { token })('GET /tenant/info'), { status: 200, body: { plan: 'pro' } })
 })

@@ -13,12 +13,13 @@ import { alone, servers, type Opened } from './worlds.js'
 const day = 86_400_000 // ms
 
 // A provider that fails is waited for: the others run while one waits.
-test('both providers', (t) => atOnce(t, {
-  'two servers that bill through payprov': (t) => together(t, 'payprov'),
-  'two servers that bill through altprov': (t) => together(t, 'altprov'),
-  'the plugin alone, with payprov': (t) => byItself(t, 'payprov'),
-  'the plugin alone, with altprov': (t) => byItself(t, 'altprov')
-}))
+test('both providers', (t) =>
+  atOnce(t, {
+    'two servers that bill through payprov': (t) => together(t, 'payprov'),
+    'two servers that bill through altprov': (t) => together(t, 'altprov'),
+    'the plugin alone, with payprov': (t) => byItself(t, 'payprov'),
+    'the plugin alone, with altprov': (t) => byItself(t, 'altprov')
+  }))
 
 async function together (t: Test, name: ProviderName): Promise<void> {
   const both = await servers(t, name)
@@ -55,10 +56,20 @@ async function subscribed (t: Test, { world, as, tell }: Opened, tenant: string)
 
 async function buys (t: Test, opened: Opened): Promise<void> {
   const { name, world, apps: [, other], as, tell, query } = opened
-  t.match((await as('buyer')('GET /billing/subscription')).body, { tenantId: 'buyer', subscription: { plan: 'free', status: 'active', cancelAtPeriodEnd: false, paymentMethod: 'none' } })
+  t.match((await as('buyer')('GET /billing/subscription')).body, {
+    tenantId: 'buyer',
+    subscription: { plan: 'free', status: 'active', cancelAtPeriodEnd: false, paymentMethod: 'none' }
+  })
   world.forget()
   const { status, body } = await as('buyer')('POST /billing/upgrade', upgradeTo('pro'))
-  t.match({ status, body }, { status: 200, body: { success: true, checkoutUrl: /^https?:\/\//, session: { provider: name, plan: 'pro', billing_cycle: 'monthly', amount: 2900, currency: 'usd' } } })
+  t.match({ status, body }, {
+    status: 200,
+    body: {
+      success: true,
+      checkoutUrl: /^https?:\/\//,
+      session: { provider: name, plan: 'pro', billing_cycle: 'monthly', amount: 2900, currency: 'usd' }
+    }
+  })
   t.strictSame(Object.keys(Object(body['session'])).sort(), ['amount', 'billing_cycle', 'currency', 'id', 'plan', 'provider'])
   const sent = world.calls.map((call) => decodeURIComponent(call.body)).join('\n')
   t.ok(sent.includes(`${appUrl}/billing/success?session=`) && sent.includes(`${appUrl}/billing/cancel`), 'where the browser comes back to')
@@ -74,12 +85,24 @@ async function buys (t: Test, opened: Opened): Promise<void> {
   t.equal(headers['x-ratelimit-limit'], '1000', 'and its ceiling')
   const { body: { subscription: told } } = await far('GET /billing/subscription')
   t.match(told, { plan: 'pro', status: 'active', cancelAtPeriodEnd: false })
-  t.strictSame(Object.keys(Object(told)).sort(), ['cancelAtPeriodEnd', 'currentPeriodEnd', 'paymentMethod', 'plan', 'renewalDate', 'startDate', 'status'])
+  t.strictSame(Object.keys(Object(told)).sort(), [
+    'cancelAtPeriodEnd',
+    'currentPeriodEnd',
+    'paymentMethod',
+    'plan',
+    'renewalDate',
+    'startDate',
+    'status'
+  ])
   const { startDate, renewalDate, currentPeriodEnd } = Object(told)
   for (const time of [startDate, renewalDate, currentPeriodEnd]) t.equal(new Date(time).toISOString(), time)
   t.equal(currentPeriodEnd, renewalDate)
   t.ok(Date.parse(currentPeriodEnd) - Date.parse(startDate) > 27 * day)
-  t.strictSame(await query("select count(*)::int as entries from tenantry.audit_log where tenant_id = 'buyer' and action = 'billing.plan'"), [{ entries: 1 }], 'each event counts once')
+  t.strictSame(
+    await query("select count(*)::int as entries from tenantry.audit_log where tenant_id = 'buyer' and action = 'billing.plan'"),
+    [{ entries: 1 }],
+    'each event counts once'
+  )
 
   world.change(subscription, 'end')
   t.match(await tell('ended', subscription), { status: 200 })
@@ -95,7 +118,19 @@ async function changes (t: Test, opened: Opened): Promise<void> {
   const charged = world.charges(subscription)
   t.match(await ask('POST /billing/upgrade', upgradeTo('team')), {
     status: 200,
-    body: { success: true, checkoutUrl: null, session: { id: subscription, provider: name, plan: 'team', billing_cycle: 'monthly', amount: 9900, currency: 'usd', effectiveAt: String } }
+    body: {
+      success: true,
+      checkoutUrl: null,
+      session: {
+        id: subscription,
+        provider: name,
+        plan: 'team',
+        billing_cycle: 'monthly',
+        amount: 9900,
+        currency: 'usd',
+        effectiveAt: String
+      }
+    }
   })
   t.equal(await planAt(ask), 'team', 'now, before any webhook')
   t.equal(world.charges(subscription), charged + 1, 'and is charged for once')
@@ -108,7 +143,10 @@ async function changes (t: Test, opened: Opened): Promise<void> {
   const { body: { subscription: told } } = await ask('GET /billing/subscription')
   t.equal(Object(lower.body['session'])['effectiveAt'], Object(told)['currentPeriodEnd'], 'at the end of what is paid')
   t.equal(await planAt(ask), 'team', 'until then it stays')
-  t.match(await ask('POST /billing/upgrade', upgradeTo('team')), { status: 200, body: { checkoutUrl: null, session: { id: subscription, plan: 'team' } } }, 'and it can be taken back')
+  t.match(await ask('POST /billing/upgrade', upgradeTo('team')), {
+    status: 200,
+    body: { checkoutUrl: null, session: { id: subscription, plan: 'team' } }
+  }, 'and it can be taken back')
   refused(t, await ask('POST /billing/upgrade', upgradeTo('team')), 400, 'VALIDATION_FAILED', 'once')
   t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })
   world.advance(31 * day)
@@ -129,14 +167,20 @@ async function leaves (t: Test, opened: Opened): Promise<void> {
   const subscription = await subscribed(t, opened, 'leaver')
   const ask = as('leaver')
   refused(t, await ask('POST /billing/upgrade', upgradeTo('pro')), 400, 'VALIDATION_FAILED', 'the plan that it has')
-  t.match(await ask('POST /billing/upgrade', upgradeTo('free')), { status: 200, body: { success: true, checkoutUrl: null, session: { id: subscription, plan: 'free', amount: 0, effectiveAt: String } } })
+  t.match(await ask('POST /billing/upgrade', upgradeTo('free')), {
+    status: 200,
+    body: { success: true, checkoutUrl: null, session: { id: subscription, plan: 'free', amount: 0, effectiveAt: String } }
+  })
   t.match((await ask('GET /billing/subscription')).body, { subscription: { plan: 'pro', status: 'active', cancelAtPeriodEnd: true } })
   refused(t, await ask('POST /billing/upgrade', upgradeTo('free')), 400, 'VALIDATION_FAILED', 'twice')
   const away = await ask('POST /billing/upgrade', upgradeTo('team'))
   refused(t, away, 409, 'CONFLICT', 'another plan while it is to end')
   t.match(away.body['message'], /take that back first, by an upgrade to pro monthly/)
   world.advance(60_000)
-  t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200, body: { checkoutUrl: null, session: { id: subscription, plan: 'pro' } } })
+  t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), {
+    status: 200,
+    body: { checkoutUrl: null, session: { id: subscription, plan: 'pro' } }
+  })
   t.match((await ask('GET /billing/subscription')).body, { subscription: { plan: 'pro', cancelAtPeriodEnd: false } })
   world.advance(60_000)
   t.match(await ask('POST /billing/upgrade', upgradeTo('free')), { status: 200 })
@@ -145,7 +189,11 @@ async function leaves (t: Test, opened: Opened): Promise<void> {
   t.match(await tell('ended', subscription), { status: 200 })
   t.equal(await planAt(ask), 'free')
   refused(t, await ask('POST /billing/upgrade', upgradeTo('free')), 400, 'VALIDATION_FAILED', 'nothing to end')
-  t.match(await ask('POST /billing/upgrade', upgradeTo('team')), { status: 200, body: { checkoutUrl: String, session: { plan: 'team' } } }, 'and it may come back')
+  t.match(
+    await ask('POST /billing/upgrade', upgradeTo('team')),
+    { status: 200, body: { checkoutUrl: String, session: { plan: 'team' } } },
+    'and it may come back'
+  )
 }
 
 async function departs (t: Test, opened: Opened): Promise<void> {
@@ -154,7 +202,14 @@ async function departs (t: Test, opened: Opened): Promise<void> {
   const provider = await world.open()
   await app.tenants.delete('gone')
   await until(t, 'it is canceled', async () => (await provider.subscriptions('gone')).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
-  await until(t, 'the audit log says so', async () => (await query(`select from tenantry.audit_log where tenant_id = '' and action = 'billing.subscription' and target = '${subscription}' and details->>'deletedTenant' = 'gone'`)).length === 1)
+  await until(
+    t,
+    'the audit log says so',
+    async () =>
+      (await query(
+        `select from tenantry.audit_log where tenant_id = '' and action = 'billing.subscription' and target = '${subscription}' and details->>'deletedTenant' = 'gone'`
+      )).length === 1
+  )
   t.equal(world.charges(subscription), 1)
 }
 
@@ -171,13 +226,19 @@ async function owes (t: Test, opened: Opened): Promise<void> {
   const again = await ask('POST /billing/upgrade', upgradeTo('pro'))
   refused(t, again, 409, 'CONFLICT', 'the plan that is not paid')
   t.match(again.body['message'], /A payment of pro monthly is missing/)
-  t.match(await ask('POST /billing/upgrade', upgradeTo('free')), { status: 200, body: { checkoutUrl: null, session: { id: subscription, plan: 'free' } } }, 'it may be ended')
+  t.match(await ask('POST /billing/upgrade', upgradeTo('free')), {
+    status: 200,
+    body: { checkoutUrl: null, session: { id: subscription, plan: 'free' } }
+  }, 'it may be ended')
 }
 
 async function syncs (t: Test, { world, sales, as }: Opened): Promise<void> {
   world.subscribe('missed', sales.pro_monthly)
   t.equal(await planAt(as('missed')), 'free')
-  t.match(await as('missed')('POST /billing/subscription/sync'), { status: 200, body: { success: true, subscription: { plan: 'pro', status: 'active' } } })
+  t.match(await as('missed')('POST /billing/subscription/sync'), {
+    status: 200,
+    body: { success: true, subscription: { plan: 'pro', status: 'active' } }
+  })
   t.equal(await planAt(as('missed')), 'pro')
   t.match(await as('missed')('POST /billing/subscription/sync', { body: {} }), { status: 200 })
   refused(t, await as('missed')('POST /billing/subscription/sync', { body: { plan: 'team' } }), 400, 'VALIDATION_FAILED')
@@ -194,7 +255,10 @@ async function races (t: Test, { world, as, apps }: Opened): Promise<void> {
   world.forget()
   // It holds the one that comes first while the other one comes.
   world.misfortune({ status: 429, retryAfter: 1 })
-  const answers = await Promise.all([as('first')('POST /billing/upgrade', upgradeTo('pro')), as('first', apps[1])('POST /billing/upgrade', upgradeTo('pro'))])
+  const answers = await Promise.all([
+    as('first')('POST /billing/upgrade', upgradeTo('pro')),
+    as('first', apps[1])('POST /billing/upgrade', upgradeTo('pro'))
+  ])
   t.strictSame(answers.map(({ status }) => status).sort(), [200, 409])
   t.match(answers.find(({ status }) => status === 409)?.body['message'], /under way/)
   t.equal(checkouts().length, 1, 'one checkout')
@@ -202,10 +266,21 @@ async function races (t: Test, { world, as, apps }: Opened): Promise<void> {
 }
 
 async function repeats (t: Test, { world, as }: Opened): Promise<void> {
-  const keys = () => world.calls.filter(({ method, path }) => method === 'POST' && path.includes('checkout')).map(({ headers }) => String(headers['idempotency-key']))
+  const keys = () =>
+    world.calls.filter(({ method, path }) => method === 'POST' && path.includes('checkout')).map(({ headers }) =>
+      String(headers['idempotency-key'])
+    )
   world.forget()
-  for (const [tenant, key] of [['second', 'order-1'], ['second', 'order-1'], ['third', 'order-1'], ['second', 'order-2'], ['second', undefined], ['second', undefined]] as const) {
-    t.match(await as(tenant)('POST /billing/upgrade', { ...upgradeTo('pro'), headers: key === undefined ? {} : { 'idempotency-key': key } }), { status: 200 })
+  for (
+    const [tenant, key] of [['second', 'order-1'], ['second', 'order-1'], ['third', 'order-1'], ['second', 'order-2'], [
+      'second',
+      undefined
+    ], ['second', undefined]] as const
+  ) {
+    t.match(
+      await as(tenant)('POST /billing/upgrade', { ...upgradeTo('pro'), headers: key === undefined ? {} : { 'idempotency-key': key } }),
+      { status: 200 }
+    )
   }
   const [first, again, others, another, ...random] = keys()
   t.equal(first, again, 'of the same key')
@@ -214,7 +289,16 @@ async function repeats (t: Test, { world, as }: Opened): Promise<void> {
   const longest = await as('third')('POST /billing/upgrade', { ...upgradeTo('pro'), headers: { 'idempotency-key': '~'.repeat(255) } })
   t.equal(longest.status, 200)
   for (const key of ['', ' ', 'two words', 'x'.repeat(256), 'ключ', 'a\tb', 'one, two']) {
-    refused(t, await as('third')('POST /billing/upgrade', { ...upgradeTo('pro'), headers: { 'idempotency-key': Buffer.from(key).toString('latin1') } }), 400, 'VALIDATION_FAILED', JSON.stringify(key.slice(0, 10)))
+    refused(
+      t,
+      await as('third')('POST /billing/upgrade', {
+        ...upgradeTo('pro'),
+        headers: { 'idempotency-key': Buffer.from(key).toString('latin1') }
+      }),
+      400,
+      'VALIDATION_FAILED',
+      JSON.stringify(key.slice(0, 10))
+    )
   }
 }
 
@@ -226,24 +310,50 @@ async function refuses (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
     refused(t, answer, 400, 'VALIDATION_FAILED', JSON.stringify(body))
     return answer.body.details?.map(({ path, message }) => `${path} ${message}`) ?? []
   }
-  t.strictSame(await details({ targetPlan: 'scale', billingCycle: 'monthly' }), ['/body/billingCycle scale monthly is not sold: must be one of pro monthly, pro yearly, team monthly, scale yearly'])
-  t.strictSame(await details({ targetPlan: 'team', billingCycle: 'yearly' }), ['/body/billingCycle team yearly is not sold: must be one of pro monthly, pro yearly, team monthly, scale yearly'])
-  t.strictSame(await details({ targetPlan: 'enterprise', billingCycle: 'yearly' }), ['/body/targetPlan enterprise is sold by agreement: contact the platform'])
+  t.strictSame(await details({ targetPlan: 'scale', billingCycle: 'monthly' }), [
+    '/body/billingCycle scale monthly is not sold: must be one of pro monthly, pro yearly, team monthly, scale yearly'
+  ])
+  t.strictSame(await details({ targetPlan: 'team', billingCycle: 'yearly' }), [
+    '/body/billingCycle team yearly is not sold: must be one of pro monthly, pro yearly, team monthly, scale yearly'
+  ])
+  t.strictSame(await details({ targetPlan: 'enterprise', billingCycle: 'yearly' }), [
+    '/body/targetPlan enterprise is sold by agreement: contact the platform'
+  ])
   t.strictSame(await details({ targetPlan: 'free', billingCycle: 'yearly' }), ['/body/targetPlan there is no subscription that could end'])
   t.equal(world.calls.filter(({ method }) => method !== 'GET').length, 0)
   for (const plan of ['gold', 'Pro', '', ' pro', 'pro_monthly', '__proto__', 'constructor', 1, null, true, ['pro'], { tier: 'pro' }]) {
-    t.match(await details({ targetPlan: plan, billingCycle: 'monthly' }), [/^\/body\/targetPlan must be one of free, pro, team, scale, enterprise/], JSON.stringify(plan))
+    t.match(await details({ targetPlan: plan, billingCycle: 'monthly' }), [
+      /^\/body\/targetPlan must be one of free, pro, team, scale, enterprise/
+    ], JSON.stringify(plan))
   }
   for (const cycle of ['weekly', 'Monthly', '', 'month', 12, null, ['monthly'], {}]) {
-    t.match(await details({ targetPlan: 'pro', billingCycle: cycle }), [/^\/body\/billingCycle must be one of monthly, yearly/], JSON.stringify(cycle))
+    t.match(
+      await details({ targetPlan: 'pro', billingCycle: cycle }),
+      [/^\/body\/billingCycle must be one of monthly, yearly/],
+      JSON.stringify(cycle)
+    )
   }
-  for (const body of [{}, { targetPlan: 'pro' }, { billingCycle: 'monthly' }, [], 'pro', { ...upgradeTo('pro').body, tenant: 'other' }, { ...upgradeTo('pro').body, productId: 'x' }]) await details(body)
-  refused(t, await caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) })('POST /billing/upgrade', upgradeTo('pro')), 400, 'TENANT_REQUIRED')
+  for (
+    const body of [{}, { targetPlan: 'pro' }, { billingCycle: 'monthly' }, [], 'pro', { ...upgradeTo('pro').body, tenant: 'other' }, {
+      ...upgradeTo('pro').body,
+      productId: 'x'
+    }]
+  ) await details(body)
+  refused(
+    t,
+    await caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) })('POST /billing/upgrade', upgradeTo('pro')),
+    400,
+    'TENANT_REQUIRED'
+  )
 }
 
 async function misses (t: Test, { name, as, logged }: Opened): Promise<void> {
   refused(t, await as('acme')('POST /billing/upgrade', upgradeTo('scale', 'yearly')), 502, 'PROVIDER_FAILED')
-  t.match(logged?.join(''), new RegExp(`${name} does not have [\\w-]+, which the product map names for scale_yearly`), 'which the log names')
+  t.match(
+    logged?.join(''),
+    new RegExp(`${name} does not have [\\w-]+, which the product map names for scale_yearly`),
+    'which the log names'
+  )
 }
 
 async function fails (t: Test, opened: Opened): Promise<void> {
@@ -259,8 +369,15 @@ async function fails (t: Test, opened: Opened): Promise<void> {
   })
   const before = await state()
   const cases = [
-    [{ status: 500 }, 502, 'PROVIDER_FAILED'], [{ status: 503 }, 502, 'PROVIDER_FAILED'], ['reset', 502, 'PROVIDER_FAILED'], ['nonsense', 502, 'PROVIDER_FAILED'], ['text', 502, 'PROVIDER_FAILED'],
-    ['huge', 502, 'PROVIDER_FAILED'], ['redirect', 502, 'PROVIDER_FAILED'], [{ status: 401 }, 502, 'PROVIDER_FAILED'], [{ status: 403 }, 502, 'PROVIDER_FAILED'],
+    [{ status: 500 }, 502, 'PROVIDER_FAILED'],
+    [{ status: 503 }, 502, 'PROVIDER_FAILED'],
+    ['reset', 502, 'PROVIDER_FAILED'],
+    ['nonsense', 502, 'PROVIDER_FAILED'],
+    ['text', 502, 'PROVIDER_FAILED'],
+    ['huge', 502, 'PROVIDER_FAILED'],
+    ['redirect', 502, 'PROVIDER_FAILED'],
+    [{ status: 401 }, 502, 'PROVIDER_FAILED'],
+    [{ status: 403 }, 502, 'PROVIDER_FAILED'],
     [{ status: 429, retryAfter: 60 }, 503, 'PROVIDER_BUSY']
   ] as const
   for (const [misfortune, status, code] of cases) {
@@ -305,7 +422,15 @@ async function permits (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
     refused(t, await user(target, wrong), 403, 'FORBIDDEN', 'before anything of the body is told')
     refused(t, await caller(t, app)(target, wrong), 401, 'TOKEN_MISSING')
     refused(t, await as('denied')(target, { tenant: 'owner', ...wrong }), 403, 'TENANT_MISMATCH')
-    refused(t, await caller(t, app, { token: signToken({ role: 'user', tenant_id: 'denied', permissions: ['billing:read', 'secrets:*'] }) })(target, wrong), 403, 'FORBIDDEN')
+    refused(
+      t,
+      await caller(t, app, { token: signToken({ role: 'user', tenant_id: 'denied', permissions: ['billing:read', 'secrets:*'] }) })(
+        target,
+        wrong
+      ),
+      403,
+      'FORBIDDEN'
+    )
   }
   t.same(world.calls, [], 'the provider hears nothing of it')
   t.match(await user('GET /billing/subscription'), { status: 200, body: { tenantId: 'denied' } }, 'every user may look')
@@ -316,14 +441,26 @@ async function permits (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
   t.match(await caller(t, app)('POST /billing/subscription/sync', { headers: { 'x-api-key': String(key) } }), { status: 200 })
   const ops = caller(t, app, { token: signToken({ role: 'admin', sub: 'ops', email: 'ops@platform.example' }), tenant: 'owner' })
   world.forget()
-  t.match(await ops('POST /billing/upgrade', upgradeTo('pro')), { status: 200, body: { session: { plan: 'pro' } } }, 'the platform may for a tenant')
+  t.match(
+    await ops('POST /billing/upgrade', upgradeTo('pro')),
+    { status: 200, body: { session: { plan: 'pro' } } },
+    'the platform may for a tenant'
+  )
   t.notOk(world.calls.some(({ body }) => decodeURIComponent(body).includes('ops@platform.example')), 'and pays for nobody')
 }
 
 async function limits (t: Test, { world, as }: Opened): Promise<void> {
   const ask = as('eager')
   for (let count = 0; count < 5; count++) t.match(await ask('POST /billing/subscription/sync'), { status: 200 })
-  for (let count = 0; count < 15; count++) refused(t, await ask('POST /billing/upgrade', { body: {} }), 400, 'VALIDATION_FAILED', 'what does not come to the provider does not count')
+  for (let count = 0; count < 15; count++) {
+    refused(
+      t,
+      await ask('POST /billing/upgrade', { body: {} }),
+      400,
+      'VALIDATION_FAILED',
+      'what does not come to the provider does not count'
+    )
+  }
   for (let count = 0; count < 5; count++) t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })
   world.forget()
   for (const [target, request] of [['POST /billing/upgrade', upgradeTo('pro')], ['POST /billing/subscription/sync', {}]] as const) {
@@ -343,11 +480,21 @@ test('without a provider', async (t) => {
     engine: { provider: 'postgres', postgres: { connectionString } },
     tenants: [{ id: 'acme', plan: 'team' }],
     env: { ALTPROV_API_KEY: 'sk_test_of_a_provider_that_is_not_chosen' },
-    logger: { level: 'warn', stream: { write: (line: string) => { logged.push(line) } } }
+    logger: {
+      level: 'warn',
+      stream: {
+        write: (line: string) => {
+          logged.push(line)
+        }
+      }
+    }
   })
   t.match(logged.join(''), /"providers":\["altprov"\].*none is chosen \(PAYMENT_PROVIDER\)/, 'settings that do nothing are told')
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
-  t.match(await ask('GET /billing/subscription'), { status: 200, body: { tenantId: 'acme', subscription: { plan: 'team', status: 'active', paymentMethod: 'none' } } })
+  t.match(await ask('GET /billing/subscription'), {
+    status: 200,
+    body: { tenantId: 'acme', subscription: { plan: 'team', status: 'active', paymentMethod: 'none' } }
+  })
   refused(t, await ask('POST /billing/upgrade', upgradeTo('pro')), 503, 'BILLING_NOT_CONFIGURED')
   refused(t, await ask('POST /billing/subscription/sync'), 503, 'BILLING_NOT_CONFIGURED')
   for (const path of Object.values(paths)) refused(t, await caller(t, app)(`POST ${path}`, { body: {} }), 503, 'BILLING_NOT_CONFIGURED')

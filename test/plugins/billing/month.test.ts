@@ -30,7 +30,12 @@ async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number)
 
   await live('t-order', (month) => month)
   const expected = await states('t-order')
-  t.match(expected, { tenant: [{ plan: 'team' }], subscriptions: [{ status: 'canceled' }, { status: 'active', plan: 'team', cycle: 'yearly', payment_method: 'card' }], memory: [{ plan: 'team' }], unclaimed: [] })
+  t.match(expected, {
+    tenant: [{ plan: 'team' }],
+    subscriptions: [{ status: 'canceled' }, { status: 'active', plan: 'team', cycle: 'yearly', payment_method: 'card' }],
+    memory: [{ plan: 'team' }],
+    unclaimed: []
+  })
   for (let seed = 0; seed < orders; seed++) {
     const next = random(seed)
     await live(`t-${seed}`, (month) => shuffled([...month, ...month], next))
@@ -57,7 +62,8 @@ async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number)
   t.same(await app.db.selectFrom('tenantry.billing_unclaimed').selectAll().execute(), [], 'nothing is left over')
 }
 
-test('a month in any order, twice, with some missing and a sync, ends in the same rows', (t) => forEachEngine(t, (t, engine) => sameInAnyOrder(t, engine, engine.provider === 'postgres' ? 8 : 2)))
+test('a month in any order, twice, with some missing and a sync, ends in the same rows', (t) =>
+  forEachEngine(t, (t, engine) => sameInAnyOrder(t, engine, engine.provider === 'postgres' ? 8 : 2)))
 
 test('deliveries that come to two servers at once end in the same rows', async (t) => {
   const { connectionString } = await postgresDatabase(t)
@@ -72,7 +78,11 @@ test('deliveries that come to two servers at once end in the same rows', async (
     const tenant = `both-${seed}`
     await addTenant(here.app, tenant)
     const month = recordedMonth(tenant)
-    await Promise.all([here, there].flatMap(({ billing }, index) => shuffled(month, random(seed * 2 + index)).map((event) => billing.receive('payprov', event))))
+    await Promise.all(
+      [here, there].flatMap(({ billing }, index) =>
+        shuffled(month, random(seed * 2 + index)).map((event) => billing.receive('payprov', event))
+      )
+    )
     // One that named nobody may have been kept in the moment in which the other server came to know whose it is.
     await here.billing.settleDue()
     t.equal((await audited(here.app)).filter((line) => line.startsWith(`${tenant} billing.payment`)).length, 5, 'each payment counts once')

@@ -7,7 +7,12 @@ export const start = Date.parse('2026-06-01T12:00:00Z')
 export const at = (days: number, seconds = 0): Date => new Date(start + days * day + seconds * 1000)
 
 /** What the products of these tests stand for. */
-export const products = { pro_monthly: 'prod_pro_m', pro_yearly: 'prod_pro_y', team_monthly: 'prod_team_m', team_yearly: 'prod_team_y' } as const
+export const products = {
+  pro_monthly: 'prod_pro_m',
+  pro_yearly: 'prod_pro_y',
+  team_monthly: 'prod_team_m',
+  team_yearly: 'prod_team_y'
+} as const
 
 export function productPlans (ids: readonly string[]): { plan: string, cycle: 'monthly' | 'yearly' } | null {
   for (const [key, id] of Object.entries(products)) {
@@ -42,14 +47,38 @@ let events = 0
 
 /** An event that carries the snapshot. */
 export function eventOf (snapshot: Snapshot, type = 'subscription.updated'): ProviderEvent {
-  return { id: `evt_${++events}`, type, at: snapshot.asOf, tenant: snapshot.tenant, subscriptionId: snapshot.id, customerId: snapshot.customerId, snapshot, payment: null }
+  return {
+    id: `evt_${++events}`,
+    type,
+    at: snapshot.asOf,
+    tenant: snapshot.tenant,
+    subscriptionId: snapshot.id,
+    customerId: snapshot.customerId,
+    snapshot,
+    payment: null
+  }
 }
 
 /** One that tells of a payment, or of less. */
-export function bareEvent (time: Date, subscriptionId: string | null, outcome: Payment['outcome'] | null, changes: Partial<ProviderEvent> = {}): ProviderEvent {
+export function bareEvent (
+  time: Date,
+  subscriptionId: string | null,
+  outcome: Payment['outcome'] | null,
+  changes: Partial<ProviderEvent> = {}
+): ProviderEvent {
   const number = ++events
   const payment: Payment | null = outcome === null ? null : { id: `pay_${number}`, outcome, amount: 2900, currency: 'usd' }
-  return { id: `evt_${number}`, type: outcome === null ? 'checkout.completed' : `payment.${outcome}`, at: time, tenant: 'acme', subscriptionId, customerId: 'cus_1', snapshot: null, payment, ...changes }
+  return {
+    id: `evt_${number}`,
+    type: outcome === null ? 'checkout.completed' : `payment.${outcome}`,
+    at: time,
+    tenant: 'acme',
+    subscriptionId,
+    customerId: 'cus_1',
+    snapshot: null,
+    payment,
+    ...changes
+  }
 }
 
 /**
@@ -59,11 +88,23 @@ export function bareEvent (time: Date, subscriptionId: string | null, outcome: P
 export function recordedMonth (tenant = 'acme'): ProviderEvent[] {
   const id = `sub_${tenant}_1`
   const customerId = `cus_${tenant}`
-  const first = (asOf: Date, status: SubscriptionStatus, changes: Partial<Snapshot> = {}) => eventOf(snapshotOf({ id, tenant, customerId, status, asOf, periodStart: at(7), periodEnd: at(37), ...changes }))
-  const second = (status: SubscriptionStatus, changes: Partial<Snapshot> = {}) => eventOf(snapshotOf({
-    id: `sub_${tenant}_2`, tenant, customerId, status, startedAt: at(22), asOf: at(22), periodStart: at(22), periodEnd: at(387), productIds: [products.team_yearly], ...changes
-  }))
-  const bare = (time: Date, subscription: string | null, outcome: Payment['outcome'] | null, named: string | null = tenant) => bareEvent(time, subscription, outcome, { tenant: named, customerId })
+  const first = (asOf: Date, status: SubscriptionStatus, changes: Partial<Snapshot> = {}) =>
+    eventOf(snapshotOf({ id, tenant, customerId, status, asOf, periodStart: at(7), periodEnd: at(37), ...changes }))
+  const second = (status: SubscriptionStatus, changes: Partial<Snapshot> = {}) =>
+    eventOf(snapshotOf({
+      id: `sub_${tenant}_2`,
+      tenant,
+      customerId,
+      status,
+      startedAt: at(22),
+      asOf: at(22),
+      periodStart: at(22),
+      periodEnd: at(387),
+      productIds: [products.team_yearly],
+      ...changes
+    }))
+  const bare = (time: Date, subscription: string | null, outcome: Payment['outcome'] | null, named: string | null = tenant) =>
+    bareEvent(time, subscription, outcome, { tenant: named, customerId })
   const team = { productIds: [products.team_monthly] }
   return [
     bare(at(0), id, null),

@@ -13,73 +13,168 @@ type Env = Record<string, string>
 /** An id of Polar's. */
 const id = (number: number) => `00000000-0000-4000-8000-00000000000${number}`
 const map = `{"pro_monthly":"${id(1)}"}`
-const chosen: Env = { PAYMENT_PROVIDER: 'payprov', PAYPROV_API_KEY: 'polar_oat_secret_of_a_test', PAYPROV_PRODUCT_MAP: map, APP_URL: 'https://app.example.com' }
+const chosen: Env = {
+  PAYMENT_PROVIDER: 'payprov',
+  PAYPROV_API_KEY: 'polar_oat_secret_of_a_test',
+  PAYPROV_PRODUCT_MAP: map,
+  APP_URL: 'https://app.example.com'
+}
 
 function faults (env: Env, members: object = {}): string[] {
   return faultsOn(() => checkConfig({ routes: [], ...members }, { env }))
 }
 
 t.test('settings of a provider become a part of the configuration', async (t) => {
-  t.equal(checkConfig({ routes: [] }, { env: { APP_URL: 'not looked at', PAYPROV_API_KEY: ' ' } }).billing, undefined, 'without one there is none')
-  t.match(checkConfig({ routes: [] }, {
-    env: {
-      ...chosen,
-      PAYPROV_ORGANIZATION_ID: 'org',
-      PAYPROV_WEBHOOK_SECRET: 'whsec_bmV3',
-      PAYPROV_PREVIOUS_WEBHOOK_SECRETS: ' one, two ,',
-      PAYPROV_BASE_URL: 'http://127.0.0.1:4010',
-      ALTPROV_WEBHOOK_SECRET: 'whsec_old'
+  t.equal(
+    checkConfig({ routes: [] }, { env: { APP_URL: 'not looked at', PAYPROV_API_KEY: ' ' } }).billing,
+    undefined,
+    'without one there is none'
+  )
+  t.match(
+    checkConfig({ routes: [] }, {
+      env: {
+        ...chosen,
+        PAYPROV_ORGANIZATION_ID: 'org',
+        PAYPROV_WEBHOOK_SECRET: 'whsec_bmV3',
+        PAYPROV_PREVIOUS_WEBHOOK_SECRETS: ' one, two ,',
+        PAYPROV_BASE_URL: 'http://127.0.0.1:4010',
+        ALTPROV_WEBHOOK_SECRET: 'whsec_old'
+      }
+    }).billing,
+    {
+      provider: 'payprov',
+      appUrl: 'https://app.example.com',
+      payprov: {
+        apiKey: chosen['PAYPROV_API_KEY'],
+        organizationId: 'org',
+        webhookSecret: 'whsec_bmV3',
+        previousWebhookSecrets: ['one', 'two'],
+        productMap: { pro_monthly: id(1) },
+        baseUrl: 'http://127.0.0.1:4010'
+      },
+      altprov: { webhookSecret: 'whsec_old', apiKey: undefined }
     }
-  }).billing, {
-    provider: 'payprov',
-    appUrl: 'https://app.example.com',
-    payprov: { apiKey: chosen['PAYPROV_API_KEY'], organizationId: 'org', webhookSecret: 'whsec_bmV3', previousWebhookSecrets: ['one', 'two'], productMap: { pro_monthly: id(1) }, baseUrl: 'http://127.0.0.1:4010' },
-    altprov: { webhookSecret: 'whsec_old', apiKey: undefined }
-  })
-  t.equal(checkConfig({ routes: [], plugins: { billing: false } }, { env: { PAYMENT_PROVIDER: 'wrong' } }).billing, undefined, 'a group that is off asks for nothing')
-  t.strictSame(faults({ ...chosen, PAYPROV_PRODUCT_MAP: `{"school_yearly":"${id(1)}"}` }, { plans: { school: {} } }), [], 'of the plans of the document')
+  )
+  t.equal(
+    checkConfig({ routes: [], plugins: { billing: false } }, { env: { PAYMENT_PROVIDER: 'wrong' } }).billing,
+    undefined,
+    'a group that is off asks for nothing'
+  )
+  t.strictSame(
+    faults({ ...chosen, PAYPROV_PRODUCT_MAP: `{"school_yearly":"${id(1)}"}` }, { plans: { school: {} } }),
+    [],
+    'of the plans of the document'
+  )
 })
 
 t.test('every fault is told, with the name of its setting and those of the document', async (t) => {
-  t.strictSame(faults({ PAYMENT_PROVIDER: 'payprv' }), ['PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe), did you mean "payprov"?'])
+  t.strictSame(faults({ PAYMENT_PROVIDER: 'payprv' }), [
+    'PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe), did you mean "payprov"?'
+  ])
   t.strictSame(faults({ PAYMENT_PROVIDER: 'stripe' }), ['PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe)'])
   t.match(faults({ PAYMENT_PROVIDER: 'altprov' }, { pagination: { maxLimit: 0 } }), [
-    /^\/pagination\/maxLimit: /, /^APP_URL: missing: /, /^ALTPROV_API_KEY: missing: /, /^ALTPROV_PRODUCT_MAP: missing: /
+    /^\/pagination\/maxLimit: /,
+    /^APP_URL: missing: /,
+    /^ALTPROV_API_KEY: missing: /,
+    /^ALTPROV_PRODUCT_MAP: missing: /
   ])
-  t.match(faults({
-    ...chosen,
-    PAYPROV_API_KEY: 'two words',
-    APP_URL: 'https://user:password@example.com',
-    PAYPROV_BASE_URL: 'ftp://example.com',
-    PAYPROV_WEBHOOK_SECRET: 'two\nlines',
-    ALTPROV_PREVIOUS_WEBHOOK_SECRETS: 'old'
-  }), [/^APP_URL: expected an absolute address/, /^PAYPROV_API_KEY: expected 1 to 1024 visible/, /^PAYPROV_WEBHOOK_SECRET: expected/, /^PAYPROV_BASE_URL: expected an absolute/, /^ALTPROV_WEBHOOK_SECRET: missing/])
-  for (const url of ['app.example.com', '/app', '//example.com', 'javascript:alert(1)', 'https://a.example/?x=1', 'https://a.example/#x', `https://a.example/${'x'.repeat(1024)}`]) {
+  t.match(
+    faults({
+      ...chosen,
+      PAYPROV_API_KEY: 'two words',
+      APP_URL: 'https://user:password@example.com',
+      PAYPROV_BASE_URL: 'ftp://example.com',
+      PAYPROV_WEBHOOK_SECRET: 'two\nlines',
+      ALTPROV_PREVIOUS_WEBHOOK_SECRETS: 'old'
+    }),
+    [
+      /^APP_URL: expected an absolute address/,
+      /^PAYPROV_API_KEY: expected 1 to 1024 visible/,
+      /^PAYPROV_WEBHOOK_SECRET: expected/,
+      /^PAYPROV_BASE_URL: expected an absolute/,
+      /^ALTPROV_WEBHOOK_SECRET: missing/
+    ]
+  )
+  for (
+    const url of [
+      'app.example.com',
+      '/app',
+      '//example.com',
+      'javascript:alert(1)',
+      'https://a.example/?x=1',
+      'https://a.example/#x',
+      `https://a.example/${'x'.repeat(1024)}`
+    ]
+  ) {
     t.match(faults({ ...chosen, APP_URL: url }), [/^APP_URL: expected an absolute address/], url.slice(0, 40))
   }
-  for (const path of ['', '/', '/v1', '/v1/']) t.strictSame(faults({ ALTPROV_WEBHOOK_SECRET: 'whsec_old', ALTPROV_BASE_URL: `http://127.0.0.1:4010${path}` }), [], path)
-  t.match(faults({ ALTPROV_WEBHOOK_SECRET: 'whsec_old', ALTPROV_BASE_URL: 'http://127.0.0.1:4010/stripe' }), [/^ALTPROV_BASE_URL: expected an address without a path/])
-  t.match(faults({ PAYPROV_BASE_URL: 'polar.sh', PAYMENT_PROVIDER: 'wrong' }, { plugins: { billing: false } }), [/^PAYPROV_BASE_URL: expected an absolute address/], "tenants' own accounts are reached there")
+  for (const path of ['', '/', '/v1', '/v1/']) {
+    t.strictSame(faults({ ALTPROV_WEBHOOK_SECRET: 'whsec_old', ALTPROV_BASE_URL: `http://127.0.0.1:4010${path}` }), [], path)
+  }
+  t.match(faults({ ALTPROV_WEBHOOK_SECRET: 'whsec_old', ALTPROV_BASE_URL: 'http://127.0.0.1:4010/stripe' }), [
+    /^ALTPROV_BASE_URL: expected an address without a path/
+  ])
+  t.match(faults({ PAYPROV_BASE_URL: 'polar.sh', PAYMENT_PROVIDER: 'wrong' }, { plugins: { billing: false } }), [
+    /^PAYPROV_BASE_URL: expected an absolute address/
+  ], "tenants' own accounts are reached there")
   t.strictSame(faults({ PAYPROV_BASE_URL: 'polar.sh' }, { plugins: { billing: false, 'tenant-billing': false } }), [])
 })
 
 t.test('a product map has keys of plans and cycles, and an id for each', async (t) => {
   const fault = (text: string, more: Env = {}) => faults({ ...chosen, ...more, PAYPROV_PRODUCT_MAP: text })
-  t.strictSame(fault(`{"pro_montly":"${id(1)}","team_yearly":"${id(2)}"}`), ['PAYPROV_PRODUCT_MAP: "pro_montly" is none of what there is to sell: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'])
+  t.strictSame(fault(`{"pro_montly":"${id(1)}","team_yearly":"${id(2)}"}`), [
+    'PAYPROV_PRODUCT_MAP: "pro_montly" is none of what there is to sell: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
+  ])
   t.notMatch(fault(`{"gold_monthly":"${id(1)}"}`), [/free_/], 'nobody buys the plan "free"')
-  for (const key of ['gold_monthly', 'pro', 'pro_', '_monthly', 'pro_weekly', 'PRO_monthly', 'pro-monthly', '__proto__', 'constructor', 'monthly']) t.match(fault(JSON.stringify({ x: 1 }).replace('"x":1', `"${key}":"${id(1)}"`)), [/is none of what there is to sell/], key)
-  for (const wrong of ['', ' ', 'two words', 'ü', '../x', 'x/y', 'x'.repeat(256)]) t.match(fault(JSON.stringify({ pro_monthly: wrong })), [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id/], wrong)
-  for (const wrong of [1, null, true, {}, ['a']]) t.match(fault(JSON.stringify({ pro_monthly: wrong })), [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id as a text/], JSON.stringify(wrong))
+  for (
+    const key of [
+      'gold_monthly',
+      'pro',
+      'pro_',
+      '_monthly',
+      'pro_weekly',
+      'PRO_monthly',
+      'pro-monthly',
+      '__proto__',
+      'constructor',
+      'monthly'
+    ]
+  ) t.match(fault(JSON.stringify({ x: 1 }).replace('"x":1', `"${key}":"${id(1)}"`)), [/is none of what there is to sell/], key)
+  for (const wrong of ['', ' ', 'two words', 'ü', '../x', 'x/y', 'x'.repeat(256)]) {
+    t.match(fault(JSON.stringify({ pro_monthly: wrong })), [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id/], wrong)
+  }
+  for (const wrong of [1, null, true, {}, ['a']]) {
+    t.match(
+      fault(JSON.stringify({ pro_monthly: wrong })),
+      [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id as a text/],
+      JSON.stringify(wrong)
+    )
+  }
   for (const text of ['[]', '"a"', '1', 'null']) t.match(fault(text), [/^PAYPROV_PRODUCT_MAP: expected a JSON object/], text)
   t.match(fault('{"pro_monthly":"a"'), [/^PAYPROV_PRODUCT_MAP:1:19: expected a closing brace/])
   t.match(fault('{"pro_monthly":"a","pro_monthly":"b"}'), [/^PAYPROV_PRODUCT_MAP:1:20: the member "pro_monthly" is given twice/])
-  t.match(fault(`{"pro_monthly":"${id(1)}","pro_yearly":"${id(1)}"}`), [/"pro_yearly" has the same id as "pro_monthly" of PAYPROV_PRODUCT_MAP/])
-  t.match(fault(map, { ALTPROV_PRODUCT_MAP: `{"team_monthly":"${id(1)}"}` }), [/^ALTPROV_PRODUCT_MAP: "team_monthly" has the same id as "pro_monthly" of PAYPROV_PRODUCT_MAP/], 'nor at the other provider')
+  t.match(fault(`{"pro_monthly":"${id(1)}","pro_yearly":"${id(1)}"}`), [
+    /"pro_yearly" has the same id as "pro_monthly" of PAYPROV_PRODUCT_MAP/
+  ])
+  t.match(fault(map, { ALTPROV_PRODUCT_MAP: `{"team_monthly":"${id(1)}"}` }), [
+    /^ALTPROV_PRODUCT_MAP: "team_monthly" has the same id as "pro_monthly" of PAYPROV_PRODUCT_MAP/
+  ], 'nor at the other provider')
 })
 
 t.test('no fault shows what a setting holds', async (t) => {
   const text = 'sk_live_0123456789'
-  for (const name of ['PAYMENT_PROVIDER', 'PAYPROV_API_KEY', 'PAYPROV_PRODUCT_MAP', 'PAYPROV_BASE_URL', 'APP_URL', 'PAYPROV_WEBHOOK_SECRET', 'PAYPROV_PREVIOUS_WEBHOOK_SECRETS', 'PAYPROV_ORGANIZATION_ID']) {
+  for (
+    const name of [
+      'PAYMENT_PROVIDER',
+      'PAYPROV_API_KEY',
+      'PAYPROV_PRODUCT_MAP',
+      'PAYPROV_BASE_URL',
+      'APP_URL',
+      'PAYPROV_WEBHOOK_SECRET',
+      'PAYPROV_PREVIOUS_WEBHOOK_SECRETS',
+      'PAYPROV_ORGANIZATION_ID'
+    ]
+  ) {
     for (const value of [text, `${text} é`, `{"pro_monthly":"${text} "}`, `"${text}`]) {
       t.notMatch(faults({ ...chosen, [name]: value }).join('\n'), text, `${name}=${value}`)
     }
@@ -87,7 +182,10 @@ t.test('no fault shows what a setting holds', async (t) => {
 })
 
 t.test('the product map leads from plans to ids, and from ids to plans', async (t) => {
-  const settings: BillingSettings = { payprov: { productMap: { team_monthly: 'c', pro_yearly: 'b', pro_monthly: 'a' } }, altprov: { productMap: { pro_monthly: 'price_1' } } }
+  const settings: BillingSettings = {
+    payprov: { productMap: { team_monthly: 'c', pro_yearly: 'b', pro_monthly: 'a' } },
+    altprov: { productMap: { pro_monthly: 'price_1' } }
+  }
   const products = createProductMap(settings, ['free', 'pro', 'team'])
   t.equal(products.idOf('payprov', { plan: 'pro', cycle: 'yearly' }), 'b')
   t.equal(products.idOf('altprov', { plan: 'pro', cycle: 'yearly' }), undefined)
@@ -98,14 +196,24 @@ t.test('the product map leads from plans to ids, and from ids to plans', async (
 })
 
 t.test('the plugin alone judges its options the same way, by their names', async (t) => {
-  const { payprov, altprov }: Record<'payprov' | 'altprov', ProviderAccount> = { payprov: { productMap: { pro_montly: 'a' } }, altprov: { productMap: JSON.parse('{"pro_monthly":1}') } }
+  const { payprov, altprov }: Record<'payprov' | 'altprov', ProviderAccount> = {
+    payprov: { productMap: { pro_montly: 'a' } },
+    altprov: { productMap: JSON.parse('{"pro_monthly":1}') }
+  }
   const told = (settings: BillingSettings) => {
     const faults = new FaultList()
     checkBilling(settings, ['free', 'pro'], faults)
     return faults.faults.map(formatFault)
   }
-  t.match(told({ provider: 'payprov', payprov }), [/^appUrl: missing/, /^payprov\.apiKey: missing/, /^payprov\.productMap: "pro_montly" is none/])
+  t.match(told({ provider: 'payprov', payprov }), [
+    /^appUrl: missing/,
+    /^payprov\.apiKey: missing/,
+    /^payprov\.productMap: "pro_montly" is none/
+  ])
   t.strictSame(told(JSON.parse('{"provider":"stripe"}')), ['provider: expected payprov (Polar) or altprov (Stripe)'])
   t.match(told({ altprov }), [/^altprov\.productMap: "pro_monthly": expected the provider's id as a text/])
-  await t.rejects(async () => await Fastify().register(billing), /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/billing"/)
+  await t.rejects(
+    async () => await Fastify().register(billing),
+    /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/billing"/
+  )
 })

@@ -31,7 +31,11 @@ test('a month is known the same in any order, twice, and however it is put toget
       if (JSON.stringify(found) !== JSON.stringify(expected)) return t.same(found, expected, `seed ${seed}`)
     }
   }
-  t.equal(fold(month.flatMap(({ snapshot }) => snapshot === null ? [] : [knownOf(snapshot)]).slice(-2)).snapshot?.status, 'active', 'of one second: incomplete was before')
+  t.equal(
+    fold(month.flatMap(({ snapshot }) => snapshot === null ? [] : [knownOf(snapshot)]).slice(-2)).snapshot?.status,
+    'active',
+    'of one second: incomplete was before'
+  )
 })
 
 test('states of one moment, whatever they are, are known the same in any order', async (t) => {
@@ -41,7 +45,15 @@ test('states of one moment, whatever they are, are known the same in any order',
     const oneOf = <Item>(...items: [Item, ...Item[]]): Item => items[Math.floor(next() * items.length)] ?? items[0]
     const parts = Array.from({ length: 2 + Math.floor(next() * 6) }, () => {
       const status = oneOf('active', 'active', 'incomplete', 'past_due', 'canceled')
-      const snapshot = snapshotOf({ status, asOf: at(oneOf(1, 2)), endedAt: status === 'canceled' ? at(oneOf(1, 1, 2)) : null, paymentMethod: oneOf(null, 'card', 'sepa'), cancelAtPeriodEnd: oneOf(true, false), periodEnd: at(oneOf(30, 60)), productIds: shuffled(['a', 'b'], next) })
+      const snapshot = snapshotOf({
+        status,
+        asOf: at(oneOf(1, 2)),
+        endedAt: status === 'canceled' ? at(oneOf(1, 1, 2)) : null,
+        paymentMethod: oneOf(null, 'card', 'sepa'),
+        cancelAtPeriodEnd: oneOf(true, false),
+        periodEnd: at(oneOf(30, 60)),
+        productIds: shuffled(['a', 'b'], next)
+      })
       return next() < 0.1 ? knownSince(at(oneOf(1, 2))) : knownOf(snapshot)
     })
     const expected = fold(parts)
@@ -55,7 +67,12 @@ test('states of one moment, whatever they are, are known the same in any order',
 })
 
 test('of one moment an end is surely last, incomplete surely first, and what else differs is asked', async (t) => {
-  const [active, incomplete, ended, late] = [snapshotOf(), snapshotOf({ status: 'incomplete' }), snapshotOf({ status: 'canceled', endedAt: at(0) }), snapshotOf({ status: 'past_due', pastDueSince: at(0) })].map(knownOf)
+  const [active, incomplete, ended, late] = [
+    snapshotOf(),
+    snapshotOf({ status: 'incomplete' }),
+    snapshotOf({ status: 'canceled', endedAt: at(0) }),
+    snapshotOf({ status: 'past_due', pastDueSince: at(0) })
+  ].map(knownOf)
   if (active === undefined || incomplete === undefined || ended === undefined || late === undefined) throw new Error('four')
   t.match(merged(active, incomplete), { snapshot: { status: 'active' }, unsure: false })
   t.match(merged(active, ended), { snapshot: { status: 'canceled' }, unsure: false })
@@ -63,15 +80,31 @@ test('of one moment an end is surely last, incomplete surely first, and what els
   t.equal(unsure.unsure, true)
   t.match(merged(unsure, ended), { snapshot: { status: 'canceled' }, unsure: false })
   t.equal(merged(unsure, knownOf(snapshotOf({ asOf: at(0, 1) }))).unsure, false, 'a later one settles it')
-  for (const answer of [active, late]) t.match(confirmed(unsure, answer), { snapshot: { status: answer.snapshot?.status }, unsure: false }, 'and so does the provider')
-  t.match(confirmed(unsure, knownOf(snapshotOf({ asOf: at(-1), status: 'trialing' }))), { unsure: true }, 'unless it answered with what was before')
-  t.match(confirmed(active, late), { snapshot: { status: 'past_due' }, unsure: true }, 'the answer may be from before what the event told of that moment')
+  for (const answer of [active, late]) {
+    t.match(confirmed(unsure, answer), { snapshot: { status: answer.snapshot?.status }, unsure: false }, 'and so does the provider')
+  }
+  t.match(
+    confirmed(unsure, knownOf(snapshotOf({ asOf: at(-1), status: 'trialing' }))),
+    { unsure: true },
+    'unless it answered with what was before'
+  )
+  t.match(
+    confirmed(active, late),
+    { snapshot: { status: 'past_due' }, unsure: true },
+    'the answer may be from before what the event told of that moment'
+  )
   t.match(confirmed(confirmed(active, late), late), { snapshot: { status: 'past_due' }, unsure: false })
 })
 
 test('the payment method that was told last stays where a later snapshot has none', async (t) => {
-  const parts = [snapshotOf({ paymentMethod: 'sepa' }), snapshotOf({ asOf: at(1), paymentMethod: 'card' }), snapshotOf({ asOf: at(2), paymentMethod: null })].map(knownOf)
-  for (let seed = 0; seed < 20; seed++) t.match(foldAnyhow(shuffled(parts, random(seed)), random(seed)), { snapshot: { asOf: at(2), paymentMethod: 'card' } })
+  const parts = [
+    snapshotOf({ paymentMethod: 'sepa' }),
+    snapshotOf({ asOf: at(1), paymentMethod: 'card' }),
+    snapshotOf({ asOf: at(2), paymentMethod: null })
+  ].map(knownOf)
+  for (let seed = 0; seed < 20; seed++) {
+    t.match(foldAnyhow(shuffled(parts, random(seed)), random(seed)), { snapshot: { asOf: at(2), paymentMethod: 'card' } })
+  }
 })
 
 test('what a subscription entitles to', async (t) => {
@@ -132,9 +165,21 @@ test('the subscription in force is the one of the highest plan that entitles, of
     held({ id: 'e', productIds: ['unknown'] }),
     held({ id: 'f' }, { plan: 'gone' })
   ]
-  for (let seed = 0; seed < 20; seed++) t.match(judge(shuffled(all, random(seed)), nothing, tiers, never, at(5).getTime()), { current: { id: 'b' }, shown: { id: 'b' }, given: 'pro', asks: false })
-  t.match(judge([...all, held({ id: 'g', productIds: [products.team_monthly] })], nothing, tiers, never, at(5).getTime()), { current: { id: 'g' }, given: 'team' })
-  t.match(judge([...all, held({ id: 'g', productIds: [products.team_monthly] })], nothing, tiers, never, at(30, 1).getTime()), { current: { id: 'g' } }, 'overdue, in its grace')
+  for (let seed = 0; seed < 20; seed++) {
+    t.match(judge(shuffled(all, random(seed)), nothing, tiers, never, at(5).getTime()), {
+      current: { id: 'b' },
+      shown: { id: 'b' },
+      given: 'pro',
+      asks: false
+    })
+  }
+  t.match(judge([...all, held({ id: 'g', productIds: [products.team_monthly] })], nothing, tiers, never, at(5).getTime()), {
+    current: { id: 'g' },
+    given: 'team'
+  })
+  t.match(judge([...all, held({ id: 'g', productIds: [products.team_monthly] })], nothing, tiers, never, at(30, 1).getTime()), {
+    current: { id: 'g' }
+  }, 'overdue, in its grace')
 })
 
 test('without one in force the last one leaves free, and nothing changes where there never was one', async (t) => {
@@ -142,7 +187,11 @@ test('without one in force the last one leaves free, and nothing changes where t
   t.match(judge([], nothing, tiers, never, now), { current: null, shown: null, given: null, dueAt: Infinity })
   t.match(judge([held({ status: 'incomplete' })], nothing, tiers, never, now), { given: null, shown: { id: 'sub_1' } })
   t.match(judge([held({ status: 'canceled', endedAt: at(3) })], nothing, tiers, never, now), { given: 'free', shown: { id: 'sub_1' } })
-  t.match(judge([held({ status: 'canceled', endedAt: at(3) })], { ...nothing, since: at(4).getTime() }, tiers, never, now), { given: null }, 'it had ended before the tenant was there')
+  t.match(
+    judge([held({ status: 'canceled', endedAt: at(3) })], { ...nothing, since: at(4).getTime() }, tiers, never, now),
+    { given: null },
+    'it had ended before the tenant was there'
+  )
   t.match(judge([], { ...nothing, given: 'pro' }, tiers, never, now), { given: 'free' })
 })
 

@@ -25,7 +25,9 @@ export interface FakeProvider extends PaymentProvider {
 
 /** It knows only what its `answer` says: nothing, unless a test sets it. */
 export function fakeProvider (name: ProviderName = 'payprov'): FakeProvider {
-  const refuse = async () => { throw new Error('not part of this test') }
+  const refuse = async () => {
+    throw new Error('not part of this test')
+  }
   const provider: FakeProvider = {
     name,
     calls: [],
@@ -62,7 +64,12 @@ export interface OpenOptions {
 }
 
 /** With nothing in its database. The embedded one is made once for all tests of a file, and emptied for each. */
-export async function open (t: Test, engine: DatabaseSection, { tenants = {}, clock = fakeClock(at(29).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: DatabaseSection,
+  { tenants = {}, clock = fakeClock(at(29).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }:
+  OpenOptions = {}
+): Promise<Opened> {
   const warnings: Record<string, unknown>[] = []
   const scan = scanLog(t, 'the log of the app')
   const write = (line: string) => {
@@ -73,7 +80,17 @@ export async function open (t: Test, engine: DatabaseSection, { tenants = {}, cl
   if (engine.provider !== 'embedded') t.teardown(() => app.close())
   for (const [id, plan] of Object.entries(tenants)) await addTenant(app, id, plan)
   const { db, events, log } = app
-  const billing = createBilling({ db, engine: app.engine, events, plans: builtInPlans, provider, providers: new Map(providers.map((one) => [one.name, one])), productPlans, now: clock.now, log })
+  const billing = createBilling({
+    db,
+    engine: app.engine,
+    events,
+    plans: builtInPlans,
+    provider,
+    providers: new Map(providers.map((one) => [one.name, one])),
+    productPlans,
+    now: clock.now,
+    log
+  })
   return { app, billing, clock, provider: provider ?? fakeProvider(), warnings }
 }
 
@@ -110,13 +127,17 @@ export async function rowsOf (app: FastifyInstance, tenant: string): Promise<unk
   return JSON.parse(JSON.stringify({
     tenant: await db.selectFrom('tenantry.tenants').select(['plan', 'status']).where('id', '=', tenant).execute(),
     memory: await db.selectFrom('tenantry.billing_tenants').selectAll().where('tenant_id', '=', tenant).execute(),
-    subscriptions: await db.selectFrom('tenantry.billing_subscriptions').selectAll().where('tenant_id', '=', tenant).orderBy('provider').orderBy('id').execute(),
+    subscriptions: await db.selectFrom('tenantry.billing_subscriptions').selectAll().where('tenant_id', '=', tenant).orderBy('provider')
+      .orderBy('id').execute(),
     unclaimed: await db.selectFrom('tenantry.billing_unclaimed').select(['provider', 'id']).where('tenant', '=', tenant).execute()
   }))
 }
 
 /** The audit log of billing, in its order: `tenant action target`. */
 export async function audited (app: FastifyInstance): Promise<string[]> {
-  const { rows } = await sql<{ line: string }>`select tenant_id || ' ' || action || ' ' || coalesce(target, '?') as line from tenantry.audit_log where action like 'billing.%' order by id`.execute(app.db)
+  const { rows } = await sql<
+    { line: string }
+  >`select tenant_id || ' ' || action || ' ' || coalesce(target, '?') as line from tenantry.audit_log where action like 'billing.%' order by id`
+    .execute(app.db)
   return rows.map(({ line }) => line)
 }

@@ -11,24 +11,49 @@ const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: id, customerId: `cu
 const clockAt = (days: number) => fakeClock(at(days).getTime())
 const minute = 60_000 // ms
 
-test('a tenant without a subscription, and one whose provider is not there', (t) => forEachEngine(t, async (t, engine) => {
-  const { app, billing } = await open(t, engine, { tenants: { acme: 'team' }, clock: clockAt(5), provider: null })
-  const expected = { plan: 'team', status: 'active', startDate: at(-1), renewalDate: new Date('2026-07-01T00:00:00Z'), currentPeriodEnd: new Date('2026-07-01T00:00:00Z'), cancelAtPeriodEnd: false, paymentMethod: 'none' }
-  t.same(await billing.subscription('acme'), expected)
-  t.equal(await billing.inForce('acme'), null)
-  await t.rejects(billing.subscription('nobody'), { code: 'TENANTRY_TENANT_UNKNOWN' })
-  await t.rejects(billing.inForce('nobody'), { code: 'TENANTRY_TENANT_UNKNOWN' })
-  await t.rejects(billing.sync('acme'), { code: 'TENANTRY_BILLING_NOT_CONFIGURED' })
-  t.match(await rowsOf(app, 'acme'), { memory: [], subscriptions: [] }, 'nothing is written')
+test('a tenant without a subscription, and one whose provider is not there', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app, billing } = await open(t, engine, { tenants: { acme: 'team' }, clock: clockAt(5), provider: null })
+    const expected = {
+      plan: 'team',
+      status: 'active',
+      startDate: at(-1),
+      renewalDate: new Date('2026-07-01T00:00:00Z'),
+      currentPeriodEnd: new Date('2026-07-01T00:00:00Z'),
+      cancelAtPeriodEnd: false,
+      paymentMethod: 'none'
+    }
+    t.same(await billing.subscription('acme'), expected)
+    t.equal(await billing.inForce('acme'), null)
+    await t.rejects(billing.subscription('nobody'), { code: 'TENANTRY_TENANT_UNKNOWN' })
+    await t.rejects(billing.inForce('nobody'), { code: 'TENANTRY_TENANT_UNKNOWN' })
+    await t.rejects(billing.sync('acme'), { code: 'TENANTRY_BILLING_NOT_CONFIGURED' })
+    t.match(await rowsOf(app, 'acme'), { memory: [], subscriptions: [] }, 'nothing is written')
 
-  await billing.receive('payprov', eventOf(snapshotOf({ ...tenantOf('acme'), paymentMethod: null })))
-  t.same(await billing.subscription('acme'), { plan: 'pro', status: 'active', startDate: at(0), renewalDate: at(30), currentPeriodEnd: at(30), cancelAtPeriodEnd: false, paymentMethod: 'unknown' })
-  t.match(await billing.inForce('acme'), { plan: 'pro', cycle: 'monthly', provider: 'payprov', snapshot: { id: 'sub_acme', tenant: 'acme', productIds: [products.pro_monthly], asOf: at(0) } })
-}))
+    await billing.receive('payprov', eventOf(snapshotOf({ ...tenantOf('acme'), paymentMethod: null })))
+    t.same(await billing.subscription('acme'), {
+      plan: 'pro',
+      status: 'active',
+      startDate: at(0),
+      renewalDate: at(30),
+      currentPeriodEnd: at(30),
+      cancelAtPeriodEnd: false,
+      paymentMethod: 'unknown'
+    })
+    t.match(await billing.inForce('acme'), {
+      plan: 'pro',
+      cycle: 'monthly',
+      provider: 'payprov',
+      snapshot: { id: 'sub_acme', tenant: 'acme', productIds: [products.pro_monthly], asOf: at(0) }
+    })
+  }))
 
 test('a period that is over is judged when the subscription is read, without any webhook', async (t) => {
   const clock = clockAt(27)
-  const { app, billing, provider } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', late: 'free', lost: 'free', late2: 'free' }, clock })
+  const { app, billing, provider } = await open(t, { provider: 'embedded' }, {
+    tenants: { acme: 'free', late: 'free', lost: 'free', late2: 'free' },
+    clock
+  })
   const planOf = async (id: string) => (await app.tenants.get(id))?.plan
   const records = {
     acme: snapshotOf({ ...tenantOf('acme'), cancelAtPeriodEnd: true }),
@@ -47,7 +72,11 @@ test('a period that is over is judged when the subscription is read, without any
   t.equal(await billing.inForce('acme'), null)
   t.equal(await planOf('acme'), 'free', 'for everybody')
   t.match(await billing.subscription('lost'), { plan: 'pro', status: 'active', renewalDate: at(30) })
-  t.same(provider.calls.map(({ tenant, customers }) => [tenant, customers]), [['acme', ['cus_acme']], ['lost', ['cus_lost']]], 'and the provider was asked, once')
+  t.same(
+    provider.calls.map(({ tenant, customers }) => [tenant, customers]),
+    [['acme', ['cus_acme']], ['lost', ['cus_lost']]],
+    'and the provider was asked, once'
+  )
   for (let read = 0; read < 3; read++) await billing.subscription('lost')
   t.equal(provider.calls.length, 2, 'not at every read')
   clock.forward(minute)
@@ -76,7 +105,9 @@ test('a provider that fails takes nothing: what is known counts, and it is asked
   const clock = clockAt(29)
   const { app, billing, provider, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock })
   await billing.receive('payprov', eventOf(snapshotOf(tenantOf('acme'))))
-  provider.answer = async () => { throw failure('providerTimeout') }
+  provider.answer = async () => {
+    throw failure('providerTimeout')
+  }
   clock.forward(2 * day)
   const before = await rowsOf(app, 'acme')
   await t.rejects(billing.sync('acme'), { code: 'TENANTRY_PROVIDER_TIMEOUT' })
@@ -94,7 +125,9 @@ test('a provider that fails takes nothing: what is known counts, and it is asked
   t.match(await billing.subscription('acme'), { plan: 'free', status: 'canceled' })
   provider.answer = async () => [snapshotOf({ ...tenantOf('acme'), periodStart: at(30), periodEnd: at(60), asOf: at(30) })]
   t.match(await billing.sync('acme'), { plan: 'pro', status: 'active' })
-  t.match(await rowsOf(app, 'acme'), { memory: [{ plan: 'pro', due_at: at(60).toISOString(), pulled_at: new Date(clock.now()).toISOString() }] })
+  t.match(await rowsOf(app, 'acme'), {
+    memory: [{ plan: 'pro', due_at: at(60).toISOString(), pulled_at: new Date(clock.now()).toISOString() }]
+  })
 })
 
 test('the scheduler settles what nobody reads, each tenant on one of two servers, and goes on where one fails', async (t) => {
@@ -104,8 +137,15 @@ test('the scheduler settles what nobody reads, each tenant on one of two servers
   const ids = Array.from({ length: 30 }, (_, index) => `t${index}`)
   const here = await open(t, engine, { clock, tenants: Object.fromEntries(ids.map((id) => [id, 'free'])) })
   const there = await open(t, engine, { clock })
-  for (const [index, id] of ids.entries()) await here.billing.receive('payprov', eventOf(snapshotOf({ ...tenantOf(id), cancelAtPeriodEnd: index % 2 === 0 })))
-  for (const { provider } of [here, there]) provider.answer = async (tenant) => { if (tenant === 't1') throw failure('providerFailed'); return [] }
+  for (const [index, id] of ids.entries()) {
+    await here.billing.receive('payprov', eventOf(snapshotOf({ ...tenantOf(id), cancelAtPeriodEnd: index % 2 === 0 })))
+  }
+  for (const { provider } of [here, there]) {
+    provider.answer = async (tenant) => {
+      if (tenant === 't1') throw failure('providerFailed')
+      return []
+    }
+  }
   t.equal(await here.billing.settleDue(), 0, 'before the period is over there is nothing to do')
   clock.forward(day + 1)
   const done = await Promise.all([here, there, here, there].map(({ billing }) => billing.settleDue()))
@@ -126,7 +166,10 @@ test('the scheduler settles what nobody reads, each tenant on one of two servers
 })
 
 test('a question that events leave open is settled by asking', async (t) => {
-  const { app, billing, provider, clock } = await open(t, { provider: 'embedded' }, { tenants: { tied: 'free', paid: 'free', gone: 'free' }, clock: clockAt(5) })
+  const { app, billing, provider, clock } = await open(t, { provider: 'embedded' }, {
+    tenants: { tied: 'free', paid: 'free', gone: 'free' },
+    clock: clockAt(5)
+  })
   const tied = snapshotOf({ ...tenantOf('tied'), asOf: at(1) })
   await billing.receive('payprov', eventOf(tied))
   await billing.receive('payprov', eventOf({ ...tied, productIds: [products.team_monthly] }))
@@ -155,12 +198,20 @@ test('a payment that is told while the provider is asked stays a question', asyn
 
 test('a subscription with the provider of before counts until it ends, and both are asked', async (t) => {
   const [before, chosen] = [fakeProvider('altprov'), fakeProvider('payprov')]
-  const { billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' }, clock: clockAt(5), provider: chosen, providers: [before, chosen] })
+  const { billing } = await open(t, { provider: 'embedded' }, {
+    tenants: { acme: 'free', globex: 'free' },
+    clock: clockAt(5),
+    provider: chosen,
+    providers: [before, chosen]
+  })
   await billing.receive('altprov', eventOf(snapshotOf({ ...tenantOf('acme'), productIds: [products.team_monthly] })))
   await billing.receive('payprov', eventOf(snapshotOf(tenantOf('acme'))))
   t.match(await billing.inForce('acme'), { provider: 'altprov', plan: 'team' })
-  before.answer = async () => [snapshotOf({ ...tenantOf('acme'), productIds: [products.team_monthly], status: 'canceled', endedAt: at(4), asOf: at(4) })]
-  chosen.answer = async () => { throw failure('providerFailed') }
+  before.answer =
+    async () => [snapshotOf({ ...tenantOf('acme'), productIds: [products.team_monthly], status: 'canceled', endedAt: at(4), asOf: at(4) })]
+  chosen.answer = async () => {
+    throw failure('providerFailed')
+  }
   await t.rejects(billing.sync('acme'), { code: 'TENANTRY_PROVIDER_FAILED' })
   t.match(await billing.inForce('acme'), { provider: 'payprov', plan: 'pro' }, 'what one of them answered counts')
   chosen.answer = async () => []
@@ -183,7 +234,9 @@ test('what products stand for is remembered when the map names them no more', as
 
 test('what was kept for 90 days is removed', async (t) => {
   const { app, billing, clock } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock: clockAt(5) })
-  const count = async () => (await sql`select (select count(*)::int from tenantry.billing_events) as events, (select count(*)::int from tenantry.billing_unclaimed) as unclaimed`.execute(app.db)).rows[0]
+  const count = async () =>
+    (await sql`select (select count(*)::int from tenantry.billing_events) as events, (select count(*)::int from tenantry.billing_unclaimed) as unclaimed`
+      .execute(app.db)).rows[0]
   await billing.receive('payprov', eventOf(snapshotOf(tenantOf('acme'))))
   await billing.receive('payprov', eventOf(snapshotOf(tenantOf('nobody'))))
   clock.forward(90 * day - 1)

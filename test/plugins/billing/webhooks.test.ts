@@ -46,7 +46,14 @@ let addresses = 0
 
 async function send (t: Test, origin: string, target: string, headers: Headers, body: Buffer | string): Promise<Answer> {
   const [method = '', path = ''] = target.split(' ')
-  const call = httpRequest(`${origin}${path}`, { method, agent: false, headers: { 'x-forwarded-for': `192.0.2.${++addresses % 250}`, ...Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]])) } })
+  const call = httpRequest(`${origin}${path}`, {
+    method,
+    agent: false,
+    headers: {
+      'x-forwarded-for': `192.0.2.${++addresses % 250}`,
+      ...Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, typeof value === 'string' ? value : [...value]]))
+    }
+  })
   const answered: Promise<Array<{ statusCode: number, headers: IncomingHttpHeaders } & NodeJS.ReadableStream>> = once(call, 'response')
   // A server that refuses a large body by its headers ends the connection while it is sent.
   call.on('error', () => undefined)
@@ -64,7 +71,10 @@ test('webhooks of payment providers', async (t) => {
   altprov.advance(Date.now() - altprov.now())
   const [sold, alsoSold] = [sellAll(payprov), sellAll(altprov)]
   const { webhookSecret = '', productMap } = optionsOf('altprov', altprov, alsoSold).altprov ?? {}
-  const app = await testServer(t, { server: { trustProxy: true, bodyLimit: 50_000_000 }, rateLimit: { enabled: true, default: { max: 5, windowMs: 60_000 } } }, {
+  const app = await testServer(t, {
+    server: { trustProxy: true, bodyLimit: 50_000_000 },
+    rateLimit: { enabled: true, default: { max: 5, windowMs: 60_000 } }
+  }, {
     engine: { provider: 'postgres', postgres: { connectionString } },
     tenants: ['acme', 'globex', 'initech', 'umbrella'],
     env: {
@@ -86,7 +96,14 @@ test('webhooks of payment providers', async (t) => {
     again ({ body, headers }, change) {
       const [text, id = ''] = [JSON.stringify(change(JSON.parse(body.toString()))), headers['webhook-id']]
       const time = new Date(Math.floor(Date.now() / second) * second)
-      return { body: Buffer.from(text), headers: { 'webhook-id': id, 'webhook-timestamp': String(time.getTime() / second), 'webhook-signature': new Webhook(payprov.webhookSecret, { format: 'raw' }).sign(id, time, text) } }
+      return {
+        body: Buffer.from(text),
+        headers: {
+          'webhook-id': id,
+          'webhook-timestamp': String(time.getTime() / second),
+          'webhook-signature': new Webhook(payprov.webhookSecret, { format: 'raw' }).sign(id, time, text)
+        }
+      }
     }
   }, {
     name: 'altprov',
@@ -100,13 +117,15 @@ test('webhooks of payment providers', async (t) => {
     const target = `POST ${paths[provider.name]}`
     const opened: Opened = {
       ...provider,
-      send: (headers, body, type = 'application/json') => send(t, origin, target, { ...type !== '' && { 'content-type': type }, ...headers }, body),
+      send: (headers, body, type = 'application/json') =>
+        send(t, origin, target, { ...type !== '' && { 'content-type': type }, ...headers }, body),
       deliver: ({ headers, body }, more = {}) => send(t, origin, target, { 'content-type': 'application/json', ...headers, ...more }, body),
       query: (sql) => query(sql),
       plan: async (tenant) => (await query('select plan from tenantry.tenants where id = $1', [tenant]))[0]?.['plan']
     }
     await t.test(`${provider.name}: what is not signed as it has to be is refused, and nothing of it is read`, (t) => forges(t, opened))
-    await t.test(`${provider.name}: what is no JSON of a bounded size is refused before its signature is looked at`, (t) => shapes(t, opened))
+    await t.test(`${provider.name}: what is no JSON of a bounded size is refused before its signature is looked at`, (t) =>
+      shapes(t, opened))
     await t.test(`${provider.name}: an event counts once, for the tenant that it names and for nobody else`, (t) => counts(t, opened))
   }
   await t.test('failed signatures of an address are counted, and what is signed is not', (t) => floods(t, origin, payprov, sold))
@@ -115,7 +134,9 @@ test('webhooks of payment providers', async (t) => {
 async function forges (t: Test, { world, name, sales, signature, headers: names, send, deliver, query, plan }: Opened): Promise<void> {
   const subscription = world.subscribe('acme', sales.pro_monthly)
   const event = (options?: SignOptions) => world.event('created', subscription, options)
-  const invalid = async (answer: Promise<Answer>, what: string) => { refused(t, await answer, 401, 'SIGNATURE_INVALID', what) }
+  const invalid = async (answer: Promise<Answer>, what: string) => {
+    refused(t, await answer, 401, 'SIGNATURE_INVALID', what)
+  }
   const good = event()
   const { [signature]: right = '' } = good.headers
 
@@ -127,23 +148,60 @@ async function forges (t: Test, { world, name, sales, signature, headers: names,
     await invalid(deliver(good, { [header]: ['x', value] }), `a wrong header ${header} before the right one`)
   }
   await invalid(send({}, good.body), 'without any')
-  for (const at of [-305, 305, -86_400, 86_400, -Date.now() / second + 1]) await invalid(deliver(event({ at: Date.now() + at * second })), `signed ${at} seconds from now`)
+  for (const at of [-305, 305, -86_400, 86_400, -Date.now() / second + 1]) {
+    await invalid(deliver(event({ at: Date.now() + at * second })), `signed ${at} seconds from now`)
+  }
   const other = secretText('whsec_c29tZWJvZHkgZWxzZSdzIHNlY3JldA==', 'a wrong secret')
   await invalid(deliver(event({ secrets: [other] })), 'by another secret')
   await invalid(deliver(event({ secrets: [other, `${other}x`, 'short'] })), 'by three others')
-  for (const text of [right.slice(0, -1), right.slice(0, -2), `${right}0`, right.toUpperCase(), right.replace('v1', 'v0'), right.replace('v1', 'v2'), 'v1,', 'v1=', 't=1,v1=00', 'null', '{}', 'x'.repeat(4000)]) {
+  for (
+    const text of [
+      right.slice(0, -1),
+      right.slice(0, -2),
+      `${right}0`,
+      right.toUpperCase(),
+      right.replace('v1', 'v0'),
+      right.replace('v1', 'v2'),
+      'v1,',
+      'v1=',
+      't=1,v1=00',
+      'null',
+      '{}',
+      'x'.repeat(4000)
+    ]
+  ) {
     if (text !== right) await invalid(deliver(good, { [signature]: text }), text.slice(0, 30))
   }
   const changed = Buffer.from(good.body)
   changed[changed.length - 2] = (changed[changed.length - 2] ?? 0) ^ 1
-  for (const body of [changed, Buffer.concat([good.body, Buffer.from(' ')]), Buffer.concat([Buffer.from([0xEF, 0xBB, 0xBF]), good.body]), Buffer.alloc(0), Buffer.from('{}'), Buffer.from('{"__proto__":1}'), Buffer.from([0xC3, 0x28])]) {
+  for (
+    const body of [
+      changed,
+      Buffer.concat([good.body, Buffer.from(' ')]),
+      Buffer.concat([Buffer.from([0xEF, 0xBB, 0xBF]), good.body]),
+      Buffer.alloc(0),
+      Buffer.from('{}'),
+      Buffer.from('{"__proto__":1}'),
+      Buffer.from([0xC3, 0x28])
+    ]
+  ) {
     await invalid(deliver({ ...good, body }), `another body of ${body.length} bytes`)
   }
   t.equal(await plan('acme'), 'free')
-  for (const table of ['billing_events', 'billing_unclaimed']) t.same(await query(`select id from tenantry.${table} where provider = '${name}'`), [])
+  for (const table of ['billing_events', 'billing_unclaimed']) {
+    t.same(await query(`select id from tenantry.${table} where provider = '${name}'`), [])
+  }
 
   await t.test('what is signed rightly passes', async (t) => {
-    for (const [what, options] of [['an old one', { at: Date.now() - 290 * second }], ['one of the future', { at: Date.now() + 290 * second }], ['the secret of before', { secrets: [former] }], ['both secrets', { secrets: [former, world.webhookSecret] }], ['one right among wrong ones', { secrets: [other, world.webhookSecret, 'wrong'] }]] as const) {
+    for (
+      const [what, options] of [
+        ['an old one', { at: Date.now() - 290 * second }],
+        ['one of the future', { at: Date.now() + 290 * second }],
+        ['the secret of before', { secrets: [former] }],
+        ['both secrets', { secrets: [former, world.webhookSecret] }],
+        ['one right among wrong ones', { secrets: [other, world.webhookSecret, 'wrong'] }]
+      ] as const
+    ) {
       t.match(await deliver(event(options)), { status: 200, body: { received: true } }, what)
     }
     t.equal(await plan('acme'), 'pro')
@@ -161,13 +219,40 @@ async function shapes (t: Test, { world, sales, send, deliver, query }: Opened):
   const largest = world.sign(Buffer.concat([Buffer.from('{"a":"'), Buffer.alloc(1_048_576 - 8, 'x'), Buffer.from('"}')]))
   t.equal(largest.body.length, 1_048_576)
   refused(t, await deliver(largest), 400, 'BAD_REQUEST', 'the largest is read')
-  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'application/xml', 'application/octet-stream', 'application/jsonp', 'text/json', '*/*', '']) {
+  for (
+    const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data; boundary=x',
+      'application/xml',
+      'application/octet-stream',
+      'application/jsonp',
+      'text/json',
+      '*/*',
+      ''
+    ]
+  ) {
     refused(t, await send(good.headers, good.body, type), 415, 'MEDIA_TYPE_UNSUPPORTED', `as ${type || 'nothing'}`)
   }
   const packed = gzipSync(good.body)
-  for (const coding of ['gzip', 'GZIP', 'deflate', 'br', 'x-gzip', 'gzip, identity']) refused(t, await send({ ...good.headers, 'content-encoding': coding }, packed), 415, 'MEDIA_TYPE_UNSUPPORTED', coding)
+  for (const coding of ['gzip', 'GZIP', 'deflate', 'br', 'x-gzip', 'gzip, identity']) {
+    refused(t, await send({ ...good.headers, 'content-encoding': coding }, packed), 415, 'MEDIA_TYPE_UNSUPPORTED', coding)
+  }
   refused(t, await deliver({ ...good, body: packed }), 401, 'SIGNATURE_INVALID', 'packed, and not told so')
-  for (const text of ['null', '[]', '1', '"x"', '{', '{}', '{"type":1}', '{"type":"subscription.updated"}', '{"id":"evt_1","object":"event","type":"customer.subscription.updated","created":-1,"data":{"object":{}}}', '['.repeat(100_000)]) {
+  for (
+    const text of [
+      'null',
+      '[]',
+      '1',
+      '"x"',
+      '{',
+      '{}',
+      '{"type":1}',
+      '{"type":"subscription.updated"}',
+      '{"id":"evt_1","object":"event","type":"customer.subscription.updated","created":-1,"data":{"object":{}}}',
+      '['.repeat(100_000)
+    ]
+  ) {
     refused(t, await deliver(world.sign(Buffer.from(text))), 400, 'BAD_REQUEST', `signed: ${text.slice(0, 40)}`)
   }
   const manyKeys = Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`key${index}`, 1]))
@@ -182,9 +267,13 @@ async function counts (t: Test, { world, name, sales, again, send, deliver, quer
   const subscription = world.subscribe('globex', sales.pro_monthly)
   const created = world.event('created', subscription)
   // Who else sends it, and for whom, the signature says.
-  t.match(await deliver(created, { 'x-tenant-id': 'acme', authorization: `Bearer ${signToken({ role: 'admin', tenant_id: 'acme' })}` }), { status: 200 })
+  t.match(await deliver(created, { 'x-tenant-id': 'acme', authorization: `Bearer ${signToken({ role: 'admin', tenant_id: 'acme' })}` }), {
+    status: 200
+  })
   t.strictSame([await plan('globex'), await plan('acme')], ['pro', 'free'])
-  const strange: Headers[] = [{ 'x-tenant-id': 'no tenant' }, { authorization: 'Bearer wrong' }, { authorization: 'Basic eDp5' }, { 'x-api-key': 'x'.repeat(40) }]
+  const strange: Headers[] = [{ 'x-tenant-id': 'no tenant' }, { authorization: 'Bearer wrong' }, { authorization: 'Basic eDp5' }, {
+    'x-api-key': 'x'.repeat(40)
+  }]
   for (const headers of strange) t.match(await deliver(created, headers), { status: 200, body: { received: true } })
 
   world.advance(second)
@@ -200,13 +289,33 @@ async function counts (t: Test, { world, name, sales, again, send, deliver, quer
   t.equal(await plan('globex'), 'free')
 
   const atOnce = world.event('created', world.subscribe('umbrella', sales.team_monthly))
-  t.strictSame((await Promise.all(Array.from({ length: 8 }, () => deliver(atOnce)))).map(({ status }) => status), Array.from({ length: 8 }, () => 200))
+  t.strictSame(
+    (await Promise.all(Array.from({ length: 8 }, () => deliver(atOnce)))).map(({ status }) => status),
+    Array.from({ length: 8 }, () => 200)
+  )
   t.equal(await plan('umbrella'), 'team')
-  t.strictSame(await query(`select count(*)::int as entries from tenantry.audit_log where tenant_id = 'umbrella' and action = 'billing.plan' and details ->> 'provider' = '${name}'`), [{ entries: 1 }], 'eight at once are one')
-  await query("update tenantry.tenants set plan = 'free' where id = 'umbrella'; delete from tenantry.billing_subscriptions where tenant_id = 'umbrella'; delete from tenantry.billing_tenants where tenant_id = 'umbrella'")
+  t.strictSame(
+    await query(
+      `select count(*)::int as entries from tenantry.audit_log where tenant_id = 'umbrella' and action = 'billing.plan' and details ->> 'provider' = '${name}'`
+    ),
+    [{ entries: 1 }],
+    'eight at once are one'
+  )
+  await query(
+    "update tenantry.tenants set plan = 'free' where id = 'umbrella'; delete from tenantry.billing_subscriptions where tenant_id = 'umbrella'; delete from tenantry.billing_tenants where tenant_id = 'umbrella'"
+  )
 
-  t.match(await deliver(world.event('created', world.subscribe(`nobody-${name}`, sales.pro_monthly))), { status: 200, body: { received: true } }, 'of a tenant that is not there')
-  t.strictSame(await query(`select target from tenantry.audit_log where tenant_id = '' and action = 'billing.event_unclaimed' and target = 'nobody-${name}'`), [{ target: `nobody-${name}` }], 'it is reported')
+  t.match(await deliver(world.event('created', world.subscribe(`nobody-${name}`, sales.pro_monthly))), {
+    status: 200,
+    body: { received: true }
+  }, 'of a tenant that is not there')
+  t.strictSame(
+    await query(
+      `select target from tenantry.audit_log where tenant_id = '' and action = 'billing.event_unclaimed' and target = 'nobody-${name}'`
+    ),
+    [{ target: `nobody-${name}` }],
+    'it is reported'
+  )
   t.match(await deliver(world.event('other', subscription)), { status: 200, body: { received: true } })
   refused(t, await send({}, created.body, 'application/json'), 401, 'SIGNATURE_INVALID')
 }
@@ -214,7 +323,8 @@ async function counts (t: Test, { world, name, sales, again, send, deliver, quer
 async function floods (t: Test, origin: string, world: World, sales: Sales): Promise<void> {
   const event = world.event('created', world.subscribe('acme', sales.pro_monthly))
   const wrong = { ...event.headers, 'webhook-signature': 'v1,AAAA' }
-  const deliver = (headers: Headers, address: string) => send(t, origin, `POST ${paths.payprov}`, { 'content-type': 'application/json', ...headers, 'x-forwarded-for': address }, event.body)
+  const deliver = (headers: Headers, address: string) =>
+    send(t, origin, `POST ${paths.payprov}`, { 'content-type': 'application/json', ...headers, 'x-forwarded-for': address }, event.body)
   const statuses = new Map<number, number>()
   for (let count = 0; count < 70; count++) {
     const { status } = await deliver(wrong, '198.51.100.7')
@@ -226,6 +336,8 @@ async function floods (t: Test, origin: string, world: World, sales: Sales): Pro
   t.match(answer, { headers: { 'retry-after': /^\d+$/ }, body: { retryAfter: Number } })
   t.match(await deliver(event.headers, '198.51.100.7'), { status: 200 }, 'what is signed passes')
   t.match(await deliver(wrong, '198.51.100.8'), { status: 401 }, 'another address has its own')
-  for (let count = 0; count < 20; count++) t.match(await deliver(world.event('updated', world.subscribe('acme', sales.pro_monthly)).headers, '198.51.100.9'), { status: 401 })
+  for (let count = 0; count < 20; count++) {
+    t.match(await deliver(world.event('updated', world.subscribe('acme', sales.pro_monthly)).headers, '198.51.100.9'), { status: 401 })
+  }
   for (let count = 0; count < 70; count++) t.match(await deliver(event.headers, '203.0.113.1'), { status: 200 })
 }

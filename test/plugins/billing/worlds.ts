@@ -19,7 +19,23 @@ import { signToken, testSecret } from '../../helpers/tokens.js'
 import { caller, type Answer, type Ask } from '../../http/caller.js'
 import { deliver, envOf, optionsOf, sellAll, type Sales } from './app.js'
 
-const tenants = ['acme', 'buyer', 'changer', 'leaver', 'missed', 'twice', 'first', 'second', 'third', 'broken', 'denied', 'owner', 'eager', 'debtor', 'gone']
+const tenants = [
+  'acme',
+  'buyer',
+  'changer',
+  'leaver',
+  'missed',
+  'twice',
+  'first',
+  'second',
+  'third',
+  'broken',
+  'denied',
+  'owner',
+  'eager',
+  'debtor',
+  'gone'
+]
 
 export interface Opened {
   readonly name: ProviderName
@@ -50,7 +66,8 @@ function opened (t: Test, given: Omit<Opened, 'as' | 'tell'>): Opened {
   const { name, world, apps } = given
   return {
     ...given,
-    as: (tenant, app = apps[0]) => caller(t, app, { token: signToken({ role: 'admin', tenant_id: tenant, sub: 'ada', email: `ada@${tenant}.example` }) }),
+    as: (tenant, app = apps[0]) =>
+      caller(t, app, { token: signToken({ role: 'admin', tenant_id: tenant, sub: 'ada', email: `ada@${tenant}.example` }) }),
     tell: (kind, subscription) => deliver(apps[0], name, world.event(kind, subscription))
   }
 }
@@ -60,7 +77,11 @@ export async function servers (t: Test, name: ProviderName): Promise<Opened> {
   const { connectionString, query } = await postgresDatabase(t)
   const world = await worlds[name](t)
   const sales = sellAll(world)
-  const apps = await testServers(t, { rateLimit: { enabled: true } }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants, env: envOf(name, world, sales) })
+  const apps = await testServers(t, { rateLimit: { enabled: true } }, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants,
+    env: envOf(name, world, sales)
+  })
   return opened(t, { name, world, sales, apps, query })
 }
 
@@ -70,7 +91,17 @@ export async function alone (t: Test, name: ProviderName): Promise<Opened> {
   const world = await worlds[name](t)
   const sales = sellAll(world)
   const [logged, scan]: [string[], ReturnType<typeof scanLog>] = [[], scanLog(t, 'the log of the app')]
-  const app = Fastify({ logger: { level: 'trace', stream: { write: (line: string) => { logged.push(line); scan.write(line) } } } })
+  const app = Fastify({
+    logger: {
+      level: 'trace',
+      stream: {
+        write: (line: string) => {
+          logged.push(line)
+          scan.write(line)
+        }
+      }
+    }
+  })
   t.teardown(() => app.close())
   await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })

@@ -127,14 +127,18 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
   })
 
   test('what was made from a table is not found once it is written to', async (t, { store }) => {
-    for (const [key, reads] of [['notes', notes], ['tags', tags], ['countries', countries], ['all', all], ['none', []]] as const) await make(store, 'acme', key, key, reads)
+    for (
+      const [key, reads] of [['notes', notes], ['tags', tags], ['countries', countries], ['all', all], ['none', []]] as const
+    ) { await make(store, 'acme', key, key, reads) }
     await make(store, 'globex', 'notes', 'of globex', notes)
     await make(store, 'globex', 'countries', 'of globex', countries)
     await make(store, '', 'notes', 'of nobody', notes)
     await store.invalidate('acme', notes)
     t.equal(await found(store.get('acme', 'notes', notes)), undefined)
     t.equal(await found(store.get('acme', 'all', all)), undefined)
-    for (const [key, reads] of [['tags', tags], ['countries', countries], ['none', []]] as const) t.equal(await found(store.get('acme', key, reads)), key)
+    for (const [key, reads] of [['tags', tags], ['countries', countries], ['none', []]] as const) {
+      t.equal(await found(store.get('acme', key, reads)), key)
+    }
     t.equal(await found(store.get('globex', 'notes', notes)), 'of globex', "another tenant's part of the table is another")
     t.equal(await found(store.get('', 'notes', notes)), 'of nobody')
 

@@ -10,7 +10,16 @@ import { found } from './conformance.js'
 
 async function appOf (t: Test, options: CacheOptions): Promise<{ app: FastifyInstance, lines: string[] }> {
   const lines: string[] = []
-  const app = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { lines.push(line) } } } })
+  const app = Fastify({
+    logger: {
+      level: 'info',
+      stream: {
+        write: (line: string) => {
+          lines.push(line)
+        }
+      }
+    }
+  })
   t.teardown(() => app.close())
   await app.register(cache, { routes: false, ...options })
   return { app, lines }
@@ -37,17 +46,23 @@ t.test('a cache that is turned off opens nothing', async (t) => {
 
 t.test('bounds that are none are an error at the start', async (t) => {
   for (const maxSize of [0, -1, 1.5, NaN, Infinity, 100_000_001]) {
-    await t.rejects(appOf(t, { maxSize }), { message: new RegExp(`^the plugin "tenantry/plugins/cache": maxSize is ${maxSize}: expected `) })
+    await t.rejects(appOf(t, { maxSize }), {
+      message: new RegExp(`^the plugin "tenantry/plugins/cache": maxSize is ${maxSize}: expected `)
+    })
   }
   for (const maxMemoryMB of [0, -1, NaN, Infinity, 1_048_577]) {
-    await t.rejects(appOf(t, { maxMemoryMB }), { message: new RegExp(`^the plugin "tenantry/plugins/cache": maxMemoryMB is ${maxMemoryMB}: expected `) })
+    await t.rejects(appOf(t, { maxMemoryMB }), {
+      message: new RegExp(`^the plugin "tenantry/plugins/cache": maxMemoryMB is ${maxMemoryMB}: expected `)
+    })
   }
 })
 
 t.test('a provider without its section is an error at the start', async (t) => {
   for (const [provider, message] of [['redis', /cache\.redis\.url is missing/], ['lmdb', /cache\.lmdb\.dbPath is missing/]] as const) {
     const app = Fastify()
-    await t.rejects(async () => { await app.register(cache, { routes: false, provider }) }, message)
+    await t.rejects(async () => {
+      await app.register(cache, { routes: false, provider })
+    }, message)
   }
 })
 
@@ -85,7 +100,15 @@ t.test("a store of the embedder's own is used, and closed with the app", async (
   const own = createMemoryCache()
   let closed = 0
   const app = Fastify()
-  await app.register(cache, { routes: false, store: { ...own, close () { closed++ } } })
+  await app.register(cache, {
+    routes: false,
+    store: {
+      ...own,
+      close () {
+        closed++
+      }
+    }
+  })
   await app.cache.set('acme', 'k', 'v', 1000)
   t.equal(await found(own.get('acme', 'k')), 'v')
   await app.close()

@@ -26,9 +26,16 @@ function fileIn (dbPath: string): string {
 
 /** A process that writes to the cache below the folder; it has begun. */
 async function spawnWriter (t: Test, dbPath: string): Promise<ChildProcess> {
-  const child = spawn(process.execPath, [...programArguments('test/programs/lmdb-writer.ts'), dbPath], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [...programArguments('test/programs/lmdb-writer.ts'), dbPath], {
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
   t.teardown(() => child.kill('SIGKILL'))
-  await Promise.race([once(child.stdout, 'data'), once(child, 'exit').then(([code, signal]) => { throw new Error(`the writer ended with ${String(code ?? signal)}`) })])
+  await Promise.race([
+    once(child.stdout, 'data'),
+    once(child, 'exit').then(([code, signal]) => {
+      throw new Error(`the writer ended with ${String(code ?? signal)}`)
+    })
+  ])
   return child
 }
 
@@ -36,7 +43,9 @@ async function until (what: string, isThere: () => Promise<boolean>): Promise<vo
   const end = performance.now() + 10_000
   while (!await isThere()) {
     if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await new Promise((resolve) => { setTimeout(resolve, 10) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 10)
+    })
   }
 }
 
@@ -45,7 +54,12 @@ test('a cache in LMDB keeps the contract', async (t) => {
   const root = t.testdir({})
   testCacheStore(t, async (t, bounds) => {
     let time = 1_000_000
-    return { store: await open(t, `${root}/${folders++}`, { ...bounds, now: () => time }), pass: (ms) => { time += ms } }
+    return {
+      store: await open(t, `${root}/${folders++}`, { ...bounds, now: () => time }),
+      pass: (ms) => {
+        time += ms
+      }
+    }
   })
 })
 
@@ -53,7 +67,9 @@ test('the file is not much longer than the cache is large', async (t) => {
   const dbPath = t.testdir({})
   const store = await open(t, dbPath, { maxMemoryMB: 4, maxSize: 1_000_000 })
   for (const [length, count] of [[20, 5000], [90_000, 300], [700, 2500], [9000, 1000]] as const) {
-    for (let index = 0; index < count; index++) await store.set(`tenant-${index % 5}`, `key ${length} ${index}`, 'x'.repeat(length - index % 17), long)
+    for (let index = 0; index < count; index++) {
+      await store.set(`tenant-${index % 5}`, `key ${length} ${index}`, 'x'.repeat(length - index % 17), long)
+    }
     const { bytes } = await store.stats('*')
     t.ok(bytes > 3_000_000 && bytes <= 4_194_304, `${bytes} bytes of values of ${length}`)
   }
@@ -93,7 +109,10 @@ test('processes on one file', async (t) => {
 })
 
 test('what was kept is there for the next process, unless the machine was started anew', async (t) => {
-  const dbPath = t.testdir({ 'v1-00000000-0000-0000-0000-000000000000': { 'data.mdb': 'of an earlier boot' }, other: { file: 'of somebody else' } })
+  const dbPath = t.testdir({
+    'v1-00000000-0000-0000-0000-000000000000': { 'data.mdb': 'of an earlier boot' },
+    other: { file: 'of somebody else' }
+  })
   const store = await createLmdbCache({ dbPath, warn () {} })
   await store.set('acme', 'k', 'v', long)
   await store.close()
@@ -106,7 +125,12 @@ test('what was kept is there for the next process, unless the machine was starte
 test('a disk without room', async (t) => {
   let free = 1e12
   const warnings: string[] = []
-  const options = { free: () => free, warn: (reason: string) => { warnings.push(reason) } }
+  const options = {
+    free: () => free,
+    warn: (reason: string) => {
+      warnings.push(reason)
+    }
+  }
   const dbPath = t.testdir({})
   const fill = await open(t, dbPath, options)
   await fill.set('acme', 'k', 'v', long)
@@ -134,7 +158,9 @@ test('a disk without room', async (t) => {
   const end = performance.now() + 10_000
   while (typeof await stampOf(full.get('acme', 'none', notes)) === 'string') {
     if (performance.now() > end) throw new Error('it does not come back')
-    await new Promise((resolve) => { setTimeout(resolve, 10) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 10)
+    })
   }
   t.equal(await found(full.get('acme', 'k')), undefined)
 })
@@ -152,11 +178,19 @@ test('a file that is damaged or cut off begins anew, empty, and is told', async 
   for (let index = 0; index < 50; index++) await sound.set('acme', `k${index}`, 'x'.repeat(1000), long)
   await sound.close()
   const whole = readFileSync(fileIn(dbPath))
-  const damaged = [Buffer.alloc(10, 7), Buffer.alloc(100_000, 7), ...[100, 4096, 8192, Math.floor(whole.length / 2), whole.length - 4096].map((length) => whole.subarray(0, length))]
+  const damaged = [
+    Buffer.alloc(10, 7),
+    Buffer.alloc(100_000, 7),
+    ...[100, 4096, 8192, Math.floor(whole.length / 2), whole.length - 4096].map((length) => whole.subarray(0, length))
+  ]
   for (const content of damaged) {
     writeFileSync(fileIn(dbPath), content)
     const reasons: string[] = []
-    const store = await open(t, dbPath, { onRenewal: (reason) => { reasons.push(reason) } })
+    const store = await open(t, dbPath, {
+      onRenewal: (reason) => {
+        reasons.push(reason)
+      }
+    })
     t.match(reasons, [/^data\.mdb /], `${content.length} bytes`)
     t.equal(reasons.length, 1)
     t.equal(await found(store.get('acme', 'k1')), undefined)
@@ -174,7 +208,9 @@ test('a process that ends soon after it opened the file leaves it to nobody', as
   await before.set('acme', 'k', 'v', long)
   await before.close()
   const reasons: string[] = []
-  const onRenewal = (reason: string) => { reasons.push(reason) }
+  const onRenewal = (reason: string) => {
+    reasons.push(reason)
+  }
   await (await open(t, dbPath, { onRenewal })).close()
   t.same(reasons, [], 'one that closed it is no such process')
 
@@ -196,7 +232,11 @@ test('a process that ends soon after it opened the file leaves it to nobody', as
 test('a folder that is removed while processes use it', async (t) => {
   const dbPath = t.testdir({})
   const reasons: string[] = []
-  const store = await open(t, dbPath, { onRenewal: (reason) => { reasons.push(reason) } })
+  const store = await open(t, dbPath, {
+    onRenewal: (reason) => {
+      reasons.push(reason)
+    }
+  })
   for (const removed of [fileIn(dbPath), join(fileIn(dbPath), '..'), dbPath]) {
     await store.set('acme', 'k', 'old', long, await stampOf(store.get('acme', 'k', notes)))
     t.equal(await found(store.get('acme', 'k', notes)), 'old')

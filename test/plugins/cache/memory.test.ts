@@ -5,7 +5,12 @@ import { fill, found, testCacheStore } from './conformance.js'
 
 testCacheStore(t, (_t, bounds) => {
   let time = 1_000_000
-  return { store: createMemoryCache({ ...bounds, now: () => time }), pass: (ms) => { time += ms } }
+  return {
+    store: createMemoryCache({ ...bounds, now: () => time }),
+    pass: (ms) => {
+      time += ms
+    }
+  }
 })
 
 t.test('an item whose time is over while others are pushed out is counted once', async (t) => {

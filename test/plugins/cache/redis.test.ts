@@ -19,20 +19,26 @@ async function open (t: Test, redis: TestRedis, bounds: CacheBounds = {}): Promi
 }
 
 // They wait for times that are over and connections that are made again, each with a Redis of its own.
-test('a cache in Redis', (t) => atOnce(t, {
-  'as every store': keepsTheContract,
-  'instances on one Redis': shares,
-  'Redis goes away and comes back': survives,
-  'what an instance wrote while Redis was out of its reach is told when it is back, whether or not it is asked anything': tells,
-  'a write while Redis hangs ends the answer of another instance before the log says that Redis is back': endsAnswers,
-  'what a Redis brings back from a snapshot, or a failover from a replica that lacked a write, is not found': forgets
-}))
+test('a cache in Redis', (t) =>
+  atOnce(t, {
+    'as every store': keepsTheContract,
+    'instances on one Redis': shares,
+    'Redis goes away and comes back': survives,
+    'what an instance wrote while Redis was out of its reach is told when it is back, whether or not it is asked anything': tells,
+    'a write while Redis hangs ends the answer of another instance before the log says that Redis is back': endsAnswers,
+    'what a Redis brings back from a snapshot, or a failover from a replica that lacked a write, is not found': forgets
+  }))
 
 async function keepsTheContract (t: Test): Promise<void> {
   const redis = await startRedis(t)
   testCacheStore(t, async (t, bounds) => {
     await redis.command('flushall')
-    return { store: await open(t, redis, bounds), pass: async (ms) => { await wait(ms) } }
+    return {
+      store: await open(t, redis, bounds),
+      pass: async (ms) => {
+        await wait(ms)
+      }
+    }
   })
 }
 
@@ -90,7 +96,9 @@ async function shares (t: Test): Promise<void> {
     const used = async () => Number(/used_memory:(\d+)/.exec(String(await redis.command('info', 'memory')))?.[1])
     const before = await used()
     const store = await open(t, redis, { maxMemoryMB: 2 })
-    for (let index = 0; index < 1500; index++) await store.set(`tenant-${index % 7}`, `${'key '.repeat(index % 50)}${index}`, 'x'.repeat(index % 5000), long)
+    for (let index = 0; index < 1500; index++) {
+      await store.set(`tenant-${index % 7}`, `${'key '.repeat(index % 50)}${index}`, 'x'.repeat(index % 5000), long)
+    }
     const { bytes } = await store.stats('*')
     const taken = await used() - before
     t.ok(bytes <= 2_097_152 && taken < 2_500_000, `${bytes} counted, ${taken} taken`)
@@ -147,7 +155,10 @@ async function tells (t: Test): Promise<void> {
   const redis = await startRedis(t)
   const connection = await openRedis(redis.url, { info () {}, warn () {} })
   let isCut = false
-  const cut = createRedisCache({ connection: { ...connection, run: (work, fallback) => isCut ? fallback() : connection.run(work, fallback) }, warn () {} })
+  const cut = createRedisCache({
+    connection: { ...connection, run: (work, fallback) => isCut ? fallback() : connection.run(work, fallback) },
+    warn () {}
+  })
   t.teardown(() => cut.close())
   const other = await open(t, redis)
   const values = [['acme', 'of its own', notes], ['acme', 'of nobody', countries], ['globex', 'cleared', []]] as const
@@ -158,7 +169,9 @@ async function tells (t: Test): Promise<void> {
   await cut.clear('globex')
   for (const [tenant, key, reads] of values) t.equal(await found(other.get(tenant, key, reads)), 'old', 'as it was')
   isCut = false
-  for (const [tenant, key, reads] of values) await until(`${key} ends`, async () => await found(other.get(tenant, key, reads)) === undefined)
+  for (const [tenant, key, reads] of values) {
+    await until(`${key} ends`, async () => await found(other.get(tenant, key, reads)) === undefined)
+  }
   t.equal(await found(other.get('initech', 'k', notes)), 'v')
 
   isCut = true
@@ -173,8 +186,15 @@ async function tells (t: Test): Promise<void> {
 async function endsAnswers (t: Test): Promise<void> {
   const redis = await startRedis(t)
   let isBack = () => {}
-  const back = new Promise<void>((resolve) => { isBack = resolve })
-  const connection = await openRedis(redis.url, { info: (_, text) => { if (text.startsWith('Redis is back')) isBack() }, warn () {} })
+  const back = new Promise<void>((resolve) => {
+    isBack = resolve
+  })
+  const connection = await openRedis(redis.url, {
+    info: (_, text) => {
+      if (text.startsWith('Redis is back')) isBack()
+    },
+    warn () {}
+  })
   const writer = createRedisCache({ connection, warn () {} })
   t.teardown(() => writer.close())
   const other = await open(t, redis)
@@ -226,7 +246,10 @@ async function forgets (t: Test): Promise<void> {
   await isMissed(await open(t, replica))
 
   await redis.command('replicaof', '127.0.0.1', replica.port)
-  await until('the first follows the second', async () => String(await redis.command('info', 'replication')).includes('master_link_status:up'))
+  await until(
+    'the first follows the second',
+    async () => String(await redis.command('info', 'replication')).includes('master_link_status:up')
+  )
   t.equal(await found(running[1].get('acme', 'k', notes)), undefined, 'a replica is not asked')
   await redis.command('replicaof', 'no', 'one')
   await isMissed(await open(t, redis))

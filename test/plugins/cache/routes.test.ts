@@ -12,7 +12,9 @@ import { redisSection, type CacheSection } from './stores.js'
 
 const admin = { token: signToken({ role: 'admin', sub: 'ops' }) }
 /** Each answer that is made is another one. */
-const document: TestDocument = { routes: [{ path: '/clock', method: 'get', cache: { enabled: true, ttl: 3600 }, response: { at: '{{uuid()}}' } }] }
+const document: TestDocument = {
+  routes: [{ path: '/clock', method: 'get', cache: { enabled: true, ttl: 3600 }, response: { at: '{{uuid()}}' } }]
+}
 
 interface World {
   readonly app: FastifyInstance
@@ -24,12 +26,16 @@ interface World {
 
 async function world (t: Test, section: CacheSection): Promise<World> {
   const { connectionString } = await postgresDatabase(t)
-  const [app, second] = await testServers(t, { ...document, cache: section }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['acme', 'globex'] })
+  const [app, second] = await testServers(t, { ...document, cache: section }, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants: ['acme', 'globex']
+  })
   return {
     app,
     ask: caller(t, app, admin),
     other: caller(t, second, admin),
-    at: async (ask, query = '', tenant = 'acme') => (await ask(`GET /clock${query}`, { token: signToken({ tenant_id: tenant }) })).body['at']
+    at: async (ask, query = '', tenant = 'acme') =>
+      (await ask(`GET /clock${query}`, { token: signToken({ tenant_id: tenant }) })).body['at']
   }
 }
 
@@ -43,7 +49,10 @@ test('the cache of each instance', async (t) => {
   await t.test('is told, and that of a tenant', async (t) => {
     for (const query of ['', '?a=1', '?a=2', '?a=2']) await at(ask, query)
     await at(ask, '', 'globex')
-    t.match(await ask('GET /cache/stats'), { status: 200, body: { provider: 'memory', shared: false, items: 4, bytes: Number, hits: 1, misses: 4 } })
+    t.match(await ask('GET /cache/stats'), {
+      status: 200,
+      body: { provider: 'memory', shared: false, items: 4, bytes: Number, hits: 1, misses: 4 }
+    })
     t.match((await ask('GET /cache/stats?tenant=acme')).body, { items: 3, hits: 1, misses: 3 })
     t.match((await ask('GET /cache/stats', { tenant: 'globex' })).body, { items: 1, hits: 0, misses: 1 }, 'the header names it too')
     t.match((await ask('GET /cache/stats?tenant=nobody')).body, { items: 0, bytes: 0, hits: 0, misses: 0 })
@@ -53,8 +62,14 @@ test('the cache of each instance', async (t) => {
     const keys = await keysOf(ask)
     t.equal(keys.length, 3)
     t.ok(keys.every((key) => key.includes('acme') && key.includes('/clock')), keys.join())
-    t.strictSame((await ask('GET /cache/keys?tenant=acme&limit=2')).body, { data: keys.slice(0, 2), pagination: { limit: 2, offset: 0, total: 3 } })
-    t.strictSame((await ask('GET /cache/keys?tenant=acme&limit=2&offset=2')).body, { data: keys.slice(2), pagination: { limit: 2, offset: 2, total: 3 } })
+    t.strictSame((await ask('GET /cache/keys?tenant=acme&limit=2')).body, {
+      data: keys.slice(0, 2),
+      pagination: { limit: 2, offset: 0, total: 3 }
+    })
+    t.strictSame((await ask('GET /cache/keys?tenant=acme&limit=2&offset=2')).body, {
+      data: keys.slice(2),
+      pagination: { limit: 2, offset: 2, total: 3 }
+    })
     t.match((await ask('GET /cache/keys?tenant=acme&limit=100000')).body, { pagination: { limit: 100 } })
     t.match((await ask('GET /cache/keys')).body, { data: [], pagination: { total: 0 } }, "the platform's own")
   })
@@ -91,7 +106,11 @@ test('the cache of each instance', async (t) => {
       refused(t, await caller(t, app)(target), 401, 'TOKEN_MISSING', target)
       refused(t, await caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })(target), 403, 'FORBIDDEN', target)
     }
-    const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'action', 'user_id', 'target', 'details']).where('action', 'like', 'cache.%').orderBy('created_at').execute()
+    const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'action', 'user_id', 'target', 'details']).where(
+      'action',
+      'like',
+      'cache.%'
+    ).orderBy('created_at').execute()
     t.match(entries, [
       { tenant_id: '', action: 'cache.delete', user_id: 'ops', target: /^sha256:[0-9a-f]{64}$/, details: { tenant: 'acme' } },
       { tenant_id: '', action: 'cache.clear', user_id: 'ops', target: null, details: { tenant: 'acme' } },
@@ -102,9 +121,13 @@ test('the cache of each instance', async (t) => {
 
   await t.test('is asked for well', async (t) => {
     for (const query of ['tenant=*', 'tenant=', 'tenant=a%3Ab', 'tenant=acme&tenant=globex', 'what=1']) {
-      for (const target of ['GET /cache/stats', 'GET /cache/keys', 'DELETE /cache/clear', 'DELETE /cache/key/x']) refused(t, await ask(`${target}?${query}`), 400, 'VALIDATION_FAILED', `${target}?${query}`)
+      for (const target of ['GET /cache/stats', 'GET /cache/keys', 'DELETE /cache/clear', 'DELETE /cache/key/x']) {
+        refused(t, await ask(`${target}?${query}`), 400, 'VALIDATION_FAILED', `${target}?${query}`)
+      }
     }
-    for (const limit of ['0', '-1', '1.5', 'x', '']) refused(t, await ask(`GET /cache/keys?limit=${limit}`), 400, 'VALIDATION_FAILED', limit)
+    for (const limit of ['0', '-1', '1.5', 'x', '']) {
+      refused(t, await ask(`GET /cache/keys?limit=${limit}`), 400, 'VALIDATION_FAILED', limit)
+    }
   })
 })
 
@@ -136,5 +159,8 @@ test('the routes are not registered where they cannot work', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(auth, { jwt: { secret: testSecret } })
-  await t.rejects(async () => await app.register(cache), /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/cache"/)
+  await t.rejects(
+    async () => await app.register(cache),
+    /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/cache"/
+  )
 })

@@ -5,26 +5,46 @@ import { test, type Test } from 'tap'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 
-const tables = { notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' }, secret: { type: 'text' } } } } as const
+const tables = {
+  notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' }, secret: { type: 'text' } } }
+} as const
 
-interface Asked { readonly claims?: TokenClaims, readonly headers?: Record<string, string> }
+interface Asked {
+  readonly claims?: TokenClaims
+  readonly headers?: Record<string, string>
+}
 
 /** Asks a server with the routes and two notes of the tenant "acme". */
 async function asking (t: Test, document: TestDocument) {
-  const app = await testServer(t, { tables, ...document, routes: [...document.routes ?? [], { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] }] }, { tenants: ['acme', 'globex'] })
-  const created = await app.inject({ method: 'POST', url: '/notes', headers: { 'x-tenant-id': 'acme' }, payload: [{ id: 1, title: 'one', secret: 's1' }, { id: 2, title: 'two', secret: 's2' }] })
+  const app = await testServer(t, {
+    tables,
+    ...document,
+    routes: [...document.routes ?? [], { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] }]
+  }, { tenants: ['acme', 'globex'] })
+  const created = await app.inject({
+    method: 'POST',
+    url: '/notes',
+    headers: { 'x-tenant-id': 'acme' },
+    payload: [{ id: 1, title: 'one', secret: 's1' }, { id: 2, title: 'two', secret: 's2' }]
+  })
   t.equal(created.statusCode, 201, created.body)
   return async (url: string, { claims, headers }: Asked = {}) => {
-    const response = await app.inject({ url, headers: { ...(claims === undefined ? { 'x-tenant-id': 'acme' } : bearer(claims)), ...headers } })
+    const response = await app.inject({
+      url,
+      headers: { ...(claims === undefined ? { 'x-tenant-id': 'acme' } : bearer(claims)), ...headers }
+    })
     return { body: response.json(), cache: response.headers['x-cache'] }
   }
 }
 
 const hidden: NonNullable<TestDocument['routes']>[number] = {
-  method: 'get', path: '/hidden', excludeFields: ['secret'], queries: [{ table: 'notes', operation: 'select', id: 1 }]
+  method: 'get',
+  path: '/hidden',
+  excludeFields: ['secret'],
+  queries: [{ table: 'notes', operation: 'select', id: 1 }]
 }
 
-test('excluded fields are there for administrators, and for a tenant\'s own people who name their tenant', async (t) => {
+test("excluded fields are there for administrators, and for a tenant's own people who name their tenant", async (t) => {
   const ask = await asking(t, { routes: [hidden] })
   const sees = async (asked: Asked) => 'secret' in (await ask('/hidden', asked)).body
   t.equal(await sees({}), false, 'a caller without a token')
@@ -35,7 +55,8 @@ test('excluded fields are there for administrators, and for a tenant\'s own peop
 
 test('with `tenancy.dashboardPermission` naming the tenant is not enough', async (t) => {
   const ask = await asking(t, { tenancy: { dashboardPermission: 'dashboard:read' }, routes: [hidden] })
-  const sees = async (claims: TokenClaims, headers: Record<string, string> = { 'x-tenant-id': 'acme' }) => 'secret' in (await ask('/hidden', { claims, headers })).body
+  const sees = async (claims: TokenClaims, headers: Record<string, string> = { 'x-tenant-id': 'acme' }) =>
+    'secret' in (await ask('/hidden', { claims, headers })).body
   t.equal(await sees({ tenant_id: 'acme' }), false)
   t.equal(await sees({ tenant_id: 'acme', permissions: ['other:read'] }), false)
   t.equal(await sees({ tenant_id: 'acme', permissions: ['dashboard:read'] }), true)
@@ -46,7 +67,12 @@ test('with `tenancy.dashboardPermission` naming the tenant is not enough', async
 test('`cache.varyBy` keeps an answer for each value', async (t) => {
   const ask = await asking(t, {
     cache: { enabled: true, provider: 'memory' },
-    routes: [{ method: 'get', path: '/greeting', cache: { enabled: true, varyBy: ['headers.accept-language'] }, queries: [{ table: 'notes', operation: 'select' }] }]
+    routes: [{
+      method: 'get',
+      path: '/greeting',
+      cache: { enabled: true, varyBy: ['headers.accept-language'] },
+      queries: [{ table: 'notes', operation: 'select' }]
+    }]
   })
   const cacheOf = async (language: string) => (await ask('/greeting', { headers: { 'accept-language': language } })).cache
   t.equal(await cacheOf('de'), 'MISS')
@@ -58,7 +84,12 @@ test('`cache.varyBy` keeps an answer for each value', async (t) => {
 test('`cache.key` replaces path and query string, and never the tenant', async (t) => {
   const ask = await asking(t, {
     cache: { enabled: true, provider: 'memory' },
-    routes: [{ method: 'get', path: '/by-title', cache: { enabled: true, key: 'title:{{query.title}}' }, queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{query.title}}' }] }] }]
+    routes: [{
+      method: 'get',
+      path: '/by-title',
+      cache: { enabled: true, key: 'title:{{query.title}}' },
+      queries: [{ table: 'notes', operation: 'select', filters: [{ column: 'title', value: '{{query.title}}' }] }]
+    }]
   })
   t.equal((await ask('/by-title?title=one&ignored=1')).cache, 'MISS')
   const again = await ask('/by-title?title=one&ignored=2')
@@ -79,10 +110,19 @@ test('a transform computes its fields in order: those of a record, those of the 
         queries: [{ table: 'notes', operation: 'select', select: 'id, title', order: { column: 'id' } }],
         transform: {
           fields: { shout: 'item.title + "!"', total: 'result.pagination.total' },
-          operations: [{ type: 'compute', fields: { loud: 'item.shout + "!"' } }, { type: 'compute', fields: { broken: 'item.title.none' } }]
+          operations: [{ type: 'compute', fields: { loud: 'item.shout + "!"' } }, {
+            type: 'compute',
+            fields: { broken: 'item.title.none' }
+          }]
         }
       },
-      { method: 'get', path: '/one', queries: [{ table: 'notes', operation: 'select', select: 'title', id: 1 }], transform: { fields: { shout: 'item.title + "!"' } }, response: { said: '{{results.notes.shout}}' } }
+      {
+        method: 'get',
+        path: '/one',
+        queries: [{ table: 'notes', operation: 'select', select: 'title', id: 1 }],
+        transform: { fields: { shout: 'item.title + "!"' } },
+        response: { said: '{{results.notes.shout}}' }
+      }
     ]
   })
   t.strictSame((await ask('/list')).body, {
@@ -101,12 +141,22 @@ test('stored JSON of more than 50,000 different keys is refused where it is read
     tables: { sheets: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, data: { type: 'json' } } } },
     routes: [
       { method: 'post', path: '/sheets', queries: [{ table: 'sheets', operation: 'insert', select: 'id' }] },
-      { method: 'get', path: '/sheets', queries: [{ table: 'sheets', operation: 'select' }], transform: { fields: { n: 'size(item.data)' } } },
+      {
+        method: 'get',
+        path: '/sheets',
+        queries: [{ table: 'sheets', operation: 'select' }],
+        transform: { fields: { n: 'size(item.data)' } }
+      },
       { method: 'get', path: '/texts', queries: [{ table: 'sheets', operation: 'select' }] }
     ]
   }, { tenants: ['acme', 'globex'] })
   const ask = async (method: 'GET' | 'POST', url: string, tenant: string, payload?: object) => {
-    const { statusCode, body } = await app.inject({ method, url, headers: { 'x-tenant-id': tenant }, ...payload !== undefined && { payload } })
+    const { statusCode, body } = await app.inject({
+      method,
+      url,
+      headers: { 'x-tenant-id': tenant },
+      ...payload !== undefined && { payload }
+    })
     return { status: statusCode, body: JSON.parse(body) }
   }
   const data = (id: number) => Object.fromEntries(Array.from({ length: 9_000 }, (_, index) => [`key ${id} ${index}`, 1]))
@@ -115,7 +165,10 @@ test('stored JSON of more than 50,000 different keys is refused where it is read
     t.equal(status, 200, `${id - 1} rows of 9,000 keys`)
     t.equal((await ask('POST', '/sheets', 'acme', { id, data: data(id) })).status, 201)
   }
-  t.match(await ask('GET', '/sheets', 'acme'), { status: 400, body: { code: 'TENANTRY_ANSWER_TOO_LARGE', message: /more than 50,000 different keys.*: ask for fewer records or fields/ } })
+  t.match(await ask('GET', '/sheets', 'acme'), {
+    status: 400,
+    body: { code: 'TENANTRY_ANSWER_TOO_LARGE', message: /more than 50,000 different keys.*: ask for fewer records or fields/ }
+  })
   t.match(await ask('GET', '/sheets?limit=2', 'acme'), { status: 200, body: { data: [{ n: 9000 }, { n: 9000 }] } })
   t.equal((await ask('GET', '/texts', 'acme')).status, 200, 'what is not parsed is not counted')
   t.match(await ask('GET', '/sheets', 'globex'), { status: 200, body: { data: [] } })

@@ -11,7 +11,13 @@ import { redisSection, type CacheSection } from '../cache/stores.js'
 const document = {
   tables: { notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } } } },
   routes: [
-    { method: 'get', path: '/notes', requireAuth: true, cache: { enabled: true, ttl: 600 }, queries: [{ table: 'notes', operation: 'select', order: { column: 'id' } }] },
+    {
+      method: 'get',
+      path: '/notes',
+      requireAuth: true,
+      cache: { enabled: true, ttl: 600 },
+      queries: [{ table: 'notes', operation: 'select', order: { column: 'id' } }]
+    },
     { method: 'post', path: '/notes', requireAuth: true, queries: [{ table: 'notes', operation: 'insert' }] }
   ]
 } satisfies TestDocument
@@ -24,7 +30,10 @@ async function look (ask: Ask): Promise<[unknown, unknown]> {
 
 async function pair (t: Test, cache: CacheSection): Promise<{ one: Ask, other: Ask, globex: Ask }> {
   const { connectionString } = await postgresDatabase(t)
-  const [first, second] = await startInstances(t, { ...document, cache, rateLimit: { enabled: false } }, { provider: 'postgres', postgres: { connectionString } })
+  const [first, second] = await startInstances(t, { ...document, cache, rateLimit: { enabled: false } }, {
+    provider: 'postgres',
+    postgres: { connectionString }
+  })
   if (first === undefined || second === undefined) throw new Error('an instance is missing')
   const token = signToken({ sub: 'u', tenant_id: 'acme' })
   return {
@@ -49,10 +58,11 @@ async function shares (t: Test, { one, other, globex }: Awaited<ReturnType<typeo
 }
 
 // Most of it is starts, and answers that are waited for.
-test('two processes', (t) => atOnce(t, {
-  'two processes on one Redis': onRedis,
-  'two processes on one LMDB file': onFile
-}))
+test('two processes', (t) =>
+  atOnce(t, {
+    'two processes on one Redis': onRedis,
+    'two processes on one LMDB file': onFile
+  }))
 
 async function onRedis (t: Test): Promise<void> {
   const { cache, redis } = await redisSection(t)

@@ -29,10 +29,19 @@ create view over_view as select title from all_titles;
 const cache = { enabled: true, ttl: 600 }
 type Route = NonNullable<TestDocument['routes']>[number]
 
-const list = (table: string): Route => ({ method: 'get', path: `/${table}`, cache, queries: [{ table, operation: 'select', order: { column: table === 'tags' ? 'id' : 'title' } }] })
+const list = (table: string): Route => ({
+  method: 'get',
+  path: `/${table}`,
+  cache,
+  queries: [{ table, operation: 'select', order: { column: table === 'tags' ? 'id' : 'title' } }]
+})
 
 const routes: Route[] = [
-  list('notes'), list('tags'), list('held'), list('all_titles'), list('over_view'),
+  list('notes'),
+  list('tags'),
+  list('held'),
+  list('all_titles'),
+  list('over_view'),
   { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] },
   { method: 'post', path: '/tags', queries: [{ table: 'tags', operation: 'insert' }] },
   { method: 'post', path: '/people', queries: [{ table: 'people', operation: 'insert' }] },
@@ -43,7 +52,10 @@ const routes: Route[] = [
 
 test('cached answers and what happens meanwhile', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql })
-  const app = await testServer(t, { routes, cache: { enabled: true, provider: 'memory' } }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['acme', 'globex'] })
+  const app = await testServer(t, { routes, cache: { enabled: true, provider: 'memory' } }, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants: ['acme', 'globex']
+  })
   const acme = caller(t, app, { tenant: 'acme' })
   const globex = caller(t, app, { tenant: 'globex' })
   const holder = new pg.Client({ connectionString })
@@ -56,7 +68,11 @@ test('cached answers and what happens meanwhile', async (t) => {
     const end = performance.now() + 10_000
     while (!await isThere()) if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
   }
-  const waiting = (count: number) => until(`${count} wait`, async () => Number((await query("select count(*) from pg_locks where locktype = 'advisory' and not granted"))[0]?.['count']) === count)
+  const waiting = (count: number) =>
+    until(
+      `${count} wait`,
+      async () => Number((await query("select count(*) from pg_locks where locktype = 'advisory' and not granted"))[0]?.['count']) === count
+    )
   const runs = async () => Number((await query('select last_value from runs'))[0]?.['last_value'])
   const titles = async (ask: Ask, path: string) => {
     const { headers, body } = await ask(`GET ${path}`)
@@ -81,11 +97,11 @@ test('cached answers and what happens meanwhile', async (t) => {
     await acme('PATCH /people/1', { body: { name: 'Anna' } })
     for (const path of ['/notes', '/tags']) t.match(await titles(acme, path), ['HIT'], path)
     await acme('PATCH /notes/1', { body: { id: 3 } })
-    t.match((await acme('GET /tags')), { headers: { 'x-cache': 'MISS' }, body: { data: [{ note_id: 3 }] } }, 'by `on update cascade`')
+    t.match(await acme('GET /tags'), { headers: { 'x-cache': 'MISS' }, body: { data: [{ note_id: 3 }] } }, 'by `on update cascade`')
     for (const path of ['/notes', '/tags', '/held']) await titles(acme, path)
     t.equal((await acme('DELETE /people/1')).status, 200)
     for (const path of ['/notes', '/held']) t.same(await titles(acme, path), ['MISS', []], path)
-    t.match((await acme('GET /tags')), { headers: { 'x-cache': 'MISS' }, body: { data: [{ note_id: null }] } })
+    t.match(await acme('GET /tags'), { headers: { 'x-cache': 'MISS' }, body: { data: [{ note_id: null }] } })
   })
 
   await t.test('an answer that was begun before a write is given to those who asked before it, and to nobody after', async (t) => {
@@ -136,7 +152,7 @@ test('cached answers and what happens meanwhile', async (t) => {
     t.match(await titles(acme, '/notes'), ['HIT'])
     await holder.query('begin; lock table notes in share row exclusive mode')
     const lost = acme('POST /notes', { body: { id: 20, title: 'lost' } })
-    const end = 'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and wait_event_type = \'Lock\''
+    const end = "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     await until('it is cut off', async () => (await query(end)).length > 0)
     t.equal((await lost).status, 503)
     t.match(await titles(acme, '/notes'), ['MISS'])

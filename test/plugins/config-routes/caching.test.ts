@@ -13,7 +13,10 @@ const id = { type: 'integer', primaryKey: true } as const
 
 const tables = {
   people: { tenantScoped: true, columns: { id, name: { type: 'text' } } },
-  notes: { tenantScoped: true, columns: { id, title: { type: 'text', notNull: true }, person_id: { type: 'integer', references: 'people.id' } } },
+  notes: {
+    tenantScoped: true,
+    columns: { id, title: { type: 'text', notNull: true }, person_id: { type: 'integer', references: 'people.id' } }
+  },
   countries: { columns: { code: { type: 'text', primaryKey: true }, name: { type: 'text' } } }
 } as const satisfies TestDocument['tables']
 
@@ -21,7 +24,12 @@ type Route = NonNullable<TestDocument['routes']>[number]
 
 const write = (path: string, table: string): Route => ({ method: 'post', path, queries: [{ table, operation: 'insert' }] })
 
-const noteList: Route = { method: 'get', path: '/notes', cache, queries: [{ table: 'notes', operation: 'select', order: { column: 'id' } }] }
+const noteList: Route = {
+  method: 'get',
+  path: '/notes',
+  cache,
+  queries: [{ table: 'notes', operation: 'select', order: { column: 'id' } }]
+}
 
 const routes: Route[] = [
   noteList,
@@ -30,12 +38,34 @@ const routes: Route[] = [
   { method: 'get', path: '/countries', cache, queries: [{ table: 'countries', operation: 'select' }] },
   { method: 'get', path: '/docs', cache, firebaseQueries: [{ collection: 'docs', operation: 'query' }] },
   { method: 'get', path: '/docs/:id', cache, firebaseQueries: [{ collection: 'docs', operation: 'get', docId: '{{params.id}}' }] },
-  { method: 'get', path: '/pairs', cache: { ...cache, key: '{{query.a}}:{{query.b}}' }, queries: [{ table: 'countries', operation: 'select' }], response: { a: '{{query.a}}', b: '{{query.b}}' } },
-  { method: 'get', path: '/paged', cache: { ...cache, key: 'all' }, queries: [{ table: 'notes', operation: 'select', order: { column: 'id' } }] },
-  write('/notes', 'notes'), write('/people', 'people'), write('/countries', 'countries'),
+  {
+    method: 'get',
+    path: '/pairs',
+    cache: { ...cache, key: '{{query.a}}:{{query.b}}' },
+    queries: [{ table: 'countries', operation: 'select' }],
+    response: { a: '{{query.a}}', b: '{{query.b}}' }
+  },
+  {
+    method: 'get',
+    path: '/paged',
+    cache: { ...cache, key: 'all' },
+    queries: [{ table: 'notes', operation: 'select', order: { column: 'id' } }]
+  },
+  write('/notes', 'notes'),
+  write('/people', 'people'),
+  write('/countries', 'countries'),
   { method: 'put', path: '/docs/:id', firebaseQueries: [{ collection: 'docs', operation: 'set', docId: '{{params.id}}' }] },
   { method: 'delete', path: '/notes/:id', queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] },
-  { method: 'post', path: '/twice', queries: [{ table: 'notes', operation: 'insert', data: '{{body}}' }, { table: 'notes', operation: 'insert', alias: 'again', data: '{{body}}' }] }
+  {
+    method: 'post',
+    path: '/twice',
+    queries: [{ table: 'notes', operation: 'insert', data: '{{body}}' }, {
+      table: 'notes',
+      operation: 'insert',
+      alias: 'again',
+      data: '{{body}}'
+    }]
+  }
 ]
 
 /** HIT or MISS, and the body. */
@@ -53,7 +83,9 @@ async function kept (ask: Ask, path: string): Promise<void> {
 }
 
 async function serves (t: Test, section: CacheSection): Promise<void> {
-  const app = await testServer(t, { tables, routes, cache: section }, { tenants: [{ id: 'acme', plan: 'enterprise' }, { id: 'globex', plan: 'enterprise' }] })
+  const app = await testServer(t, { tables, routes, cache: section }, {
+    tenants: [{ id: 'acme', plan: 'enterprise' }, { id: 'globex', plan: 'enterprise' }]
+  })
   const acme = caller(t, app, { tenant: 'acme' })
   const globex = caller(t, app, { tenant: 'globex' })
   const nobody = caller(t, app)
@@ -82,7 +114,7 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
     await kept(acme, '/paged')
     t.same((await look(acme, '/paged?limit=1'))[1], ['of acme'])
     t.same((await look(acme, '/paged?limit=1&offset=1'))[1], ['next'])
-    t.same((await look(acme, '/paged?utm=1')), ['HIT', ['of acme', 'next']])
+    t.same(await look(acme, '/paged?utm=1'), ['HIT', ['of acme', 'next']])
     await acme('DELETE /notes/50')
   })
 

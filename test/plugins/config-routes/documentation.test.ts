@@ -12,10 +12,15 @@ test('the document of every kind of route is valid OpenAPI 3.1, and tells bodies
   const { valid, errors } = await new Validator().validate(document)
   t.ok(valid, JSON.stringify(errors))
   const { paths } = document
-  const jsonOf = ({ content }: { content: { 'application/json': { schema: object } } }) => schemaWithoutReferences(document, content['application/json'].schema)
-  t.match(jsonOf(paths['/people'].post.requestBody), { anyOf: [{ properties: { name: { type: 'string' } }, required: ['name'] }, { type: 'array' }] })
+  const jsonOf = ({ content }: { content: { 'application/json': { schema: object } } }) =>
+    schemaWithoutReferences(document, content['application/json'].schema)
+  t.match(jsonOf(paths['/people'].post.requestBody), {
+    anyOf: [{ properties: { name: { type: 'string' } }, required: ['name'] }, { type: 'array' }]
+  })
   t.match(jsonOf(paths['/people'].post.responses['201']), { anyOf: [{ type: 'object' }, { properties: { data: { type: 'array' } } }] })
-  t.match(jsonOf(paths['/short'].get.responses['200']), { properties: { data: { items: { properties: { title: { type: 'string' } } } }, pagination: {} } })
+  t.match(jsonOf(paths['/short'].get.responses['200']), {
+    properties: { data: { items: { properties: { title: { type: 'string' } } } }, pagination: {} }
+  })
   t.match(jsonOf(paths['/computed'].get.responses['200']), { properties: { data: { items: { properties: { shout: {}, title: {} } } } } })
   t.match(jsonOf(paths['/echo/{word}'].get.responses['200']), { properties: { word: {}, text: {} } })
   t.strictSame(paths['/people'].get.security, [{}, { bearer: [] }, { apiKey: [] }])
@@ -50,17 +55,43 @@ test('the document follows the tables of the database', async (t) => {
 })
 
 test('the document tells the types of aggregates, of values in JSON columns and of embeds', async (t) => {
-  const { connectionString } = await postgresDatabase(t, { sql: "create type size as enum ('s', 'l'); create table items (id integer primary key, kind text not null, qty integer, price numeric, size size, data jsonb, made date); create table parts (id integer primary key, item_id integer not null references items, name text not null)" })
+  const { connectionString } = await postgresDatabase(t, {
+    sql:
+      "create type size as enum ('s', 'l'); create table items (id integer primary key, kind text not null, qty integer, price numeric, size size, data jsonb, made date); create table parts (id integer primary key, item_id integer not null references items, name text not null)"
+  })
   const app = await testServer(t, {
     routes: [
-      { method: 'get', path: '/stock', queries: [{ table: 'items', operation: 'select', select: 'kind, qty.sum(), mean:qty.avg(), value:price.sum(), largest:size.max(), last:made.max(), priced:price.count(), count()' }] },
+      {
+        method: 'get',
+        path: '/stock',
+        queries: [{
+          table: 'items',
+          operation: 'select',
+          select: 'kind, qty.sum(), mean:qty.avg(), value:price.sum(), largest:size.max(), last:made.max(), priced:price.count(), count()'
+        }]
+      },
       { method: 'get', path: '/colours', queries: [{ table: 'items', operation: 'select', select: "id, data->>'colour', data->'parts'" }] },
-      { method: 'get', path: '/parts', queries: [{ table: 'parts', operation: 'select', select: 'id, items!inner(kind), item:items(id)' }] },
-      { method: 'get', path: '/assemblies', queries: [{ table: 'items', operation: 'select', select: 'id, parts(name)', embeds: { parts: { filters: [{ column: 'name', value: '{{query.part}}' }], limit: '{{query.parts}}' } } }] }
+      {
+        method: 'get',
+        path: '/parts',
+        queries: [{ table: 'parts', operation: 'select', select: 'id, items!inner(kind), item:items(id)' }]
+      },
+      {
+        method: 'get',
+        path: '/assemblies',
+        queries: [{
+          table: 'items',
+          operation: 'select',
+          select: 'id, parts(name)',
+          embeds: { parts: { filters: [{ column: 'name', value: '{{query.part}}' }], limit: '{{query.parts}}' } }
+        }]
+      }
     ]
   }, { engine: { provider: 'postgres', postgres: { connectionString } } })
   const document = (await app.inject('/doc')).json()
-  const recordOf = (path: string) => Object(schemaWithoutReferences(document, document.paths[path].get.responses['200'].content['application/json'].schema)).properties.data.items
+  const recordOf = (path: string) =>
+    Object(schemaWithoutReferences(document, document.paths[path].get.responses['200'].content['application/json'].schema)).properties.data
+      .items
   t.match(document.components.schemas, { ItemsGroup: {}, ItemsGroupPage: {}, ItemsRow: {} })
   t.strictSame(recordOf('/stock'), {
     type: 'object',
@@ -78,6 +109,13 @@ test('the document tells the types of aggregates, of values in JSON columns and 
   })
   t.strictSame(recordOf('/parts').properties.items.type, 'object', 'an inner embed is never null')
   t.strictSame(recordOf('/parts').properties.item.type, ['object', 'null'])
-  t.strictSame(document.paths['/assemblies'].get.parameters.flatMap(({ name = '' }) => name.startsWith('part') ? [name] : []).sort(), ['part', 'parts'])
-  t.strictSame(recordOf('/colours'), { type: 'object', properties: { id: { type: 'integer' }, colour: { type: ['string', 'null'] }, parts: {} }, required: ['id', 'colour', 'parts'] })
+  t.strictSame(document.paths['/assemblies'].get.parameters.flatMap(({ name = '' }) => name.startsWith('part') ? [name] : []).sort(), [
+    'part',
+    'parts'
+  ])
+  t.strictSame(recordOf('/colours'), {
+    type: 'object',
+    properties: { id: { type: 'integer' }, colour: { type: ['string', 'null'] }, parts: {} },
+    required: ['id', 'colour', 'parts']
+  })
 })

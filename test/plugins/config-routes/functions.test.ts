@@ -10,7 +10,10 @@ type Routes = NonNullable<TestDocument['routes']>
 type Functions = NonNullable<TestDocument['functions']>
 
 const tables = {
-  items: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, name: { type: 'text' }, stock: { type: 'integer' }, cost: { type: 'numeric' } } }
+  items: {
+    tenantScoped: true,
+    columns: { id: { type: 'integer', primaryKey: true }, name: { type: 'text' }, stock: { type: 'integer' }, cost: { type: 'numeric' } }
+  }
 } as const satisfies TestDocument['tables']
 
 const sql = `
@@ -61,14 +64,34 @@ const routes: Routes = [
   { method: 'post', path: '/items', queries: [{ table: 'items', operation: 'insert' }] },
   { method: 'get', path: '/stock/:id', cache: { enabled: true }, queries: call('stock_of', { arguments: { wanted } }) },
   { method: 'get', path: '/items/:id', excludeFields: ['cost'], queries: call('item', { arguments: { wanted } }) },
-  { method: 'get', path: '/low', excludeFields: ['cost'], queries: call('low', { alias: 'few', arguments: { below: '{{query.below}}', named: '{{query.named}}' } }) },
+  {
+    method: 'get',
+    path: '/low',
+    excludeFields: ['cost'],
+    queries: call('low', { alias: 'few', arguments: { below: '{{query.below}}', named: '{{query.named}}' } })
+  },
   { method: 'get', path: '/first', queries: call('low', { single: true, arguments: { below: 100 } }) },
-  { method: 'get', path: '/names', queries: call('names', { arguments: { prefix: '{{query.prefix}}' } }), response: { all: '{{results.names.data}}' } },
+  {
+    method: 'get',
+    path: '/names',
+    queries: call('names', { arguments: { prefix: '{{query.prefix}}' } }),
+    response: { all: '{{results.names.data}}' }
+  },
   { method: 'get', path: '/totals', queries: call('totals') },
-  { method: 'post', path: '/sum', queries: call('sum_up', { arguments: { values: '{{body.values}}', extra: '{{body.extra}}', at: '{{body.at}}', ratio: '{{body.ratio}}' } }) },
+  {
+    method: 'post',
+    path: '/sum',
+    queries: call('sum_up', {
+      arguments: { values: '{{body.values}}', extra: '{{body.extra}}', at: '{{body.at}}', ratio: '{{body.ratio}}' }
+    })
+  },
   { method: 'get', path: '/square', queries: call('square', { arguments: { side: '{{query.side}}' } }) },
   { method: 'post', path: '/items/:id/restock', queries: call('restock', { arguments: { wanted, amount: '{{body.amount}}' } }) },
-  { method: 'post', path: '/items/:id/restock-and-read', queries: [...call('restock', { arguments: { wanted, amount: '{{body.amount}}' } }), { table: 'items', operation: 'select', id: wanted }] },
+  {
+    method: 'post',
+    path: '/items/:id/restock-and-read',
+    queries: [...call('restock', { arguments: { wanted, amount: '{{body.amount}}' } }), { table: 'items', operation: 'select', id: wanted }]
+  },
   { method: 'get', path: '/slow', queries: call('slow') },
   { method: 'get', path: '/divide', queries: call('divide', { arguments: { a: 1, b: '{{query.b}}' } }) },
   { method: 'get', path: '/secretly', queries: call('writes_in_secret') }
@@ -81,13 +104,32 @@ async function database (t: Test) {
 test('calls of functions', async (t) => {
   const { connectionString } = await database(t)
   const postgres = { connectionString, rowLevelSecurity: true, pool: { statementTimeoutMs: 1000 } }
-  const app = await testServer(t, { databaseProvider: 'postgres', postgres, tables, functions, routes, cache: { enabled: true, provider: 'memory' } }, { engine: { provider: 'postgres', postgres }, tenants: ['acme', 'globex'] })
-  const ask = async (url: string, { tenant = 'acme', ...options }: { tenant?: string, method?: 'POST', payload?: object, headers?: object } = {}) => {
+  const app = await testServer(t, {
+    databaseProvider: 'postgres',
+    postgres,
+    tables,
+    functions,
+    routes,
+    cache: { enabled: true, provider: 'memory' }
+  }, { engine: { provider: 'postgres', postgres }, tenants: ['acme', 'globex'] })
+  const ask = async (
+    url: string,
+    { tenant = 'acme', ...options }: { tenant?: string, method?: 'POST', payload?: object, headers?: object } = {}
+  ) => {
     const { statusCode, body, headers } = await app.inject({ url, ...options, headers: { 'x-tenant-id': tenant, ...options.headers } })
     return { status: statusCode, body: JSON.parse(body), cache: headers['x-cache'] }
   }
   for (const [tenant, stock] of [['acme', 3], ['globex', 900]] as const) {
-    await ask('/items', { method: 'POST', tenant, payload: [{ id: 1, name: 'nut', stock, cost: '0.1' }, { id: 2, name: 'bolt', stock: stock + 1, cost: 2 }, { id: 3, name: 'nail', stock: stock + 50, cost: 1 }] })
+    await ask('/items', {
+      method: 'POST',
+      tenant,
+      payload: [{ id: 1, name: 'nut', stock, cost: '0.1' }, { id: 2, name: 'bolt', stock: stock + 1, cost: 2 }, {
+        id: 3,
+        name: 'nail',
+        stock: stock + 50,
+        cost: 1
+      }]
+    })
   }
 
   await t.test('a value, a row, rows, and nothing', async (t) => {
@@ -95,23 +137,31 @@ test('calls of functions', async (t) => {
     t.strictSame((await ask('/stock/9')).body, { result: null })
     t.strictSame((await ask('/items/1')).body, { id: 1, tenant_id: 'acme', name: 'nut', stock: 3 })
     t.match(await ask('/items/9'), { status: 404 })
-    t.strictSame((await ask('/low')).body, { data: [{ id: 1, tenant_id: 'acme', name: 'nut', stock: 3 }, { id: 2, tenant_id: 'acme', name: 'bolt', stock: 4 }], pagination: { limit: 20, offset: 0, total: 2 } })
+    t.strictSame((await ask('/low')).body, {
+      data: [{ id: 1, tenant_id: 'acme', name: 'nut', stock: 3 }, { id: 2, tenant_id: 'acme', name: 'bolt', stock: 4 }],
+      pagination: { limit: 20, offset: 0, total: 2 }
+    })
     t.strictSame((await ask('/first')).body.id, 1)
     t.strictSame((await ask('/names?prefix=n')).body, { all: [{ value: 'nail' }, { value: 'nut' }] })
     t.strictSame((await ask('/totals')).body.data[0], { name: 'nut', total: 0.3 })
     t.strictSame((await ask('/square?side=3')).body, { width: 3, height: 3 })
     t.match(await ask('/items/1/restock', { method: 'POST', payload: { amount: 1 } }), { status: 200, body: { success: true } })
     t.strictSame((await ask('/items/1')).body.stock, 4)
-    t.match(await ask('/items/1/restock-and-read', { method: 'POST', payload: { amount: 1 } }), { body: { restock: { success: true }, items: { stock: 5 } } })
+    t.match(await ask('/items/1/restock-and-read', { method: 'POST', payload: { amount: 1 } }), {
+      body: { restock: { success: true }, items: { stock: 5 } }
+    })
   })
 
   await t.test('rows come in pages', async (t) => {
-    t.match((await ask('/low?below=1000&limit=2&offset=1')).body, { data: [{ id: 2 }, { id: 3 }], pagination: { limit: 2, offset: 1, total: 3 } })
+    t.match((await ask('/low?below=1000&limit=2&offset=1')).body, {
+      data: [{ id: 2 }, { id: 3 }],
+      pagination: { limit: 2, offset: 1, total: 3 }
+    })
     t.match((await ask('/low?below=1000&offset=7')).body, { data: [], pagination: { total: 3 } })
     t.match((await ask('/low?below=1000&named=nail')).body, { data: [{ id: 3 }], pagination: { total: 1 } })
   })
 
-  await t.test('a function sees the rows of the request\'s tenant alone', async (t) => {
+  await t.test("a function sees the rows of the request's tenant alone", async (t) => {
     t.strictSame((await ask('/stock/2', { tenant: 'globex' })).body, { result: 901 })
     t.strictSame((await ask('/low?below=10', { tenant: 'globex' })).body.data, [])
     await ask('/items/2/restock', { method: 'POST', tenant: 'globex', payload: { amount: 1 } })
@@ -127,11 +177,21 @@ test('calls of functions', async (t) => {
 
   await t.test('arguments keep their types and digits, and others are refused with their place', async (t) => {
     const sum = async (payload: object) => (await ask('/sum', { method: 'POST', payload })).body
-    t.strictSame((await ask('/sum', { method: 'POST', payload: { values: [1, 2], extra: { a: [1] }, at: '2026-01-01T00:00:00.123456Z', ratio: '1.00000000000000000001' } })).body, { result: { at: '2026-01-01T00:00:00.123456+00:00', sum: 3, extra: { a: [1] }, ratio: 1 } })
+    t.strictSame(
+      (await ask('/sum', {
+        method: 'POST',
+        payload: { values: [1, 2], extra: { a: [1] }, at: '2026-01-01T00:00:00.123456Z', ratio: '1.00000000000000000001' }
+      })).body,
+      { result: { at: '2026-01-01T00:00:00.123456+00:00', sum: 3, extra: { a: [1] }, ratio: 1 } }
+    )
     t.match(await sum({ values: null, extra: null, at: null, ratio: null }), { result: { sum: null, extra: null } })
-    t.match(await sum({ values: ['x'], extra: 1, at: '2026-01-01', ratio: 1 }), { details: [{ path: '/body/values', message: 'the argument "values" takes an array (integer[])', keyword: 'type' }] })
+    t.match(await sum({ values: ['x'], extra: 1, at: '2026-01-01', ratio: 1 }), {
+      details: [{ path: '/body/values', message: 'the argument "values" takes an array (integer[])', keyword: 'type' }]
+    })
     t.match(await sum({ values: [], extra: 1, at: 'soon', ratio: 1 }), { details: [{ path: '/body/at' }] })
-    t.match(await sum({ values: [], extra: 1, at: '2026-01-01' }), { details: [{ path: '/body/ratio', message: 'the argument "ratio" has no value', keyword: 'required' }] })
+    t.match(await sum({ values: [], extra: 1, at: '2026-01-01' }), {
+      details: [{ path: '/body/ratio', message: 'the argument "ratio" has no value', keyword: 'required' }]
+    })
     t.match(await ask('/low?below=1)%20or%20(1=1'), { status: 400, body: { details: [{ path: '/query/below' }] } })
     t.match(await ask("/names?prefix=n'%20or%20'1"), { status: 200, body: { all: [] } })
   })
@@ -158,7 +218,8 @@ test('calls of functions', async (t) => {
 
   await t.test('/doc has the form of each result', async (t) => {
     const document = (await app.inject('/doc')).json()
-    const answer = (path: string, method = 'get') => schemaWithoutReferences(document, document.paths[path][method].responses['200'].content['application/json'].schema)
+    const answer = (path: string, method = 'get') =>
+      schemaWithoutReferences(document, document.paths[path][method].responses['200'].content['application/json'].schema)
     t.match(answer('/stock/{id}'), { properties: { result: { type: ['integer', 'null'] } } })
     t.match(answer('/low'), { properties: { data: { items: { properties: { name: {}, stock: {} } } }, pagination: {} } })
     t.notOk('cost' in Object(answer('/low')).properties.data.items.properties)
@@ -169,8 +230,12 @@ test('calls of functions', async (t) => {
 
   await t.test('a document of a tenant calls what the platform allows, and nothing else', async (t) => {
     const headers = bearer({ role: 'admin', tenant_id: 'acme' })
-    const save = async (queries: object) => (await ask('/tenant/config', { method: 'POST', headers, payload: { routes: [{ method: 'get', path: '/mine', queries }] } })).body
-    t.match(await save(call('stock_of', { arguments: { wanted: 1 } })), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/queries/0/function', message: 'the platform lets documents of tenants call no function "stock_of"' }] })
+    const save = async (queries: object) =>
+      (await ask('/tenant/config', { method: 'POST', headers, payload: { routes: [{ method: 'get', path: '/mine', queries }] } })).body
+    t.match(await save(call('stock_of', { arguments: { wanted: 1 } })), {
+      code: 'TENANTRY_CONFIG_INVALID',
+      details: [{ path: '/routes/0/queries/0/function', message: 'the platform lets documents of tenants call no function "stock_of"' }]
+    })
     t.match(await save(call('pg_sleep')), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/queries/0/function' }] })
     const saved = await save(call('low', { arguments: { below: '{{query.below}}' } }))
     t.notOk('code' in saved, JSON.stringify(saved))
@@ -185,7 +250,11 @@ test('without row-level security a function gets the tenant as an argument that 
   const app = await testServer(t, {
     tables,
     functions: { of_tenant: { arguments: { wanted: 'integer' }, tenantArgument: 'tenant' } },
-    routes: [{ method: 'post', path: '/items', queries: [{ table: 'items', operation: 'insert' }] }, { method: 'get', path: '/of/:id', queries: call('of_tenant', { arguments: { wanted } }) }]
+    routes: [{ method: 'post', path: '/items', queries: [{ table: 'items', operation: 'insert' }] }, {
+      method: 'get',
+      path: '/of/:id',
+      queries: call('of_tenant', { arguments: { wanted } })
+    }]
   }, { engine, tenants: ['acme', 'globex'] })
   for (const [tenant, stock] of [['acme', 3], ['globex', 9]] as const) {
     const headers = { 'x-tenant-id': tenant }
@@ -196,38 +265,120 @@ test('without row-level security a function gets the tenant as an argument that 
 
 test('a function that the database has otherwise, or that is not safe, is a fault of the document', async (t) => {
   const { connectionString, admin } = await database(t)
-  await admin("create function scopes () returns integer stable set app.tenant_id = '*' language sql as 'select 1'; create function hidden () returns integer immutable language sql as 'select 1'; revoke execute on function hidden from public")
+  await admin(
+    "create function scopes () returns integer stable set app.tenant_id = '*' language sql as 'select 1'; create function hidden () returns integer immutable language sql as 'select 1'; revoke execute on function hidden from public"
+  )
   const cases: [Functions, Routes[number]['queries'], string][] = [
     [{ stok_of: {} }, undefined, '/functions/stok_of: there is no function "stok_of" in the schema "public", did you mean "stock_of"?'],
-    [{ stock_of: { arguments: { wantd: 'integer' } } }, undefined, '/functions/stock_of/arguments/wantd: the function has no argument of this name: the database has stock_of(wanted integer), did you mean "wanted"?'],
-    [{ stock_of: { arguments: { wanted: 'text' } } }, undefined, '/functions/stock_of/arguments/wanted: the argument is of the type integer: the database has stock_of(wanted integer)'],
-    [{ stock_of: {} }, undefined, '/functions/stock_of/arguments: no function "stock_of" has these arguments: the database has stock_of(wanted integer)'],
-    [{ stock_of: { arguments: { wanted: 'integer' }, returns: 'text' } }, undefined, '/functions/stock_of/returns: stock_of(wanted integer) returns bigint'],
-    [{ stock_of: { arguments: { wanted: 'integer' }, tables: ['item'] } }, undefined, '/functions/stock_of/tables/0: there is no table "item", did you mean "items"?'],
-    [{ of_tenant: { arguments: { tenant: 'text', wanted: 'integer' }, tenantArgument: 'tenant' } }, undefined, '/functions/of_tenant/arguments/tenant: the server gives this argument, `tenantArgument`: leave it out here'],
-    [{ of_tenant: { arguments: { tenant: 'text' }, tenantArgument: 'wanted' } }, undefined, '/functions/of_tenant/tenantArgument: the id of a tenant is a text, and the argument is of the type integer'],
-    [{ definer: {} }, undefined, '/functions/definer: definer() cannot be called: it is SECURITY DEFINER and would run with the rights of its owner: make it SECURITY INVOKER'],
-    [{ scopes: {} }, undefined, '/functions/scopes: scopes() cannot be called: it sets app.tenant_id, which keeps tenants apart: take that setting from the function'],
-    [{ over: { arguments: { a: 'integer' } } }, undefined, '/functions/over/arguments: several functions fit: over(a integer), over(a integer, b integer default). Name all arguments of the one that is meant'],
-    [{ hidden: {} }, undefined, '/functions/hidden: hidden() cannot be called: the role of the server may not execute it: grant EXECUTE on it'],
-    [{ rows_of: { arguments: { a: 'integer' } } }, undefined, '/functions/rows_of: rows_of(a integer) cannot be called: it returns records without columns: write RETURNS TABLE'],
-    [functions, call('restock', { arguments: { wanted: 1, amount: 1 } }), '/routes/0/queries/0/function: "restock" is VOLATILE: it may write, and a `get` route only reads. Declare the function STABLE or IMMUTABLE, or use another method'],
+    [
+      { stock_of: { arguments: { wantd: 'integer' } } },
+      undefined,
+      '/functions/stock_of/arguments/wantd: the function has no argument of this name: the database has stock_of(wanted integer), did you mean "wanted"?'
+    ],
+    [
+      { stock_of: { arguments: { wanted: 'text' } } },
+      undefined,
+      '/functions/stock_of/arguments/wanted: the argument is of the type integer: the database has stock_of(wanted integer)'
+    ],
+    [
+      { stock_of: {} },
+      undefined,
+      '/functions/stock_of/arguments: no function "stock_of" has these arguments: the database has stock_of(wanted integer)'
+    ],
+    [
+      { stock_of: { arguments: { wanted: 'integer' }, returns: 'text' } },
+      undefined,
+      '/functions/stock_of/returns: stock_of(wanted integer) returns bigint'
+    ],
+    [
+      { stock_of: { arguments: { wanted: 'integer' }, tables: ['item'] } },
+      undefined,
+      '/functions/stock_of/tables/0: there is no table "item", did you mean "items"?'
+    ],
+    [
+      { of_tenant: { arguments: { tenant: 'text', wanted: 'integer' }, tenantArgument: 'tenant' } },
+      undefined,
+      '/functions/of_tenant/arguments/tenant: the server gives this argument, `tenantArgument`: leave it out here'
+    ],
+    [
+      { of_tenant: { arguments: { tenant: 'text' }, tenantArgument: 'wanted' } },
+      undefined,
+      '/functions/of_tenant/tenantArgument: the id of a tenant is a text, and the argument is of the type integer'
+    ],
+    [
+      { definer: {} },
+      undefined,
+      '/functions/definer: definer() cannot be called: it is SECURITY DEFINER and would run with the rights of its owner: make it SECURITY INVOKER'
+    ],
+    [
+      { scopes: {} },
+      undefined,
+      '/functions/scopes: scopes() cannot be called: it sets app.tenant_id, which keeps tenants apart: take that setting from the function'
+    ],
+    [
+      { over: { arguments: { a: 'integer' } } },
+      undefined,
+      '/functions/over/arguments: several functions fit: over(a integer), over(a integer, b integer default). Name all arguments of the one that is meant'
+    ],
+    [
+      { hidden: {} },
+      undefined,
+      '/functions/hidden: hidden() cannot be called: the role of the server may not execute it: grant EXECUTE on it'
+    ],
+    [
+      { rows_of: { arguments: { a: 'integer' } } },
+      undefined,
+      '/functions/rows_of: rows_of(a integer) cannot be called: it returns records without columns: write RETURNS TABLE'
+    ],
+    [
+      functions,
+      call('restock', { arguments: { wanted: 1, amount: 1 } }),
+      '/routes/0/queries/0/function: "restock" is VOLATILE: it may write, and a `get` route only reads. Declare the function STABLE or IMMUTABLE, or use another method'
+    ],
     [functions, call('pg_sleep'), '/routes/0/queries/0/function: the document declares no function "pg_sleep": name it in `functions`'],
     [functions, call('stock_of'), '/routes/0/queries/0/arguments: the function needs the argument "wanted" too'],
-    [functions, call('stock_of', { arguments: { wanted: 'x' } }), '/routes/0/queries/0/arguments/wanted: the argument "wanted" takes an integer (integer)'],
-    [functions, call('stock_of', { arguments: { wanted: 1, more: 2 } }), '/routes/0/queries/0/arguments/more: the function is declared without an argument "more"'],
-    [functions, call('stock_of', { arguments: { wanted: '{{secret.key}}' } }), '/routes/0/queries/0/arguments/wanted: `secret.key`: a secret cannot be used in the arguments of a function, which may return them'],
+    [
+      functions,
+      call('stock_of', { arguments: { wanted: 'x' } }),
+      '/routes/0/queries/0/arguments/wanted: the argument "wanted" takes an integer (integer)'
+    ],
+    [
+      functions,
+      call('stock_of', { arguments: { wanted: 1, more: 2 } }),
+      '/routes/0/queries/0/arguments/more: the function is declared without an argument "more"'
+    ],
+    [
+      functions,
+      call('stock_of', { arguments: { wanted: '{{secret.key}}' } }),
+      '/routes/0/queries/0/arguments/wanted: `secret.key`: a secret cannot be used in the arguments of a function, which may return them'
+    ],
     [functions, call('stock_of', { arguments: { wanted: 1 }, limit: 1 }), '/routes/0/queries/0/limit: one result has no pages'],
     [functions, call('low', { table: 'items' }), '/routes/0/queries/0/table: a `call` is on no table'],
-    [functions, call('low', { pagination: 'cursor' }), '/routes/0/queries/0/pagination: the rows of a function have an offset: no cursor continues them'],
-    [functions, [{ table: 'items', operation: 'insert', data: { id: 1, name: '{{secret.key}}' } }, ...call('low')!], '/routes/0/queries/1/function: the route writes from a secret, which the function could return: call it in another route'],
+    [
+      functions,
+      call('low', { pagination: 'cursor' }),
+      '/routes/0/queries/0/pagination: the rows of a function have an offset: no cursor continues them'
+    ],
+    [
+      functions,
+      [{ table: 'items', operation: 'insert', data: { id: 1, name: '{{secret.key}}' } }, ...call('low')!],
+      '/routes/0/queries/1/function: the route writes from a secret, which the function could return: call it in another route'
+    ],
     [functions, [{ table: 'items', operation: 'select', function: 'low' }], '/routes/0/queries/0/function: only a `call` names a function']
   ]
   for (const [declared, queries, expected] of cases) {
-    const started = testServer(t, { databaseProvider: 'postgres', postgres: { connectionString, rowLevelSecurity: true }, tables, functions: declared, routes: queries === undefined ? [] : [{ method: 'get', path: '/x', queries }] }, { engine: { provider: 'postgres', postgres: { connectionString } } })
+    const started = testServer(t, {
+      databaseProvider: 'postgres',
+      postgres: { connectionString, rowLevelSecurity: true },
+      tables,
+      functions: declared,
+      routes: queries === undefined ? [] : [{ method: 'get', path: '/x', queries }]
+    }, { engine: { provider: 'postgres', postgres: { connectionString } } })
     const error: unknown = await started.then(() => undefined, (reason: unknown) => reason)
     t.equal(error instanceof ConfigError ? formatFault(error.faults[0]!) : String(error), expected)
   }
-  const started = testServer(t, { tables, functions: { stock_of: { arguments: { wanted: 'integer' } } } }, { engine: { provider: 'postgres', postgres: { connectionString } } })
+  const started = testServer(t, { tables, functions: { stock_of: { arguments: { wanted: 'integer' } } } }, {
+    engine: { provider: 'postgres', postgres: { connectionString } }
+  })
   await t.rejects(started, { message: /without `postgres.rowLevelSecurity` the function sees the rows of every tenant/ })
 })

@@ -51,8 +51,17 @@ test('a start without a plugin that the routes need names it', async (t) => {
     t.match(error?.message, `register the plugin "tenantry/plugins/${missing}" before "tenantry/plugins/config-routes"`, missing)
   }
   t.equal(await startOf(t, ['rate-limit'], { routes: [open] }), null, 'what no route needs is not asked for')
-  t.equal(await startOf(t, ['rate-limit', 'auth', 'tenancy', 'cache'], { routes: needs.map(([route], index) => ({ ...route, path: `/${index}` })), cache: { enabled: true, provider: 'memory' } }), null)
-  t.match((await startOf(t, ['rate-limit'], {}, false))?.message, 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/config-routes"')
+  t.equal(
+    await startOf(t, ['rate-limit', 'auth', 'tenancy', 'cache'], {
+      routes: needs.map(([route], index) => ({ ...route, path: `/${index}` })),
+      cache: { enabled: true, provider: 'memory' }
+    }),
+    null
+  )
+  t.match(
+    (await startOf(t, ['rate-limit'], {}, false))?.message,
+    'register the plugin "tenantry/plugins/database" before "tenantry/plugins/config-routes"'
+  )
 })
 
 test('routes that an app gives are checked as those of a document are', async (t) => {

@@ -16,11 +16,24 @@ const tenantKey = 'sk_acme_a_key_of_the_tests'
 
 t.test('integrations of routes', async (t) => {
   const lines: string[] = []
-  const log = new Writable({ write (chunk, _encoding, done) { lines.push(String(chunk)); done() } })
+  const log = new Writable({
+    write (chunk, _encoding, done) {
+      lines.push(String(chunk))
+      done()
+    }
+  })
   const echo = await remote(t, ({ method, path, headers, body }, response) => {
     const { pathname } = new URL(path, 'http://x')
     const status = Number(/^\/status\/(\d+)/.exec(pathname)?.[1] ?? 200)
-    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify({ method, path, key: headers.authorization ?? null, body: body === '' ? null : JSON.parse(body), items: [{ price: 2, quantity: 3 }] }))
+    response.writeHead(status, { 'content-type': 'application/json' }).end(
+      JSON.stringify({
+        method,
+        path,
+        key: headers.authorization ?? null,
+        body: body === '' ? null : JSON.parse(body),
+        items: [{ price: 2, quantity: 3 }]
+      })
+    )
   })
   const payments = await stripe(t, platformKey)
   const ownPayments = await stripe(t, tenantKey)
@@ -28,7 +41,14 @@ t.test('integrations of routes', async (t) => {
   const echoed = { type: 'echo', action: 'post' } as const
   const app = await testServer(t, {
     tables: {
-      orders: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, amount: { type: 'integer', notNull: true }, note: { type: 'text' } } }
+      orders: {
+        tenantScoped: true,
+        columns: {
+          id: { type: 'uuid', primaryKey: true, default: 'uuid()' },
+          amount: { type: 'integer', notNull: true },
+          note: { type: 'text' }
+        }
+      }
     },
     cache: { enabled: true, provider: 'memory', ttl: 60 },
     egress: { allow: [`127.0.0.1:${echo.port}`, `127.0.0.1:${ownPayments.port}`] },
@@ -43,7 +63,16 @@ t.test('integrations of routes', async (t) => {
         get: { method: 'GET', path: '/things/{{params.id}}' },
         fail: { method: 'POST', path: '/{{params.where}}' }
       }
-    }, { name: 'flakyCallback', baseUrl: `${echo.origin}/base`, actions: { post: { method: 'POST', path: '/things', body: { value: '{{params.value}}' }, result: 'body.value' } } }, { name: 'broken', baseUrl: `${echo.origin}/status`, auth: { type: 'bearer', token: '{{env.ECHO_KEY}}' }, actions: { fail: { method: 'POST', path: '/{{params.status}}', body: { text: '{{params.text}}' } } } }],
+    }, {
+      name: 'flakyCallback',
+      baseUrl: `${echo.origin}/base`,
+      actions: { post: { method: 'POST', path: '/things', body: { value: '{{params.value}}' }, result: 'body.value' } }
+    }, {
+      name: 'broken',
+      baseUrl: `${echo.origin}/status`,
+      auth: { type: 'bearer', token: '{{env.ECHO_KEY}}' },
+      actions: { fail: { method: 'POST', path: '/{{params.status}}', body: { text: '{{params.text}}' } } }
+    }],
     routes: [
       {
         path: '/orders',
@@ -51,21 +80,77 @@ t.test('integrations of routes', async (t) => {
         requireAuth: true,
         queries: [{ table: 'orders', operation: 'insert' }],
         integrations: [
-          { type: 'stripe', action: 'createPaymentIntent', alias: 'intent', params: { amount: '{{results.orders.amount}}', currency: 'eur', metadata: { order: '{{results.orders.id}}' } } },
+          {
+            type: 'stripe',
+            action: 'createPaymentIntent',
+            alias: 'intent',
+            params: { amount: '{{results.orders.amount}}', currency: 'eur', metadata: { order: '{{results.orders.id}}' } }
+          },
           { ...echoed, params: { value: '{{results.intent.id}}' }, condition: 'results.intent.amount > 1000' }
         ]
       },
-      { path: '/chain', method: 'post', integrations: [{ ...echoed, alias: 'first', params: { value: { n: '{{body.n}}' } } }, { ...echoed, alias: 'second', params: { value: 'got {{results.first.n}}' } }] },
-      { path: '/camel', method: 'post', integrations: [1, 2, 3].map((value) => ({ type: 'flakyCallback', action: 'post', params: { value } })), response: { values: ['{{results.flakyCallback}}', '{{results.flakyCallback_2}}', '{{results.flakyCallback_3}}'] } },
+      {
+        path: '/chain',
+        method: 'post',
+        integrations: [{ ...echoed, alias: 'first', params: { value: { n: '{{body.n}}' } } }, {
+          ...echoed,
+          alias: 'second',
+          params: { value: 'got {{results.first.n}}' }
+        }]
+      },
+      {
+        path: '/camel',
+        method: 'post',
+        integrations: [1, 2, 3].map((value) => ({ type: 'flakyCallback', action: 'post', params: { value } })),
+        response: { values: ['{{results.flakyCallback}}', '{{results.flakyCallback_2}}', '{{results.flakyCallback_3}}'] }
+      },
       { path: '/skipped', method: 'post', integrations: [{ ...echoed, params: { value: 1 }, condition: 'body.missing > 3' }] },
-      { path: '/mapped', method: 'post', integrations: [{ ...echoed, params: { value: '{{body.text}}' } }, { ...echoed, alias: 'never', params: { value: 2 }, condition: 'false' }], response: { said: '{{results.echo}}', never: '{{results.never}}', fixed: 1 } },
-      { path: '/computed', method: 'post', integrations: [{ type: 'echo', action: 'get', params: { id: '{{body.id}}' } }], transform: { fields: { where: "item.path + '!'" } } },
-      { path: '/both', method: 'post', requireAuth: true, queries: [{ table: 'orders', operation: 'insert', data: { amount: 1 } }], integrations: [{ type: 'broken', action: 'fail', params: { status: '500', text: '{{body.text}}' } }] },
-      { path: '/fail/:status', method: 'post', integrations: [{ type: 'broken', action: 'fail', params: { status: '{{params.status}}', text: 'x' } }] },
-      { path: '/cached/:id', method: 'get', cache: { enabled: true }, integrations: [{ type: 'echo', action: 'get', params: { id: '{{params.id}}' } }] },
-      { path: '/fetch', method: 'post', integrations: [{ type: 'http', action: 'request', params: { url: `${echo.origin}/users/{{body.id}}/profile` } }] }
+      {
+        path: '/mapped',
+        method: 'post',
+        integrations: [{ ...echoed, params: { value: '{{body.text}}' } }, {
+          ...echoed,
+          alias: 'never',
+          params: { value: 2 },
+          condition: 'false'
+        }],
+        response: { said: '{{results.echo}}', never: '{{results.never}}', fixed: 1 }
+      },
+      {
+        path: '/computed',
+        method: 'post',
+        integrations: [{ type: 'echo', action: 'get', params: { id: '{{body.id}}' } }],
+        transform: { fields: { where: "item.path + '!'" } }
+      },
+      {
+        path: '/both',
+        method: 'post',
+        requireAuth: true,
+        queries: [{ table: 'orders', operation: 'insert', data: { amount: 1 } }],
+        integrations: [{ type: 'broken', action: 'fail', params: { status: '500', text: '{{body.text}}' } }]
+      },
+      {
+        path: '/fail/:status',
+        method: 'post',
+        integrations: [{ type: 'broken', action: 'fail', params: { status: '{{params.status}}', text: 'x' } }]
+      },
+      {
+        path: '/cached/:id',
+        method: 'get',
+        cache: { enabled: true },
+        integrations: [{ type: 'echo', action: 'get', params: { id: '{{params.id}}' } }]
+      },
+      {
+        path: '/fetch',
+        method: 'post',
+        integrations: [{ type: 'http', action: 'request', params: { url: `${echo.origin}/users/{{body.id}}/profile` } }]
+      }
     ]
-  }, { env: { STRIPE_KEY: platformKey, ECHO_KEY: 'the key of echo in the tests' }, tenants: [{ id: 'acme', plan: 'pro' }, { id: 'bolt', plan: 'pro' }], logger: { level: 'trace', stream: log } })
+  }, {
+    env: { STRIPE_KEY: platformKey, ECHO_KEY: 'the key of echo in the tests' },
+    tenants: [{ id: 'acme', plan: 'pro' }, { id: 'bolt', plan: 'pro' }],
+    logger: { level: 'trace', stream: log }
+  })
 
   const post = async (url: string, payload: object, headers = {}) => {
     const answer = await app.inject({ method: 'POST', url, payload, headers })
@@ -90,7 +175,11 @@ t.test('integrations of routes', async (t) => {
     t.strictSame(await post('/chain', { n: 7 }), { status: 200, body: 'got 7' })
     t.strictSame(await post('/skipped', {}), { status: 200, body: null })
     const text = '{{secret:STRIPE_KEY}} {{env.ECHO_KEY}}'
-    t.strictSame(await post('/mapped', { text }), { status: 200, body: { said: text, never: null, fixed: 1 } }, 'what a caller sends is data, there and back')
+    t.strictSame(
+      await post('/mapped', { text }),
+      { status: 200, body: { said: text, never: null, fixed: 1 } },
+      'what a caller sends is data, there and back'
+    )
     t.match(await post('/computed', { id: 'a/b' }), { status: 200, body: { path: '/base/things/a%2Fb', where: '/base/things/a%2Fb!' } })
   })
 
@@ -110,7 +199,9 @@ t.test('integrations of routes', async (t) => {
   await t.test('values stay in their place of the address', async (t) => {
     t.match(await post('/fetch', { id: 'a b' }), { status: 200, body: { path: '/users/a%20b/profile' } })
     const before = echo.requests.length
-    for (const id of ['..', '../../admin', '']) t.match(await post('/fetch', { id }), { status: 400, body: { details: [{ path: '/body/id' }] } })
+    for (const id of ['..', '../../admin', '']) {
+      t.match(await post('/fetch', { id }), { status: 400, body: { details: [{ path: '/body/id' }] } })
+    }
     t.match(await post('/fetch', {}), { status: 400 })
     t.equal(echo.requests.length, before)
   })
@@ -126,31 +217,82 @@ t.test('integrations of routes', async (t) => {
 
   await t.test("a tenant's secret stands for the platform's setting of its name, in its own requests", async (t) => {
     await app.secrets.put('acme', { key: 'STRIPE_KEY', value: tenantKey }, noActor)
-    t.equal((await post('/orders', { amount: 5 }, user('acme'))).status, 502, 'its key goes to the address that the platform chose, which does not know it')
+    t.equal(
+      (await post('/orders', { amount: 5 }, user('acme'))).status,
+      502,
+      'its key goes to the address that the platform chose, which does not know it'
+    )
     t.equal(payments.requests.at(-1)?.headers.authorization, `Bearer ${tenantKey}`)
     t.equal((await post('/orders', { amount: 5 }, user('bolt'))).status, 201)
     t.equal(payments.requests.at(-1)?.headers.authorization, `Bearer ${platformKey}`)
   })
 
   await t.test("a tenant's document calls with its own credentials, and with nothing of the platform's", async (t) => {
-    const pay = { path: '/pay', method: 'post', integrations: [{ type: 'payment', action: 'createCustomer', params: { email: '{{body.email}}' } }] }
-    t.match(await save('acme', { routes: [pay] }), { status: 400, body: { details: [{ path: '/routes/0/integrations/0/type', message: /needs `credentials.payment`/ }] } })
-    t.match(await save('acme', { routes: [{ path: '/e', method: 'post', integrations: [{ ...echoed, params: { value: 1 } }] }] }), { status: 400, body: { details: [{ message: /there is no connector "echo"/ }] } }, "the platform's connectors are its own")
-    t.match(await save('acme', { credentials: { payment: { secretKey: '{{env.STRIPE_KEY}}' } } }), { status: 400, body: { details: [{ path: '/credentials/payment/secretKey', message: /tenancy\.env/ }] } })
-    t.match(await save('acme', { customIntegrations: [{ name: 'own', baseUrl: '{{env.STRIPE_KEY}}', actions: { a: { method: 'GET', path: '/{{env.ECHO_KEY}}' } } }] }), { status: 400 })
+    const pay = {
+      path: '/pay',
+      method: 'post',
+      integrations: [{ type: 'payment', action: 'createCustomer', params: { email: '{{body.email}}' } }]
+    }
+    t.match(await save('acme', { routes: [pay] }), {
+      status: 400,
+      body: { details: [{ path: '/routes/0/integrations/0/type', message: /needs `credentials.payment`/ }] }
+    })
+    t.match(await save('acme', { routes: [{ path: '/e', method: 'post', integrations: [{ ...echoed, params: { value: 1 } }] }] }), {
+      status: 400,
+      body: { details: [{ message: /there is no connector "echo"/ }] }
+    }, "the platform's connectors are its own")
+    t.match(await save('acme', { credentials: { payment: { secretKey: '{{env.STRIPE_KEY}}' } } }), {
+      status: 400,
+      body: { details: [{ path: '/credentials/payment/secretKey', message: /tenancy\.env/ }] }
+    })
+    t.match(
+      await save('acme', {
+        customIntegrations: [{ name: 'own', baseUrl: '{{env.STRIPE_KEY}}', actions: { a: { method: 'GET', path: '/{{env.ECHO_KEY}}' } } }]
+      }),
+      { status: 400 }
+    )
     t.match(await save('acme', { routes: [{ ...pay, response: { key: '{{credentials.payment.secretKey}}' } }] }), { status: 400 })
-    t.match(await save('acme', { routes: Array.from({ length: 2 }, (_, index) => ({ path: `/m${index}`, method: 'post', integrations: Array(11).fill(pay.integrations[0]) })) }), { status: 400, body: { details: [{ message: /at most 10 items/ }] } })
+    t.match(
+      await save('acme', {
+        routes: Array.from(
+          { length: 2 },
+          (_, index) => ({ path: `/m${index}`, method: 'post', integrations: Array(11).fill(pay.integrations[0]) })
+        )
+      }),
+      { status: 400, body: { details: [{ message: /at most 10 items/ }] } }
+    )
 
     const long = { type: 'http', action: 'request', params: { url: 'https://example.com' }, condition: `body.a == '${'x'.repeat(1800)}'` }
-    t.match(await save('acme', { routes: [{ path: '/l', method: 'post', integrations: [long, { ...long, alias: 'b' }] }] }), { status: 400, body: { details: [{ message: /conditions of integrations hold characters: at most 3000/ }] } })
+    t.match(await save('acme', { routes: [{ path: '/l', method: 'post', integrations: [long, { ...long, alias: 'b' }] }] }), {
+      status: 400,
+      body: { details: [{ message: /conditions of integrations hold characters: at most 3000/ }] }
+    })
 
     const document = {
       credentials: { payment: { secretKey: '{{secret:STRIPE_KEY}}', baseUrl: ownPayments.origin } },
-      customIntegrations: [{ name: 'own', baseUrl: echo.origin, auth: { type: 'header', name: 'authorization', value: '{{secret:own_key}}' }, actions: { get: { method: 'GET', path: '/own/{{params.id}}', result: 'key' } } }],
+      customIntegrations: [{
+        name: 'own',
+        baseUrl: echo.origin,
+        auth: { type: 'header', name: 'authorization', value: '{{secret:own_key}}' },
+        actions: { get: { method: 'GET', path: '/own/{{params.id}}', result: 'key' } }
+      }],
       routes: [
         pay,
-        { path: '/own/:id', method: 'get', requireAuth: true, integrations: [{ type: 'own', action: 'get', params: { id: '{{params.id}}' } }] },
-        { path: '/inside', method: 'post', integrations: [{ type: 'http', action: 'request', params: { url: `http://127.0.0.1:${payments.port}/v1/customers`, method: 'POST' } }] }
+        {
+          path: '/own/:id',
+          method: 'get',
+          requireAuth: true,
+          integrations: [{ type: 'own', action: 'get', params: { id: '{{params.id}}' } }]
+        },
+        {
+          path: '/inside',
+          method: 'post',
+          integrations: [{
+            type: 'http',
+            action: 'request',
+            params: { url: `http://127.0.0.1:${payments.port}/v1/customers`, method: 'POST' }
+          }]
+        }
       ]
     }
     t.match(await save('acme', document), { status: 200, body: { secretsDetected: ['STRIPE_KEY', 'own_key'] } })
@@ -160,7 +302,16 @@ t.test('integrations of routes', async (t) => {
     await app.secrets.put('acme', { key: 'own_key', value: 'the own key of acme' }, noActor)
     t.equal((await app.inject({ url: '/own/1', headers: user('acme') })).json(), 'the own key of acme')
     // Two documents of the same routes, with other credentials.
-    t.equal((await save('bolt', { ...document, customIntegrations: [{ ...document.customIntegrations[0], auth: { type: 'header', name: 'authorization', value: 'the key of bolt' } }] })).status, 200)
+    t.equal(
+      (await save('bolt', {
+        ...document,
+        customIntegrations: [{
+          ...document.customIntegrations[0],
+          auth: { type: 'header', name: 'authorization', value: 'the key of bolt' }
+        }]
+      })).status,
+      200
+    )
     t.equal((await app.inject({ url: '/own/1', headers: user('bolt') })).json(), 'the key of bolt')
     t.equal((await app.inject({ url: '/own/1', headers: user('acme') })).json(), 'the own key of acme')
   })
@@ -171,7 +322,22 @@ t.test('integrations of routes', async (t) => {
 
   await t.test('are documented', async (t) => {
     const { paths } = (await app.inject('/doc')).json()
-    t.match(Object.keys(paths['/chain'].post.responses), ['200', '400', '401', '403', '404', '409', '413', '415', '429', '431', '500', '502', '503', '504'])
+    t.match(Object.keys(paths['/chain'].post.responses), [
+      '200',
+      '400',
+      '401',
+      '403',
+      '404',
+      '409',
+      '413',
+      '415',
+      '429',
+      '431',
+      '500',
+      '502',
+      '503',
+      '504'
+    ])
   })
 
   t.notMatch(lines.join(''), /sk_platform_a_key|sk_acme_a_key|own key of acme/)
@@ -181,24 +347,35 @@ t.test('a wrong document fails at start, with the place of each fault', async (t
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const call = { type: 'http', action: 'request', params: { url: 'https://example.com', method: 'POST' } } as const
-  t.match(await faultsOf(testServer(t, {
-    routes: [
-      { path: '/a', method: 'post', integrations: [{ type: 'payment', action: 'createCustomer' }] },
-      { path: '/b', method: 'post', integrations: [{ ...call, params: { uri: 'x' } }, { ...call }] },
-      { path: '/c', method: 'get', cache: { enabled: true }, integrations: [call] },
-      { path: '/d', method: 'post', integrations: [call], response: { a: '{{results.htp}}' } },
-      { path: '/f', method: 'post', integrations: [{ ...call, alias: 'one' }, { ...call, alias: 'one' }] },
-      { path: '/e', method: 'post', integrations: [{ ...call, condition: 'results.later' }, { ...call, alias: 'later' }] }
+  t.match(
+    await faultsOf(testServer(t, {
+      routes: [
+        { path: '/a', method: 'post', integrations: [{ type: 'payment', action: 'createCustomer' }] },
+        { path: '/b', method: 'post', integrations: [{ ...call, params: { uri: 'x' } }, { ...call }] },
+        { path: '/c', method: 'get', cache: { enabled: true }, integrations: [call] },
+        { path: '/d', method: 'post', integrations: [call], response: { a: '{{results.htp}}' } },
+        { path: '/f', method: 'post', integrations: [{ ...call, alias: 'one' }, { ...call, alias: 'one' }] },
+        { path: '/e', method: 'post', integrations: [{ ...call, condition: 'results.later' }, { ...call, alias: 'later' }] }
+      ]
+    }, { engine })),
+    [
+      { pointer: '/routes/0/integrations/0/type', message: /needs `credentials.payment`/ },
+      { pointer: '/routes/1/integrations/0/params/url', message: /is required/ },
+      { pointer: '/routes/1/integrations/0/params/uri', suggestion: undefined },
+      { pointer: '/routes/3/response/a', message: /result "htp"/, suggestion: 'http' },
+      { pointer: '/routes/4/integrations/1/alias', message: /two results have the name "one"/ },
+      { pointer: '/routes/5/integrations/0/condition', message: /result "later"/ }
     ]
-  }, { engine })), [
-    { pointer: '/routes/0/integrations/0/type', message: /needs `credentials.payment`/ },
-    { pointer: '/routes/1/integrations/0/params/url', message: /is required/ },
-    { pointer: '/routes/1/integrations/0/params/uri', suggestion: undefined },
-    { pointer: '/routes/3/response/a', message: /result "htp"/, suggestion: 'http' },
-    { pointer: '/routes/4/integrations/1/alias', message: /two results have the name "one"/ },
-    { pointer: '/routes/5/integrations/0/condition', message: /result "later"/ }
-  ])
-  t.match(await faultsOf(testServer(t, { cache: { enabled: true, provider: 'memory' }, routes: [{ path: '/c', method: 'get', cache: { enabled: true }, integrations: [call] }] }, { engine })), [{ pointer: '/routes/0/integrations/0', message: /calls of the method GET only/ }])
+  )
+  t.match(
+    await faultsOf(
+      testServer(t, {
+        cache: { enabled: true, provider: 'memory' },
+        routes: [{ path: '/c', method: 'get', cache: { enabled: true }, integrations: [call] }]
+      }, { engine })
+    ),
+    [{ pointer: '/routes/0/integrations/0', message: /calls of the method GET only/ }]
+  )
 })
 
 /** Those of a document that a server refuses. */
@@ -208,5 +385,9 @@ async function faultsOf (server: Promise<FastifyInstance>): Promise<readonly Fau
 }
 
 async function count (app: FastifyInstance, tenant: string): Promise<number> {
-  return Number(await app.engine.text({ text: 'select count(*)::text from orders where tenant_id = $1', name: 'count_orders' }, [tenant], { tenantId: '*' }))
+  return Number(
+    await app.engine.text({ text: 'select count(*)::text from orders where tenant_id = $1', name: 'count_orders' }, [tenant], {
+      tenantId: '*'
+    })
+  )
 }

@@ -19,27 +19,95 @@ const document: TestDocument = {
   // This server is the service that others call.
   egress: { allow: ['127.0.0.1'] },
   tables: {
-    seen: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, kind: { type: 'text', notNull: true }, source: { type: 'text' } }, tenantScoped: false },
-    heard: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, kind: { type: 'text', notNull: true }, source: { type: 'text' } }, tenantScoped: true }
+    seen: {
+      columns: {
+        id: { type: 'uuid', primaryKey: true, default: 'uuid()' },
+        kind: { type: 'text', notNull: true },
+        source: { type: 'text' }
+      },
+      tenantScoped: false
+    },
+    heard: {
+      columns: {
+        id: { type: 'uuid', primaryKey: true, default: 'uuid()' },
+        kind: { type: 'text', notNull: true },
+        source: { type: 'text' }
+      },
+      tenantScoped: true
+    }
   },
   routes: [
     { method: 'post', path: '/in/github', webhook: { provider: 'github', secret: '{{env.HOOK}}' }, queries: [seen] },
-    { method: 'post', path: '/in/github/:name', webhook: { provider: 'github', secret: '{{env.HOOK}}' }, queries: [{ ...seen, data: { kind: '{{payload.kind}}', source: '{{params.name}}' } }] },
+    {
+      method: 'post',
+      path: '/in/github/:name',
+      webhook: { provider: 'github', secret: '{{env.HOOK}}' },
+      queries: [{ ...seen, data: { kind: '{{payload.kind}}', source: '{{params.name}}' } }]
+    },
     { method: 'post', path: '/in/standard', webhook: { provider: 'payprov', secret: '{{env.HOOK}}' }, queries: [seen] },
     { method: 'post', path: '/in/stripe', webhook: { provider: 'altprov', secret: '{{env.HOOK}}' }, queries: [seen] },
     { method: 'post', path: '/in/slack', webhook: { provider: 'slack', secret: '{{env.HOOK}}' }, queries: [seen] },
-    { method: 'post', path: '/in/twilio', webhook: { provider: 'twilio', secret: '{{env.HOOK}}' }, response: { from: '{{payload.From}}', same: '{{body.From}}' } },
-    { method: 'post', path: '/in/custom', webhook: { provider: 'custom', secret: '{{env.HOOK}}', header: 'X-Sig', algorithm: 'sha512', encoding: 'base64' }, response: { got: '{{payload}}' } },
-    { method: 'post', path: '/in/checked', webhook: { provider: 'github', secret: '{{env.HOOK}}' }, request: { body: { kind: { type: 'string', required: true } } }, queries: [seen] },
+    {
+      method: 'post',
+      path: '/in/twilio',
+      webhook: { provider: 'twilio', secret: '{{env.HOOK}}' },
+      response: { from: '{{payload.From}}', same: '{{body.From}}' }
+    },
+    {
+      method: 'post',
+      path: '/in/custom',
+      webhook: { provider: 'custom', secret: '{{env.HOOK}}', header: 'X-Sig', algorithm: 'sha512', encoding: 'base64' },
+      response: { got: '{{payload}}' }
+    },
+    {
+      method: 'post',
+      path: '/in/checked',
+      webhook: { provider: 'github', secret: '{{env.HOOK}}' },
+      request: { body: { kind: { type: 'string', required: true } } },
+      queries: [seen]
+    },
     { method: 'post', path: '/in/empty', webhook: { provider: 'github', secret: "{{env.NONE || ''}}" }, response: {} },
-    { method: 'post', path: '/in/tenant', webhook: { provider: 'github', secret: '{{secret:HOOK}}' }, queries: [{ table: 'heard', operation: 'insert', data: { kind: '{{payload.kind}}' } }] },
-    { method: 'post', path: '/in/shared', webhook: { provider: 'github', secret: '{{env.HOOK}}' }, queries: [{ table: 'heard', operation: 'insert', data: { kind: '{{payload.kind}}' } }] },
+    {
+      method: 'post',
+      path: '/in/tenant',
+      webhook: { provider: 'github', secret: '{{secret:HOOK}}' },
+      queries: [{ table: 'heard', operation: 'insert', data: { kind: '{{payload.kind}}' } }]
+    },
+    {
+      method: 'post',
+      path: '/in/shared',
+      webhook: { provider: 'github', secret: '{{env.HOOK}}' },
+      queries: [{ table: 'heard', operation: 'insert', data: { kind: '{{payload.kind}}' } }]
+    },
     { method: 'post', path: '/in/private', public: false, webhook: { provider: 'github', secret: '{{secret:HOOK}}' }, response: {} },
     { method: 'post', path: '/plain', response: { tenant: '{{tenant.id || "none"}}', sent: '{{body}}' } }
   ],
   webhooks: [
-    { name: 'now', path: '/hooks/now/:source', provider: 'github', secret: '{{env.HOOK}}', workflow: { steps: [{ id: 'note', type: 'database', table: 'seen', operation: 'insert', data: { kind: '{{payload.kind}}', source: '{{params.source}}' } }] } },
-    { name: 'later', path: '/hooks/later', provider: 'github', secret: '{{env.HOOK}}', workflow: { async: true, steps: [{ id: 'note', type: 'database', table: 'seen', operation: 'insert', data: { kind: '{{payload.kind}}' } }] } }
+    {
+      name: 'now',
+      path: '/hooks/now/:source',
+      provider: 'github',
+      secret: '{{env.HOOK}}',
+      workflow: {
+        steps: [{
+          id: 'note',
+          type: 'database',
+          table: 'seen',
+          operation: 'insert',
+          data: { kind: '{{payload.kind}}', source: '{{params.source}}' }
+        }]
+      }
+    },
+    {
+      name: 'later',
+      path: '/hooks/later',
+      provider: 'github',
+      secret: '{{env.HOOK}}',
+      workflow: {
+        async: true,
+        steps: [{ id: 'note', type: 'database', table: 'seen', operation: 'insert', data: { kind: '{{payload.kind}}' } }]
+      }
+    }
   ]
 }
 
@@ -47,13 +115,20 @@ const env = { HOOK: secret, APP_URL: 'https://public.example.com/' }
 
 type Answer = { readonly status: number, readonly body: Record<string, unknown> }
 
-async function send (app: FastifyInstance, url: string, { headers, payload }: Signed, more: Readonly<Record<string, string>> = {}): Promise<Answer> {
+async function send (
+  app: FastifyInstance,
+  url: string,
+  { headers, payload }: Signed,
+  more: Readonly<Record<string, string>> = {}
+): Promise<Answer> {
   const answer = await app.inject({ method: 'POST', url, headers: { ...headers, ...more }, payload })
   return { status: answer.statusCode, body: answer.json() }
 }
 
 async function count (app: FastifyInstance, table: 'seen' | 'heard', kind: string): Promise<number> {
-  const text = await app.engine.text({ text: `select count(*)::text from ${table} where kind = $1`, name: `count_${table}` }, [kind], { tenantId: '*' })
+  const text = await app.engine.text({ text: `select count(*)::text from ${table} where kind = $1`, name: `count_${table}` }, [kind], {
+    tenantId: '*'
+  })
   return Number(text)
 }
 
@@ -66,15 +141,20 @@ const received = { status: 200, body: { received: true } }
 const created = { status: 201 }
 
 // One of them waits for a delivery that is being handled.
-t.test('deliveries', (t) => atOnce(t, {
-  'deliveries of every scheme': everyScheme,
-  'an address that sends many wrong signatures is refused, and what is signed never is': refuses,
-  'two servers of one database handle a delivery once': twoServers
-}))
+t.test('deliveries', (t) =>
+  atOnce(t, {
+    'deliveries of every scheme': everyScheme,
+    'an address that sends many wrong signatures is refused, and what is signed never is': refuses,
+    'two servers of one database handle a delivery once': twoServers
+  }))
 
 async function everyScheme (t: Test): Promise<void> {
   await forEachEngine(t, async (t, engine) => {
-    const app = await testServer(t, document, { engine, env, tenants: [{ id: 'a', plan: 'pro' }, { id: 'b', plan: 'pro' }, { id: 'victim', plan: 'pro' }] })
+    const app = await testServer(t, document, {
+      engine,
+      env,
+      tenants: [{ id: 'a', plan: 'pro' }, { id: 'b', plan: 'pro' }, { id: 'victim', plan: 'pro' }]
+    })
     await t.test('are handled once', (t) => once(t, app))
     await t.test('are verified', (t) => verified(t, app))
     await t.test('are read', (t) => read(t, app))
@@ -102,15 +182,26 @@ async function once (t: Test, app: FastifyInstance): Promise<void> {
 
   const event = '{"id":"evt_1","kind":"stripe"}'
   t.match(await send(app, '/in/stripe', byStripe(secret, event)), created)
-  t.strictSame(await send(app, '/in/stripe', byStripe(secret, event, Date.now() - 60_000)), received, 'the event is sent anew, with a time and a signature of its own')
-  t.match(await send(app, '/in/stripe', byStripe(secret, event, Date.now() - 3_600_000)), refused, 'a delivery that somebody kept for an hour')
+  t.strictSame(
+    await send(app, '/in/stripe', byStripe(secret, event, Date.now() - 60_000)),
+    received,
+    'the event is sent anew, with a time and a signature of its own'
+  )
+  t.match(
+    await send(app, '/in/stripe', byStripe(secret, event, Date.now() - 3_600_000)),
+    refused,
+    'a delivery that somebody kept for an hour'
+  )
   t.equal(await count(app, 'seen', 'stripe'), 1)
 
   // What fails is not handled: it comes again, and may be right then.
   const failing = byGithub(secret, '{"kind":null}', 'd-2')
   t.match(await send(app, '/in/github', failing), { status: 400 })
   t.match(await send(app, '/in/github', byGithub(secret, '{"kind":"later"}', 'd-2')), created)
-  t.match(await send(app, '/in/checked', byGithub(secret, '{"kind":1}', 'd-3')), { status: 400, body: { code: 'TENANTRY_VALIDATION_FAILED' } })
+  t.match(await send(app, '/in/checked', byGithub(secret, '{"kind":1}', 'd-3')), {
+    status: 400,
+    body: { code: 'TENANTRY_VALIDATION_FAILED' }
+  })
   t.match(await send(app, '/in/checked', byGithub(secret, '{"kind":"checked"}', 'd-3')), created)
 
   const same = byGithub(secret, '{"kind":"same"}', 'd-4')
@@ -132,14 +223,29 @@ async function verified (t: Test, app: FastifyInstance): Promise<void> {
   t.match(await send(app, '/in/standard', byStandard(secret, body, 'm-1', Date.now() + 3_600_000)), refused, 'of an hour to come')
 
   const standard = byStandard(secret, '{"kind":"two"}', 'm-2')
-  const two = { ...standard, headers: { ...standard.headers, 'webhook-signature': `v1,${'A'.repeat(43)}= ${standard.headers['webhook-signature']}` } }
+  const two = {
+    ...standard,
+    headers: { ...standard.headers, 'webhook-signature': `v1,${'A'.repeat(43)}= ${standard.headers['webhook-signature']}` }
+  }
   t.match(await send(app, '/in/standard', two), created, 'two signatures in one header')
   const reordered = byStripe(secret, '{"id":"evt_2","kind":"reordered"}')
   const parts = reordered.headers['stripe-signature']?.split(',').reverse().join(',') ?? ''
-  t.match(await send(app, '/in/stripe', { ...reordered, headers: { ...Object.fromEntries(Object.entries(reordered.headers).reverse()), 'stripe-signature': parts } }), created, 'headers and their parts in another order')
+  t.match(
+    await send(app, '/in/stripe', {
+      ...reordered,
+      headers: { ...Object.fromEntries(Object.entries(reordered.headers).reverse()), 'stripe-signature': parts }
+    }),
+    created,
+    'headers and their parts in another order'
+  )
 
   const twice = byGithub(secret, body)
-  const answer = await app.inject({ method: 'POST', url: '/in/github', headers: { ...twice.headers, 'x-hub-signature-256': ['sha256=00', twice.headers['x-hub-signature-256'] ?? ''] }, payload: body })
+  const answer = await app.inject({
+    method: 'POST',
+    url: '/in/github',
+    headers: { ...twice.headers, 'x-hub-signature-256': ['sha256=00', twice.headers['x-hub-signature-256'] ?? ''] },
+    payload: body
+  })
   t.match(answer.json(), refused.body, 'the header twice')
   t.equal(await count(app, 'seen', 'forged'), 0)
 }
@@ -147,45 +253,91 @@ async function verified (t: Test, app: FastifyInstance): Promise<void> {
 async function read (t: Test, app: FastifyInstance): Promise<void> {
   const from = { From: '+1 555', Body: 'a&b=ü' }
   const url = 'https://public.example.com/in/twilio?a=1'
-  t.strictSame(await send(app, '/in/twilio?a=1', byTwilio(secret, url, from)), { status: 200, body: { from: '+1 555', same: '+1 555' } }, 'the address is the public one')
+  t.strictSame(
+    await send(app, '/in/twilio?a=1', byTwilio(secret, url, from)),
+    { status: 200, body: { from: '+1 555', same: '+1 555' } },
+    'the address is the public one'
+  )
   t.match(await send(app, '/in/twilio?a=2', byTwilio(secret, url, from)), refused)
   t.match(await send(app, '/in/twilio?a=1', byTwilio(secret, 'http://localhost/in/twilio?a=1', from)), refused)
 
-  const custom = (payload: string, type = 'application/json') => ({ headers: { 'content-type': type, 'x-sig': createHmac('sha512', secret).update(payload).digest('base64') }, payload })
+  const custom = (payload: string, type = 'application/json') => ({
+    headers: { 'content-type': type, 'x-sig': createHmac('sha512', secret).update(payload).digest('base64') },
+    payload
+  })
   t.strictSame((await send(app, '/in/custom', custom('{"a":[1]}'))).body, { got: { a: [1] } })
   t.strictSame((await send(app, '/in/custom', custom('{"a":2}', 'application/cloudevents+json; charset="UTF-8"'))).body, { got: { a: 2 } })
-  t.strictSame((await send(app, '/in/custom', custom('a=1&b=2&a=3', 'application/x-www-form-urlencoded'))).body, { got: { a: ['1', '3'], b: '2' } })
+  t.strictSame((await send(app, '/in/custom', custom('a=1&b=2&a=3', 'application/x-www-form-urlencoded'))).body, {
+    got: { a: ['1', '3'], b: '2' }
+  })
   t.match(await send(app, '/in/custom', custom('a=%FF', 'text/plain')), { status: 415 })
   t.match(await send(app, '/in/custom', custom('{"a":3}', 'application/json; charset=utf-16')), { status: 415 }, 'another charset')
   t.match(await send(app, '/in/custom', custom('{"a":4}'), { 'content-encoding': 'gzip' }), { status: 415 })
   const invalid = custom('{"a":')
   t.match(await send(app, '/in/custom', invalid), { status: 400, body: { code: 'TENANTRY_BAD_REQUEST' } }, 'no JSON, and signed')
-  t.match(await send(app, '/in/custom', { ...invalid, headers: { ...invalid.headers, 'x-sig': 'x' } }), refused, 'no JSON, and not signed: nothing of it is read')
+  t.match(
+    await send(app, '/in/custom', { ...invalid, headers: { ...invalid.headers, 'x-sig': 'x' } }),
+    refused,
+    'no JSON, and not signed: nothing of it is read'
+  )
   t.match(await send(app, '/in/custom', custom('{"__proto__":{}}')), { status: 400 })
   const bytes = Buffer.from([0x22, 0xff, 0x22])
-  const binary = await app.inject({ method: 'POST', url: '/in/custom', headers: { 'content-type': 'application/json', 'x-sig': createHmac('sha512', secret).update(bytes).digest('base64') }, payload: bytes })
+  const binary = await app.inject({
+    method: 'POST',
+    url: '/in/custom',
+    headers: { 'content-type': 'application/json', 'x-sig': createHmac('sha512', secret).update(bytes).digest('base64') },
+    payload: bytes
+  })
   t.equal(binary.statusCode, 400, 'what is no UTF-8 is verified as its bytes, and not read')
   const limit = 1_048_576
   const padded = (length: number) => `{"a":"${'x'.repeat(length - 8)}"}`
   t.match(await send(app, '/in/custom', custom(padded(limit))), { status: 200 })
   t.match(await send(app, '/in/custom', custom(padded(limit + 1))), { status: 413 }, 'a byte more')
 
-  t.strictSame(await send(app, '/in/slack', bySlack(secret, '{"type":"url_verification","challenge":"abc"}')), { status: 200, body: { challenge: 'abc' } })
+  t.strictSame(await send(app, '/in/slack', bySlack(secret, '{"type":"url_verification","challenge":"abc"}')), {
+    status: 200,
+    body: { challenge: 'abc' }
+  })
   t.match(await send(app, '/in/slack', bySlack('other', '{"type":"url_verification","challenge":"abc"}')), refused)
   t.match(await send(app, '/in/slack', bySlack(secret, '{"event_id":"Ev1","kind":"slack"}')), created)
-  t.strictSame(await send(app, '/in/slack', bySlack(secret, '{"event_id":"Ev1","kind":"slack"}', 'application/json', Date.now() - 60_000)), received)
-  t.match(await send(app, '/in/slack', bySlack(secret, `payload=${encodeURIComponent('{"kind":"action"}')}`, 'application/x-www-form-urlencoded')), created, 'JSON within a form')
+  t.strictSame(
+    await send(app, '/in/slack', bySlack(secret, '{"event_id":"Ev1","kind":"slack"}', 'application/json', Date.now() - 60_000)),
+    received
+  )
+  t.match(
+    await send(
+      app,
+      '/in/slack',
+      bySlack(secret, `payload=${encodeURIComponent('{"kind":"action"}')}`, 'application/x-www-form-urlencoded')
+    ),
+    created,
+    'JSON within a form'
+  )
   t.equal(await count(app, 'seen', 'action'), 1)
-  t.match(await send(app, '/plain', { headers: { 'content-type': 'application/x-www-form-urlencoded' }, payload: 'a=1' }), { status: 415 }, 'other routes read JSON only')
+  t.match(
+    await send(app, '/plain', { headers: { 'content-type': 'application/x-www-form-urlencoded' }, payload: 'a=1' }),
+    { status: 415 },
+    'other routes read JSON only'
+  )
 }
 
 async function isolated (t: Test, app: FastifyInstance): Promise<void> {
   await store(app, 'a', 'the secret of a')
   await store(app, 'b', 'the secret of b')
-  const route = { method: 'post', path: '/own', webhook: { provider: 'github', secret: '{{secret:HOOK}}' }, queries: [{ table: 'heard', operation: 'insert', data: { kind: '{{payload.kind}}', source: '{{tenant.id}}' } }] }
+  const route = {
+    method: 'post',
+    path: '/own',
+    webhook: { provider: 'github', secret: '{{secret:HOOK}}' },
+    queries: [{ table: 'heard', operation: 'insert', data: { kind: '{{payload.kind}}', source: '{{tenant.id}}' } }]
+  }
   const quiet = { method: 'post', path: '/quiet', response: { tenant: '{{tenant.id}}' } }
   for (const tenant of ['a', 'b']) {
-    const saved = await app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: tenant }), payload: { routes: [route, quiet] } })
+    const saved = await app.inject({
+      method: 'POST',
+      url: '/tenant/config',
+      headers: bearer({ role: 'admin', tenant_id: tenant }),
+      payload: { routes: [route, quiet] }
+    })
     t.equal(saved.statusCode, 200, saved.body)
   }
   for (const path of ['/own', '/in/tenant']) {
@@ -195,10 +347,23 @@ async function isolated (t: Test, app: FastifyInstance): Promise<void> {
     t.match(await send(app, `${path}?tenant=b`, delivery, { 'x-tenant-id': 'b' }), refused)
     t.match(await send(app, `${path}?tenant=a`, delivery), created)
     t.strictSame(await send(app, path, delivery, { 'x-tenant-id': 'a' }), received, 'the tenant in the header, and the same delivery')
-    t.match(await send(app, `${path}?tenant=b`, byGithub('the secret of b', `{"kind":"b${path}"}`, 'one')), created, 'the same id for another tenant')
-    t.match(await send(app, `${path}?tenant=a`, byGithub('the secret of b', '{"kind":"mixed"}'), { 'x-tenant-id': 'b' }), created, 'the header goes before the query')
+    t.match(
+      await send(app, `${path}?tenant=b`, byGithub('the secret of b', `{"kind":"b${path}"}`, 'one')),
+      created,
+      'the same id for another tenant'
+    )
+    t.match(
+      await send(app, `${path}?tenant=a`, byGithub('the secret of b', '{"kind":"mixed"}'), { 'x-tenant-id': 'b' }),
+      created,
+      'the header goes before the query'
+    )
     t.match(await send(app, `${path}?tenant=nobody`, delivery), { status: 404, body: { code: 'TENANTRY_TENANT_UNKNOWN' } })
-    for (const query of ['tenant=a&tenant=b', 'tenant=', 'tenant=a%00']) t.match(await send(app, `${path}?${query}`, delivery), { status: 400, body: { code: 'TENANTRY_TENANT_INVALID', message: /The parameter tenant/ } })
+    for (const query of ['tenant=a&tenant=b', 'tenant=', 'tenant=a%00']) {
+      t.match(await send(app, `${path}?${query}`, delivery), {
+        status: 400,
+        body: { code: 'TENANTRY_TENANT_INVALID', message: /The parameter tenant/ }
+      })
+    }
     t.equal(await count(app, 'heard', `a${path}`), 1)
     t.equal(await count(app, 'heard', `b${path}`), 1)
   }
@@ -207,7 +372,11 @@ async function isolated (t: Test, app: FastifyInstance): Promise<void> {
   t.match(await send(app, '/quiet', plain, { 'x-tenant-id': 'a' }), { status: 200, body: { tenant: 'a' } })
   t.match(await send(app, '/plain?tenant=a', plain), { status: 200, body: { tenant: 'none' } })
   t.match(await send(app, '/in/private?tenant=a', byGithub('the secret of a', '{}')), refused)
-  t.match(await send(app, '/own?tenant=a', byGithub('the secret of a', '{"kind":"form"}'), bearer({ tenant_id: 'b' })), refused, 'a token names its tenant')
+  t.match(
+    await send(app, '/own?tenant=a', byGithub('the secret of a', '{"kind":"form"}'), bearer({ tenant_id: 'b' })),
+    refused,
+    'a token names its tenant'
+  )
 
   await app.secrets.rotate('a', { key: 'HOOK', newValue: 'the next of a', gracePeriodDays: 1 }, noActor)
   t.match(await send(app, '/own?tenant=a', byGithub('the secret of a', '{"kind":"before"}')), created, 'the value of before a rotation')
@@ -235,19 +404,32 @@ async function bound (t: Test, app: FastifyInstance): Promise<void> {
   t.strictSame(await send(app, '/in/shared?tenant=victim', delivery('another')), received, 'the id of a delivery is not signed')
   t.strictSame(await send(app, '/in/shared', delivery('first')), received, 'nor is it handled for no tenant')
   t.equal(await count(app, 'heard', 'bound'), 1)
-  t.match(await send(app, '/in/shared?tenant=victim', byGithub(secret, '{"kind":"for the other"}', 'second')), created, 'a delivery of its own')
+  t.match(
+    await send(app, '/in/shared?tenant=victim', byGithub(secret, '{"kind":"for the other"}', 'second')),
+    created,
+    'a delivery of its own'
+  )
 }
 
 async function billed (t: Test, app: FastifyInstance): Promise<void> {
-  const saved = await app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: 'victim' }), payload: { routes: [{ method: 'post', path: '/mine', webhook: { provider: 'github', secret }, response: {} }] } })
+  const saved = await app.inject({
+    method: 'POST',
+    url: '/tenant/config',
+    headers: bearer({ role: 'admin', tenant_id: 'victim' }),
+    payload: { routes: [{ method: 'post', path: '/mine', webhook: { provider: 'github', secret }, response: {} }] }
+  })
   t.equal(saved.statusCode, 200, saved.body)
   const calls = async () => (await app.usage.summary('victim')).api_calls
   const before = await calls()
   for (let index = 0; index < 5; index++) {
-    for (const path of ['/in/shared', '/mine']) t.match(await send(app, `${path}?tenant=victim`, byGithub('wrong', '{"kind":"x"}')), refused)
+    for (const path of ['/in/shared', '/mine']) {
+      t.match(await send(app, `${path}?tenant=victim`, byGithub('wrong', '{"kind":"x"}')), refused)
+    }
   }
   t.equal(await calls(), before)
-  for (const path of ['/in/shared', '/mine']) t.ok((await send(app, `${path}?tenant=victim`, byGithub(secret, `{"kind":"right ${path}"}`))).status < 300)
+  for (const path of ['/in/shared', '/mine']) {
+    t.ok((await send(app, `${path}?tenant=victim`, byGithub(secret, `{"kind":"right ${path}"}`))).status < 300)
+  }
   t.equal(await calls(), before + 2)
 }
 
@@ -261,9 +443,17 @@ async function declared (t: Test, app: FastifyInstance): Promise<void> {
   t.strictSame(await send(app, '/hooks/now/x', byGithub(secret, '{"kind":"then"}', 'n-1')), received)
   t.equal(await count(app, 'seen', 'then'), 1, 'what failed is handled when it comes again')
   const { paths } = (await app.inject('/doc')).json()
-  t.strictSame(Object.keys(paths['/hooks/later'].post.responses).filter((status) => status < '300'), ['200'], 'also where the work is done later')
+  t.strictSame(
+    Object.keys(paths['/hooks/later'].post.responses).filter((status) => status < '300'),
+    ['200'],
+    'also where the work is done later'
+  )
   t.match(paths['/hooks/later'].post.responses['200'].content['application/json'].schema, { properties: { received: { const: true } } })
-  t.strictSame(Object.keys(paths['/in/github'].post.responses).filter((status) => status < '300' || status === '409').sort(), ['200', '201', '409'], 'a delivery comes again')
+  t.strictSame(Object.keys(paths['/in/github'].post.responses).filter((status) => status < '300' || status === '409').sort(), [
+    '200',
+    '201',
+    '409'
+  ], 'a delivery comes again')
   const later = byGithub(secret, '{"kind":"async"}')
   t.strictSame(await send(app, '/hooks/later', later), received)
   t.strictSame(await send(app, '/hooks/later', later), received)
@@ -277,9 +467,15 @@ async function declared (t: Test, app: FastifyInstance): Promise<void> {
     path: '/hooks/forward',
     provider: 'github',
     secret: '{{secret:HOOK}}',
-    actions: [{ type: 'http', action: 'request', params: { method: 'POST', url: `${origin}/in/custom`, headers: { 'x-sig': '{{payload.sig}}' }, body: '{{payload.sent}}' }, condition: '{{payload.sent}} != null' }]
+    actions: [{
+      type: 'http',
+      action: 'request',
+      params: { method: 'POST', url: `${origin}/in/custom`, headers: { 'x-sig': '{{payload.sig}}' }, body: '{{payload.sent}}' },
+      condition: '{{payload.sent}} != null'
+    }]
   }]
-  const save = (tenant: string, document: object) => app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: tenant }), payload: document })
+  const save = (tenant: string, document: object) =>
+    app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: tenant }), payload: document })
   await store(app, 'a', 'the hook of a')
   const saved = await save('a', { webhooks })
   t.equal(saved.statusCode, 200, saved.body)
@@ -288,15 +484,30 @@ async function declared (t: Test, app: FastifyInstance): Promise<void> {
   const sig = createHmac('sha512', secret).update(JSON.stringify(sent)).digest('base64')
   const forward = byGithub('the hook of a', JSON.stringify({ sent, sig }))
   t.strictSame(await send(app, '/hooks/forward?tenant=a', forward), received)
-  const [receipt] = await app.db.selectFrom('tenantry.webhook_receipts').select(['tenant_id', 'held_until']).where('path', '=', '/in/custom').where('received_at', '>', new Date(Date.now() - 10_000)).execute()
+  const [receipt] = await app.db.selectFrom('tenantry.webhook_receipts').select(['tenant_id', 'held_until']).where(
+    'path',
+    '=',
+    '/in/custom'
+  ).where('received_at', '>', new Date(Date.now() - 10_000)).execute()
   t.match(receipt, { tenant_id: '', held_until: null }, 'the call came')
   t.strictSame(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', '{}')), received, 'a condition that does not hold')
-  t.match(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', JSON.stringify({ sent, sig: 'wrong' }), 'f-1')), { status: 502 }, 'a call that fails')
-  t.strictSame(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', JSON.stringify({ sent, sig }), 'f-1')), received, 'is made when the delivery comes again')
+  t.match(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', JSON.stringify({ sent, sig: 'wrong' }), 'f-1')), {
+    status: 502
+  }, 'a call that fails')
+  t.strictSame(
+    await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', JSON.stringify({ sent, sig }), 'f-1')),
+    received,
+    'is made when the delivery comes again'
+  )
 
   const [own] = webhooks
-  t.match((await save('a', { webhooks: [{ ...own, path: '/hooks/now/:name' }] })).json(), { code: 'TENANTRY_ROUTE_CONFLICT', details: [{ path: '/webhooks/0/path' }] })
-  t.match((await save('a', { webhooks: [own], routes: [{ method: 'post', path: '/hooks/forward', response: {} }] })).json(), { code: 'TENANTRY_CONFIG_INVALID' })
+  t.match((await save('a', { webhooks: [{ ...own, path: '/hooks/now/:name' }] })).json(), {
+    code: 'TENANTRY_ROUTE_CONFLICT',
+    details: [{ path: '/webhooks/0/path' }]
+  })
+  t.match((await save('a', { webhooks: [own], routes: [{ method: 'post', path: '/hooks/forward', response: {} }] })).json(), {
+    code: 'TENANTRY_CONFIG_INVALID'
+  })
   const wrong = { ...own, secret: '{{secret:A}}{{secret:B}}', actions: [{ type: 'http', action: 'nothing' }] }
   const places = (await save('a', { webhooks: [wrong] })).json().details.map(({ path }: { path: string }) => path)
   t.strictSame(places.sort(), ['/webhooks/0/actions/0/action', '/webhooks/0/secret'])
@@ -312,7 +523,13 @@ t.test('faults of webhooks', async (t) => {
       throw error
     }
   }
-  const good = { name: 'w', path: '/w', provider: 'github', secret: '{{env.HOOK}}', workflow: { steps: [{ id: 's', type: 'database', table: 'seen', operation: 'insert', data: { kind: 'k' } }] } }
+  const good = {
+    name: 'w',
+    path: '/w',
+    provider: 'github',
+    secret: '{{env.HOOK}}',
+    workflow: { steps: [{ id: 's', type: 'database', table: 'seen', operation: 'insert', data: { kind: 'k' } }] }
+  }
   t.strictSame(faults(good), [])
   t.match(faults({ ...good, path: '/in/github' }), [/^\/webhooks\/0: the route POST \/in\/github stands at \/routes\/0 already/])
   t.match(faults(good, { ...good, name: 'v' }), [/^\/webhooks\/1: the route POST \/w stands at \/webhooks\/0/])
@@ -324,7 +541,9 @@ t.test('faults of webhooks', async (t) => {
   t.match(faults({ ...good, secret: '{{env.MISSING}}' }), [/^\/webhooks\/0\/secret: the environment setting MISSING is not set/])
   t.match(faults({ ...good, secret: '' }), [/^\/webhooks\/0\/secret: /])
   t.match(faults({ ...good, secret: '{{body.a}}' }), [/^\/webhooks\/0\/secret: /])
-  t.match(faults({ ...good, actions: [{ type: 'http', action: 'request', params: { method: 'GET', url: 'https://example.com' } }] }), [/^\/webhooks\/0\/actions: the route runs a workflow/])
+  t.match(faults({ ...good, actions: [{ type: 'http', action: 'request', params: { method: 'GET', url: 'https://example.com' } }] }), [
+    /^\/webhooks\/0\/actions: the route runs a workflow/
+  ])
   const route = { method: 'post', path: '/r', webhook: { provider: 'github', secret: '{{env.HOOK}}' }, response: { a: '{{payload.a}}' } }
   const ofRoute = (changed: object): string[] => {
     try {
@@ -352,7 +571,11 @@ async function refuses (t: Test): Promise<void> {
 
 async function twoServers (t: Test): Promise<void> {
   const { connectionString } = await postgresDatabase(t)
-  const [first, second] = await testServers(t, document, { engine: { provider: 'postgres', postgres: { connectionString } }, env, tenants: ['a'] })
+  const [first, second] = await testServers(t, document, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    env,
+    tenants: ['a']
+  })
   for (let round = 0; round < 5; round++) {
     const delivery = byGithub(secret, `{"kind":"round ${round}"}`)
     const answers = await Promise.all([send(first, '/in/github', delivery), send(second, '/in/github', delivery)])
@@ -362,11 +585,15 @@ async function twoServers (t: Test): Promise<void> {
 
   await t.test('what a process that died has begun is handled by another one after a minute', async (t) => {
     let time = Date.now()
-    const [here, there] = [first, second].map((app) => createReceipts({ dbFor: (tenant) => app.engine.kyselyFor(tenant), now: () => time, log: app.log }))
+    const [here, there] = [first, second].map((app) =>
+      createReceipts({ dbFor: (tenant) => app.engine.kyselyFor(tenant), now: () => time, log: app.log })
+    )
     if (here === undefined || there === undefined) throw new Error('there are two')
     const delivery = { tenant: 'a', path: '/hook', id: 'd-1' }
     let began = (): void => {}
-    const running = new Promise<void>((resolve) => { began = resolve })
+    const running = new Promise<void>((resolve) => {
+      began = resolve
+    })
     // It never ends: whoever ran it is dead.
     here.once(delivery, () => {
       began()
@@ -378,7 +605,12 @@ async function twoServers (t: Test): Promise<void> {
     time += 2000
     t.equal(await there.once(delivery, async () => 'later'), 'later')
     t.equal(await there.once(delivery, async () => 'again'), undefined)
-    await t.rejects(there.once({ ...delivery, id: 'd-2' }, async () => { throw new Error('it fails') }), { message: 'it fails' })
+    await t.rejects(
+      there.once({ ...delivery, id: 'd-2' }, async () => {
+        throw new Error('it fails')
+      }),
+      { message: 'it fails' }
+    )
     t.equal(await here.once({ ...delivery, id: 'd-2' }, async () => 'at once'), 'at once')
     t.equal(await here.once({ ...delivery, tenant: '' }, async () => 'of the platform'), 'of the platform')
     await t.rejects(here.once({ ...delivery, tenant: 'nobody' }, async () => 'of nobody'), { code: 'TENANTRY_TENANT_UNKNOWN' })

@@ -18,11 +18,22 @@ const tables: NonNullable<TestDocument['tables']> = {
   }
 }
 
-const insert = (id: string, title: string, further: Partial<Step> = {}): Step =>
-  ({ id, type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.id}}', title }, ...further })
+const insert = (id: string, title: string, further: Partial<Step> = {}): Step => ({
+  id,
+  type: 'database',
+  operation: 'insert',
+  table: 'notes',
+  data: { id: '{{body.id}}', title },
+  ...further
+})
 const list: Step = { id: 'list', type: 'database', operation: 'select', table: 'notes', order: { column: 'id' } }
 
-const route = (path: string, workflow: RouteWorkflow, further: Partial<Route> = {}): Route => ({ method: 'post', path, workflow, ...further })
+const route = (path: string, workflow: RouteWorkflow, further: Partial<Route> = {}): Route => ({
+  method: 'post',
+  path,
+  workflow,
+  ...further
+})
 
 /** Asks as somebody of the tenant. */
 function asking (app: FastifyInstance, tenant = 'acme') {
@@ -34,7 +45,13 @@ function asking (app: FastifyInstance, tenant = 'acme') {
 
 const handlers: Step[] = [
   { id: 'pick', type: 'switch', value: 'body.type', cases: { paid: 'paid', constructor: 'other', 1: 'one' }, default: 'fallback' },
-  ...['paid', 'other', 'one', 'fallback'].map((id): Step => ({ id, type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.id}}', title: id } })),
+  ...['paid', 'other', 'one', 'fallback'].map((id): Step => ({
+    id,
+    type: 'database',
+    operation: 'insert',
+    table: 'notes',
+    data: { id: '{{body.id}}', title: id }
+  })),
   { id: 'after', type: 'database', operation: 'select', table: 'notes', filters: [{ column: 'id', value: '{{body.id}}' }] }
 ]
 
@@ -44,24 +61,86 @@ const document: TestDocument = {
     id: 'add',
     steps: [
       { id: 'made', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{input.id}}', title: '{{input.title}}' } },
-      { id: 'found', type: 'database', operation: 'select', table: 'notes', single: true, filters: [{ column: 'id', value: '{{steps.made.result.id}}' }] }
+      {
+        id: 'found',
+        type: 'database',
+        operation: 'select',
+        table: 'notes',
+        single: true,
+        filters: [{ column: 'id', value: '{{steps.made.result.id}}' }]
+      }
     ]
   }],
   routes: [
-    route('/order', { steps: [insert('first', '{{body.title}}'), { id: 'second', type: 'database', operation: 'update', table: 'notes', data: { body: 'after {{steps.first.result.title}}' }, filters: [{ column: 'id', value: '{{steps.first.result.id}}' }], single: true }, list] }),
+    route('/order', {
+      steps: [insert('first', '{{body.title}}'), {
+        id: 'second',
+        type: 'database',
+        operation: 'update',
+        table: 'notes',
+        data: { body: 'after {{steps.first.result.title}}' },
+        filters: [{ column: 'id', value: '{{steps.first.result.id}}' }],
+        single: true
+      }, list]
+    }),
     route('/switch', { steps: handlers }),
-    route('/only-switch', { steps: [{ id: 'pick', type: 'switch', value: 'body.type', cases: { a: 'target' } }, insert('target', 'picked')] }),
+    route('/only-switch', {
+      steps: [{ id: 'pick', type: 'switch', value: 'body.type', cases: { a: 'target' } }, insert('target', 'picked')]
+    }),
     route('/ref', { ref: 'add' }),
     route('/ref-input', { ref: 'add', input: { id: '{{body.number}}', title: 'from {{body.name}}' } }),
     route('/condition', { steps: [list, insert('sometimes', '{{body.title}}', { condition: 'body.count > 2' })] }),
-    route('/parallel', { steps: [{ id: 'both', parallel: [insert('made', '{{body.title}}'), list] }, { id: 'then', type: 'database', operation: 'select', table: 'notes', single: true, filters: [{ column: 'title', value: '{{steps.both.result.made.title}}' }] }] }),
-    route('/continue', { steps: [insert('made', 'twice', { onError: 'continue' }), { id: 'told', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.other}}', title: '{{steps.made.error.code || "none"}}', body: '{{steps.made.result.title || "nothing"}}' } }] }),
-    route('/fails', { steps: [insert('made', '{{body.title}}'), { ...list, id: 'gone', single: true, filters: [{ column: 'id', value: -1 }] }, insert('never', 'never')] }),
-    route('/mapped', { steps: [insert('made', '{{body.title}}'), list] }, { response: { id: '{{steps.made.result.id}}', page: '{{results.workflow}}' } }),
+    route('/parallel', {
+      steps: [{ id: 'both', parallel: [insert('made', '{{body.title}}'), list] }, {
+        id: 'then',
+        type: 'database',
+        operation: 'select',
+        table: 'notes',
+        single: true,
+        filters: [{ column: 'title', value: '{{steps.both.result.made.title}}' }]
+      }]
+    }),
+    route('/continue', {
+      steps: [insert('made', 'twice', { onError: 'continue' }), {
+        id: 'told',
+        type: 'database',
+        operation: 'insert',
+        table: 'notes',
+        data: { id: '{{body.other}}', title: '{{steps.made.error.code || "none"}}', body: '{{steps.made.result.title || "nothing"}}' }
+      }]
+    }),
+    route('/fails', {
+      steps: [
+        insert('made', '{{body.title}}'),
+        { ...list, id: 'gone', single: true, filters: [{ column: 'id', value: -1 }] },
+        insert('never', 'never')
+      ]
+    }),
+    route('/mapped', { steps: [insert('made', '{{body.title}}'), list] }, {
+      response: { id: '{{steps.made.result.id}}', page: '{{results.workflow}}' }
+    }),
     route('/computed', { steps: [insert('made', '{{body.title}}')] }, { transform: { fields: { loud: 'item.title + "!"' } } }),
-    route('/filtered', { steps: [insert('made', '{{body.title}}')] }, { response: { type: 'object', properties: { title: { type: 'string' } } } }),
-    route('/kept', { steps: [insert('made', '{{body.title}}'), { id: 'copy', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.other}}', title: 'copy of {{body.id}}', body: '{{steps.made.result.title}}' } }] }),
-    route('/many', { steps: [{ id: 'all', type: 'database', operation: 'select', table: 'notes' }, { id: 'copies', type: 'database', operation: 'insert', table: 'notes', data: { id: 1, title: Array.from({ length: 40 }, () => '{{steps.all.result}}').join('') } }] }),
+    route('/filtered', { steps: [insert('made', '{{body.title}}')] }, {
+      response: { type: 'object', properties: { title: { type: 'string' } } }
+    }),
+    route('/kept', {
+      steps: [insert('made', '{{body.title}}'), {
+        id: 'copy',
+        type: 'database',
+        operation: 'insert',
+        table: 'notes',
+        data: { id: '{{body.other}}', title: 'copy of {{body.id}}', body: '{{steps.made.result.title}}' }
+      }]
+    }),
+    route('/many', {
+      steps: [{ id: 'all', type: 'database', operation: 'select', table: 'notes' }, {
+        id: 'copies',
+        type: 'database',
+        operation: 'insert',
+        table: 'notes',
+        data: { id: 1, title: Array.from({ length: 40 }, () => '{{steps.all.result}}').join('') }
+      }]
+    }),
     route('/timed', { steps: [insert('made', '{{body.title}}', { timeoutMs: 5000 }), { ...list, timeoutMs: 5000 }] })
   ]
 }
@@ -69,9 +148,10 @@ const document: TestDocument = {
 test('workflows on routes', async (t) => {
   const app = await testServer(t, document, { tenants: ['acme', 'globex', 'initech', 'umbrella'] })
   const ask = asking(app)
-  const titles = async (tenant: string) => (await asking(app, tenant)('/condition', { count: 0 })).body.result.data.map(({ title }: { title: string }) => title)
+  const titles = async (tenant: string) =>
+    (await asking(app, tenant)('/condition', { count: 0 })).body.result.data.map(({ title }: { title: string }) => title)
 
-  t.test('steps run in order, each with the results of those before it, and the last one\'s is the answer', async (t) => {
+  t.test("steps run in order, each with the results of those before it, and the last one's is the answer", async (t) => {
     const { status, body } = await ask('/order', { id: 1, title: 'one' })
     t.equal(status, 200)
     t.match(body.workflowId, /^[0-9a-f-]{36}$/)
@@ -153,7 +233,9 @@ test('workflows on routes', async (t) => {
 
   t.test('what templates would copy of results is bounded', async (t) => {
     const big = asking(app, 'initech')
-    for (let id = 200; id < 220; id++) t.equal((await big('/condition', { id, title: `${id} ${'x'.repeat(40_000)}`, count: 3 })).status, 200)
+    for (let id = 200; id < 220; id++) {
+      t.equal((await big('/condition', { id, title: `${id} ${'x'.repeat(40_000)}`, count: 3 })).status, 200)
+    }
     const { status, body } = await big('/many')
     t.equal(status, 400)
     t.equal(body.code, 'TENANTRY_ANSWER_TOO_LARGE')
@@ -176,22 +258,34 @@ test('workflows on routes', async (t) => {
 test('the documents of two tenants have workflows of their own, whose routes serve at once', async (t) => {
   const app = await testServer(t, { tables }, { tenants: ['acme', 'globex'] })
   const headers = (tenant: string) => bearer({ tenant_id: tenant, role: 'admin' })
-  const save = (tenant: string, title: string) => app.inject({
-    method: 'POST',
-    url: '/tenant/config',
-    headers: headers(tenant),
-    payload: {
-      workflows: [{ id: 'note', steps: [{ id: 'made', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{input.id}}', title } }, list] }],
-      routes: [{ path: '/own', method: 'post', requireAuth: true, workflow: { ref: 'note' } }]
-    }
-  })
-  for (const [tenant, title] of [['acme', 'of acme'], ['globex', 'of globex']] as const) t.equal((await save(tenant, title)).statusCode, 200)
-  const run = async (tenant: string, id: number) => (await app.inject({ method: 'POST', url: '/own', headers: headers(tenant), payload: { id } })).json()
+  const save = (tenant: string, title: string) =>
+    app.inject({
+      method: 'POST',
+      url: '/tenant/config',
+      headers: headers(tenant),
+      payload: {
+        workflows: [{
+          id: 'note',
+          steps: [{ id: 'made', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{input.id}}', title } }, list]
+        }],
+        routes: [{ path: '/own', method: 'post', requireAuth: true, workflow: { ref: 'note' } }]
+      }
+    })
+  for (const [tenant, title] of [['acme', 'of acme'], ['globex', 'of globex']] as const) {
+    t.equal((await save(tenant, title)).statusCode, 200)
+  }
+  const run = async (tenant: string, id: number) =>
+    (await app.inject({ method: 'POST', url: '/own', headers: headers(tenant), payload: { id } })).json()
   t.match((await run('acme', 1)).result.data, [{ id: 1, title: 'of acme', tenant_id: 'acme' }])
   t.match((await run('globex', 2)).result.data, [{ id: 2, title: 'of globex', tenant_id: 'globex' }])
   t.equal((await save('acme', 'anew')).statusCode, 200)
   t.match((await run('acme', 3)).result.data, [{ title: 'of acme' }, { id: 3, title: 'anew' }], 'a save replaces it')
-  const wrong = await app.inject({ method: 'POST', url: '/tenant/config', headers: headers('acme'), payload: { routes: [{ path: '/x', method: 'post', workflow: { ref: 'nott' } }] } })
+  const wrong = await app.inject({
+    method: 'POST',
+    url: '/tenant/config',
+    headers: headers('acme'),
+    payload: { routes: [{ path: '/x', method: 'post', workflow: { ref: 'nott' } }] }
+  })
   t.match(wrong.json(), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/workflow/ref' }] })
   const seen = await app.inject({ url: '/doc', headers: headers('acme') })
   t.match(seen.json().paths['/own'].post.responses['200'].content['application/json'].schema.required, ['workflowId', 'status', 'result'])
@@ -204,12 +298,29 @@ test('steps that call services, with one key for all tries of a step', async (t)
   })
   const app = await testServer(t, {
     tables,
-    customIntegrations: [{ name: 'names', baseUrl: origin, actions: { find: { method: 'POST', path: '/names', body: { id: '{{params.id}}' } } } }],
+    customIntegrations: [{
+      name: 'names',
+      baseUrl: origin,
+      actions: { find: { method: 'POST', path: '/names', body: { id: '{{params.id}}' } } }
+    }],
     routes: [
       route('/call', {
         steps: [
-          { id: 'called', type: 'integration', integration: 'names', action: 'find', params: { id: '{{body.id}}' }, retry: { attempts: 3, backoffMs: 1 } },
-          { id: 'kept', type: 'database', operation: 'insert', table: 'notes', data: { id: '{{body.id}}', title: '{{steps.called.result.name}}' } }
+          {
+            id: 'called',
+            type: 'integration',
+            integration: 'names',
+            action: 'find',
+            params: { id: '{{body.id}}' },
+            retry: { attempts: 3, backoffMs: 1 }
+          },
+          {
+            id: 'kept',
+            type: 'database',
+            operation: 'insert',
+            table: 'notes',
+            data: { id: '{{body.id}}', title: '{{steps.called.result.name}}' }
+          }
         ]
       }),
       route('/call-once', { steps: [{ id: 'called', type: 'integration', integration: 'names', action: 'find', params: { id: 1 } }] }),

@@ -5,28 +5,58 @@ import conventions, { errorResponses } from '../../../plugins/conventions/index.
 import health from '../../../plugins/health/index.js'
 import { failure } from '../../../lib/errors.js'
 
-interface LogLine { level: number, msg: string, err?: { message: string, stack: string } }
+interface LogLine {
+  level: number
+  msg: string
+  err?: { message: string, stack: string }
+}
 
 function createApp (lines: LogLine[] = [], level = 'debug'): FastifyInstance {
-  const app = Fastify({ logger: { level, stream: { write: (line: string) => { lines.push(JSON.parse(line)) } } }, bodyLimit: 10_000 })
+  const app = Fastify({
+    logger: {
+      level,
+      stream: {
+        write: (line: string) => {
+          lines.push(JSON.parse(line))
+        }
+      }
+    },
+    bodyLimit: 10_000
+  })
   app.register(conventions, { root: true })
   app.register(async (group) => {
     await group.register(conventions)
     group.post('/items', {
       schema: {
-        body: { type: 'object', required: ['title'], properties: { title: { type: 'string', minLength: 2 }, count: { type: 'integer' } }, additionalProperties: false },
+        body: {
+          type: 'object',
+          required: ['title'],
+          properties: { title: { type: 'string', minLength: 2 }, count: { type: 'integer' } },
+          additionalProperties: false
+        },
         querystring: { type: 'object', properties: { limit: { type: 'integer' } } },
         response: { 200: { type: 'object', additionalProperties: true }, ...errorResponses(400) }
       }
     }, async ({ body, query }) => ({ body, query }))
     group.post('/any', async ({ body }) => ({ body: body ?? null }))
     group.delete('/any', async ({ body }) => ({ body: body ?? null }))
-    group.get('/conflict', async () => { throw failure('conflict', { extras: { upgrade: null }, headers: { 'retry-after': '3' } }) })
-    group.get('/bug', async () => { throw new Error('relation "tenantry.users" at /srv/app/db.ts') })
-    group.get('/upstream', async () => { throw Object.assign(new Error('the token of the provider is sk_live_1'), { statusCode: 401 }) })
-    group.get('/teapot', async () => { throw Object.assign(new Error('I am a teapot'), { statusCode: 418, expose: true }) })
-    // eslint-disable-next-line no-throw-literal
-    group.get('/nothing', async () => { throw undefined })
+    group.get('/conflict', async () => {
+      throw failure('conflict', { extras: { upgrade: null }, headers: { 'retry-after': '3' } })
+    })
+    group.get('/bug', async () => {
+      throw new Error('relation "tenantry.users" at /srv/app/db.ts')
+    })
+    group.get('/upstream', async () => {
+      throw Object.assign(new Error('the token of the provider is sk_live_1'), { statusCode: 401 })
+    })
+    group.get('/teapot', async () => {
+      throw Object.assign(new Error('I am a teapot'), { statusCode: 418, expose: true })
+    })
+
+    group.get('/nothing', async () => {
+      // eslint-disable-next-line no-throw-literal
+      throw undefined
+    })
   })
   return app
 }
@@ -39,7 +69,13 @@ t.test('an error of the catalogue is answered with its body, its extras, its hea
   const response = await createApp().inject('/conflict')
   t.equal(response.statusCode, 409)
   t.equal(response.headers['retry-after'], '3')
-  t.same(response.json(), { error: 'Conflict', message: 'A record with these values exists already', code: 'TENANTRY_CONFLICT', requestId: 'req-1', upgrade: null })
+  t.same(response.json(), {
+    error: 'Conflict',
+    message: 'A record with these values exists already',
+    code: 'TENANTRY_CONFLICT',
+    requestId: 'req-1',
+    upgrade: null
+  })
 })
 
 t.test('a wrong request is 400 with details, bodies are not coerced and query strings are', async (t) => {
@@ -47,7 +83,11 @@ t.test('a wrong request is 400 with details, bodies are not coerced and query st
   const wrong = await post(app, '/items?limit=5', '{"title":"a","count":"3","extra":1}')
   t.equal(wrong.statusCode, 400)
   t.match(wrong.json(), { error: 'Bad Request', message: 'Validation failed', code: 'TENANTRY_VALIDATION_FAILED' })
-  t.same(wrong.json().details.map((detail: { path: string, keyword: string }) => `${detail.path} ${detail.keyword}`).sort(), ['/body/count type', '/body/extra additionalProperties', '/body/title minLength'])
+  t.same(wrong.json().details.map((detail: { path: string, keyword: string }) => `${detail.path} ${detail.keyword}`).sort(), [
+    '/body/count type',
+    '/body/extra additionalProperties',
+    '/body/title minLength'
+  ])
   t.match((await post(app, '/items?limit=x', '{"title":"abc"}')).json().details, [{ path: '/query/limit', keyword: 'type' }])
   t.same((await post(app, '/items?limit=5', '{"title":"abc"}')).json(), { body: { title: 'abc' }, query: { limit: 5 } })
 })
@@ -84,7 +124,10 @@ t.test('a DELETE that carries a content type and no body is served', async (t) =
 
 t.test('a body over the limit is 413, another media type 415, an unknown path 404', async (t) => {
   const app = createApp()
-  t.match((await post(app, '/any', JSON.stringify('x'.repeat(20_000)))).json(), { code: 'TENANTRY_BODY_TOO_LARGE', error: 'Payload Too Large' })
+  t.match((await post(app, '/any', JSON.stringify('x'.repeat(20_000)))).json(), {
+    code: 'TENANTRY_BODY_TOO_LARGE',
+    error: 'Payload Too Large'
+  })
   const plain = await post(app, '/any', 'text', 'text/plain')
   t.equal(plain.statusCode, 415)
   t.equal(plain.json().code, 'TENANTRY_MEDIA_TYPE_UNSUPPORTED')
@@ -126,10 +169,14 @@ t.test("the conventions of a group leave the rest of the embedder's app alone", 
   app.register(async (group) => {
     await group.register(conventions)
     await group.register(conventions)
-    group.get('/ours', async () => { throw failure('conflict') })
+    group.get('/ours', async () => {
+      throw failure('conflict')
+    })
   })
   app.post('/theirs', async ({ body }) => body)
-  app.get('/theirs', async () => { throw new Error('shown by Fastify') })
+  app.get('/theirs', async () => {
+    throw new Error('shown by Fastify')
+  })
   t.equal((await app.inject('/ours')).json().code, 'TENANTRY_CONFLICT')
   t.equal((await post(app, '/theirs', 'text', 'text/plain')).body, 'text')
   t.equal((await app.inject('/theirs')).json().message, 'shown by Fastify')
@@ -140,10 +187,18 @@ t.test('conventions may be registered after a plugin with endpoints', async (t) 
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(health, { prefix: '/first' })
-  await app.register(async (child) => { await child.register(health, { prefix: '/second' }) })
+  await app.register(async (child) => {
+    await child.register(health, { prefix: '/second' })
+  })
   await app.register(conventions, { root: true })
-  t.throws(() => app.addSchema({ $id: 'TenantryError', type: 'string' }), { code: 'FST_ERR_SCH_ALREADY_PRESENT' }, 'another schema of the name is refused')
-  app.get('/own', { schema: { response: errorResponses(404) } }, async () => { throw failure('notFound') })
+  t.throws(
+    () => app.addSchema({ $id: 'TenantryError', type: 'string' }),
+    { code: 'FST_ERR_SCH_ALREADY_PRESENT' },
+    'another schema of the name is refused'
+  )
+  app.get('/own', { schema: { response: errorResponses(404) } }, async () => {
+    throw failure('notFound')
+  })
   await app.register(health, { prefix: '/third' })
   for (const url of ['/own', '/nowhere', '/first/nowhere']) {
     t.match((await app.inject(url)).json(), { error: 'Not Found', code: /^TENANTRY_/, requestId: String }, url)

@@ -16,7 +16,11 @@ interface Call {
 }
 
 /** What a script of the page sees: null where the browser keeps the response from it. */
-async function call (page: Page, url: string, init: Call = {}): Promise<{ status: number, body: string, headers: Record<string, string> } | null> {
+async function call (
+  page: Page,
+  url: string,
+  init: Call = {}
+): Promise<{ status: number, body: string, headers: Record<string, string> } | null> {
   return await page.evaluate(async ([url, init]) => {
     try {
       const response = await fetch(url, init)
@@ -36,33 +40,61 @@ test('pages of other origins', async (t) => {
     tables: { notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } } } },
     routes: [
       { method: 'get', path: '/notes', requireAuth: true, queries: [{ table: 'notes', operation: 'select' }] },
-      { method: 'put', path: '/notes/:id', requireAuth: true, queries: [{ table: 'notes', operation: 'upsert', data: { id: '{{params.id}}', title: '{{body.title}}' } }] },
+      {
+        method: 'put',
+        path: '/notes/:id',
+        requireAuth: true,
+        queries: [{ table: 'notes', operation: 'upsert', data: { id: '{{params.id}}', title: '{{body.title}}' } }]
+      },
       { method: 'get', path: '/limited', rateLimit: { max: 1, windowMs: 60_000 }, response: { a: 1 } }
     ]
   }, { tenants: ['acme', 'rival'] })
   const api = await listen(app)
   const tokenOf = (tenant: string) => signToken({ sub: 'ada', role: 'admin', tenant_id: tenant })
-  const headersOf = (tenant: string) => ({ authorization: `Bearer ${tokenOf(tenant)}`, 'x-tenant-id': tenant, 'content-type': 'application/json' })
+  const headersOf = (tenant: string) => ({
+    authorization: `Bearer ${tokenOf(tenant)}`,
+    'x-tenant-id': tenant,
+    'content-type': 'application/json'
+  })
   await caller(t, app)('POST /tenant/config', { token: tokenOf('acme'), body: { cors: { origins: [ofTenant] } } })
 
   await t.test('a listed page writes, reads and sees the headers', async (t) => {
     const page = await open(listed)
-    t.match(await call(page, `${api}/notes/1`, { method: 'PUT', headers: headersOf('acme'), body: '{"title":"one"}' }), { status: 200 }, 'after a preflight')
+    t.match(
+      await call(page, `${api}/notes/1`, { method: 'PUT', headers: headersOf('acme'), body: '{"title":"one"}' }),
+      { status: 200 },
+      'after a preflight'
+    )
     const read = await call(page, `${api}/notes`, { headers: { ...headersOf('acme'), 'x-request-id': 'page-1' } })
-    t.match(read, { status: 200, body: /"one"/, headers: { etag: /^"/, 'x-request-id': 'page-1', 'x-ratelimit-limit': '100', 'x-ratelimit-remaining': /\d/ } })
+    t.match(read, {
+      status: 200,
+      body: /"one"/,
+      headers: { etag: /^"/, 'x-request-id': 'page-1', 'x-ratelimit-limit': '100', 'x-ratelimit-remaining': /\d/ }
+    })
     t.match(await call(page, `${api}/notes`), { status: 401, body: /TENANTRY_TOKEN_MISSING/ })
     t.match(await call(page, `${api}/nothing`, { headers: headersOf('acme') }), { status: 404 })
     const limited = [await call(page, `${api}/limited`), await call(page, `${api}/limited`)]
     t.match(limited, [{ status: 200 }, { status: 429, headers: { 'retry-after': /\d+/ } }])
-    t.equal(await call(page, `${api}/notes`, { headers: headersOf('acme'), credentials: 'include' }), null, 'no cookies without `credentials`')
-    t.equal(await call(page, `${api}/tenant/info`, { method: 'DELETE', headers: headersOf('acme') }), null, 'a method that the path does not have')
+    t.equal(
+      await call(page, `${api}/notes`, { headers: headersOf('acme'), credentials: 'include' }),
+      null,
+      'no cookies without `credentials`'
+    )
+    t.equal(
+      await call(page, `${api}/tenant/info`, { method: 'DELETE', headers: headersOf('acme') }),
+      null,
+      'a method that the path does not have'
+    )
   })
 
   await t.test('a page of a tenant reads responses to its calls only', async (t) => {
     const page = await open(ofTenant)
     await eventually(t, 'the origin passes', async () => await call(page, `${api}/notes`, { headers: headersOf('acme') }) !== null)
     t.match(await call(page, `${api}/notes`, { headers: headersOf('acme') }), { status: 200, body: /"one"/, headers: { etag: /^"/ } })
-    t.match(await call(page, `${api}/notes`, { headers: { authorization: 'Bearer broken' } }), { status: 401, body: /TENANTRY_TOKEN_INVALID/ })
+    t.match(await call(page, `${api}/notes`, { headers: { authorization: 'Bearer broken' } }), {
+      status: 401,
+      body: /TENANTRY_TOKEN_INVALID/
+    })
     t.equal(await call(page, `${api}/notes`, { headers: headersOf('rival') }), null)
     t.equal(await call(page, `${api}/health`), null)
   })

@@ -46,7 +46,11 @@ test('the platform lists origins', async (t) => {
       t.notOk(answer.headers['access-control-allow-credentials'])
     }
     for (let i = 0; i < 20; i++) t.equal((await preflight(ask, '/limited', app)).status, 204)
-    t.equal((await preflight(ask, '/mine', app, 'GET', { authorization: 'Bearer broken', 'x-tenant-id': '!' })).status, 204, 'whatever else it carries')
+    t.equal(
+      (await preflight(ask, '/mine', app, 'GET', { authorization: 'Bearer broken', 'x-tenant-id': '!' })).status,
+      204,
+      'whatever else it carries'
+    )
   })
 
   await t.test('the methods are those of the path', async (t) => {
@@ -62,7 +66,18 @@ test('the platform lists origins', async (t) => {
   })
 
   await t.test('other origins get no header', async (t) => {
-    for (const origin of [evil, 'null', `${app}:8443`, 'http://app.example.com', 'https://APP.EXAMPLE.COM', 'https://evil-example.com', 'https://a.b.example.com', 'https://example.com']) {
+    for (
+      const origin of [
+        evil,
+        'null',
+        `${app}:8443`,
+        'http://app.example.com',
+        'https://APP.EXAMPLE.COM',
+        'https://evil-example.com',
+        'https://a.b.example.com',
+        'https://example.com'
+      ]
+    ) {
       const refused = await preflight(ask, '/hello', origin)
       t.ok(refused.status >= 400, origin)
       const answer = await ask('GET /hello', { headers: { origin } })
@@ -75,11 +90,13 @@ test('the platform lists origins', async (t) => {
   })
 
   await t.test('errors can be read, and the headers that clients need', async (t) => {
-    const readable = (headers: Readonly<Record<string, unknown>>) => t.match(headers, {
-      'access-control-allow-origin': app,
-      'access-control-expose-headers': 'etag, idempotency-replayed, location, retry-after, x-cache, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id, X-Total',
-      vary: /origin/i
-    })
+    const readable = (headers: Readonly<Record<string, unknown>>) =>
+      t.match(headers, {
+        'access-control-allow-origin': app,
+        'access-control-expose-headers':
+          'etag, idempotency-replayed, location, retry-after, x-cache, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id, X-Total',
+        vary: /origin/i
+      })
     const headers = { origin: app }
     for (const [target, status] of [['GET /hello', 200], ['GET /mine', 401], ['GET /nothing', 404], ['PUT /tenant/info', 405]] as const) {
       const answer = await ask(target, { headers })
@@ -99,11 +116,20 @@ test('the platform lists origins', async (t) => {
 
 test('credentials and any origin', async (t) => {
   const withCredentials = caller(t, await testServer(t, { ...document, cors: { origins: [app], credentials: true, maxAge: 5 } }))
-  t.match((await preflight(withCredentials, '/hello', app)).headers, { 'access-control-allow-credentials': 'true', 'access-control-max-age': '5' })
-  t.match((await withCredentials('GET /hello', { headers: { origin: app } })).headers, { 'access-control-allow-origin': app, 'access-control-allow-credentials': 'true' })
+  t.match((await preflight(withCredentials, '/hello', app)).headers, {
+    'access-control-allow-credentials': 'true',
+    'access-control-max-age': '5'
+  })
+  t.match((await withCredentials('GET /hello', { headers: { origin: app } })).headers, {
+    'access-control-allow-origin': app,
+    'access-control-allow-credentials': 'true'
+  })
   t.notOk((await withCredentials('GET /hello', { headers: { origin: evil } })).headers['access-control-allow-credentials'])
   const any = caller(t, await testServer(t, { ...document, cors: { origins: '*' } }))
-  t.match((await any('GET /hello', { headers: { origin: 'https://any.example' } })).headers, { 'access-control-allow-origin': '*', 'access-control-allow-credentials': undefined })
+  t.match((await any('GET /hello', { headers: { origin: 'https://any.example' } })).headers, {
+    'access-control-allow-origin': '*',
+    'access-control-allow-credentials': undefined
+  })
   t.match(await preflight(any, '/hello', 'https://any.example'), { status: 204, headers: { 'access-control-allow-origin': '*' } })
 })
 
@@ -125,7 +151,10 @@ test('a wrong section is a fault of the document', async (t) => {
   t.strictSame(faults({ origins: [app], credentials: true }), [])
   t.strictSame(faults({ origins: [] }), [])
   t.match(faults({ origins: '*', credentials: true }), [/^\/cors\/credentials: browsers refuse credentials/])
-  t.match(faults({ origins: [app, 'https://*.com', 'app.example.com'] }), [/^\/cors\/origins\/1: expected at least two labels/, /^\/cors\/origins\/2: expected an origin/])
+  t.match(faults({ origins: [app, 'https://*.com', 'app.example.com'] }), [
+    /^\/cors\/origins\/1: expected at least two labels/,
+    /^\/cors\/origins\/2: expected an origin/
+  ])
   t.ok(faults({ origins: ['*'] }).length > 0)
   t.ok(faults({ origins: [app], exposedHeaders: ['a b'] }).length > 0)
   t.ok(faults({ origins: [app], maxAge: -1 }).length > 0)

@@ -1,4 +1,7 @@
-/** What pages of other origins read of downloads and resumable uploads, whose bodies are streams and whose headers are those of a protocol. */
+/**
+ * What pages of other origins read of downloads and resumable uploads, whose bodies are streams and whose headers are those of a
+ * protocol.
+ */
 import { test } from 'tap'
 import { eventually } from '../queue/app.js'
 import { open } from '../files/app.js'
@@ -10,16 +13,29 @@ const version = { 'tus-resumable': '1.0.0' }
 test('streams and protocols of files', async (t) => {
   const { as } = await open(t, { cors: { origins: [platform] } })
   const [acme, globex] = [as('acme'), as('globex')]
-  const saved = await as('acme', { role: 'admin' }).ask('POST /tenant/config', { headers: { 'content-type': 'application/json' }, body: JSON.stringify({ cors: { origins: [shop] } }) })
+  const saved = await as('acme', { role: 'admin' }).ask('POST /tenant/config', {
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ cors: { origins: [shop] } })
+  })
   t.equal(saved.status, 200)
-  const asks = (origin: string, user = acme): typeof acme.ask => (target, { headers = {}, body } = {}) => user.ask(target, { headers: { origin, ...headers }, ...body !== undefined && { body } })
-  await eventually(t, 'the origin of the tenant is known', async () => (await asks(shop)('GET /tenant/info')).headers['access-control-allow-origin'] === shop)
+  const asks = (origin: string, user = acme): typeof acme.ask => (target, { headers = {}, body } = {}) =>
+    user.ask(target, { headers: { origin, ...headers }, ...body !== undefined && { body } })
+  await eventually(
+    t,
+    'the origin of the tenant is known',
+    async () => (await asks(shop)('GET /tenant/info')).headers['access-control-allow-origin'] === shop
+  )
   const part = { name: 'file', value: 'hello', filename: 'a.txt', type: 'text/plain' }
 
   for (const origin of [platform, shop]) {
     await t.test(origin, async (t) => {
       const ask = asks(origin)
-      const shows = (what: string, { status, headers }: { status: number, headers: Readonly<Record<string, unknown>> }, expected: number, readable: RegExp = /\bx-request-id\b/) => {
+      const shows = (
+        what: string,
+        { status, headers }: { status: number, headers: Readonly<Record<string, unknown>> },
+        expected: number,
+        readable: RegExp = /\bx-request-id\b/
+      ) => {
         t.equal(status, expected, what)
         t.equal(headers['access-control-allow-origin'], origin, `${what}: the page may read it`)
         t.match(headers['access-control-expose-headers'], readable, `${what}: and its headers`)
@@ -37,18 +53,45 @@ test('streams and protocols of files', async (t) => {
       shows('HEAD', await ask(`HEAD ${path}`), 200)
       shows('an unknown file', await ask('GET /files/download/private/none'), 404)
 
-      const preflight = (target: string, method: string) => asks(origin, { ...acme, ask: as('acme').ask })(`OPTIONS ${target}`, { headers: { authorization: '', 'access-control-request-method': method, 'access-control-request-headers': 'tus-resumable,upload-offset' } })
-      const announced = await ask('POST /files/resumable', { headers: { ...version, 'upload-length': '5', 'upload-metadata': `filename ${Buffer.from('b.txt').toString('base64')}` } })
+      const preflight = (target: string, method: string) =>
+        asks(origin, { ...acme, ask: as('acme').ask })(`OPTIONS ${target}`, {
+          headers: {
+            authorization: '',
+            'access-control-request-method': method,
+            'access-control-request-headers': 'tus-resumable,upload-offset'
+          }
+        })
+      const announced = await ask('POST /files/resumable', {
+        headers: { ...version, 'upload-length': '5', 'upload-metadata': `filename ${Buffer.from('b.txt').toString('base64')}` }
+      })
       shows('an announcement', announced, 201, /\blocation\b.*\bupload-offset\b/)
       const upload = String(announced.headers['location'])
       for (const [target, method] of [['/files/resumable', 'POST'], [upload, 'PATCH'], [upload, 'HEAD'], [upload, 'DELETE']] as const) {
         const { status, headers } = await preflight(target, method)
-        t.match({ status, headers }, { status: 204, headers: { 'access-control-allow-origin': origin, 'access-control-allow-headers': /tus-resumable/ } }, `preflight of ${method} ${target === upload ? 'an upload' : target}`)
+        t.match({ status, headers }, {
+          status: 204,
+          headers: { 'access-control-allow-origin': origin, 'access-control-allow-headers': /tus-resumable/ }
+        }, `preflight of ${method} ${target === upload ? 'an upload' : target}`)
         t.match(headers['access-control-allow-methods'], new RegExp(`\\b${method}\\b`))
       }
       shows('the offset', await ask(`HEAD ${upload}`, { headers: version }), 200, /\bupload-offset\b/)
-      shows('bytes', await ask(`PATCH ${upload}`, { headers: { ...version, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' }, body: 'he' }), 204, /\bupload-offset\b/)
-      shows('another offset', await ask(`PATCH ${upload}`, { headers: { ...version, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' }, body: 'he' }), 409)
+      shows(
+        'bytes',
+        await ask(`PATCH ${upload}`, {
+          headers: { ...version, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' },
+          body: 'he'
+        }),
+        204,
+        /\bupload-offset\b/
+      )
+      shows(
+        'another offset',
+        await ask(`PATCH ${upload}`, {
+          headers: { ...version, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' },
+          body: 'he'
+        }),
+        409
+      )
       shows('the end', await ask(`DELETE ${upload}`, { headers: version }), 204)
     })
   }
@@ -57,9 +100,13 @@ test('streams and protocols of files', async (t) => {
     const { body } = await globex.upload([part])
     const { body: own } = await acme.upload([part])
     for (const [origin, user, url] of [['https://evil.test', acme, own['url']], [shop, globex, body['url']]] as const) {
-      for (const target of [`GET ${String(url)}`, 'POST /files/resumable']) t.notOk('access-control-allow-origin' in (await asks(origin, user)(target, { headers: version })).headers, target)
+      for (const target of [`GET ${String(url)}`, 'POST /files/resumable']) {
+        t.notOk('access-control-allow-origin' in (await asks(origin, user)(target, { headers: version })).headers, target)
+      }
     }
-    const { headers } = await asks('https://evil.test')('OPTIONS /files/resumable', { headers: { 'access-control-request-method': 'POST' } })
+    const { headers } = await asks('https://evil.test')('OPTIONS /files/resumable', {
+      headers: { 'access-control-request-method': 'POST' }
+    })
     t.notOk('access-control-allow-origin' in headers)
     t.notOk('access-control-allow-methods' in headers)
   })

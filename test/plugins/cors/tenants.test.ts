@@ -10,12 +10,17 @@ import { eventually } from '../queue/app.js'
 
 const platform = 'https://console.example.com'
 const shop = 'https://shop.acme.test'
-const document: TestDocument = { cors: { origins: [platform], credentials: true }, routes: [{ method: 'get', path: '/mine', requireAuth: true, response: { of: '{{tenant.id}}' } }] }
+const document: TestDocument = {
+  cors: { origins: [platform], credentials: true },
+  routes: [{ method: 'get', path: '/mine', requireAuth: true, response: { of: '{{tenant.id}}' } }]
+}
 const tokenOf = (tenant: string) => signToken({ sub: 'ada', role: 'admin', tenant_id: tenant })
 const route = { method: 'get', path: '/own', public: true, response: { hello: 'you' } }
 
-const preflight = async (ask: Ask, origin: string) => (await ask('OPTIONS /mine', { headers: { origin, 'access-control-request-method': 'GET' } })).headers['access-control-allow-origin']
-const allowed = async (ask: Ask, origin: string, request = {}) => (await ask('GET /mine', { ...request, headers: { origin } })).headers['access-control-allow-origin']
+const preflight = async (ask: Ask, origin: string) =>
+  (await ask('OPTIONS /mine', { headers: { origin, 'access-control-request-method': 'GET' } })).headers['access-control-allow-origin']
+const allowed = async (ask: Ask, origin: string, request = {}) =>
+  (await ask('GET /mine', { ...request, headers: { origin } })).headers['access-control-allow-origin']
 
 async function save (t: Test, app: FastifyInstance, tenant: string, body: object) {
   return await caller(t, app)('POST /tenant/config', { token: tokenOf(tenant), body })
@@ -33,17 +38,24 @@ test('a tenant lists origins', async (t) => {
     for (const at of [ask, askOther]) {
       await eventually(t, 'the origin passes', async () => await preflight(at, shop) === shop)
       t.equal(await preflight(at, 'https://pr-1.acme.test'), 'https://pr-1.acme.test')
-      for (const origin of ['https://shop.acme.test.evil.com', 'null', 'https://SHOP.acme.test', `${shop}:444`, 'https://a.b.acme.test']) t.notOk(await preflight(at, origin), origin)
+      for (const origin of ['https://shop.acme.test.evil.com', 'null', 'https://SHOP.acme.test', `${shop}:444`, 'https://a.b.acme.test']) {
+        t.notOk(await preflight(at, origin), origin)
+      }
     }
     const { headers } = await ask('OPTIONS /mine', { headers: { origin: shop, 'access-control-request-method': 'GET' } })
     t.notOk(headers['access-control-allow-credentials'], 'cookies are for the origins of the platform')
   })
 
-  await t.test('and may read responses to its calls, and to no other tenant\'s', async (t) => {
-    t.match((await ask('GET /mine', { token: tokenOf('acme'), headers: { origin: shop } })).headers, { 'access-control-allow-origin': shop, 'access-control-expose-headers': /x-ratelimit-limit/, vary: /origin/i, 'access-control-allow-credentials': undefined })
+  await t.test("and may read responses to its calls, and to no other tenant's", async (t) => {
+    t.match((await ask('GET /mine', { token: tokenOf('acme'), headers: { origin: shop } })).headers, {
+      'access-control-allow-origin': shop,
+      'access-control-expose-headers': /x-ratelimit-limit/,
+      vary: /origin/i,
+      'access-control-allow-credentials': undefined
+    })
     t.equal(await allowed(ask, shop, { token: tokenOf('rival') }), undefined, 'a call of another tenant')
     t.equal(await allowed(ask, shop, { token: signToken({ sub: 'root', role: 'admin' }) }), undefined, 'a call of the platform')
-    t.equal(await allowed(ask, platform, { token: tokenOf('rival') }), platform, 'the platform\'s origins read everything')
+    t.equal(await allowed(ask, platform, { token: tokenOf('rival') }), platform, "the platform's origins read everything")
     const own = await ask('GET /own', { tenant: 'acme', headers: { origin: shop } })
     t.match(own, { status: 200, headers: { 'access-control-allow-origin': shop } }, 'a stranger on its own route')
     t.notOk((await ask('GET /health', { headers: { origin: shop } })).headers['access-control-allow-origin'], 'nothing of the platform')
@@ -51,13 +63,35 @@ test('a tenant lists origins', async (t) => {
 
   await t.test('errors of its calls too', async (t) => {
     const headers = { origin: shop }
-    t.match(await ask('GET /mine', { headers }), { status: 401, headers: { 'access-control-allow-origin': shop } }, 'a refusal before the tenant is known')
-    t.match(await ask('GET /mine', { token: 'broken', tenant: 'acme', headers }), { status: 401, headers: { 'access-control-allow-origin': shop } })
-    t.match(await ask('POST /auth/login', { tenant: 'acme', body: { email: 'a@b.example', password: 'wrong-wrong' }, headers }), { status: 401, headers: { 'access-control-allow-origin': shop } })
-    t.match(await ask('GET /mine', { token: 'broken', tenant: 'rival', headers }), { status: 401, headers: { 'access-control-allow-origin': undefined } }, 'another tenant is named')
-    t.match(await ask('GET /nothing', { token: tokenOf('acme'), headers }), { status: 404, headers: { 'access-control-allow-origin': shop } })
-    t.match(await ask('GET /mine', { token: tokenOf('acme'), tenant: 'rival', headers }), { status: 403, headers: { 'access-control-allow-origin': shop } }, 'the token decides')
-    t.match(await ask('GET /nothing', { token: tokenOf('rival'), headers }), { status: 404, headers: { 'access-control-allow-origin': undefined } })
+    t.match(
+      await ask('GET /mine', { headers }),
+      { status: 401, headers: { 'access-control-allow-origin': shop } },
+      'a refusal before the tenant is known'
+    )
+    t.match(await ask('GET /mine', { token: 'broken', tenant: 'acme', headers }), {
+      status: 401,
+      headers: { 'access-control-allow-origin': shop }
+    })
+    t.match(await ask('POST /auth/login', { tenant: 'acme', body: { email: 'a@b.example', password: 'wrong-wrong' }, headers }), {
+      status: 401,
+      headers: { 'access-control-allow-origin': shop }
+    })
+    t.match(await ask('GET /mine', { token: 'broken', tenant: 'rival', headers }), {
+      status: 401,
+      headers: { 'access-control-allow-origin': undefined }
+    }, 'another tenant is named')
+    t.match(await ask('GET /nothing', { token: tokenOf('acme'), headers }), {
+      status: 404,
+      headers: { 'access-control-allow-origin': shop }
+    })
+    t.match(await ask('GET /mine', { token: tokenOf('acme'), tenant: 'rival', headers }), {
+      status: 403,
+      headers: { 'access-control-allow-origin': shop }
+    }, 'the token decides')
+    t.match(await ask('GET /nothing', { token: tokenOf('rival'), headers }), {
+      status: 404,
+      headers: { 'access-control-allow-origin': undefined }
+    })
   })
 
   await t.test('a hostile tenant opens its own calls, and no others', async (t) => {
@@ -78,10 +112,25 @@ test('a tenant lists origins', async (t) => {
   })
 
   await t.test('a list is bounded and well formed', async (t) => {
-    for (const origins of [['https://*.com'], ['app'], Array.from({ length: 21 }, (_, n) => `https://a${n}.test.example`), ['x'.repeat(301)], ['*'], 5]) {
+    for (
+      const origins of [
+        ['https://*.com'],
+        ['app'],
+        Array.from({ length: 21 }, (_, n) => `https://a${n}.test.example`),
+        ['x'.repeat(301)],
+        ['*'],
+        5
+      ]
+    ) {
       refused(t, await save(t, app, 'rival', { cors: { origins } }), 400, 'CONFIG_INVALID', JSON.stringify(origins).slice(0, 40))
     }
-    refused(t, await save(t, app, 'rival', { cors: { origins: [], credentials: true } }), 400, 'CONFIG_INVALID', 'credentials are the platform\'s')
+    refused(
+      t,
+      await save(t, app, 'rival', { cors: { origins: [], credentials: true } }),
+      400,
+      'CONFIG_INVALID',
+      "credentials are the platform's"
+    )
   })
 
   await t.test('requests cost no query, and a change one', async (t) => {

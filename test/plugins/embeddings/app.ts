@@ -39,7 +39,10 @@ export interface OpenOptions extends EmbeddingsOptions {
   readonly engine?: Database
 }
 
-export async function open (t: Test, { models = fakeModels(dimensions), workers = 2, engine = { provider: 'embedded' }, ...options }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  { models = fakeModels(dimensions), workers = 2, engine = { provider: 'embedded' }, ...options }: OpenOptions = {}
+): Promise<Opened> {
   const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the server') } })
   t.teardown(() => app.close())
   const vectorTable = options.vectorStore?.provider === 'qdrant' ? undefined : { dimensions: options.dimensions ?? dimensions }
@@ -54,7 +57,8 @@ export async function open (t: Test, { models = fakeModels(dimensions), workers 
   await app.register(modelsPlugin(models))
   await app.register(embeddings, { dimensions, ...options })
   await app.ready()
-  const as = (tenant: string, claims: TokenClaims = {}) => caller(t, app, { token: signToken({ sub: 'ada', role: 'user', tenant_id: tenant, ...claims }) })
+  const as = (tenant: string, claims: TokenClaims = {}) =>
+    caller(t, app, { token: signToken({ sub: 'ada', role: 'user', tenant_id: tenant, ...claims }) })
   return { app, models, as, platform: caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) }) }
 }
 

@@ -33,16 +33,26 @@ test('batches', async (t) => {
   const [acme, globex] = [as('acme'), as('globex')]
 
   await t.test('documents are stored in the background, and failures have the index of their document', async (t) => {
-    const documents = [text('a red pump', 'one'), text(' '), text('a blue valve'), { contentType: 'application/pdf', fileId: '8f14e45f-ceea-467f-9a2e-1f5e4c3b2a10' }]
+    const documents = [text('a red pump', 'one'), text(' '), text('a blue valve'), {
+      contentType: 'application/pdf',
+      fileId: '8f14e45f-ceea-467f-9a2e-1f5e4c3b2a10'
+    }]
     t.equal((await acme('POST /agent/embeddings/batch', { body: { documents } })).status, 404, 'files are looked for first')
     const { status, body } = await acme('POST /agent/embeddings/batch', { body: { documents: documents.slice(0, 3) } })
     t.equal(status, 202)
     t.match(body, { status: 'queued', total: 3, statusUrl: `/agent/embeddings/batch/${String(body['batchId'])}` })
-    t.same(await ended(acme, body['statusUrl']), { batchId: body['batchId'], status: 'completed', total: 3, done: 2, failed: [{ index: 1, error: 'The document has no text' }] })
+    t.same(await ended(acme, body['statusUrl']), {
+      batchId: body['batchId'],
+      status: 'completed',
+      total: 3,
+      done: 2,
+      failed: [{ index: 1, error: 'The document has no text' }]
+    })
     t.equal((await globex(`GET ${String(body['statusUrl'])}`)).status, 404, 'another tenant sees no batch')
     const { rows } = { rows: await app.db.selectFrom('tenantry.agent_batch_documents').select(['position', 'input']).execute() }
     t.ok(rows.every(({ input }) => input === null), 'what is done keeps no text')
-    const entries = await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id']).where('action', 'like', 'document.%').execute()
+    const entries = await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id']).where('action', 'like', 'document.%')
+      .execute()
     t.same(entries, [{ action: 'document.create', user_id: 'ada' }, { action: 'document.create', user_id: 'ada' }])
   })
 
@@ -56,17 +66,31 @@ test('batches', async (t) => {
     const { body } = await acme('POST /agent/embeddings/batch', { body: { documents: [text('first', 'first'), text('second', 'second')] } })
     // The next attempt is due in seconds.
     await until(async () => failures, (count) => count > 0)
-    await until(async () => await app.db.updateTable('tenantry_queue.job').set({ start_after: new Date(0) } as never).where('state', '=', 'retry').returning('id').executeTakeFirst(), (row) => row !== undefined)
+    await until(
+      async () =>
+        await app.db.updateTable('tenantry_queue.job').set({ start_after: new Date(0) } as never).where('state', '=', 'retry').returning(
+          'id'
+        ).executeTakeFirst(),
+      (row) => row !== undefined
+    )
     t.match(await ended(acme, body['statusUrl']), { done: 2, failed: [] })
     t.same(models.calls.slice(before).map(({ texts }) => texts[0]), ['first', 'second', 'second'])
     models.before = () => undefined
   })
 
   await t.test('bounds', async (t) => {
-    for (const documents of [[], Array.from({ length: 101 }, () => text('x')), [text('x'), { contentType: 'text/plain' }], [{ ...text('x'), extra: 1 }]]) {
+    for (
+      const documents of [[], Array.from({ length: 101 }, () => text('x')), [text('x'), { contentType: 'text/plain' }], [{
+        ...text('x'),
+        extra: 1
+      }]]
+    ) {
       t.equal((await acme('POST /agent/embeddings/batch', { body: { documents } })).status, 400)
     }
-    t.match((await acme('POST /agent/embeddings/batch', { body: { documents: [text('x'), { contentType: 'text/plain' }] } })).body.details, [{ path: '/body/documents/1/document' }])
+    t.match(
+      (await acme('POST /agent/embeddings/batch', { body: { documents: [text('x'), { contentType: 'text/plain' }] } })).body.details,
+      [{ path: '/body/documents/1/document' }]
+    )
     t.equal((await acme('GET /agent/embeddings/batch/8f14e45f-ceea-467f-9a2e-1f5e4c3b2a10')).status, 404)
   })
 })
@@ -91,64 +115,88 @@ test('a process that is killed in a batch: another one goes on, and no document 
   t.equal(entries.length, 6)
 })
 
-test('another model', (t) => atOnce(t, {
-  'the start names both models, and says how to go on': async (t) => {
-    const { connectionString } = await pgvectorDatabase(t)
-    const engine = { postgres: { connectionString } }
-    const first = await open(t, { engine })
-    for (const tenant of ['acme', 'globex']) await first.as(tenant)('POST /agent/embeddings/document', { body: text('a red pump', 'pump') })
-    await first.app.close()
-    const models = fakeModels(32, 'words-2')
-    await t.rejects(open(t, { engine, models, dimensions: 32 }), { message: /embedded by "words-1" \(64 dimensions, in pgvector\), and the configuration names "words-2" \(32 dimensions, in pgvector\).*agent\.embedding\.reindex/ })
-    const { as, platform, app } = await open(t, { engine, models, dimensions: 32, reindex: true })
-    const search = async (tenant: string, mode: string) => (await as(tenant)('POST /agent/embeddings/search', { body: { query: 'red pump', mode } })).body['results']
-    t.same(await search('acme', 'vector'), [], 'vectors of the old model are not compared')
-    t.match(await search('acme', 'text'), [{ id: 'pump' }])
-    t.match(await platform('POST /agent/embeddings/reindex'), { status: 202, body: { stale: true } })
-    t.match(await until(() => search('acme', 'vector'), (found) => Array.isArray(found) && found.length > 0), [{ id: 'pump', content: 'a red pump' }])
-    t.match(await until(() => search('globex', 'vector'), (found) => Array.isArray(found) && found.length > 0), [{ id: 'pump' }])
-    t.match(await platform('POST /agent/embeddings/reindex'), { status: 202, body: { stale: false } })
-    const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'target']).where('action', '=', 'document.reindex').orderBy('tenant_id').execute()
-    t.same(entries, [{ tenant_id: 'acme', target: 'pump' }, { tenant_id: 'globex', target: 'pump' }])
-    await app.close()
-    await (await open(t, { engine, models, dimensions: 32 })).app.close()
-  },
+test('another model', (t) =>
+  atOnce(t, {
+    'the start names both models, and says how to go on': async (t) => {
+      const { connectionString } = await pgvectorDatabase(t)
+      const engine = { postgres: { connectionString } }
+      const first = await open(t, { engine })
+      for (const tenant of ['acme', 'globex']) {
+        await first.as(tenant)('POST /agent/embeddings/document', { body: text('a red pump', 'pump') })
+      }
+      await first.app.close()
+      const models = fakeModels(32, 'words-2')
+      await t.rejects(open(t, { engine, models, dimensions: 32 }), {
+        message:
+          /embedded by "words-1" \(64 dimensions, in pgvector\), and the configuration names "words-2" \(32 dimensions, in pgvector\).*agent\.embedding\.reindex/
+      })
+      const { as, platform, app } = await open(t, { engine, models, dimensions: 32, reindex: true })
+      const search = async (tenant: string, mode: string) =>
+        (await as(tenant)('POST /agent/embeddings/search', { body: { query: 'red pump', mode } })).body['results']
+      t.same(await search('acme', 'vector'), [], 'vectors of the old model are not compared')
+      t.match(await search('acme', 'text'), [{ id: 'pump' }])
+      t.match(await platform('POST /agent/embeddings/reindex'), { status: 202, body: { stale: true } })
+      t.match(
+        await until(() => search('acme', 'vector'), (found) => Array.isArray(found) && found.length > 0),
+        [{ id: 'pump', content: 'a red pump' }]
+      )
+      t.match(
+        await until(() => search('globex', 'vector'), (found) => Array.isArray(found) && found.length > 0),
+        [{ id: 'pump' }]
+      )
+      t.match(await platform('POST /agent/embeddings/reindex'), { status: 202, body: { stale: false } })
+      const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'target']).where('action', '=', 'document.reindex')
+        .orderBy('tenant_id').execute()
+      t.same(entries, [{ tenant_id: 'acme', target: 'pump' }, { tenant_id: 'globex', target: 'pump' }])
+      await app.close()
+      await (await open(t, { engine, models, dimensions: 32 })).app.close()
+    },
 
-  'a move to Qdrant embeds the documents anew, and its faults hold no text of it': async (t) => {
-    const { connectionString } = await postgresDatabase(t)
-    const engine = { postgres: { connectionString } }
-    const qdrant = await qdrantServer(t)
-    const vectorStore = { provider: 'qdrant' as const, url: qdrant.url, apiKey: qdrant.apiKey }
-    const { app, as } = await open(t, { engine, vectorStore })
-    const [acme, globex] = [as('acme'), as('globex')]
-    const store = (ask: Ask, body: object) => ask('POST /agent/embeddings/document', { body })
-    const found = async (ask: Ask) => ((await ask('POST /agent/embeddings/search', { body: { query: 'pump' } })).body['results'] as { content: string }[]).map(({ content }) => content)
-    t.equal((await store(acme, text('a red pump', 'pump'))).status, 201)
-    t.equal((await store(globex, text('the pump of globex', 'pump'))).status, 201)
-    t.same(await found(acme), ['a red pump'])
-    t.equal((await store(acme, text('a green pump', 'pump'))).status, 200)
-    t.same(await found(acme), ['a green pump'])
-    t.equal(qdrant.collections.get('tenantry')?.points.size, 2)
+    'a move to Qdrant embeds the documents anew, and its faults hold no text of it': async (t) => {
+      const { connectionString } = await postgresDatabase(t)
+      const engine = { postgres: { connectionString } }
+      const qdrant = await qdrantServer(t)
+      const vectorStore = { provider: 'qdrant' as const, url: qdrant.url, apiKey: qdrant.apiKey }
+      const { app, as } = await open(t, { engine, vectorStore })
+      const [acme, globex] = [as('acme'), as('globex')]
+      const store = (ask: Ask, body: object) => ask('POST /agent/embeddings/document', { body })
+      const found = async (ask: Ask) =>
+        ((await ask('POST /agent/embeddings/search', { body: { query: 'pump' } })).body['results'] as { content: string }[]).map((
+          { content }
+        ) => content)
+      t.equal((await store(acme, text('a red pump', 'pump'))).status, 201)
+      t.equal((await store(globex, text('the pump of globex', 'pump'))).status, 201)
+      t.same(await found(acme), ['a red pump'])
+      t.equal((await store(acme, text('a green pump', 'pump'))).status, 200)
+      t.same(await found(acme), ['a green pump'])
+      t.equal(qdrant.collections.get('tenantry')?.points.size, 2)
 
-    qdrant.fails = (request) => request === 'PUT /collections/tenantry/points'
-    const refused = await store(acme, text('a lost pump', 'pump'))
-    t.match(refused, { status: 503, body: { code: 'TENANTRY_VECTOR_STORE_UNAVAILABLE', message: 'The store of vectors cannot be reached; try again' } })
-    t.notMatch(refused.text, /internal text/)
-    t.same(await found(acme), ['a green pump'])
+      qdrant.fails = (request) => request === 'PUT /collections/tenantry/points'
+      const refused = await store(acme, text('a lost pump', 'pump'))
+      t.match(refused, {
+        status: 503,
+        body: { code: 'TENANTRY_VECTOR_STORE_UNAVAILABLE', message: 'The store of vectors cannot be reached; try again' }
+      })
+      t.notMatch(refused.text, /internal text/)
+      t.same(await found(acme), ['a green pump'])
 
-    qdrant.fails = (request) => request.endsWith('/points/delete')
-    t.equal((await store(acme, text('a new pump', 'pump'))).status, 200, 'old vectors that stay do no harm')
-    t.equal(qdrant.collections.get('tenantry')?.points.size, 3)
-    t.same(await found(acme), ['a new pump'])
-    t.equal((await acme('DELETE /agent/embeddings/document/pump')).status, 200)
-    t.same(await found(acme), [])
-    qdrant.fails = () => false
-    await store(acme, text('one more pump', 'pump'))
-    await app.tenants.delete('acme')
-    t.same([...qdrant.collections.get('tenantry')!.points.values()].map(({ payload }) => payload['tenant']), ['globex'])
-    t.same(await found(globex), ['the pump of globex'])
-    await app.close()
-    await t.rejects(open(t, { engine, vectorStore, models: fakeModels(32), dimensions: 32 }), { message: /holds vectors of 64 numbers, and agent\.embedding\.dimensions is 32/ })
-    await t.rejects(open(t, { engine, vectorStore: { ...vectorStore, apiKey: 'another' } }), { message: 'The store of vectors cannot be reached; try again' })
-  }
-}))
+      qdrant.fails = (request) => request.endsWith('/points/delete')
+      t.equal((await store(acme, text('a new pump', 'pump'))).status, 200, 'old vectors that stay do no harm')
+      t.equal(qdrant.collections.get('tenantry')?.points.size, 3)
+      t.same(await found(acme), ['a new pump'])
+      t.equal((await acme('DELETE /agent/embeddings/document/pump')).status, 200)
+      t.same(await found(acme), [])
+      qdrant.fails = () => false
+      await store(acme, text('one more pump', 'pump'))
+      await app.tenants.delete('acme')
+      t.same([...qdrant.collections.get('tenantry')!.points.values()].map(({ payload }) => payload['tenant']), ['globex'])
+      t.same(await found(globex), ['the pump of globex'])
+      await app.close()
+      await t.rejects(open(t, { engine, vectorStore, models: fakeModels(32), dimensions: 32 }), {
+        message: /holds vectors of 64 numbers, and agent\.embedding\.dimensions is 32/
+      })
+      await t.rejects(open(t, { engine, vectorStore: { ...vectorStore, apiKey: 'another' } }), {
+        message: 'The store of vectors cannot be reached; try again'
+      })
+    }
+  }))

@@ -23,17 +23,23 @@ for (const [name, database] of Object.entries(engines)) {
       t.match(body, { model: 'words-1', usage: { inputTokens: 2, outputTokens: 0, totalTokens: 2, cost: 2e-6 } })
       t.equal((body['embeddings'] as number[][]).length, 2)
       t.match(models.calls.at(-1), { tenant: 'acme', user: { id: 'ada' } })
-      for (const texts of [[], [''], ['x'.repeat(32_001)], Array.from({ length: 257 }, () => 'x'), 'x']) t.equal((await acme('POST /agent/embeddings', { body: { texts } })).status, 400)
+      for (const texts of [[], [''], ['x'.repeat(32_001)], Array.from({ length: 257 }, () => 'x'), 'x']) {
+        t.equal((await acme('POST /agent/embeddings', { body: { texts } })).status, 400)
+      }
     })
 
     await t.test('a document is split, found by its meaning, and replaced under its id', async (t) => {
-      const { status, body } = await acme('POST /agent/embeddings/document', { body: { ...markdown, id: 'guide', metadata: { lang: 'en' } } })
+      const { status, body } = await acme('POST /agent/embeddings/document', {
+        body: { ...markdown, id: 'guide', metadata: { lang: 'en' } }
+      })
       t.equal(status, 201)
       t.match(body, { success: true, id: 'guide', chunks: 2, usage: { totalTokens: Number } })
       const [best, other] = await found(acme, { query: 'a red pump for water', limit: 2 })
       t.match(best, { id: 'guide', chunk: 0, content: 'Pumps\n\nThe red pump moves water.', metadata: { lang: 'en' } })
       t.ok(best!.score > other!.score && best!.score <= 1)
-      const again = await acme('POST /agent/embeddings/document', { body: { contentType: 'text/plain', document: 'Only compressors.', id: 'guide' } })
+      const again = await acme('POST /agent/embeddings/document', {
+        body: { contentType: 'text/plain', document: 'Only compressors.', id: 'guide' }
+      })
       t.equal(again.status, 200)
       t.match(again.body, { success: true, id: 'guide', chunks: 1 })
       t.same((await found(acme, { query: 'red pump' })).map(({ content }) => content), ['Only compressors.'])
@@ -45,7 +51,11 @@ for (const [name, database] of Object.entries(engines)) {
       t.same(await found(globex, { query: 'compressors', mode: 'hybrid' }), [])
       t.same((await globex('GET /agent/embeddings/documents')).body, { data: [], pagination: { limit: 20, offset: 0, total: 0 } })
       t.equal((await globex('DELETE /agent/embeddings/document/guide')).status, 404)
-      t.equal((await globex('POST /agent/embeddings/document', { body: { contentType: 'text/plain', document: 'Ours.', id: 'guide' } })).status, 201, 'ids are of the tenant')
+      t.equal(
+        (await globex('POST /agent/embeddings/document', { body: { contentType: 'text/plain', document: 'Ours.', id: 'guide' } })).status,
+        201,
+        'ids are of the tenant'
+      )
       t.same((await found(acme, { query: 'compressors' })).map(({ content }) => content), ['Only compressors.'])
     })
 
@@ -54,24 +64,53 @@ for (const [name, database] of Object.entries(engines)) {
       t.same((await found(acme, { query: 'compressors -pump', mode: 'text' })).map(({ id }) => id), ['guide'])
       const hybrid = await found(acme, { query: 'blue valve', mode: 'hybrid', limit: 1 })
       t.match(hybrid, [{ id: 'second', chunk: 1, score: 2 / 61 }])
-      t.same((await found(acme, { query: 'valve', filter: { year: 2026 } })).map(({ id, chunk }) => `${id} ${chunk}`), ['second 1', 'second 0'])
+      t.same((await found(acme, { query: 'valve', filter: { year: 2026 } })).map(({ id, chunk }) => `${id} ${chunk}`), [
+        'second 1',
+        'second 0'
+      ])
       t.same(await found(acme, { query: 'valve', filter: { year: '2026' } }), [])
       t.equal((await found(acme, { query: 'blue valve steam', threshold: 0.6 })).length, 1)
       const { body } = await acme('POST /agent/embeddings/search', { body: { query: 'valve', mode: 'text' } })
       t.same(body['usage'], { inputTokens: 0, outputTokens: 0, totalTokens: 0, cost: 0 })
-      for (const bad of [{ query: '' }, { query: 'x'.repeat(4001) }, { query: 'x', limit: 0 }, { query: 'x', limit: 101 }, { query: 'x', threshold: 1.5 }, { query: 'x', filter: { a: {} } }, { query: 'x', filter: { a: '\u0000' } }, { query: 'x', filter: Object.fromEntries(Array.from({ length: 21 }, (_, index) => [index, 1])) }, { query: 'x', mode: 'all' }, { query: 'x', tenant: 'globex' }]) {
+      for (
+        const bad of [
+          { query: '' },
+          { query: 'x'.repeat(4001) },
+          { query: 'x', limit: 0 },
+          { query: 'x', limit: 101 },
+          { query: 'x', threshold: 1.5 },
+          { query: 'x', filter: { a: {} } },
+          { query: 'x', filter: { a: '\u0000' } },
+          { query: 'x', filter: Object.fromEntries(Array.from({ length: 21 }, (_, index) => [index, 1])) },
+          { query: 'x', mode: 'all' },
+          { query: 'x', tenant: 'globex' }
+        ]
+      ) {
         t.equal((await acme('POST /agent/embeddings/search', { body: bad })).status, 400, JSON.stringify(bad).slice(0, 80))
       }
-      t.equal((await acme('POST /agent/embeddings/search', { body: { query: '\ud800 \u0000 valve' } })).status, 200, 'halves of characters are no fault')
+      t.equal(
+        (await acme('POST /agent/embeddings/search', { body: { query: '\ud800 \u0000 valve' } })).status,
+        200,
+        'halves of characters are no fault'
+      )
     })
 
     await t.test('documents are listed and deleted, with one entry of the audit log for each change', async (t) => {
       const { body } = await acme('GET /agent/embeddings/documents?limit=1')
-      t.match(body, { data: [{ id: 'second', contentType: 'text/markdown', metadata: { lang: 'en', year: 2026 }, chunks: 2, createdAt: /^2/ }], pagination: { limit: 1, offset: 0, total: 2 } })
+      t.match(body, {
+        data: [{ id: 'second', contentType: 'text/markdown', metadata: { lang: 'en', year: 2026 }, chunks: 2, createdAt: /^2/ }],
+        pagination: { limit: 1, offset: 0, total: 2 }
+      })
       t.same((await acme('DELETE /agent/embeddings/document/guide')).body, { success: true })
       t.equal((await acme('DELETE /agent/embeddings/document/guide')).status, 404)
-      const entries = await app.db.selectFrom('tenantry.audit_log').select(['action', 'target', 'user_id']).where('tenant_id', '=', 'acme').where('action', 'like', 'document.%').orderBy('id').execute()
-      t.same(entries.map(({ action, target, user_id: user }) => `${action} ${target} ${user}`), ['document.create guide ada', 'document.replace guide ada', 'document.create second ada', 'document.delete guide ada'])
+      const entries = await app.db.selectFrom('tenantry.audit_log').select(['action', 'target', 'user_id']).where('tenant_id', '=', 'acme')
+        .where('action', 'like', 'document.%').orderBy('id').execute()
+      t.same(entries.map(({ action, target, user_id: user }) => `${action} ${target} ${user}`), [
+        'document.create guide ada',
+        'document.replace guide ada',
+        'document.create second ada',
+        'document.delete guide ada'
+      ])
     })
 
     await t.test('HTML and PDF', async (t) => {
@@ -79,7 +118,10 @@ for (const [name, database] of Object.entries(engines)) {
       t.equal((await acme('POST /agent/embeddings/document', { body: { ...html, id: 'html' } })).status, 201)
       t.same((await found(acme, { query: 'green fan', limit: 1 })).map(({ content }) => content), ['Fans\n\nA green fan & a grille'])
       const bytes = pdfOf(pdfLines(['A yellow turbine spins.']))
-      const file = await app.files.put('acme', { name: 'a.pdf', contentType: 'application/pdf' }, Readable.from([bytes]), { sub: 'ada', actor: { userId: 'ada', address: null } })
+      const file = await app.files.put('acme', { name: 'a.pdf', contentType: 'application/pdf' }, Readable.from([bytes]), {
+        sub: 'ada',
+        actor: { userId: 'ada', address: null }
+      })
       const pdf = { contentType: 'application/pdf', fileId: file.id, id: 'pdf' }
       t.match((await acme('POST /agent/embeddings/document', { body: pdf })).body, { id: 'pdf', chunks: 1 })
       t.same((await found(acme, { query: 'yellow turbine', limit: 1 })).map(({ content }) => content), ['A yellow turbine spins.'])
@@ -89,17 +131,37 @@ for (const [name, database] of Object.entries(engines)) {
     await t.test('bad documents are refused, and say why', async (t) => {
       const plain = { contentType: 'text/plain', document: 'x' }
       const nested = JSON.parse(`${'{"a":'.repeat(5)}1${'}'.repeat(5)}`)
-      for (const body of [
-        {}, { contentType: 'text/plain' }, { contentType: 'image/png', document: 'x' }, { contentType: 'application/pdf', document: 'x' }, { ...plain, fileId: '8f14e45f-ceea-467f-9a2e-1f5e4c3b2a10' },
-        { ...plain, id: '' }, { ...plain, id: 'x'.repeat(201) }, { ...plain, id: 'a\nb' }, { ...plain, metadata: [] }, { ...plain, metadata: nested }, { ...plain, metadata: { a: 'x'.repeat(9000) } },
-        { ...plain, metadata: { a: '\u0000' } }, { ...plain, metadata: Object.fromEntries(Array.from({ length: 65 }, (_, index) => [index, 1])) }, { ...plain, metadata: { ['x'.repeat(129)]: 1 } }, { ...plain, tenant: 'globex' }
-      ]) {
+      for (
+        const body of [
+          {},
+          { contentType: 'text/plain' },
+          { contentType: 'image/png', document: 'x' },
+          { contentType: 'application/pdf', document: 'x' },
+          { ...plain, fileId: '8f14e45f-ceea-467f-9a2e-1f5e4c3b2a10' },
+          { ...plain, id: '' },
+          { ...plain, id: 'x'.repeat(201) },
+          { ...plain, id: 'a\nb' },
+          { ...plain, metadata: [] },
+          { ...plain, metadata: nested },
+          { ...plain, metadata: { a: 'x'.repeat(9000) } },
+          { ...plain, metadata: { a: '\u0000' } },
+          { ...plain, metadata: Object.fromEntries(Array.from({ length: 65 }, (_, index) => [index, 1])) },
+          { ...plain, metadata: { ['x'.repeat(129)]: 1 } },
+          { ...plain, tenant: 'globex' }
+        ]
+      ) {
         const { status, body: { details } } = await acme('POST /agent/embeddings/document', { body })
         t.equal(status, 400, JSON.stringify(body).slice(0, 80))
         t.ok(details?.length)
       }
-      t.match((await acme('POST /agent/embeddings/document', { body: { ...plain, document: ' \n ' } })).body, { code: 'TENANTRY_DOCUMENT_UNREADABLE', message: 'The document has no text' })
-      t.match((await acme('POST /agent/embeddings/document', { body: { contentType: 'text/markdown', document: '# a\nb\n'.repeat(2001) } })).body, { code: 'TENANTRY_DOCUMENT_UNREADABLE', message: /more than 2000 chunks/ })
+      t.match((await acme('POST /agent/embeddings/document', { body: { ...plain, document: ' \n ' } })).body, {
+        code: 'TENANTRY_DOCUMENT_UNREADABLE',
+        message: 'The document has no text'
+      })
+      t.match(
+        (await acme('POST /agent/embeddings/document', { body: { contentType: 'text/markdown', document: '# a\nb\n'.repeat(2001) } })).body,
+        { code: 'TENANTRY_DOCUMENT_UNREADABLE', message: /more than 2000 chunks/ }
+      )
     })
 
     await t.test('callers without a token or a tenant, and those who may not', async (t) => {
@@ -113,7 +175,11 @@ for (const [name, database] of Object.entries(engines)) {
     })
 
     await t.test('a repeated request with an idempotency key stores one document', async (t) => {
-      const send = () => acme('POST /agent/embeddings/document', { body: { contentType: 'text/plain', document: 'once' }, headers: { 'idempotency-key': 'a-key' } })
+      const send = () =>
+        acme('POST /agent/embeddings/document', {
+          body: { contentType: 'text/plain', document: 'once' },
+          headers: { 'idempotency-key': 'a-key' }
+        })
       const [one, two] = [await send(), await send()]
       t.equal(one.status, 201)
       t.same(two.body, one.body)

@@ -13,14 +13,21 @@ test('a document with agent.embedding serves documents, search and steps of work
   const { url, requests } = await wireProvider(t, (response, { body: { input, model } }) => {
     const texts = [input].flat().map(String)
     const data = texts.map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(text, dimensions) }))
-    response.setHeader('content-type', 'application/json').end(JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 3, total_tokens: 3 } }))
+    response.setHeader('content-type', 'application/json').end(
+      JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 3, total_tokens: 3 } })
+    )
   })
   const app = await testServer(t, {
     agent: { enabled: true, embedding: { provider: 'local', model: 'words', baseUrl: url, dimensions } },
     workflows: [{
       id: 'library',
       steps: [
-        { id: 'put', type: 'embeddings', operation: 'document', params: { id: 'pump', contentType: 'text/plain', document: '{{input.text}}' } },
+        {
+          id: 'put',
+          type: 'embeddings',
+          operation: 'document',
+          params: { id: 'pump', contentType: 'text/plain', document: '{{input.text}}' }
+        },
         { id: 'vectors', type: 'embeddings', operation: 'embed', params: { texts: ['a', 'b'] } },
         { id: 'find', type: 'embeddings', operation: 'search', params: { query: '{{input.text}}', limit: 1 } }
       ]
@@ -28,31 +35,48 @@ test('a document with agent.embedding serves documents, search and steps of work
   }, { engine: { provider: 'embedded' }, tenants: ['acme', 'globex'] })
   const acme = caller(t, app, { token: signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' }) })
 
-  const { status, body } = await acme('POST /agent/embeddings/document', { body: { contentType: 'text/plain', document: 'A blue valve.', id: 'valve' } })
+  const { status, body } = await acme('POST /agent/embeddings/document', {
+    body: { contentType: 'text/plain', document: 'A blue valve.', id: 'valve' }
+  })
   t.equal(status, 201)
   t.match(body, { id: 'valve', chunks: 1, usage: { inputTokens: 3, totalTokens: 3 } })
-  t.match((await acme('POST /agent/embeddings/search', { body: { query: 'blue valve', mode: 'hybrid' } })).body, { results: [{ id: 'valve', content: 'A blue valve.' }] })
+  t.match((await acme('POST /agent/embeddings/search', { body: { query: 'blue valve', mode: 'hybrid' } })).body, {
+    results: [{ id: 'valve', content: 'A blue valve.' }]
+  })
   t.ok(requests.length >= 2)
 
   const run = await acme('POST /agent/workflow/run', { body: { ref: 'library', input: { text: 'A red pump.' }, async: false } })
-  t.match(run, { status: 200, body: { status: 'completed', result: { results: [{ id: 'pump', chunk: 0, content: 'A red pump.' }], usage: { totalTokens: 3 } } } })
+  t.match(run, {
+    status: 200,
+    body: { status: 'completed', result: { results: [{ id: 'pump', chunk: 0, content: 'A red pump.' }], usage: { totalTokens: 3 } } }
+  })
   const bad = await acme('POST /agent/workflow/run', { body: { ref: 'library', input: { text: '' }, async: false } })
   t.equal(bad.status, 400, 'the members of a step are checked as those of the endpoint')
   const globex = caller(t, app, { token: signToken({ sub: 'ada', role: 'user', tenant_id: 'globex' }) })
   t.same((await globex('POST /agent/embeddings/search', { body: { query: 'pump' } })).body['results'], [])
 
   const { paths } = (await app.inject({ url: '/doc', headers: bearer({ tenant_id: 'acme' }) })).json()
-  for (const path of ['', '/document', '/document/{id}', '/documents', '/search', '/batch', '/batch/{id}', '/reindex']) t.ok(paths[`/agent/embeddings${path}`], path)
+  for (const path of ['', '/document', '/document/{id}', '/documents', '/search', '/batch', '/batch/{id}', '/reindex']) {
+    t.ok(paths[`/agent/embeddings${path}`], path)
+  }
 })
 
 test('vectors that cannot be compared are a fault of the provider, and leave the document as it was', async (t) => {
   let vector: string | null = null
   const { url } = await wireProvider(t, (response, { body: { input } }) => {
     const texts = [input].flat().map(String)
-    const data = texts.map((text, index) => `{"object":"embedding","index":${index},"embedding":${vector ?? JSON.stringify(vectorOf(text, dimensions))}}`)
-    response.setHeader('content-type', 'application/json').end(`{"object":"list","data":[${data.join()}],"model":"words","usage":{"prompt_tokens":3,"total_tokens":3}}`)
+    const data = texts.map((text, index) =>
+      `{"object":"embedding","index":${index},"embedding":${vector ?? JSON.stringify(vectorOf(text, dimensions))}}`
+    )
+    response.setHeader('content-type', 'application/json').end(
+      `{"object":"list","data":[${data.join()}],"model":"words","usage":{"prompt_tokens":3,"total_tokens":3}}`
+    )
   })
-  const app = await testServer(t, { agent: { enabled: true, embedding: { provider: 'local', model: 'words', baseUrl: url, dimensions } } }, { engine: { provider: 'embedded' }, tenants: ['acme'] })
+  const app = await testServer(
+    t,
+    { agent: { enabled: true, embedding: { provider: 'local', model: 'words', baseUrl: url, dimensions } } },
+    { engine: { provider: 'embedded' }, tenants: ['acme'] }
+  )
   const acme = caller(t, app, { token: signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' }) })
   const document = { id: 'pump', contentType: 'text/plain', document: 'A red pump.' }
   t.equal((await acme('POST /agent/embeddings/document', { body: document })).status, 201)
@@ -64,11 +88,15 @@ test('vectors that cannot be compared are a fault of the provider, and leave the
       await acme('POST /agent/embeddings', { body: { texts: ['x'] } }),
       await acme('POST /agent/embeddings/search', { body: { query: 'x' } })
     ]
-    for (const { status, body } of answers) t.match({ status, body }, { status: 502, body: { code: 'TENANTRY_PROVIDER_FAILED' } }, vector.slice(0, 20))
+    for (const { status, body } of answers) {
+      t.match({ status, body }, { status: 502, body: { code: 'TENANTRY_PROVIDER_FAILED' } }, vector.slice(0, 20))
+    }
   }
   vector = null
   t.same((await acme('GET /agent/embeddings/documents')).body, before)
-  t.match((await acme('POST /agent/embeddings/search', { body: { query: 'pump' } })).body, { results: [{ id: 'pump', content: 'A red pump.' }] })
+  t.match((await acme('POST /agent/embeddings/search', { body: { query: 'pump' } })).body, {
+    results: [{ id: 'pump', content: 'A red pump.' }]
+  })
 })
 
 test('steps and stores are checked with the document', (t) => {
@@ -84,12 +112,20 @@ test('steps and stores are checked with the document', (t) => {
   const step = { id: 's', type: 'embeddings', operation: 'search', params: { query: 'x' } }
   const workflows = (given: object) => [{ id: 'w', steps: [{ ...step, ...given }] }]
   t.equal(faults({ agent: { enabled: true, embedding }, workflows: workflows({}) }), '')
-  t.match(faults({ agent: { enabled: true, embedding }, workflows: workflows({ operation: 'find' }) }), /steps\/0\/operation.*expected one of embed, document, search/)
+  t.match(
+    faults({ agent: { enabled: true, embedding }, workflows: workflows({ operation: 'find' }) }),
+    /steps\/0\/operation.*expected one of embed, document, search/
+  )
   t.match(faults({ agent: { enabled: true, embedding }, workflows: workflows({ params: 3 }) }), /steps\/0\/params/)
   t.match(faults({ workflows: workflows({}) }), /steps\/0\/type/)
   t.match(faults({ agent: { enabled: true, embedding, vectorStore: { provider: 'qdrant' } } }), /vectorStore\/url/)
   t.same(checkConfig(testDocument({ agent: { enabled: true, embedding } }), { env: {} }).database.vectorTable, { dimensions: 1536 })
-  t.equal(checkConfig(testDocument({ agent: { enabled: true, embedding, vectorStore: { provider: 'qdrant', url: 'http://localhost:6333' } } }), { env: {} }).database.vectorTable, undefined)
+  t.equal(
+    checkConfig(testDocument({ agent: { enabled: true, embedding, vectorStore: { provider: 'qdrant', url: 'http://localhost:6333' } } }), {
+      env: {}
+    }).database.vectorTable,
+    undefined
+  )
   t.equal(checkConfig(testDocument({}), { env: {} }).database.vectorTable, undefined)
   t.end()
 })

@@ -39,29 +39,48 @@ export interface User {
   readonly origin: string
   readonly headers: Record<string, string>
   readonly upload: (parts: readonly Part[], headers?: Record<string, string>) => Promise<Answer>
-  readonly ask: (target: string, options?: { readonly headers?: Record<string, string>, readonly body?: string | Buffer }) => Promise<Answer & { readonly bytes: Buffer }>
+  readonly ask: (
+    target: string,
+    options?: { readonly headers?: Record<string, string>, readonly body?: string | Buffer }
+  ) => Promise<Answer & { readonly bytes: Buffer }>
 }
 
 export async function open (t: Test, document: TestDocument = {}, options: TestServerOptions = {}): Promise<Opened> {
   const folder = t.testdir()
-  const app = await testServer(t, { plans, ...document, files: { path: folder, ...document.files } }, { tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }, { id: 'seven', plan: 'seven' }], ...options })
+  const app = await testServer(t, { plans, ...document, files: { path: folder, ...document.files } }, {
+    tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }, { id: 'seven', plan: 'seven' }],
+    ...options
+  })
   const origin = await listen(app)
-  return { app, origin, folder, as: (tenant, claims = {}) => userOf(t, origin, bearer({ sub: 'ada', role: 'user', tenant_id: tenant, ...claims })) }
+  return {
+    app,
+    origin,
+    folder,
+    as: (tenant, claims = {}) => userOf(t, origin, bearer({ sub: 'ada', role: 'user', tenant_id: tenant, ...claims }))
+  }
 }
 
 export function userOf (t: Test, origin: string, own: Record<string, string>): User {
   const ask: User['ask'] = async (target, { headers = {}, body } = {}) => {
     const [method = '', url = ''] = target.split(' ')
-    const response = await fetch(origin + url, { method, headers: { ...own, ...headers }, ...body !== undefined && { body: typeof body === 'string' ? body : new Uint8Array(body) } })
+    const response = await fetch(origin + url, {
+      method,
+      headers: { ...own, ...headers },
+      ...body !== undefined && { body: typeof body === 'string' ? body : new Uint8Array(body) }
+    })
     const bytes = Buffer.from(await response.arrayBuffer())
     const text = bytes.toString()
-    return { ...checked(t, target, { status: response.status, headers: Object.fromEntries(response.headers), text, body: parsed(text) }), bytes }
+    return {
+      ...checked(t, target, { status: response.status, headers: Object.fromEntries(response.headers), text, body: parsed(text) }),
+      bytes
+    }
   }
   return {
     origin,
     headers: own,
     ask,
-    upload: (parts, headers = {}) => ask('POST /files/upload', { headers: { 'content-type': `multipart/form-data; boundary=${boundary}`, ...headers }, body: form(parts) })
+    upload: (parts, headers = {}) =>
+      ask('POST /files/upload', { headers: { 'content-type': `multipart/form-data; boundary=${boundary}`, ...headers }, body: form(parts) })
   }
 }
 
@@ -70,8 +89,11 @@ export const formHeaders = { 'content-type': `multipart/form-data; boundary=${bo
 
 export function form (parts: readonly Part[]): Buffer {
   const lines = parts.flatMap(({ name, value, filename, type }) => [
-    `--${boundary}\r\ncontent-disposition: form-data; name="${name}"${filename === undefined ? '' : `; filename="${filename}"`}\r\n${type === undefined ? '' : `content-type: ${type}\r\n`}\r\n`,
-    value, '\r\n'
+    `--${boundary}\r\ncontent-disposition: form-data; name="${name}"${filename === undefined ? '' : `; filename="${filename}"`}\r\n${
+      type === undefined ? '' : `content-type: ${type}\r\n`
+    }\r\n`,
+    value,
+    '\r\n'
   ])
   return Buffer.concat([...lines, `--${boundary}--\r\n`].map((line) => Buffer.from(line)))
 }
@@ -81,11 +103,19 @@ export function file (value: string | Buffer, filename = 'a.txt', type = 'text/p
 }
 
 /** Sends the first half of the body. Returns what sends the rest, and resolves with the status. */
-export async function half ({ origin, headers }: User, method: string, path: string, body: Buffer, own: Record<string, string> = {}): Promise<() => Promise<number>> {
+export async function half (
+  { origin, headers }: User,
+  method: string,
+  path: string,
+  body: Buffer,
+  own: Record<string, string> = {}
+): Promise<() => Promise<number>> {
   const sending = request(origin + path, { method, headers: { ...headers, ...own, 'content-length': body.length } })
   const response = once(sending, 'response')
   const middle = body.length / 2
-  await new Promise((resolve) => { sending.write(body.subarray(0, middle), resolve) })
+  await new Promise((resolve) => {
+    sending.write(body.subarray(0, middle), resolve)
+  })
   return async () => {
     sending.end(body.subarray(middle))
     const [answer] = await response
@@ -102,7 +132,9 @@ export async function onDisk (folder: string): Promise<string[]> {
 
 /** The rows of all tenants, by state. */
 export async function rows (app: FastifyInstance): Promise<Record<string, number>> {
-  const { rows } = await sql<{ status: string, count: number }>`select status, count(*)::integer as count from tenantry.files group by status`.execute(app.db)
+  const { rows } = await sql<
+    { status: string, count: number }
+  >`select status, count(*)::integer as count from tenantry.files group by status`.execute(app.db)
   return Object.fromEntries(rows.map(({ status, count }) => [status, count]))
 }
 
@@ -110,6 +142,7 @@ export async function rows (app: FastifyInstance): Promise<Record<string, number
 export async function storage (app: FastifyInstance, tenant: string): Promise<{ booked: number, reserved: number, shown: number }> {
   const { rows: [row] } = await sql<{ booked: number, reserved: number }>`select
     coalesce((select sum(amount) from tenantry.usage_counters where tenant_id = ${tenant} and counter = 'storage_bytes'), 0)::float8 as booked,
-    coalesce((select sum(amount) from tenantry.usage_reservations where tenant_id = ${tenant} and booked is null), 0)::float8 as reserved`.execute(app.db)
+    coalesce((select sum(amount) from tenantry.usage_reservations where tenant_id = ${tenant} and booked is null), 0)::float8 as reserved`
+    .execute(app.db)
   return { booked: row?.booked ?? 0, reserved: row?.reserved ?? 0, shown: (await app.usage.summary(tenant)).storage_bytes }
 }

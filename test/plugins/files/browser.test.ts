@@ -8,7 +8,9 @@ test('a form of another origin uploads a file, and the page reads the answer', a
   const origin = await startPage(t)
   const { app, as, origin: api, folder } = await open(t, { cors: { origins: [origin] } })
   const page = await openPage(origin)
-  await page.setContent('<form><input type="file" name="file"><input name="entityType" value="orders"><input name="entityId" value="42"></form>')
+  await page.setContent(
+    '<form><input type="file" name="file"><input name="entityType" value="orders"><input name="entityId" value="42"></form>'
+  )
   const name = 'Grüße (1).txt'
   await page.setInputFiles('input[type=file]', { name, mimeType: 'text/plain', buffer: Buffer.from('from a page') })
   const { authorization = '' } = as('acme').headers

@@ -15,7 +15,12 @@ async function mounted (t: Test, folder: string): Promise<boolean> {
   try {
     await run('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder])
   } catch (error) {
-    t.plan(0, `a file system cannot be mounted: run this test as root, in a container with the capability SYS_ADMIN (${error instanceof Error ? error.message.trim() : ''})`)
+    t.plan(
+      0,
+      `a file system cannot be mounted: run this test as root, in a container with the capability SYS_ADMIN (${
+        error instanceof Error ? error.message.trim() : ''
+      })`
+    )
     return false
   }
   t.teardown(async () => {
@@ -36,7 +41,10 @@ test('a full disk is a 507, and leaves no bytes, no row and no storage', async (
   const kept = await ada.upload([file(Buffer.alloc(3 * MB))])
   t.equal(kept.status, 201)
   refused(t, await ada.upload([file(Buffer.alloc(2 * MB))]), 507, 'STORAGE_FULL', 'beside another file')
-  const { body } = await ada.ask('POST /files/presign', { headers: { 'content-type': 'application/json' }, body: JSON.stringify({ name: 'a', contentType: 'text/plain', size: 2 * MB }) })
+  const { body } = await ada.ask('POST /files/presign', {
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'a', contentType: 'text/plain', size: 2 * MB })
+  })
   refused(t, await ada.ask(`PUT ${String(body['url'])}`, { body: Buffer.alloc(2 * MB) }), 507, 'STORAGE_FULL', 'by a signed URL')
   t.same(await onDisk(folder), [kept.body['key']])
   t.equal((await ada.ask(`DELETE /files/${String(kept.body['id'])}`)).status, 200)

@@ -21,17 +21,22 @@ async function settled (t: Test, { app, folder }: Opened, tenant: string, bytes:
   await eventually(t, `of ${tenant} there are ${files} files`, async () => {
     const { booked, reserved, shown } = await storage(app, tenant)
     const { ready = 0, ...others } = await rows(app)
-    return reserved === 0 && booked === bytes && shown === bytes && ready === files && Object.keys(others).length === 0 && (await onDisk(folder)).length === files
+    return reserved === 0 && booked === bytes && shown === bytes && ready === files && Object.keys(others).length === 0 &&
+      (await onDisk(folder)).length === files
   })
 }
 
 function head ({ headers }: User, length: string): string {
-  return `POST /files/upload HTTP/1.1\r\nhost: x\r\nauthorization: ${headers['authorization']}\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\n${length}\r\n\r\n`
+  return `POST /files/upload HTTP/1.1\r\nhost: x\r\nauthorization: ${
+    headers['authorization']
+  }\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\n${length}\r\n\r\n`
 }
 
 async function dial (t: Test, origin: string): Promise<Socket> {
   const socket = connect(Number(new URL(origin).port), '127.0.0.1').on('error', () => {})
-  t.teardown(() => { socket.destroy() })
+  t.teardown(() => {
+    socket.destroy()
+  })
   await once(socket, 'connect')
   return socket
 }
@@ -46,7 +51,9 @@ test('a connection that is cut at any stage leaves nothing', async (t) => {
       const sent = body.subarray(0, end)
       const bytes = kind === 'known' ? sent : Buffer.concat([Buffer.from(`${body.length.toString(16)}\r\n`), sent])
       socket.write(head(opened.as('acme'), length))
-      await new Promise((resolve) => { socket.write(bytes, resolve) })
+      await new Promise((resolve) => {
+        socket.write(bytes, resolve)
+      })
       // Until the server has begun with the file.
       if (end >= 1000) await eventually(t, 'the upload runs', async () => (await rows(opened.app))['pending'] === 1)
       socket.destroy()
@@ -62,7 +69,9 @@ test('a Content-Length that lies', async (t) => {
   const answer = async (tenant: string, length: number, ends = true) => {
     const socket = await dial(t, opened.origin)
     let text = ''
-    socket.setEncoding('latin1').on('data', (chunk: string) => { text += chunk })
+    socket.setEncoding('latin1').on('data', (chunk: string) => {
+      text += chunk
+    })
     socket.write(head(opened.as(tenant), `content-length: ${length}`))
     if (ends) socket.end(body)
     else socket.write(body)
@@ -79,7 +88,10 @@ test('a Content-Length that lies', async (t) => {
 test('a file without a known length is stopped at the limits, however long it goes on', async (t) => {
   const opened = await open(t)
   const upload = async (tenant: string, bytes: number) => {
-    const sending = request(`${opened.origin}/files/upload`, { method: 'POST', headers: { ...opened.as(tenant).headers, 'content-type': `multipart/form-data; boundary=${boundary}` } })
+    const sending = request(`${opened.origin}/files/upload`, {
+      method: 'POST',
+      headers: { ...opened.as(tenant).headers, 'content-type': `multipart/form-data; boundary=${boundary}` }
+    })
     const response = once(sending, 'response')
     sending.setMaxListeners(0).on('error', () => {})
     const body = form([file(Buffer.alloc(bytes))])
@@ -111,7 +123,9 @@ async function app (t: Test, options: FastifyHttpOptions<Server>, slowMs: number
   const origin = await app.listen({ port: 0, host: '127.0.0.1' })
   const socket = await dial(t, origin)
   let text = ''
-  socket.setEncoding('latin1').on('data', (chunk: string) => { text += chunk })
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    text += chunk
+  })
   return { app, folder, socket, response: () => text, user: userOf(t, origin, bearer({ sub: 'ada', tenant_id: 'acme' })) }
 }
 
@@ -126,7 +140,10 @@ test('an upload that brings less than 1 KB a second is ended', async (t) => {
 })
 
 test('an upload may take longer than other requests', async (t) => {
-  const { app: server, socket, response, user } = await app(t, { requestTimeout: 3000, http: { headersTimeout: 2900, connectionsCheckingInterval: 50 } }, 60_000)
+  const { app: server, socket, response, user } = await app(t, {
+    requestTimeout: 3000,
+    http: { headersTimeout: 2900, connectionsCheckingInterval: 50 }
+  }, 60_000)
   const body = form([file('x'.repeat(5000))])
   const timeout = once(server.server, 'clientError')
   socket.write(head(user, `content-length: ${body.length}`))
@@ -136,7 +153,11 @@ test('an upload may take longer than other requests', async (t) => {
   socket.write(body.subarray(3000))
   await once(socket, 'data')
   t.match(response(), /^HTTP\/1.1 201 /)
-  socket.write(`POST /files/presign HTTP/1.1\r\nhost: x\r\nauthorization: ${user.headers['authorization']}\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{`)
+  socket.write(
+    `POST /files/presign HTTP/1.1\r\nhost: x\r\nauthorization: ${
+      user.headers['authorization']
+    }\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{`
+  )
   await once(socket, 'close')
   t.match(response(), /HTTP\/1.1 408 /, 'the next request of the connection may not')
 })

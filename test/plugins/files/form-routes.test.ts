@@ -30,19 +30,36 @@ const tables = {
   }
 } satisfies TestDocument['tables']
 
-const insert: Query = { table: 'people', operation: 'insert', data: { title: '{{body.title}}', age: '{{body.age}}', active: '{{body.active}}', tags: '{{body.tags}}', avatar: '{{files.avatar.id}}' } }
-const body: RequestRules['body'] = { title: { type: 'string', required: true, maxLength: 20 }, age: { type: 'integer', minimum: 0 }, active: { type: 'boolean' }, tags: { type: 'array', items: { type: 'string' } } }
+const insert: Query = {
+  table: 'people',
+  operation: 'insert',
+  data: { title: '{{body.title}}', age: '{{body.age}}', active: '{{body.active}}', tags: '{{body.tags}}', avatar: '{{files.avatar.id}}' }
+}
+const body: RequestRules['body'] = {
+  title: { type: 'string', required: true, maxLength: 20 },
+  age: { type: 'integer', minimum: 0 },
+  active: { type: 'boolean' },
+  tags: { type: 'array', items: { type: 'string' } }
+}
 
 const people: Route = {
   path: '/people',
   method: 'post',
   requireAuth: true,
   multipart: true,
-  request: { body, query: { mode: { type: 'string', enum: ['a', 'b'] } }, files: { avatar: { required: true, types: ['image/*'], maxSizeMB: 0.5 }, cv: { bucket: 'papers' } } },
+  request: {
+    body,
+    query: { mode: { type: 'string', enum: ['a', 'b'] } },
+    files: { avatar: { required: true, types: ['image/*'], maxSizeMB: 0.5 }, cv: { bucket: 'papers' } }
+  },
   queries: [insert]
 }
 
-const document: TestDocument = { tables, files: { buckets: { papers: { maxFileSizeMB: 0.001 }, pay: { permissions: ['pay:write'] } } }, routes: [people] }
+const document: TestDocument = {
+  tables,
+  files: { buckets: { papers: { maxFileSizeMB: 0.001 }, pay: { permissions: ['pay:write'] } } },
+  routes: [people]
+}
 
 function sender (user: User) {
   return (path: string, parts: readonly Part[], headers: Record<string, string> = {}) =>
@@ -50,14 +67,26 @@ function sender (user: User) {
 }
 
 async function nothingLeft (t: Test, { app, folder }: Opened, tenant = 'acme'): Promise<void> {
-  await eventually(t, 'no file and no storage is left', async () => JSON.stringify([await onDisk(folder), await rows(app), await storage(app, tenant)]) === '[[],{},{"booked":0,"reserved":0,"shown":0}]')
+  await eventually(
+    t,
+    'no file and no storage is left',
+    async () =>
+      JSON.stringify([await onDisk(folder), await rows(app), await storage(app, tenant)]) === '[[],{},{"booked":0,"reserved":0,"shown":0}]'
+  )
 }
 
 test('a form becomes a row and a file, and texts become the types that are declared', async (t) => {
   const { app, as } = await open(t, document)
   const ada = as('acme')
   const send = sender(ada)
-  const { status, body: person, headers } = await send('/people?mode=a', [title(), avatar(), { name: 'age', value: '36' }, { name: 'active', value: 'true' }, { name: 'tags', value: 'a, b' }, { name: 'tags', value: 'c' }])
+  const { status, body: person, headers } = await send('/people?mode=a', [
+    title(),
+    avatar(),
+    { name: 'age', value: '36' },
+    { name: 'active', value: 'true' },
+    { name: 'tags', value: 'a, b' },
+    { name: 'tags', value: 'c' }
+  ])
   t.equal(status, 201)
   t.match(person, { title: 'Ada', age: 36, active: true, tags: ['a, b', 'c'], avatar: String })
   t.match(headers['content-type'], /^application\/json/)
@@ -66,7 +95,11 @@ test('a form becomes a row and a file, and texts become the types that are decla
   t.same((await ada.ask(`GET ${String(file.body['url'])}`)).bytes, png)
   t.equal((await as('globex').ask(`GET /files/${String(person['avatar'])}`)).status, 404)
   t.same(await storage(app, 'acme'), { booked: png.length, reserved: 0, shown: png.length })
-  t.same((await send('/people', [title('Bo'), avatar(), { name: 'tags', value: 'only' }])).body['tags'], ['only'], 'one text is a list of one')
+  t.same(
+    (await send('/people', [title('Bo'), avatar(), { name: 'tags', value: 'only' }])).body['tags'],
+    ['only'],
+    'one text is a list of one'
+  )
 })
 
 test('a form that is not what the route declares is refused, and leaves nothing', async (t) => {
@@ -92,39 +125,86 @@ test('a form that is not what the route declares is refused, and leaves nothing'
   t.same(await detail([avatar(), { name: 'title', value: 't'.repeat(70_000) }]), [400, '/body/title'])
   t.same(await detail([title(), avatar()], '/people?mode=c'), [400, '/query/mode'])
   t.match(await detail([title(), avatar(), { name: '__proto__', value: 'x' }]), [400, /cannot be read/])
-  t.match(await detail([title(), ...Array.from({ length: 101 }, (_, index) => ({ name: `f${index}`, value: '' }))]), [400, /too many parts: expected the files avatar, cv/])
+  t.match(await detail([title(), ...Array.from({ length: 101 }, (_, index) => ({ name: `f${index}`, value: '' }))]), [
+    400,
+    /too many parts: expected the files avatar, cv/
+  ])
   t.match(await detail([title(), avatar('<p>no image</p>')]), [415, /The part "avatar" does not take files of the type/])
   t.match(await detail([title(), avatar()], '/people', { 'content-type': 'multipart/form-data' }), [400, /boundary/])
   t.match(await detail([title(), avatar()], '/people', { 'content-type': 'multipart/form-data; boundary=other' }), [400, /cannot be read/])
   refused(t, await send('/people', [], { 'content-type': 'application/json' }), 400, 'BAD_REQUEST')
-  refused(t, await opened.as('acme').ask('POST /people', { headers: { 'content-type': 'application/json' }, body: '{"title":"Ada"}' }), 415, 'MEDIA_TYPE_UNSUPPORTED')
+  refused(
+    t,
+    await opened.as('acme').ask('POST /people', { headers: { 'content-type': 'application/json' }, body: '{"title":"Ada"}' }),
+    415,
+    'MEDIA_TYPE_UNSUPPORTED'
+  )
   refused(t, await opened.as('acme').ask('POST /people'), 415, 'MEDIA_TYPE_UNSUPPORTED')
-  refused(t, await opened.as('acme', { tenant_id: undefined }).ask('POST /people', { headers: { 'content-type': `multipart/form-data; boundary=${boundary}` }, body: form([title(), avatar()]) }), 400, 'TENANT_REQUIRED')
+  refused(
+    t,
+    await opened.as('acme', { tenant_id: undefined }).ask('POST /people', {
+      headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+      body: form([title(), avatar()])
+    }),
+    400,
+    'TENANT_REQUIRED'
+  )
   await nothingLeft(t, opened)
 })
 
 test('of the limits of route, bucket and plan the smallest holds for a part', async (t) => {
-  const { queries: _queries, ...wide } = { ...people, path: '/wide', request: { files: { avatar: { maxSizeMB: 10 } } }, response: { id: '{{files.avatar.id}}' } }
-  const opened = await open(t, { ...document, routes: [people, wide] }, { tenants: [{ id: 'acme', plan: 'large' }, { id: 'small', plan: 'small' }] })
+  const { queries: _queries, ...wide } = {
+    ...people,
+    path: '/wide',
+    request: { files: { avatar: { maxSizeMB: 10 } } },
+    response: { id: '{{files.avatar.id}}' }
+  }
+  const opened = await open(t, { ...document, routes: [people, wide] }, {
+    tenants: [{ id: 'acme', plan: 'large' }, { id: 'small', plan: 'small' }]
+  })
   const message = async (parts: readonly Part[], tenant = 'acme') => {
     const { status, body } = await sender(opened.as(tenant))('/people', parts)
     return [status, body['code'], body['message']]
   }
   const large = Buffer.concat([png, Buffer.alloc(MB / 2)])
-  t.same(await message([title(), avatar(large)]), [413, 'TENANTRY_FILE_TOO_LARGE', 'The file is larger than 524288 bytes, the limit of the part "avatar"'])
-  t.same(await message([avatar(), title(), { name: 'cv', value: Buffer.alloc(2000), filename: 'cv' }]), [413, 'TENANTRY_FILE_TOO_LARGE', 'The file is larger than 1048 bytes, the limit of the bucket "papers"'])
+  t.same(await message([title(), avatar(large)]), [
+    413,
+    'TENANTRY_FILE_TOO_LARGE',
+    'The file is larger than 524288 bytes, the limit of the part "avatar"'
+  ])
+  t.same(await message([avatar(), title(), { name: 'cv', value: Buffer.alloc(2000), filename: 'cv' }]), [
+    413,
+    'TENANTRY_FILE_TOO_LARGE',
+    'The file is larger than 1048 bytes, the limit of the bucket "papers"'
+  ])
   await nothingLeft(t, opened)
   const small = sender(opened.as('small'))
   const refusal = await small('/wide', [avatar(Buffer.alloc(MB + 1))])
-  t.match([refusal.status, refusal.body], [413, { code: 'TENANTRY_FILE_TOO_LARGE', message: 'The plan "small" includes files of up to 1 MB', allowed: false, upgrade: { plan: 'large' } }])
+  t.match([refusal.status, refusal.body], [413, {
+    code: 'TENANTRY_FILE_TOO_LARGE',
+    message: 'The plan "small" includes files of up to 1 MB',
+    allowed: false,
+    upgrade: { plan: 'large' }
+  }])
   await nothingLeft(t, opened, 'small')
   for (let count = 0; count < 3; count++) t.equal((await small('/wide', [avatar(Buffer.alloc(MB))])).status, 200)
-  t.match(await small('/wide', [avatar(Buffer.alloc(1))]), { status: 402, body: { code: 'TENANTRY_PLAN_LIMIT', allowed: false } }, 'its storage is full')
+  t.match(
+    await small('/wide', [avatar(Buffer.alloc(1))]),
+    { status: 402, body: { code: 'TENANTRY_PLAN_LIMIT', allowed: false } },
+    'its storage is full'
+  )
   t.same(await storage(opened.app, 'small'), { booked: 3 * MB, reserved: 0, shown: 3 * MB })
 })
 
 test('files of a route that fails are removed, and those of a repeated request are not kept', async (t) => {
-  const failing = (path: string, more: Partial<Route>): Route => ({ path, method: 'post', requireAuth: true, multipart: true, request: { files: { avatar: {} } }, ...more })
+  const failing = (path: string, more: Partial<Route>): Route => ({
+    path,
+    method: 'post',
+    requireAuth: true,
+    multipart: true,
+    request: { files: { avatar: {} } },
+    ...more
+  })
   const opened = await open(t, {
     ...document,
     workflows: [{ id: 'failing', steps: [{ id: 'a', type: 'database', operation: 'insert', table: 'people', data: { title: 'Ada' } }] }],
@@ -151,7 +231,13 @@ test('files of a route that fails are removed, and those of a repeated request a
   t.same(await left(), kept, 'nothing of them is left')
   const again = await send('/people', [title(), avatar()], { 'idempotency-key': 'one' })
   t.same([again.status, again.body], [201, first.body])
-  refused(t, await send('/people', [title(), avatar(Buffer.concat([png, png]))], { 'idempotency-key': 'one' }), 409, 'IDEMPOTENCY_MISMATCH', 'another file')
+  refused(
+    t,
+    await send('/people', [title(), avatar(Buffer.concat([png, png]))], { 'idempotency-key': 'one' }),
+    409,
+    'IDEMPOTENCY_MISMATCH',
+    'another file'
+  )
   t.same(await left(), kept)
   const mapped = await send('/mapped', [avatar(), { name: 'name', value: 'x' }])
   t.match([mapped.status, mapped.body], [200, { id: String, size: png.length, name: 'x' }])
@@ -159,15 +245,28 @@ test('files of a route that fails are removed, and those of a repeated request a
 })
 
 test('permissions and validation come before the body, and a bucket has its own permissions', async (t) => {
-  const { queries: _queries, ...paying } = { ...people, path: '/pay', request: { files: { avatar: { bucket: 'pay' } } }, response: { id: '{{files.avatar.id}}' } }
+  const { queries: _queries, ...paying } = {
+    ...people,
+    path: '/pay',
+    request: { files: { avatar: { bucket: 'pay' } } },
+    response: { id: '{{files.avatar.id}}' }
+  }
   const opened = await open(t, { ...document, routes: [{ ...people, requiredPermissions: ['people:write'] }, paying] })
   const stuck = async (claims: TokenClaims, path = '/people') => {
     const user = opened.as('acme', claims)
     const { port } = new URL(opened.origin)
     const socket = connect(Number(port), '127.0.0.1').on('error', () => {})
-    t.teardown(() => { socket.destroy() })
-    socket.write(`POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: ${user.headers['authorization']}\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\ncontent-length: 1000000\r\n\r\n`)
-    return await new Promise<string>((resolve) => { socket.once('data', (data) => resolve(data.toString().slice(9, 12))) })
+    t.teardown(() => {
+      socket.destroy()
+    })
+    socket.write(
+      `POST ${path} HTTP/1.1\r\nhost: x\r\nauthorization: ${
+        user.headers['authorization']
+      }\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\ncontent-length: 1000000\r\n\r\n`
+    )
+    return await new Promise<string>((resolve) => {
+      socket.once('data', (data) => resolve(data.toString().slice(9, 12)))
+    })
   }
   t.equal(await stuck({}), '403', 'no byte of the body was sent')
   t.equal(await stuck({ permissions: ['people:write'] }, '/people?mode=c'), '400')
@@ -178,7 +277,9 @@ test('permissions and validation come before the body, and a bucket has its own 
 test('of a hundred parallel forms with storage for seven, seven succeed', async (t) => {
   const opened = await open(t, { ...document, routes: [{ ...people, request: { body, files: { avatar: { required: true } } } }] })
   const send = sender(opened.as('seven'))
-  const answers = await Promise.all(Array.from({ length: 100 }, (_, index) => send('/people', [title(`p${index}`), avatar(Buffer.alloc(MB))])))
+  const answers = await Promise.all(
+    Array.from({ length: 100 }, (_, index) => send('/people', [title(`p${index}`), avatar(Buffer.alloc(MB))]))
+  )
   t.same(answers.map(({ status }) => status).sort(), [...Array<number>(7).fill(201), ...Array<number>(93).fill(402)])
   t.match(answers.find(({ status }) => status === 402)?.body, { code: 'TENANTRY_PLAN_LIMIT', allowed: false, upgrade: { plan: 'large' } })
   t.same(await storage(opened.app, 'seven'), { booked: 7 * MB, reserved: 0, shown: 7 * MB })
@@ -205,7 +306,8 @@ test('a form whose sender leaves in the middle leaves nothing', async (t) => {
 test("a tenant's own document takes forms, in its own storage, and says what is wrong with them", async (t) => {
   const opened = await open(t, { ...document, routes: [] })
   const admin = opened.as('acme', { role: 'admin' })
-  const save = (routes: readonly object[]) => admin.ask('POST /tenant/config', { headers: { 'content-type': 'application/json' }, body: JSON.stringify({ routes }) })
+  const save = (routes: readonly object[]) =>
+    admin.ask('POST /tenant/config', { headers: { 'content-type': 'application/json' }, body: JSON.stringify({ routes }) })
   const saved = await save([people, { path: '/json', method: 'post', response: { x: '{{body.x}}' } }])
   t.ok(saved.status < 300, saved.text)
   const send = sender(opened.as('acme'))
@@ -224,7 +326,10 @@ test("a tenant's own document takes forms, in its own storage, and says what is 
   t.match(await faults({ queries: [{ ...insert, data: { title: '{{files.photo.id}}' } }] }), /the form has no file "photo"/)
   t.match(await faults({ queries: [{ ...insert, data: { title: '{{files.avatar.path}}' } }] }), /a file has no `path`/)
   t.match(await faults({ method: 'get' }), /a form comes with `post`, `put` or `patch`/)
-  t.match(await faults({ multipart: false, queries: [{ ...insert, data: { title: 'x' } }] }), /only a route with `multipart: true` takes files/)
+  t.match(
+    await faults({ multipart: false, queries: [{ ...insert, data: { title: 'x' } }] }),
+    /only a route with `multipart: true` takes files/
+  )
 })
 
 test('the documentation shows the form', async (t) => {
@@ -232,7 +337,15 @@ test('the documentation shows the form', async (t) => {
   const { paths } = (await app.inject('/doc')).json()
   const { requestBody, responses } = paths['/people'].post
   t.same(Object.keys(requestBody.content), ['multipart/form-data'])
-  t.match(requestBody.content['multipart/form-data'].schema, { properties: { title: { type: 'string' }, age: { type: 'integer' }, avatar: { type: 'string', format: 'binary' }, cv: { type: 'string', format: 'binary' } }, required: ['title', 'avatar'] })
+  t.match(requestBody.content['multipart/form-data'].schema, {
+    properties: {
+      title: { type: 'string' },
+      age: { type: 'integer' },
+      avatar: { type: 'string', format: 'binary' },
+      cv: { type: 'string', format: 'binary' }
+    },
+    required: ['title', 'avatar']
+  })
   for (const status of [400, 402, 408, 413, 415, 507]) t.ok(responses[status], String(status))
 })
 
@@ -244,5 +357,7 @@ test('a form is stored with row-level security in force', async (t) => {
   const { status, body: person } = await send('/people', [title(), avatar()])
   t.match([status, person], [201, { avatar: String }])
   refused(t, await send('/people', [title(), avatar()]), 409, 'CONFLICT')
-  t.same([await storage(opened.app, 'acme'), await rows(opened.app)], [{ booked: png.length, reserved: 0, shown: png.length }, { ready: 1 }])
+  t.same([await storage(opened.app, 'acme'), await rows(opened.app)], [{ booked: png.length, reserved: 0, shown: png.length }, {
+    ready: 1
+  }])
 })

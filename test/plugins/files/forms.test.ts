@@ -5,7 +5,11 @@ import { refused } from '../../http/caller.js'
 import { boundary, file, form, MB, onDisk, open, rows, storage, type Opened, type Part } from './app.js'
 
 async function nothingLeft (t: Test, { app, folder }: Opened, tenant = 'acme'): Promise<void> {
-  t.same([await onDisk(folder), await rows(app), await storage(app, tenant)], [[], {}, { booked: 0, reserved: 0, shown: 0 }], 'nothing is left')
+  t.same(
+    [await onDisk(folder), await rows(app), await storage(app, tenant)],
+    [[], {}, { booked: 0, reserved: 0, shown: 0 }],
+    'nothing is left'
+  )
 }
 
 test('a file name is data', async (t) => {
@@ -20,12 +24,19 @@ test('a file name is data', async (t) => {
   t.equal(await nameOf('cafe\u0301.txt'), 'caf\u00e9.txt', 'in NFC')
   t.equal(await nameOf('данные 😀.txt'), 'данные 😀.txt')
   t.equal(await nameOf('é'.repeat(255)), 'é'.repeat(255))
-  t.same(await nameOf('n'.repeat(1000)), [400, { path: '/body/file', message: 'the file name must have at most 255 characters', keyword: 'maxLength' }])
+  t.same(await nameOf('n'.repeat(1000)), [400, {
+    path: '/body/file',
+    message: 'the file name must have at most 255 characters',
+    keyword: 'maxLength'
+  }])
   t.same(await nameOf('a\0b'), [400, { path: '/body/file', message: 'the file name must hold no control characters', keyword: 'pattern' }])
   t.same(await nameOf(''), [400, { path: '/body/file', message: 'must have a file name', keyword: 'required' }])
   t.same((await onDisk(folder)).filter((path) => !/^acme\/[0-9a-f-]{36}$/.test(path)), [], 'the names of objects are ours')
   const { body: { url } } = await ada.upload([file('x', 'a"; filename=b%2F\\\\(😀)\'.txt')])
-  t.equal((await ada.ask(`GET ${String(url)}`)).headers['content-disposition'], 'attachment; filename="(__)\'.txt"; filename*=UTF-8\'\'%28%F0%9F%98%80%29%27.txt')
+  t.equal(
+    (await ada.ask(`GET ${String(url)}`)).headers['content-disposition'],
+    "attachment; filename=\"(__)'.txt\"; filename*=UTF-8''%28%F0%9F%98%80%29%27.txt"
+  )
 })
 
 test('a form that is not one file and its fields', async (t) => {
@@ -41,7 +52,10 @@ test('a form that is not one file and its fields', async (t) => {
   t.same(await detail([file('x'), file('y')]), [400, '/body/file'])
   t.same(await detail([{ ...file('x'), name: 'avatar' }]), [400, '/body/avatar'])
   t.same(await detail([file('x'), { name: 'folder', value: 'a' }]), [400, '/body/folder'])
-  t.same(await detail([{ name: '__proto__', value: 'a' }, file('x')]), [400, 'The form cannot be read: expected multipart/form-data with a boundary, whole and well-formed'])
+  t.same(await detail([{ name: '__proto__', value: 'a' }, file('x')]), [
+    400,
+    'The form cannot be read: expected multipart/form-data with a boundary, whole and well-formed'
+  ])
   t.same(await detail([file('x'), { name: 'bucket', value: 'private' }, { name: 'bucket', value: 'public' }]), [400, '/body/bucket'])
   t.same(await detail([file('x'), entity[0]!]), [400, '/body/entityId'])
   t.same(await detail([file('x'), entity[1]!]), [400, '/body/entityType'])
@@ -50,27 +64,75 @@ test('a form that is not one file and its fields', async (t) => {
   t.same(await detail([file('x'), { name: 'bucket', value: 'private' }, { name: 'public', value: 'true' }]), [400, '/body/public'])
   t.same(await detail([file('x'), { name: 'bucket', value: 'public' }, { name: 'public', value: 'false' }]), [400, '/body/public'])
   t.same(await detail([file('x'), { name: 'public', value: 'yes' }]), [400, '/body/public'])
-  for (const value of ['', '[]', '"a"', 'null', '{', '{"a":"\\u0000"}', `{"a":"${'x'.repeat(8192)}"}`, `{"a":"${'x'.repeat(40_000)}"}`, '{"a":'.repeat(100) + '1' + '}'.repeat(100)]) {
+  for (
+    const value of [
+      '',
+      '[]',
+      '"a"',
+      'null',
+      '{',
+      '{"a":"\\u0000"}',
+      `{"a":"${'x'.repeat(8192)}"}`,
+      `{"a":"${'x'.repeat(40_000)}"}`,
+      '{"a":'.repeat(100) + '1' + '}'.repeat(100)
+    ]
+  ) {
     t.same(await detail([file('x'), { name: 'metadata', value }]), [400, '/body/metadata'], value.slice(0, 20))
   }
   t.same(await detail([...Array.from({ length: 12 }, (_, index) => ({ name: `f${index}`, value: '' }))]), [400, '/body/f0'])
-  t.same(await detail([file('x'), { name: 'bucket', value: 'photos' }]), [415, 'The bucket "photos" does not take files of the type text/plain'])
-  t.same(await detail([{ name: 'bucket', value: 'photos' }, file('<svg xmlns="http://www.w3.org/2000/svg"/>', 'a.svg', 'image/svg+xml')]), [415, 'The bucket "photos" does not take files of the type image/svg+xml'])
-  t.same(await detail([{ name: 'bucket', value: 'photos' }, file('<p>no image</p>', 'a.png', 'image/png')]), [415, 'The bucket "photos" does not take files of the type application/octet-stream'])
+  t.same(await detail([file('x'), { name: 'bucket', value: 'photos' }]), [
+    415,
+    'The bucket "photos" does not take files of the type text/plain'
+  ])
+  t.same(await detail([{ name: 'bucket', value: 'photos' }, file('<svg xmlns="http://www.w3.org/2000/svg"/>', 'a.svg', 'image/svg+xml')]), [
+    415,
+    'The bucket "photos" does not take files of the type image/svg+xml'
+  ])
+  t.same(await detail([{ name: 'bucket', value: 'photos' }, file('<p>no image</p>', 'a.png', 'image/png')]), [
+    415,
+    'The bucket "photos" does not take files of the type application/octet-stream'
+  ])
   for (const type of ['multipart/form-data', 'multipart/form-data; boundary=']) {
     refused(t, await ada.upload([file('x')], { 'content-type': type }), 400, 'BAD_REQUEST', type)
   }
-  refused(t, await ada.upload([file('x')], { 'content-type': 'multipart/form-data; boundary=another' }), 400, 'BAD_REQUEST', 'another boundary')
-  refused(t, await ada.ask('POST /files/upload', { headers: { 'content-type': `multipart/form-data; boundary=${boundary}` }, body: form([file('x'.repeat(1000))]).subarray(0, 500) }), 400, 'BAD_REQUEST', 'the form ends early')
-  refused(t, await ada.ask('POST /files/upload', { headers: { 'content-type': 'application/json' }, body: '{}' }), 415, 'MEDIA_TYPE_UNSUPPORTED')
+  refused(
+    t,
+    await ada.upload([file('x')], { 'content-type': 'multipart/form-data; boundary=another' }),
+    400,
+    'BAD_REQUEST',
+    'another boundary'
+  )
+  refused(
+    t,
+    await ada.ask('POST /files/upload', {
+      headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+      body: form([file('x'.repeat(1000))]).subarray(0, 500)
+    }),
+    400,
+    'BAD_REQUEST',
+    'the form ends early'
+  )
+  refused(
+    t,
+    await ada.ask('POST /files/upload', { headers: { 'content-type': 'application/json' }, body: '{}' }),
+    415,
+    'MEDIA_TYPE_UNSUPPORTED'
+  )
   refused(t, await ada.ask('POST /files/upload', { headers: { 'content-type': 'text/plain' }, body: 'x' }), 415, 'MEDIA_TYPE_UNSUPPORTED')
-  refused(t, await ada.ask('POST /files/upload?x=1', { headers: { 'content-type': `multipart/form-data; boundary=${boundary}` }, body: form([]) }), 400, 'VALIDATION_FAILED')
+  refused(
+    t,
+    await ada.ask('POST /files/upload?x=1', { headers: { 'content-type': `multipart/form-data; boundary=${boundary}` }, body: form([]) }),
+    400,
+    'VALIDATION_FAILED'
+  )
   refused(t, await (opened.as('acme', { tenant_id: undefined })).upload([file('x')]), 400, 'TENANT_REQUIRED')
   await nothingLeft(t, opened)
 })
 
 test('of several limits the smallest holds, and only that of the plan names an upgrade', async (t) => {
-  const opened = await open(t, { files: { maxFileSizeMB: 2, buckets: { icons: { maxFileSizeMB: 0.001, public: true } } } }, { tenants: [{ id: 'acme', plan: 'large' }, { id: 'small', plan: 'small' }] })
+  const opened = await open(t, { files: { maxFileSizeMB: 2, buckets: { icons: { maxFileSizeMB: 0.001, public: true } } } }, {
+    tenants: [{ id: 'acme', plan: 'large' }, { id: 'small', plan: 'small' }]
+  })
   const ada = opened.as('acme')
   const bucket = { name: 'bucket', value: 'icons' }
   const refusal = async (user: typeof ada, ...parts: Part[]) => {
@@ -78,12 +140,20 @@ test('of several limits the smallest holds, and only that of the plan names an u
     return status === 201 ? status : { status, code, message, ...(upgrade !== undefined && { upgrade, allowed }) }
   }
   const tooLarge = { status: 413, code: 'TENANTRY_FILE_TOO_LARGE' }
-  t.same(await refusal(ada, file(Buffer.alloc(2 * MB + 1))), { ...tooLarge, message: 'The file is larger than 2097152 bytes, the limit of this server' })
+  t.same(await refusal(ada, file(Buffer.alloc(2 * MB + 1))), {
+    ...tooLarge,
+    message: 'The file is larger than 2097152 bytes, the limit of this server'
+  })
   const ofIcons = { ...tooLarge, message: 'The file is larger than 1048 bytes, the limit of the bucket "icons"' }
   t.same(await refusal(ada, bucket, file(Buffer.alloc(1049))), ofIcons)
   t.same(await refusal(ada, file(Buffer.alloc(1049)), bucket), ofIcons, 'a bucket after the file counts too')
   const small = opened.as('small')
-  t.same(await refusal(small, file(Buffer.alloc(MB + 1))), { ...tooLarge, message: 'The plan "small" includes files of up to 1 MB', upgrade: { plan: 'large', limit: -1 }, allowed: false })
+  t.same(await refusal(small, file(Buffer.alloc(MB + 1))), {
+    ...tooLarge,
+    message: 'The plan "small" includes files of up to 1 MB',
+    upgrade: { plan: 'large', limit: -1 },
+    allowed: false
+  })
   t.same(await refusal(small, bucket, file(Buffer.alloc(MB + 1))), ofIcons)
   for (const tenant of ['acme', 'small']) await nothingLeft(t, opened, tenant)
   t.equal(await refusal(ada, file(Buffer.alloc(2 * MB))), 201)
@@ -92,16 +162,34 @@ test('of several limits the smallest holds, and only that of the plan names an u
 })
 
 test('a bucket with permissions is for their holders, in both directions', async (t) => {
-  const opened = await open(t, { files: { buckets: { pay: { permissions: ['pay:read', 'pay:write'] }, press: { public: true, permissions: ['press:write'] } } } })
+  const opened = await open(t, {
+    files: { buckets: { pay: { permissions: ['pay:read', 'pay:write'] }, press: { public: true, permissions: ['press:write'] } } }
+  })
   const [clerk, ada] = [opened.as('acme', { sub: 'clerk', permissions: ['pay:*', 'press:write'] }), opened.as('acme')]
   const parts = [file('x'), { name: 'entityType', value: 'e' }, { name: 'entityId', value: '1' }, { name: 'bucket', value: 'pay' }]
   refused(t, await ada.upload(parts), 403, 'FORBIDDEN', 'the bucket after the file')
   refused(t, await ada.upload([parts[3]!, ...parts.slice(0, 3)]), 403, 'FORBIDDEN', 'the bucket before the file')
   refused(t, await ada.upload([file('x'), { name: 'bucket', value: 'press' }]), 403, 'FORBIDDEN')
-  refused(t, await ada.ask('POST /files/presign', { headers: { 'content-type': 'application/json' }, body: '{"name":"a","contentType":"text/plain","size":1,"bucket":"pay"}' }), 403, 'FORBIDDEN')
+  refused(
+    t,
+    await ada.ask('POST /files/presign', {
+      headers: { 'content-type': 'application/json' },
+      body: '{"name":"a","contentType":"text/plain","size":1,"bucket":"pay"}'
+    }),
+    403,
+    'FORBIDDEN'
+  )
   await nothingLeft(t, opened)
   const { body: { id, url, key } } = await clerk.upload(parts)
-  for (const target of [`GET /files/${String(id)}`, `GET ${String(url)}`, `GET /files/signed-url/pay/${String(key)}`, `DELETE /files/${String(id)}`, `POST /files/${String(id)}/confirm`]) refused(t, await ada.ask(target), 403, 'FORBIDDEN', target)
+  for (
+    const target of [
+      `GET /files/${String(id)}`,
+      `GET ${String(url)}`,
+      `GET /files/signed-url/pay/${String(key)}`,
+      `DELETE /files/${String(id)}`,
+      `POST /files/${String(id)}/confirm`
+    ]
+  ) refused(t, await ada.ask(target), 403, 'FORBIDDEN', target)
   t.match((await ada.ask('GET /files/entity/e/1')).body, { data: [], pagination: { total: 0 } })
   t.match((await clerk.ask('GET /files/entity/e/1')).body, { data: [{ id }], pagination: { total: 1 } })
   t.equal((await clerk.ask(`GET ${String(url)}`)).text, 'x')

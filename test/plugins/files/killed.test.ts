@@ -52,19 +52,34 @@ test('files of a deleted row are removed by another server, where the first is k
 })
 
 test('a process that is killed while it makes an image leaves no object without a row, and no storage', async (t) => {
-  const { connectionString, engine, folder, query, document, start } = await open(t, { plans: { roomy: { price: { monthly: 1 }, limits: { fileStorage: { maxStorageMB: 100, maxFileSizeMB: 10 } } } } })
-  const noise = await sharp({ create: { width: 1200, height: 1200, channels: 3, background: '#000', noise: { type: 'gaussian', mean: 128, sigma: 60 } } }).jpeg().toBuffer()
+  const { connectionString, engine, folder, query, document, start } = await open(t, {
+    plans: { roomy: { price: { monthly: 1 }, limits: { fileStorage: { maxStorageMB: 100, maxFileSizeMB: 10 } } } }
+  })
+  const noise = await sharp({
+    create: { width: 1200, height: 1200, channels: 3, background: '#000', noise: { type: 'gaussian', mean: 128, sigma: 60 } }
+  }).jpeg().toBuffer()
   const first = await start()
   await query("insert into tenantry.tenants (id, name, plan) values ('acme', 'acme', 'roomy')")
   const { body: { id, url } } = await first.user.upload([file(noise, 'noise.jpg', 'image/jpeg')])
   // The transaction that books the image waits for a lock, with its row.
-  await query("create function wait_for_lock() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock_shared(7); return new; end'")
-  await query('create trigger wait_for_lock after insert on tenantry.file_transforms for each row when (new.size > 0) execute function wait_for_lock()')
+  await query(
+    "create function wait_for_lock() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock_shared(7); return new; end'"
+  )
+  await query(
+    'create trigger wait_for_lock after insert on tenantry.file_transforms for each row when (new.size > 0) execute function wait_for_lock()'
+  )
   const kept = async () => Number((await query('select count(*)::integer as count from tenantry.file_transforms'))[0]?.['count'])
-  const waiting = async () => Number((await query("select count(*)::integer as count from pg_locks where locktype = 'advisory' and not granted and objid = 7"))[0]?.['count'])
-  const held = async () => Number((await query('select count(*)::integer as count from tenantry.usage_reservations where booked is null'))[0]?.['count'])
+  const waiting = async () =>
+    Number(
+      (await query("select count(*)::integer as count from pg_locks where locktype = 'advisory' and not granted and objid = 7"))[0]
+        ?.['count']
+    )
+  const held = async () =>
+    Number((await query('select count(*)::integer as count from tenantry.usage_reservations where booked is null'))[0]?.['count'])
 
-  const ask = (of: typeof first, width: number, format = 'jpeg') => { of.user.ask(`GET ${String(url)}?width=${width}&format=${format}`).catch(() => {}) }
+  const ask = (of: typeof first, width: number, format = 'jpeg') => {
+    of.user.ask(`GET ${String(url)}?width=${width}&format=${format}`).catch(() => {})
+  }
   ask(first, 901, 'avif')
   // The image takes longer than a request that comes behind it.
   t.equal((await first.user.ask(`GET /files/${String(id)}`)).status, 200)
@@ -88,10 +103,13 @@ test('a process that is killed while it makes an image leaves no object without 
 
   const app = await testServer(t, document, { engine })
   const user = userOf(t, await listen(app), ada())
-  const { rows: transforms } = await sql<{ key: string }>`select tenant_id || '/' || file_id || '-' || name as key from tenantry.file_transforms`.execute(app.db)
+  const { rows: transforms } = await sql<
+    { key: string }
+  >`select tenant_id || '/' || file_id || '-' || name as key from tenantry.file_transforms`.execute(app.db)
   const known = new Set([`acme/${String(id)}`, ...transforms.map(({ key }) => key)])
   t.same((await objects(folder)).filter((key) => !known.has(key)), [], 'each object has its row')
-  await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`.execute(app.db)
+  await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`
+    .execute(app.db)
   await eventually(t, 'no storage is reserved', async () => (await storage(app, 'acme')).reserved === 0)
   await sql`update tenantry.file_transforms set created_at = created_at - interval '61 seconds'`.execute(app.db)
   t.equal((await user.ask(`GET ${String(url)}?width=903&format=jpeg`)).status, 200)

@@ -22,28 +22,41 @@ test('a process that is killed during an upload leaves no file, no storage, and 
   t.equal(kept.status, 201)
   const { port } = new URL(killed.address)
   const socket = connect(Number(port), '127.0.0.1').on('error', () => {})
-  t.teardown(() => { socket.destroy() })
+  t.teardown(() => {
+    socket.destroy()
+  })
   await once(socket, 'connect')
   const body = form([file(Buffer.alloc(MB / 2))])
-  socket.write(`POST /files/upload HTTP/1.1\r\nhost: x\r\nauthorization: ${user.headers['authorization']}\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\ncontent-length: ${body.length}\r\n\r\n`)
+  socket.write(
+    `POST /files/upload HTTP/1.1\r\nhost: x\r\nauthorization: ${
+      user.headers['authorization']
+    }\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\ncontent-length: ${body.length}\r\n\r\n`
+  )
   socket.write(body.subarray(0, MB / 4))
   await eventually(t, 'the upload runs', async () => (await rows(app))['pending'] === 1 && (await onDisk(folder)).length === 2)
   t.same(await storage(app, 'seven'), { booked: 4, reserved: MB / 2, shown: MB / 2 + 4 })
   await killed.stop('SIGKILL')
 
   t.same((await onDisk(folder)).filter((path) => path.startsWith('seven/')), [kept.body['key']], 'there is no object of it')
-  await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`.execute(app.db)
+  await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`
+    .execute(app.db)
   await eventually(t, 'its storage is free once the process is known to be gone', async () => {
     const { booked, reserved, shown } = await storage(app, 'seven')
     return booked === 4 && reserved === 0 && shown === 4
   })
   // As if it had been killed a moment later: the object is there, and nobody can read it.
-  const { rows: [pending] } = await sql<{ id: string }>`update tenantry.files set expires_at = now() where status = 'pending' returning id`.execute(app.db)
+  const { rows: [pending] } = await sql<{ id: string }>`update tenantry.files set expires_at = now() where status = 'pending' returning id`
+    .execute(app.db)
   await mkdir(`${folder}/seven`, { recursive: true })
   await writeFile(`${folder}/seven/${String(pending?.id)}`, 'bytes')
   const other = await testServer(t, document, { engine })
   t.equal(await other.files.get('seven', String(pending?.id)), null)
-  await eventually(t, 'the row and the object are removed', async () => (await onDisk(folder)).filter((path) => path.startsWith('seven/')).length === 1 && (await rows(app))['pending'] === undefined)
+  await eventually(
+    t,
+    'the row and the object are removed',
+    async () =>
+      (await onDisk(folder)).filter((path) => path.startsWith('seven/')).length === 1 && (await rows(app))['pending'] === undefined
+  )
   t.same(await storage(app, 'seven'), { booked: 4, reserved: 0, shown: 4 })
   t.ok(await other.files.get('seven', String(kept.body['id'])), 'what was confirmed stays')
 })
@@ -55,17 +68,23 @@ test('files whose time is over, and uploads that were not confirmed, are removed
   const ada = userOf(t, await app.listen({ port: 0, host: '127.0.0.1' }), bearer({ sub: 'ada', tenant_id: 'acme' }))
   const brief = await ada.upload([file('brief'), { name: 'bucket', value: 'brief' }])
   const lasting = await ada.upload([file('lasting')])
-  const announced = await ada.ask('POST /files/presign', { headers: { 'content-type': 'application/json' }, body: '{"name":"a","contentType":"text/plain","size":100}' })
+  const announced = await ada.ask('POST /files/presign', {
+    headers: { 'content-type': 'application/json' },
+    body: '{"name":"a","contentType":"text/plain","size":100}'
+  })
   t.same([brief.status, lasting.status, announced.status], [201, 201, 201])
   t.equal((await storage(app, 'acme')).booked, 5 + 7 + 100)
-  const { rows: lifetimes } = await sql<{ seconds: number | null }>`select extract(epoch from expires_at - created_at)::float8 as seconds from tenantry.files order by size`.execute(app.db)
+  const { rows: lifetimes } = await sql<
+    { seconds: number | null }
+  >`select extract(epoch from expires_at - created_at)::float8 as seconds from tenantry.files order by size`.execute(app.db)
   t.same(lifetimes.map(({ seconds }) => seconds === null ? null : Math.round(seconds / 60) * 60), [60, null, 3600])
   await sql`update tenantry.files set expires_at = now() where expires_at is not null`.execute(app.db)
   const other = await testServer(t, document, { engine })
   await eventually(t, 'they are removed', async () => (await rows(other))['ready'] === 1 && Object.keys(await rows(other)).length === 1)
   t.same(await onDisk(document.files.path), [lasting.body['key']])
   t.same(await storage(other, 'acme'), { booked: 7, reserved: 0, shown: 7 })
-  const { rows: entries } = await sql`select action, user_id, target from tenantry.audit_log where action like 'file.%' order by id`.execute(app.db)
+  const { rows: entries } = await sql`select action, user_id, target from tenantry.audit_log where action like 'file.%' order by id`
+    .execute(app.db)
   t.same(entries, [
     { action: 'file.create', user_id: 'ada', target: brief.body['id'] },
     { action: 'file.create', user_id: 'ada', target: lasting.body['id'] },
@@ -86,7 +105,9 @@ test('webhooks hear of files', async (t) => {
   const { body } = await as('acme').upload([file('x')])
   await as('acme').upload([file('x'), { name: 'bucket', value: 'attic' }])
   await as('acme').ask(`DELETE /files/${String(body['id'])}`)
-  const { rows } = await sql<{ type: string, subject: string, data: unknown }>`select type, subject, data from tenantry.webhook_events order by place`.execute(app.db)
+  const { rows } = await sql<
+    { type: string, subject: string, data: unknown }
+  >`select type, subject, data from tenantry.webhook_events order by place`.execute(app.db)
   const { url, public: isPublic, ...data } = body
   t.ok(url !== undefined && isPublic === false)
   t.same(rows, ['file.created', 'file.deleted'].map((type) => ({ type, subject: `files:${String(body['id'])}`, data })))

@@ -33,7 +33,9 @@ const health = async (user: User): Promise<unknown> => {
   return isRecord(checks) ? [status, checks['scan']] : []
 }
 const events = async (app: FastifyInstance): Promise<string[]> => {
-  const { rows } = await sql<{ event: string }>`select type || ' ' || subject as event from tenantry.webhook_events order by place`.execute(app.db)
+  const { rows } = await sql<{ event: string }>`select type || ' ' || subject as event from tenantry.webhook_events order by place`.execute(
+    app.db
+  )
   return rows.map(({ event }) => event)
 }
 /** Scans that have failed are due again at once. */
@@ -49,15 +51,31 @@ test('a clean file becomes readable, and only then there is its event; malware s
   t.match((await stranger.ask('GET /health')).body, { status: 'ok', checks: { scan: 'ok' } })
   const clean = await ada.upload([file('harmless'), { name: 'entityType', value: 'notes' }, { name: 'entityId', value: '1' }])
   t.match([clean.status, clean.body], [201, { scan: waiting }])
-  const bad = await ada.upload([file(`${'x'.repeat(100_000)}${malware}`), { name: 'public', value: 'true' }, { name: 'entityType', value: 'notes' }, { name: 'entityId', value: '1' }])
-  await eventually(t, 'both are scanned', async () => (await ada.ask(`GET /files/${String(clean.body['id'])}`)).status === 200 && (await scanOf(admin, bad.body['id'])).status === 'infected')
+  const bad = await ada.upload([file(`${'x'.repeat(100_000)}${malware}`), { name: 'public', value: 'true' }, {
+    name: 'entityType',
+    value: 'notes'
+  }, { name: 'entityId', value: '1' }])
+  await eventually(
+    t,
+    'both are scanned',
+    async () =>
+      (await ada.ask(`GET /files/${String(clean.body['id'])}`)).status === 200 &&
+      (await scanOf(admin, bad.body['id'])).status === 'infected'
+  )
   t.notOk('scan' in (await ada.ask(`GET /files/${String(clean.body['id'])}`)).body)
   t.equal((await ada.ask(`GET ${String(clean.body['url'])}`)).text, 'harmless')
   t.same(await events(app), [`file.created files:${String(clean.body['id'])}`])
 
   const { id, url, key } = bad.body
   const name = `GET ${String(url)}`
-  const paths = [`GET /files/${String(id)}`, name, `HEAD ${String(url)}`, `${name}?width=10`, `GET /files/signed-url/public/${String(key)}`, `DELETE /files/${String(id)}`]
+  const paths = [
+    `GET /files/${String(id)}`,
+    name,
+    `HEAD ${String(url)}`,
+    `${name}?width=10`,
+    `GET /files/signed-url/public/${String(key)}`,
+    `DELETE /files/${String(id)}`
+  ]
   for (const user of [ada, as('globex', { role: 'admin' })]) for (const path of paths) t.equal((await user.ask(path)).status, 404, path)
   for (const path of [name, `${name}?inline=1`]) refused(t, await stranger.ask(path), 404, 'NOT_FOUND')
   t.match((await ada.ask('GET /files/entity/notes/1')).body, { data: [{ id: clean.body['id'] }], pagination: { total: 1 } })
@@ -65,9 +83,16 @@ test('a clean file becomes readable, and only then there is its event; malware s
   t.equal(await app.files.open('acme', String(id)), null)
 
   t.match(await admin.ask(`GET /files/${String(id)}`), { status: 200, body: { scan: infected } })
-  t.match((await admin.ask('GET /files/entity/notes/1')).body, { data: [{ id: clean.body['id'] }, { id, scan: infected }], pagination: { total: 2 } })
+  t.match((await admin.ask('GET /files/entity/notes/1')).body, {
+    data: [{ id: clean.body['id'] }, { id, scan: infected }],
+    pagination: { total: 2 }
+  })
   t.match((await admin.ask(`${name}?inline=1`)).headers, { 'content-disposition': /^attachment/, 'cache-control': 'private, no-cache' })
-  t.match((await userOf(t, origin, bearer({ sub: 'operator', role: 'admin' })).ask(name)), { status: 200 }, 'an administrator of the platform')
+  t.match(
+    await userOf(t, origin, bearer({ sub: 'operator', role: 'admin' })).ask(name),
+    { status: 200 },
+    'an administrator of the platform'
+  )
   refused(t, await admin.ask(`GET /files/signed-url/public/${String(key)}`), 409, 'STATE_CONFLICT', 'a URL would be for everyone')
   refused(t, await admin.ask(`${name}?width=10`), 409, 'STATE_CONFLICT')
   const { rows: audited } = await sql`select action, target, details from tenantry.audit_log where action = 'file.infected'`.execute(app.db)
@@ -82,23 +107,44 @@ test('files of every kind of upload wait while the scanner is down, and are scan
   const port = await freePort()
   const { app, as } = await open(t, {
     files: { scan: { clamd: `127.0.0.1:${port}` } },
-    routes: [{ path: '/pages', method: 'post', requireAuth: true, multipart: true, request: { files: { page: {} } }, response: { id: '{{files.page.id}}' } }]
+    routes: [{
+      path: '/pages',
+      method: 'post',
+      requireAuth: true,
+      multipart: true,
+      request: { files: { page: {} } },
+      response: { id: '{{files.page.id}}' }
+    }]
   })
   const [ada, admin] = [as('acme'), as('acme', { sub: 'root', role: 'admin' })]
   const posted = await ada.upload([file('a form')])
   const routed = await ada.ask('POST /pages', { headers: formHeaders, body: form([{ ...file('route'), name: 'page' }]) })
   t.equal(routed.status, 200, routed.text)
-  const announced = await ada.ask('POST /files/presign', { headers: json, body: JSON.stringify({ name: 'b', contentType: 'text/plain', size: 5 }) })
+  const announced = await ada.ask('POST /files/presign', {
+    headers: json,
+    body: JSON.stringify({ name: 'b', contentType: 'text/plain', size: 5 })
+  })
   await ada.ask(`PUT ${String(announced.body['url'])}`, { body: 'bytes' })
   const confirm = () => ada.ask(`POST /files/${String(announced.body['id'])}/confirm`)
   t.match(await confirm(), { status: 200, body: { scan: waiting } })
   t.match(await confirm(), { status: 200, body: { scan: waiting } }, 'it can be repeated')
   refused(t, await as('acme', { sub: 'other' }).ask(`POST /files/${String(announced.body['id'])}/confirm`), 404, 'NOT_FOUND')
-  const tus = await ada.ask('POST /files/resumable', { headers: { 'tus-resumable': '1.0.0', 'upload-length': '3', 'upload-metadata': `filename ${btoa('c')}`, 'content-type': 'application/offset+octet-stream' }, body: 'tus' })
+  const tus = await ada.ask('POST /files/resumable', {
+    headers: {
+      'tus-resumable': '1.0.0',
+      'upload-length': '3',
+      'upload-metadata': `filename ${btoa('c')}`,
+      'content-type': 'application/offset+octet-stream'
+    },
+    body: 'tus'
+  })
   t.equal(tus.status, 201, tus.text)
   const resumed = String(tus.headers['location']).split('/').at(-1)
   t.match((await ada.ask(`HEAD /files/resumable/${resumed}`, { headers: { 'tus-resumable': '1.0.0' } })).headers, { 'upload-offset': '3' })
-  const put = await app.files.put('acme', { name: 'd' }, Readable.from([Buffer.from('put')]), { sub: 'ada', actor: { userId: 'ada', address: null } })
+  const put = await app.files.put('acme', { name: 'd' }, Readable.from([Buffer.from('put')]), {
+    sub: 'ada',
+    actor: { userId: 'ada', address: null }
+  })
   t.match(put, { scan: waiting })
   const ids = [posted.body['id'], routed.body['id'], announced.body['id'], resumed, put.id]
   t.same(await rows(app), { quarantined: 5 })
@@ -155,9 +201,15 @@ test("one tenant's flood does not hold up another tenant's file", async (t) => {
 test('two instances scan each file once, and one takes over what the other was killed with', async (t) => {
   const clamd = await startClamd(t)
   const engine = await postgresSection(t)
-  const document = { plans, files: { path: t.testdir(), scan: { clamd: `127.0.0.1:${clamd.port}` } }, webhooks: [{ name: 'all', url: 'http://127.0.0.1:9/hook', events: ['file.created' as const] }] }
+  const document = {
+    plans,
+    files: { path: t.testdir(), scan: { clamd: `127.0.0.1:${clamd.port}` } },
+    webhooks: [{ name: 'all', url: 'http://127.0.0.1:9/hook', events: ['file.created' as const] }]
+  }
   const [app, second] = await testServers(t, document, { engine, tenants })
-  const users = await Promise.all([app, second].map(async (server) => userOf(t, await listen(server), bearer({ sub: 'ada', tenant_id: 'acme' }))))
+  const users = await Promise.all(
+    [app, second].map(async (server) => userOf(t, await listen(server), bearer({ sub: 'ada', tenant_id: 'acme' })))
+  )
   await Promise.all(users.flatMap((user) => Array.from({ length: 20 }, () => user.upload([file('x')]))))
   await eventually(t, 'all are scanned', async () => (await rows(app))['ready'] === 40)
   t.equal((await events(app)).length, 40, 'each has one event')
@@ -168,24 +220,38 @@ test('two instances scan each file once, and one takes over what the other was k
 })
 
 /** An instance is killed while the scanner has half of a file, which others scan later. */
-async function killedInTheMiddle (t: Test, app: FastifyInstance, port: number, document: TestDocument, engine: DatabaseSection): Promise<void> {
+async function killedInTheMiddle (
+  t: Test,
+  app: FastifyInstance,
+  port: number,
+  document: TestDocument,
+  engine: DatabaseSection
+): Promise<void> {
   // A scanner that takes connections and never answers.
   let scans = 0
   const silent = createServer((socket) => {
-    socket.on('error', () => {}).on('data', (chunk) => { if (chunk.includes('INSTREAM')) scans++ })
+    socket.on('error', () => {}).on('data', (chunk) => {
+      if (chunk.includes('INSTREAM')) scans++
+    })
   })
-  const address = await new Promise<number>((resolve) => silent.listen(0, '127.0.0.1', () => {
-    const found = silent.address()
-    resolve(typeof found === 'object' && found !== null ? found.port : 0)
-  }))
-  t.teardown(() => { silent.close() })
+  const address = await new Promise<number>((resolve) =>
+    silent.listen(0, '127.0.0.1', () => {
+      const found = silent.address()
+      resolve(typeof found === 'object' && found !== null ? found.port : 0)
+    })
+  )
+  t.teardown(() => {
+    silent.close()
+  })
   const killed = await startInstance(t, { ...document, files: { ...document.files, scan: { clamd: `127.0.0.1:${address}` } } }, engine)
   const user = userOf(t, killed.address, bearer({ sub: 'ada', tenant_id: 'globex' }))
   const { body } = await user.upload([file('half')])
   await eventually(t, 'its scan runs', async () => scans > 0)
   await killed.stop('SIGKILL')
   t.equal((await rows(app))['quarantined'], 1)
-  const { rows: [claim] } = await sql<{ seconds: number }>`select extract(epoch from scan_at - now())::float8 as seconds from tenantry.files where status = 'quarantined'`.execute(app.db)
+  const { rows: [claim] } = await sql<
+    { seconds: number }
+  >`select extract(epoch from scan_at - now())::float8 as seconds from tenantry.files where status = 'quarantined'`.execute(app.db)
   t.ok(claim !== undefined && claim.seconds > 0 && claim.seconds <= 30, 'the claim ends by itself within 30 seconds')
   await startClamd(t, port)
   await dueNow(app)

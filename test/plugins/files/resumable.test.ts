@@ -18,15 +18,21 @@ import { MB, onDisk, open, plans, rows, storage, userOf, type User } from './app
 const version = { 'tus-resumable': '1.0.0' }
 const octets = { ...version, 'content-type': 'application/offset+octet-stream' }
 const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
-const encoded = (metadata: Record<string, string>): string => Object.entries(metadata).map(([key, value]) => `${key} ${Buffer.from(value).toString('base64')}`).join(',')
+const encoded = (metadata: Record<string, string>): string =>
+  Object.entries(metadata).map(([key, value]) => `${key} ${Buffer.from(value).toString('base64')}`).join(',')
 const announce = (user: User, size: number, metadata: Record<string, string> = { filename: 'a.txt', filetype: 'text/plain' }) =>
   user.ask('POST /files/resumable', { headers: { ...version, 'upload-length': String(size), 'upload-metadata': encoded(metadata) } })
-const send = (user: User, url: string, offset: number, body: string | Buffer) => user.ask(`PATCH ${url}`, { headers: { ...octets, 'upload-offset': String(offset) }, body })
-const offsetOf = async (user: User, url: string): Promise<string> => String((await user.ask(`HEAD ${url}`, { headers: version })).headers['upload-offset'])
+const send = (user: User, url: string, offset: number, body: string | Buffer) =>
+  user.ask(`PATCH ${url}`, { headers: { ...octets, 'upload-offset': String(offset) }, body })
+const offsetOf = async (user: User, url: string): Promise<string> =>
+  String((await user.ask(`HEAD ${url}`, { headers: version })).headers['upload-offset'])
 const urlOf = ({ headers }: Answer): string => String(headers['location'])
 
 /** Uploads with the client until it is done, or until so many bytes were sent. */
-async function upload (bytes: Buffer, { user, url, stopAt = Infinity }: { readonly user: User, readonly url?: string, readonly stopAt?: number }): Promise<string> {
+async function upload (
+  bytes: Buffer,
+  { user, url, stopAt = Infinity }: { readonly user: User, readonly url?: string, readonly stopAt?: number }
+): Promise<string> {
   return await new Promise((resolve, reject) => {
     const client = new tus.Upload(bytes, {
       endpoint: `${user.origin}/files/resumable`,
@@ -49,21 +55,38 @@ async function upload (bytes: Buffer, { user, url, stopAt = Infinity }: { readon
 
 test('an upload that is cut in the middle is resumed on another instance', async (t) => {
   const folder = t.testdir()
-  const servers = await testServers(t, { plans, files: { path: folder } }, { engine: await postgresSection(t), tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }] })
-  const [one, other] = (await Promise.all(servers.map((app) => listen(app)))).map((origin) => userOf(t, origin, bearer({ sub: 'ada', tenant_id: 'acme' })))
+  const servers = await testServers(t, { plans, files: { path: folder } }, {
+    engine: await postgresSection(t),
+    tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }]
+  })
+  const [one, other] = (await Promise.all(servers.map((app) => listen(app)))).map((origin) =>
+    userOf(t, origin, bearer({ sub: 'ada', tenant_id: 'acme' }))
+  )
   const [app] = servers
   if (one === undefined || other === undefined) throw new Error('there are two servers')
   const bytes = randomBytes(5 * MB + 7)
   const url = await upload(bytes, { user: one, stopAt: 2 * MB })
   const offset = Number(await offsetOf(other, url))
   t.ok(offset >= 2 * MB && offset < bytes.length, `${offset} bytes were kept`)
-  t.same(await storage(app, 'acme'), { booked: bytes.length, reserved: 0, shown: bytes.length }, 'the storage is booked from the announcement on')
+  t.same(
+    await storage(app, 'acme'),
+    { booked: bytes.length, reserved: 0, shown: bytes.length },
+    'the storage is booked from the announcement on'
+  )
   refused(t, await one.ask(`GET ${url.replace('/resumable', '')}`), 404, 'NOT_FOUND', 'nobody reads it yet')
 
   t.equal(await upload(bytes, { user: other, url }), url)
   const { status, body } = await one.ask(`GET ${url.replace('/resumable', '')}`)
   t.equal(status, 200)
-  t.match(body, { name: 'large.bin', size: bytes.length, sha256: sha256(bytes), entityType: 'notes', entityId: '7', bucket: 'private', createdBy: 'ada' })
+  t.match(body, {
+    name: 'large.bin',
+    size: bytes.length,
+    sha256: sha256(bytes),
+    entityType: 'notes',
+    entityId: '7',
+    bucket: 'private',
+    createdBy: 'ada'
+  })
   t.equal(sha256((await one.ask(`GET ${String(body['url'])}`)).bytes), sha256(bytes))
   t.equal((await onDisk(folder)).length, 1, 'the parts are gone')
   t.same(await storage(app, 'acme'), { booked: bytes.length, reserved: 0, shown: bytes.length })
@@ -74,11 +97,16 @@ test('the bytes of a request that is cut off are kept', async (t) => {
   const { as, origin, folder } = await open(t)
   const ada = as('acme')
   const url = urlOf(await announce(ada, 10))
-  const request = httpRequest(origin + url, { method: 'PATCH', headers: { ...ada.headers, ...octets, 'upload-offset': '0', 'content-length': '10' } })
+  const request = httpRequest(origin + url, {
+    method: 'PATCH',
+    headers: { ...ada.headers, ...octets, 'upload-offset': '0', 'content-length': '10' }
+  })
   request.on('error', () => {})
   request.write('hello')
   const [socket] = await once(request, 'socket')
-  await new Promise((resolve) => { socket.write('', resolve) })
+  await new Promise((resolve) => {
+    socket.write('', resolve)
+  })
   while ((await onDisk(folder)).length === 0) await new Promise(setImmediate)
   request.destroy()
   let offset = ''
@@ -101,7 +129,13 @@ test('uploads of others, wrong offsets and wrong sizes', async (t) => {
     t.equal((await stranger.ask(`HEAD ${url}`, { headers: version })).status, 404)
     refused(t, await stranger.ask(`DELETE ${url}`, { headers: version }), 404, 'NOT_FOUND')
   }
-  refused(t, await ada.ask('POST /files/resumable', { headers: { 'upload-length': '5' } }), 412, 'PRECONDITION_FAILED', 'without the version of the protocol')
+  refused(
+    t,
+    await ada.ask('POST /files/resumable', { headers: { 'upload-length': '5' } }),
+    412,
+    'PRECONDITION_FAILED',
+    'without the version of the protocol'
+  )
   refused(t, await ada.ask('POST /files/resumable', { headers: { ...version, 'upload-length': '-5' } }), 400, 'BAD_REQUEST')
   refused(t, await ada.ask('POST /files/resumable', { headers: version }), 400, 'BAD_REQUEST', 'without a size')
   refused(t, await announce(ada, 5, { filetype: 'text/plain' }), 400, 'VALIDATION_FAILED', 'without a name')
@@ -117,7 +151,11 @@ test('uploads of others, wrong offsets and wrong sizes', async (t) => {
   t.equal(await offsetOf(ada, url), '5')
   t.equal((await ada.ask(`DELETE ${url}`, { headers: version })).status, 204)
   refused(t, await send(ada, url, 5, 'world'), 404, 'NOT_FOUND')
-  t.same([await onDisk(folder), await rows(app), await storage(app, 'acme')], [[], {}, { booked: 0, reserved: 0, shown: 0 }], 'nothing is left')
+  t.same(
+    [await onDisk(folder), await rows(app), await storage(app, 'acme')],
+    [[], {}, { booked: 0, reserved: 0, shown: 0 }],
+    'nothing is left'
+  )
   t.equal((await ada.ask('OPTIONS /files/resumable')).headers['tus-version'], '1.0.0')
 })
 
@@ -135,7 +173,18 @@ test('limits hold from the announcement on, and expired uploads are removed', as
   await sql`update tenantry.files set expires_at = now() - interval '1 second'`.execute(app.db)
   const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
   const objects = createLocalStore(folder)
-  await createRemoval({ objects, store: createFileStore(app.db, dbFor), parts: createFileParts(objects, dbFor), transforms: { deleteObjects: async () => {} }, dbFor, usage: () => app.usage, quarantine: null, emitter: () => null, now: Date.now, log: app.log }).sweep()
+  await createRemoval({
+    objects,
+    store: createFileStore(app.db, dbFor),
+    parts: createFileParts(objects, dbFor),
+    transforms: { deleteObjects: async () => {} },
+    dbFor,
+    usage: () => app.usage,
+    quarantine: null,
+    emitter: () => null,
+    now: Date.now,
+    log: app.log
+  }).sweep()
   t.same([await onDisk(folder), await rows(app), await storage(app, 'seven')], [[], {}, { booked: 0, reserved: 0, shown: 0 }])
 
   const ada = as('acme')

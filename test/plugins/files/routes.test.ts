@@ -9,54 +9,63 @@ import { file, onDisk, open, rows, storage, userOf } from './app.js'
 
 const png = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64')
 
-test('an upload is read, listed, downloaded and deleted, and counts as storage', (t) => forEachEngine(t, async (t, engine) => {
-  const { app, as, folder } = await open(t, {}, { engine })
-  const ada = as('acme')
-  const answer = await ada.upload([file('hello'), { name: 'entityType', value: 'notes' }, { name: 'entityId', value: '7' }, { name: 'metadata', value: '{"a":[1]}' }])
-  t.equal(answer.status, 201, answer.text)
-  const { id, createdAt, url, key, ...rest } = answer.body
-  t.same(rest, {
-    bucket: 'private',
-    name: 'a.txt',
-    contentType: 'text/plain',
-    size: 5,
-    sha256: createHash('sha256').update('hello').digest('hex'),
-    public: false,
-    entityType: 'notes',
-    entityId: '7',
-    metadata: { a: [1] },
-    createdBy: 'ada'
-  })
-  t.equal(key, `acme/${String(id)}`)
-  t.equal(url, `/files/download/private/acme/${String(id)}`)
-  t.ok(Date.parse(String(createdAt)) > 0)
-  t.same(await storage(app, 'acme'), { booked: 5, reserved: 0, shown: 5 })
-  t.same((await ada.ask(`GET /files/${String(id)}`)).body, answer.body)
-  t.same((await ada.ask('GET /files/entity/notes/7')).body, { data: [answer.body], pagination: { limit: 20, offset: 0, total: 1 } })
-  t.same((await ada.ask('GET /files/entity/notes/8')).body.data, [])
+test('an upload is read, listed, downloaded and deleted, and counts as storage', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app, as, folder } = await open(t, {}, { engine })
+    const ada = as('acme')
+    const answer = await ada.upload([file('hello'), { name: 'entityType', value: 'notes' }, { name: 'entityId', value: '7' }, {
+      name: 'metadata',
+      value: '{"a":[1]}'
+    }])
+    t.equal(answer.status, 201, answer.text)
+    const { id, createdAt, url, key, ...rest } = answer.body
+    t.same(rest, {
+      bucket: 'private',
+      name: 'a.txt',
+      contentType: 'text/plain',
+      size: 5,
+      sha256: createHash('sha256').update('hello').digest('hex'),
+      public: false,
+      entityType: 'notes',
+      entityId: '7',
+      metadata: { a: [1] },
+      createdBy: 'ada'
+    })
+    t.equal(key, `acme/${String(id)}`)
+    t.equal(url, `/files/download/private/acme/${String(id)}`)
+    t.ok(Date.parse(String(createdAt)) > 0)
+    t.same(await storage(app, 'acme'), { booked: 5, reserved: 0, shown: 5 })
+    t.same((await ada.ask(`GET /files/${String(id)}`)).body, answer.body)
+    t.same((await ada.ask('GET /files/entity/notes/7')).body, { data: [answer.body], pagination: { limit: 20, offset: 0, total: 1 } })
+    t.same((await ada.ask('GET /files/entity/notes/8')).body.data, [])
 
-  const download = await ada.ask(`GET ${String(url)}`)
-  t.equal(download.status, 200)
-  t.equal(download.text, 'hello')
-  t.match(download.headers, {
-    etag: `"${String(rest.sha256)}"`,
-    'content-length': '5',
-    'content-type': 'text/plain; charset=utf-8',
-    'accept-ranges': 'bytes',
-    'cache-control': 'private, no-cache',
-    'content-disposition': 'attachment; filename="a.txt"; filename*=UTF-8\'\'a.txt',
-    'x-content-type-options': 'nosniff',
-    'content-security-policy': "sandbox; default-src 'none'"
-  })
-  const head = await ada.ask(`HEAD ${String(url)}`)
-  t.match(head, { status: 200, text: '', headers: { 'content-length': '5', etag: download.headers['etag'] } })
-  t.match(await ada.ask(`GET ${String(url)}`, { headers: { 'if-none-match': String(download.headers['etag']) } }), { status: 304, text: '' })
+    const download = await ada.ask(`GET ${String(url)}`)
+    t.equal(download.status, 200)
+    t.equal(download.text, 'hello')
+    t.match(download.headers, {
+      etag: `"${String(rest.sha256)}"`,
+      'content-length': '5',
+      'content-type': 'text/plain; charset=utf-8',
+      'accept-ranges': 'bytes',
+      'cache-control': 'private, no-cache',
+      'content-disposition': 'attachment; filename="a.txt"; filename*=UTF-8\'\'a.txt',
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': "sandbox; default-src 'none'"
+    })
+    const head = await ada.ask(`HEAD ${String(url)}`)
+    t.match(head, { status: 200, text: '', headers: { 'content-length': '5', etag: download.headers['etag'] } })
+    t.match(await ada.ask(`GET ${String(url)}`, { headers: { 'if-none-match': String(download.headers['etag']) } }), {
+      status: 304,
+      text: ''
+    })
 
-  t.same((await ada.ask(`DELETE /files/${String(id)}`)).body, { success: true })
-  for (const target of [`GET /files/${String(id)}`, `GET ${String(url)}`, `DELETE /files/${String(id)}`]) refused(t, await ada.ask(target), 404, 'NOT_FOUND', target)
-  t.same(await storage(app, 'acme'), { booked: 0, reserved: 0, shown: 0 })
-  t.same([await onDisk(folder), await rows(app)], [[], {}])
-}))
+    t.same((await ada.ask(`DELETE /files/${String(id)}`)).body, { success: true })
+    for (const target of [`GET /files/${String(id)}`, `GET ${String(url)}`, `DELETE /files/${String(id)}`]) {
+      refused(t, await ada.ask(target), 404, 'NOT_FOUND', target)
+    }
+    t.same(await storage(app, 'acme'), { booked: 0, reserved: 0, shown: 0 })
+    t.same([await onDisk(folder), await rows(app)], [[], {}])
+  }))
 
 test('ranges, one of them: the bytes, or 416', async (t) => {
   const { as } = await open(t)
@@ -72,7 +81,9 @@ test('ranges, one of them: the bytes, or 416', async (t) => {
   t.same(await get('bytes=-300'), [206, '0123456789', 'bytes 0-9/10', '10'])
   t.same(await get('bytes=5-999999999999999999999'), [206, '56789', 'bytes 5-9/10', '5'])
   for (const range of ['bytes=10-', 'bytes=-0', 'bytes=99999999999999999999-']) t.same(await get(range), [416, 'bytes */10'], range)
-  for (const range of ['bytes=0-1,3-4', 'bytes=4-2', 'bytes=-', 'items=0-1', 'bytes=a-b']) t.same(await get(range), [200, '0123456789'], range)
+  for (const range of ['bytes=0-1,3-4', 'bytes=4-2', 'bytes=-', 'items=0-1', 'bytes=a-b']) {
+    t.same(await get(range), [200, '0123456789'], range)
+  }
   t.same(await get('bytes=0-1', { 'if-range': '"another"' }), [200, '0123456789'])
   const empty = await ada.upload([file('')])
   t.match(empty, { status: 201, body: { size: 0 } })
@@ -100,7 +111,11 @@ test('a browser shows safe types only, found by content', async (t) => {
   t.same(await shown(`<?xml version="1.0"?>${svg}`, 'image/png'), ['application/xml', 'attachment'])
   t.same(await shown('%PDF-1.7\n', 'text/plain'), ['application/pdf', 'attachment'])
   t.same(await shown(Buffer.from('a\0b'), 'text/plain'), ['application/octet-stream', 'attachment'], 'no text has a NUL')
-  t.same(await shown('GIF89a/*<script>*/=1;alert(1)', 'text/html'), ['image/gif', 'inline'], 'a GIF that is JavaScript too is sent as a GIF that nothing sniffs')
+  t.same(
+    await shown('GIF89a/*<script>*/=1;alert(1)', 'text/html'),
+    ['image/gif', 'inline'],
+    'a GIF that is JavaScript too is sent as a GIF that nothing sniffs'
+  )
 })
 
 test('a public file needs no token, and its bytes are the bandwidth of its tenant', async (t) => {
@@ -110,13 +125,31 @@ test('a public file needs no token, and its bytes are the bandwidth of its tenan
   const stranger = userOf(t, origin, {})
   const before = (await app.usage.summary('acme')).bandwidth_bytes
   const answer = await stranger.ask(`GET ${String(body['url'])}`)
-  t.match(answer, { status: 200, text: 'for everyone', headers: { 'cache-control': 'public, max-age=300', 'cross-origin-resource-policy': 'cross-origin' } })
-  await eventually(t, 'the bytes are counted when the response has ended', async () => (await app.usage.summary('acme')).bandwidth_bytes - before === 12)
-  t.equal((await userOf(t, origin, bearer({ tenant_id: 'globex' })).ask(`GET ${String(body['url'])}`)).status, 200, 'users of other tenants too')
+  t.match(answer, {
+    status: 200,
+    text: 'for everyone',
+    headers: { 'cache-control': 'public, max-age=300', 'cross-origin-resource-policy': 'cross-origin' }
+  })
+  await eventually(
+    t,
+    'the bytes are counted when the response has ended',
+    async () => (await app.usage.summary('acme')).bandwidth_bytes - before === 12
+  )
+  t.equal(
+    (await userOf(t, origin, bearer({ tenant_id: 'globex' })).ask(`GET ${String(body['url'])}`)).status,
+    200,
+    'users of other tenants too'
+  )
   const secret = await as('acme').upload([file('x')])
   const path = String(secret.body['url'])
   refused(t, await stranger.ask(`GET ${path}`), 401, 'TOKEN_MISSING')
-  refused(t, await stranger.ask(`GET ${path.replace('/private/', '/public/')}`), 404, 'NOT_FOUND', 'the name of another bucket opens nothing')
+  refused(
+    t,
+    await stranger.ask(`GET ${path.replace('/private/', '/public/')}`),
+    404,
+    'NOT_FOUND',
+    'the name of another bucket opens nothing'
+  )
   refused(t, await stranger.ask(`GET ${path}`, { headers: { 'x-tenant-id': 'acme' } }), 401, 'TOKEN_MISSING')
   await app.tenants.update('acme', { status: 'suspended' })
   refused(t, await stranger.ask(`GET ${String(body['url'])}`), 403, 'TENANT_SUSPENDED')
@@ -127,15 +160,31 @@ test('deletion is for the uploader, administrators and holders of files:delete',
   const put = async () => String((await as('acme').upload([file('x')])).body['id'])
   const other = as('acme', { sub: 'bob' })
   refused(t, await other.ask(`DELETE /files/${await put()}`), 403, 'FORBIDDEN')
-  for (const user of [as('acme'), as('acme', { sub: 'bob', role: 'admin' }), as('acme', { sub: 'bob', permissions: ['files:delete'] })]) t.equal((await user.ask(`DELETE /files/${await put()}`)).status, 200)
+  for (const user of [as('acme'), as('acme', { sub: 'bob', role: 'admin' }), as('acme', { sub: 'bob', permissions: ['files:delete'] })]) {
+    t.equal((await user.ask(`DELETE /files/${await put()}`)).status, 200)
+  }
 })
 
 test("another tenant's files are not there", async (t) => {
   const { app, as } = await open(t)
-  const { body: { id, url, key } } = await as('acme').upload([file('x'), { name: 'entityType', value: 'notes' }, { name: 'entityId', value: '1' }])
+  const { body: { id, url, key } } = await as('acme').upload([file('x'), { name: 'entityType', value: 'notes' }, {
+    name: 'entityId',
+    value: '1'
+  }])
   const globex = as('globex', { role: 'admin' })
   const path = String(url)
-  for (const target of [`GET /files/${String(id)}`, `DELETE /files/${String(id)}`, `POST /files/${String(id)}/confirm`, `GET ${path}`, `HEAD ${path}`, `GET /files/signed-url/private/${String(key)}`, `GET /files/download/private/globex/${String(id)}`, `GET /files/signed-url/private/globex/${String(id)}`]) {
+  for (
+    const target of [
+      `GET /files/${String(id)}`,
+      `DELETE /files/${String(id)}`,
+      `POST /files/${String(id)}/confirm`,
+      `GET ${path}`,
+      `HEAD ${path}`,
+      `GET /files/signed-url/private/${String(key)}`,
+      `GET /files/download/private/globex/${String(id)}`,
+      `GET /files/signed-url/private/globex/${String(id)}`
+    ]
+  ) {
     t.equal((await globex.ask(target)).status, 404, target)
   }
   t.same((await globex.ask('GET /files/entity/notes/1')).body.data, [])

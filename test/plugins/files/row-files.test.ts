@@ -17,14 +17,30 @@ const byId = { table: 'notes', operation: 'delete', id: '{{params.id}}' } as con
 const document = {
   tables: { notes: { tenantScoped: true, columns }, drafts: { tenantScoped: true, softDelete: true, columns } },
   files: { onEntityDelete: 'delete' },
-  workflows: [{ id: 'drop', steps: [{ id: 'a', type: 'database', operation: 'delete', table: 'notes', filters: [{ column: 'id', value: '{{input.id}}' }] }] }],
+  workflows: [{
+    id: 'drop',
+    steps: [{ id: 'a', type: 'database', operation: 'delete', table: 'notes', filters: [{ column: 'id', value: '{{input.id}}' }] }]
+  }],
   routes: [
     { path: '/notes/:id', method: 'delete', queries: [byId] },
-    { path: '/kinds/:kind', method: 'delete', queries: [{ table: 'notes', operation: 'delete', filters: [{ column: 'kind', value: '{{params.kind}}' }] }] },
+    {
+      path: '/kinds/:kind',
+      method: 'delete',
+      queries: [{ table: 'notes', operation: 'delete', filters: [{ column: 'kind', value: '{{params.kind}}' }] }]
+    },
     { path: '/failing/:id', method: 'delete', queries: [byId, { table: 'drafts', operation: 'insert', data: { id: 1 } }] },
-    { path: '/drafts/:id', method: 'delete', softDelete: { enabled: true, allowHardDelete: true }, queries: [{ table: 'drafts', operation: 'delete', id: '{{params.id}}' }] },
+    {
+      path: '/drafts/:id',
+      method: 'delete',
+      softDelete: { enabled: true, allowHardDelete: true },
+      queries: [{ table: 'drafts', operation: 'delete', id: '{{params.id}}' }]
+    },
     { path: '/papers/:id', method: 'delete', firebaseQueries: [{ collection: 'papers', operation: 'delete', docId: '{{params.id}}' }] },
-    { path: '/papers', method: 'post', firebaseQueries: [{ collection: 'papers', operation: 'create', docId: '{{body.id}}', data: { a: 1 } }] },
+    {
+      path: '/papers',
+      method: 'post',
+      firebaseQueries: [{ collection: 'papers', operation: 'create', docId: '{{body.id}}', data: { a: 1 } }]
+    },
     { path: '/drop/:id', method: 'post', workflow: { ref: 'drop', input: { id: '{{params.id}}' } } }
   ]
 } satisfies TestDocument
@@ -38,7 +54,10 @@ async function filled ({ app, as }: Opened) {
   }
   const ids = new Map<string, string>()
   const attach = async (tenant: string, entityType: string, entityId: string) => {
-    const { body } = await as(tenant).upload([file(`${tenant} ${entityType} ${entityId}`), { name: 'entityType', value: entityType }, { name: 'entityId', value: entityId }])
+    const { body } = await as(tenant).upload([file(`${tenant} ${entityType} ${entityId}`), { name: 'entityType', value: entityType }, {
+      name: 'entityId',
+      value: entityId
+    }])
     ids.set(`${tenant} ${entityType} ${entityId}`, String(body['id']))
   }
   for (const id of ['1', '2', '3', '4', '5']) await attach('acme', 'notes', id)
@@ -58,7 +77,8 @@ test('a row that is deleted takes its files with it, in its own transaction', as
   const { app, as, folder } = opened
   const idOf = await filled(opened)
   const ada = as('acme')
-  const there = async (name: string) => (await (name.startsWith('globex') ? as('globex') : ada).ask(`GET /files/${idOf(name)}`)).status === 200
+  const there = async (name: string) =>
+    (await (name.startsWith('globex') ? as('globex') : ada).ask(`GET /files/${idOf(name)}`)).status === 200
   t.equal((await ada.ask('DELETE /failing/1')).status, 409)
   t.ok(await there('acme notes 1'), 'nothing was deleted')
   t.equal((await ada.ask('DELETE /notes/1')).status, 200)
@@ -79,10 +99,16 @@ test('a row that is deleted takes its files with it, in its own transaction', as
   t.ok(await there('acme drafts 1'), 'a soft delete keeps them')
   t.equal((await ada.ask('DELETE /drafts/1?hard=true')).status, 200)
   await gone(t, opened, idOf('acme drafts 1'), 'a hard delete')
-  await eventually(t, 'objects, rows and storage follow', async () => (await onDisk(folder)).length === 2 && JSON.stringify(await rows(app)) === '{"ready":2}')
+  await eventually(
+    t,
+    'objects, rows and storage follow',
+    async () => (await onDisk(folder)).length === 2 && JSON.stringify(await rows(app)) === '{"ready":2}'
+  )
   const left = 'acme notes 5'.length
   t.same(await storage(app, 'acme'), { booked: left, reserved: 0, shown: left })
-  const { rows: [told] } = await sql<{ count: number }>`select count(*)::integer as count from tenantry.audit_log where action = 'file.delete' and tenant_id = 'acme'`.execute(app.db)
+  const { rows: [told] } = await sql<
+    { count: number }
+  >`select count(*)::integer as count from tenantry.audit_log where action = 'file.delete' and tenant_id = 'acme'`.execute(app.db)
   t.equal(told?.count, 7)
 })
 
@@ -96,7 +122,15 @@ test('by default files stay', async (t) => {
 })
 
 test('webhooks hear of the row and of its files', async (t) => {
-  const opened = await open(t, { ...document, webhooks: [{ name: 'out', url: 'http://127.0.0.1:1/', events: ['entity.deleted', 'file.deleted'], secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }] })
+  const opened = await open(t, {
+    ...document,
+    webhooks: [{
+      name: 'out',
+      url: 'http://127.0.0.1:1/',
+      events: ['entity.deleted', 'file.deleted'],
+      secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
+    }]
+  })
   const idOf = await filled(opened)
   t.equal((await opened.as('acme').ask('DELETE /notes/1')).status, 200)
   await gone(t, opened, idOf('acme notes 1'), 'with events')
@@ -116,7 +150,8 @@ test('files go with rows where row-level security is in force', async (t) => {
   t.equal((await opened.as('globex').ask(`GET /files/${idOf('globex notes 1')}`)).status, 200)
 })
 
-const notes = (app: Opened['app'], ids: readonly number[]) => sql`insert into notes (tenant_id, id, kind) select 'acme', id, 'x' from unnest(${ids}::integer[]) id`.execute(app.db)
+const notes = (app: Opened['app'], ids: readonly number[]) =>
+  sql`insert into notes (tenant_id, id, kind) select 'acme', id, 'x' from unnest(${ids}::integer[]) id`.execute(app.db)
 
 test('an upload that runs while its row is deleted is refused, and leaves nothing', async (t) => {
   const opened = await open(t, document)
@@ -126,9 +161,21 @@ test('an upload that runs while its row is deleted is refused, and leaves nothin
   const of = (id: number) => ({ entityType: 'notes', entityId: String(id) })
   const remove = async (id: number) => t.equal((await ada.ask(`DELETE /notes/${id}`)).status, 200)
   const json = { 'content-type': 'application/json' }
-  const announce = async (id: number, size: number) => (await ada.ask('POST /files/presign', { headers: json, body: JSON.stringify({ name: 'a', contentType: 'text/plain', size, ...of(id) }) })).body
-  const swept = (status: string) => eventually(t, `the sweep has ended what was ${status}`, async () => (await rows(app))[status] === undefined)
-  const nothing = () => eventually(t, 'nothing is left', async () => JSON.stringify([await onDisk(folder), await rows(app), await storage(app, 'acme')]) === '[[],{},{"booked":0,"reserved":0,"shown":0}]')
+  const announce = async (id: number, size: number) =>
+    (await ada.ask('POST /files/presign', {
+      headers: json,
+      body: JSON.stringify({ name: 'a', contentType: 'text/plain', size, ...of(id) })
+    })).body
+  const swept = (status: string) =>
+    eventually(t, `the sweep has ended what was ${status}`, async () => (await rows(app))[status] === undefined)
+  const nothing = () =>
+    eventually(
+      t,
+      'nothing is left',
+      async () =>
+        JSON.stringify([await onDisk(folder), await rows(app), await storage(app, 'acme')]) ===
+          '[[],{},{"booked":0,"reserved":0,"shown":0}]'
+    )
   const upload = async (id: number) => {
     const body = form([...Object.entries(of(id)).map(([name, value]) => ({ name, value })), file(Buffer.alloc(MB))])
     const rest = await half(ada, 'POST', '/files/upload', body, formHeaders)
@@ -162,7 +209,11 @@ test('an upload that runs while its row is deleted is refused, and leaves nothin
   const tus = { 'tus-resumable': '1.0.0' }
   const metadata = Object.entries({ filename: 'a', ...of(5) }).map(([key, value]) => `${key} ${btoa(value)}`).join()
   const { headers } = await ada.ask('POST /files/resumable', { headers: { ...tus, 'upload-length': '10', 'upload-metadata': metadata } })
-  const send = async (offset: number) => (await ada.ask(`PATCH ${String(headers['location'])}`, { headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': String(offset) }, body: 'hello' })).status
+  const send = async (offset: number) =>
+    (await ada.ask(`PATCH ${String(headers['location'])}`, {
+      headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': String(offset) },
+      body: 'hello'
+    })).status
   t.equal(await send(0), 204)
   await remove(5)
   t.equal(await send(5), 404, 'a resumable upload')
@@ -178,9 +229,30 @@ test('a file of a deleted row stays unreadable where the sweep fails in the midd
   t.equal((await ada.ask('DELETE /notes/1')).status, 200)
   const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
   const objects = createLocalStore(folder)
-  const failing = { reserve: app.usage.reserve, free: async () => { throw new Error('the server ends') } }
-  await createRemoval({ objects, store: createFileStore(app.db, dbFor), parts: createFileParts(objects, dbFor), transforms: { deleteObjects: async () => {} }, dbFor, usage: () => failing, quarantine: null, emitter: () => null, now: Date.now, log: app.log }).sweep()
+  const failing = {
+    reserve: app.usage.reserve,
+    free: async () => {
+      throw new Error('the server ends')
+    }
+  }
+  await createRemoval({
+    objects,
+    store: createFileStore(app.db, dbFor),
+    parts: createFileParts(objects, dbFor),
+    transforms: { deleteObjects: async () => {} },
+    dbFor,
+    usage: () => failing,
+    quarantine: null,
+    emitter: () => null,
+    now: Date.now,
+    log: app.log
+  }).sweep()
   t.equal(await app.files.get('acme', String(id)), null)
   t.equal((await ada.ask(`GET /files/${String(id)}`)).status, 404)
-  await eventually(t, 'a later sweep removes it', async () => JSON.stringify([await onDisk(folder), await rows(app), await storage(app, 'acme')]) === '[[],{},{"booked":0,"reserved":0,"shown":0}]')
+  await eventually(
+    t,
+    'a later sweep removes it',
+    async () =>
+      JSON.stringify([await onDisk(folder), await rows(app), await storage(app, 'acme')]) === '[[],{},{"booked":0,"reserved":0,"shown":0}]'
+  )
 })

@@ -15,7 +15,9 @@ const nothing = { booked: 0, reserved: 0, shown: 0 }
 
 async function open (t: Test, swift: Swift, folder: string): Promise<{ readonly app: FastifyInstance, readonly ada: User }> {
   const { stop: _stop, ...s3 } = swift
-  const app = await testServer(t, { plans, storageProvider: 's3', s3, files: { path: folder } }, { tenants: [{ id: 'acme', plan: 'large' }] })
+  const app = await testServer(t, { plans, storageProvider: 's3', s3, files: { path: folder } }, {
+    tenants: [{ id: 'acme', plan: 'large' }]
+  })
   return { app, ada: userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' })) }
 }
 
@@ -53,7 +55,10 @@ test('files in S3', async (t) => {
   t.same([await keysOf(t, swift), await rows(app), await storage(app, 'acme')], [[], {}, nothing])
 
   await t.test('bytes go straight to S3, as many as were signed', async (t) => {
-    const announced = await ada.ask('POST /files/presign', { headers: json, body: JSON.stringify({ name: 'a.txt', contentType: 'text/plain', size: 5 }) })
+    const announced = await ada.ask('POST /files/presign', {
+      headers: json,
+      body: JSON.stringify({ name: 'a.txt', contentType: 'text/plain', size: 5 })
+    })
     t.equal(announced.status, 201, announced.text)
     const { id, url, headers } = announced.body
     t.match([url, headers], [new RegExp(`^${swift.endpoint}/`), { 'content-length': '5', 'content-type': 'text/plain' }])

@@ -9,11 +9,15 @@ import { refused } from '../../http/caller.js'
 import { file, MB, onDisk, open, plans, rows, storage, userOf, type User } from './app.js'
 
 const json = { 'content-type': 'application/json' }
-const announce = (user: User, body: object) => user.ask('POST /files/presign', { headers: json, body: JSON.stringify({ name: 'a.txt', contentType: 'text/plain', size: 5, ...body }) })
+const announce = (user: User, body: object) =>
+  user.ask('POST /files/presign', { headers: json, body: JSON.stringify({ name: 'a.txt', contentType: 'text/plain', size: 5, ...body }) })
 
 test('a signed URL opens one file for its time, on every instance, and nothing else', async (t) => {
   const folder = t.testdir()
-  const servers = await testServers(t, { plans, files: { path: folder } }, { engine: await postgresSection(t), tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }] })
+  const servers = await testServers(t, { plans, files: { path: folder } }, {
+    engine: await postgresSection(t),
+    tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }]
+  })
   const [one = '', other = ''] = await Promise.all(servers.map((app) => listen(app)))
   const ada = userOf(t, one, bearer({ sub: 'ada', tenant_id: 'acme' }))
   const stranger = userOf(t, other, {})
@@ -38,8 +42,16 @@ test('a signed URL opens one file for its time, on every instance, and nothing e
   ]
   for (const target of changed) refused(t, await stranger.ask(`GET ${target}`), 403, 'URL_SIGNATURE_INVALID', target.slice(-40))
   refused(t, await ada.ask(`GET ${changed[3]}`), 403, 'URL_SIGNATURE_INVALID', 'a token does not make up for it')
-  refused(t, await stranger.ask(`PUT /files/${String(first.body['id'])}/content?tenant=acme&size=1&${query}`, { body: 'x' }), 403, 'URL_SIGNATURE_INVALID', 'a download is no upload')
-  for (const expiresIn of ['0', '604801', 'a', '-1']) refused(t, await ada.ask(`GET /files/signed-url/private/${String(first.body['key'])}?expiresIn=${expiresIn}`), 400, 'VALIDATION_FAILED')
+  refused(
+    t,
+    await stranger.ask(`PUT /files/${String(first.body['id'])}/content?tenant=acme&size=1&${query}`, { body: 'x' }),
+    403,
+    'URL_SIGNATURE_INVALID',
+    'a download is no upload'
+  )
+  for (const expiresIn of ['0', '604801', 'a', '-1']) {
+    refused(t, await ada.ask(`GET /files/signed-url/private/${String(first.body['key'])}?expiresIn=${expiresIn}`), 400, 'VALIDATION_FAILED')
+  }
   while (Date.now() < Number(expires) * 1000) await sleep(50)
   refused(t, await stranger.ask(`GET ${url}`), 403, 'URL_SIGNATURE_INVALID', 'it has expired')
   await ada.ask(`DELETE /files/${String(second.body['id'])}`)
@@ -58,16 +70,37 @@ test('bytes are sent to a signed URL, and the file is there once it is confirmed
   refused(t, await confirm(), 409, 'STATE_CONFLICT', 'the bytes are not there')
   refused(t, await ada.ask(`GET /files/${String(id)}`), 404, 'NOT_FOUND')
   t.same((await ada.ask('GET /files/entity/notes/1')).body.data, [])
-  for (const body of ['hell', 'hello!', '']) refused(t, await stranger.ask(`PUT ${String(url)}`, { headers: json, body }), 400, 'BAD_REQUEST', `${body.length} bytes`)
-  refused(t, await stranger.ask(`PUT ${String(url).replace('tenant=acme', 'tenant=globex')}`, { body: 'hello' }), 403, 'URL_SIGNATURE_INVALID')
+  for (const body of ['hell', 'hello!', '']) {
+    refused(t, await stranger.ask(`PUT ${String(url)}`, { headers: json, body }), 400, 'BAD_REQUEST', `${body.length} bytes`)
+  }
+  refused(
+    t,
+    await stranger.ask(`PUT ${String(url).replace('tenant=acme', 'tenant=globex')}`, { body: 'hello' }),
+    403,
+    'URL_SIGNATURE_INVALID'
+  )
   refused(t, await stranger.ask(`PUT ${String(url).replace(/.$/, '_')}`, { body: 'hello' }), 403, 'URL_SIGNATURE_INVALID')
-  refused(t, await stranger.ask(`PUT ${String(url).replace('size=5', 'size=6')}`, { body: 'hello!' }), 403, 'URL_SIGNATURE_INVALID', 'another size')
+  refused(
+    t,
+    await stranger.ask(`PUT ${String(url).replace('size=5', 'size=6')}`, { body: 'hello!' }),
+    403,
+    'URL_SIGNATURE_INVALID',
+    'another size'
+  )
   t.same(await onDisk(folder), [])
   t.same((await stranger.ask(`PUT ${String(url)}`, { headers: json, body: 'hello' })).body, { success: true })
   refused(t, await stranger.ask(`PUT ${String(url)}`, { body: 'HELLO' }), 409, 'STATE_CONFLICT', 'an object never changes')
   refused(t, await as('globex', { role: 'admin' }).ask(`POST /files/${String(id)}/confirm`), 404, 'NOT_FOUND')
   const [confirmed, again] = await Promise.all([confirm(), confirm()])
-  t.match(confirmed.body, { id, name: 'a.txt', contentType: 'text/plain', size: 5, entityType: 'notes', metadata: { a: 1 }, sha256: '2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824' })
+  t.match(confirmed.body, {
+    id,
+    name: 'a.txt',
+    contentType: 'text/plain',
+    size: 5,
+    entityType: 'notes',
+    metadata: { a: 1 },
+    sha256: '2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824'
+  })
   t.same(again.body, confirmed.body)
   refused(t, await stranger.ask(`PUT ${String(url)}`, { body: 'HELLO' }), 409, 'STATE_CONFLICT')
   t.equal((await ada.ask(`GET ${String(confirmed.body['url'])}`)).text, 'hello')
@@ -83,7 +116,20 @@ test('announcements keep to the limits, and their bytes to the type of the bucke
   t.same(answers.map(({ status }) => status).sort(), [...Array<number>(7).fill(201), ...Array<number>(13).fill(402)])
   t.same(await storage(app, 'seven'), { booked: 7 * MB, reserved: 0, shown: 7 * MB })
   const ada = as('acme')
-  for (const body of [{ size: 0 }, { size: 1.5 }, { name: 'n'.repeat(256) }, { name: 'a\u0000b' }, { name: '' }, { bucket: 'attic' }, { entityType: 'x' }, { metadata: { a: 'x'.repeat(8200) } }, { metadata: [] }, { public: true }]) {
+  for (
+    const body of [
+      { size: 0 },
+      { size: 1.5 },
+      { name: 'n'.repeat(256) },
+      { name: 'a\u0000b' },
+      { name: '' },
+      { bucket: 'attic' },
+      { entityType: 'x' },
+      { metadata: { a: 'x'.repeat(8200) } },
+      { metadata: [] },
+      { public: true }
+    ]
+  ) {
     refused(t, await announce(ada, body), 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 40))
   }
   refused(t, await announce(ada, { bucket: 'photos' }), 415, 'FILE_TYPE_REFUSED')

@@ -6,11 +6,21 @@ import { holdStorage } from '../../../plugins/files/storage-hold.js'
 t.test('storage that is reserved after the release is given back', async (t) => {
   const released: number[] = []
   let answer = (_reservation: Reservation): void => {}
-  const usage = { reserve: () => new Promise<Reservation>((resolve) => { answer = resolve }) }
+  const usage = {
+    reserve: () =>
+      new Promise<Reservation>((resolve) => {
+        answer = resolve
+      })
+  }
   const hold = holdStorage(usage, 'acme', false, 10_000_000)
   const needed = hold.need(700)
   await hold.release()
-  answer({ settle: async () => {}, release: async () => { released.push(1) } })
+  answer({
+    settle: async () => {},
+    release: async () => {
+      released.push(1)
+    }
+  })
   await needed
   t.strictSame(released, [1])
 })

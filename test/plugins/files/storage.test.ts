@@ -13,7 +13,11 @@ test('of a hundred parallel uploads with storage for seven, seven succeed', asyn
   const answers = await Promise.all(Array.from({ length: 100 }, () => user.upload([file(Buffer.alloc(MB))])))
   const statuses = answers.map(({ status }) => status).sort()
   t.same(statuses, [...Array<number>(7).fill(201), ...Array<number>(93).fill(402)])
-  t.match(answers.find(({ status }) => status === 402)?.body, { code: 'TENANTRY_PLAN_LIMIT', allowed: false, upgrade: { plan: 'large', limit: -1 } })
+  t.match(answers.find(({ status }) => status === 402)?.body, {
+    code: 'TENANTRY_PLAN_LIMIT',
+    allowed: false,
+    upgrade: { plan: 'large', limit: -1 }
+  })
   t.same(await storage(opened.app, 'seven'), { booked: 7 * MB, reserved: 0, shown: 7 * MB })
   t.equal((await user.ask('GET /billing/usage')).text.includes(`"current":${7 * MB}`), true)
   t.equal((await onDisk(opened.folder)).length, 7)
@@ -34,13 +38,18 @@ async function leave (user: User, bytes: Buffer): Promise<number> {
     }
   })
   const headers = { ...user.headers, 'content-type': `multipart/form-data; boundary=${boundary}` }
-  await fetch(`${user.origin}/files/upload`, { method: 'POST', headers, body: half, duplex: 'half', signal: leaving.signal }).catch(() => {})
+  await fetch(`${user.origin}/files/upload`, { method: 'POST', headers, body: half, duplex: 'half', signal: leaving.signal }).catch(
+    () => {}
+  )
   return 0
 }
 
 test('two servers share one room of storage, and its figures are those of the files', async (t) => {
   const folder = t.testdir()
-  const servers = await testServers(t, { plans, files: { path: folder, buckets: { photos: { types: ['image/png'] } } } }, { engine: await postgresSection(t), tenants: [{ id: 'seven', plan: 'seven' }] })
+  const servers = await testServers(t, { plans, files: { path: folder, buckets: { photos: { types: ['image/png'] } } } }, {
+    engine: await postgresSection(t),
+    tenants: [{ id: 'seven', plan: 'seven' }]
+  })
   const users = await Promise.all(servers.map(async (app) => userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'seven' }))))
   const one = async (index: number): Promise<number> => {
     const user = users[index % 2]!
@@ -55,8 +64,14 @@ test('two servers share one room of storage, and its figures are those of the fi
   const statuses = new Set(await Promise.all(Array.from({ length: 60 }, (_, index) => one(index))))
   for (const status of [201, 402, 413, 415]) t.ok(statuses.has(status), `some are ${status}`)
   const app = servers[0]
-  await eventually(t, 'no upload runs', async () => (await storage(app, 'seven')).reserved === 0 && Object.keys(await rows(app)).join() === 'ready')
-  const { rows: [sum] } = await sql<{ bytes: number, count: number }>`select sum(size)::float8 as bytes, count(*)::integer as count from tenantry.files`.execute(app.db)
+  await eventually(
+    t,
+    'no upload runs',
+    async () => (await storage(app, 'seven')).reserved === 0 && Object.keys(await rows(app)).join() === 'ready'
+  )
+  const { rows: [sum] } = await sql<
+    { bytes: number, count: number }
+  >`select sum(size)::float8 as bytes, count(*)::integer as count from tenantry.files`.execute(app.db)
   t.same(await storage(app, 'seven'), { booked: sum?.bytes, reserved: 0, shown: sum?.bytes })
   t.ok((sum?.bytes ?? Infinity) <= 7 * MB)
   for (const user of users) {

@@ -20,7 +20,9 @@ test('a store that fails before, during and after an upload', async (t) => {
   const disk = createLocalStore(folder)
   type When = keyof ObjectStore | 'midway' | 'during'
   let fault: { readonly when: When, readonly error: ErrorName } | null = null
-  const fail = (when: When) => { if (fault?.when === when) throw failure(fault.error) }
+  const fail = (when: When) => {
+    if (fault?.when === when) throw failure(fault.error)
+  }
   const store: ObjectStore = {
     ...disk,
     async put (key, bytes, type) {
@@ -78,5 +80,9 @@ test('a store that fails before, during and after an upload', async (t) => {
   fault = { when: 'delete', error: 'storageUnavailable' }
   t.equal((await ada.ask(`DELETE /files/${String(id)}`)).status, 200)
   refused(t, await ada.ask(`GET ${String(url)}`), 404, 'NOT_FOUND', 'nobody can read it any more')
-  t.same([await onDisk(folder), await rows(app), await storage(app, 'acme')], [[key], { removed: 1 }, { booked: 0, reserved: 0, shown: 0 }], 'its object waits for the sweep')
+  t.same(
+    [await onDisk(folder), await rows(app), await storage(app, 'acme')],
+    [[key], { removed: 1 }, { booked: 0, reserved: 0, shown: 0 }],
+    'its object waits for the sweep'
+  )
 })

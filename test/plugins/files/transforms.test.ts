@@ -17,9 +17,10 @@ import { file, MB, onDisk, open, plans, storage, userOf, type Opened, type User 
 const sample = (width: number, height: number, background = '#336699') => sharp({ create: { width, height, channels: 3, background } })
 const photo = async () => file(await sample(400, 200).png().toBuffer(), 'a photo.png', 'image/png')
 /** An image that no format makes small. */
-const noise = (side: number) => sharp({
-  create: { width: side, height: side, channels: 3, background: '#000', noise: { type: 'gaussian', mean: 128, sigma: 60 } }
-})
+const noise = (side: number) =>
+  sharp({
+    create: { width: side, height: side, channels: 3, background: '#000', noise: { type: 'gaussian', mean: 128, sigma: 60 } }
+  })
 
 async function uploaded (user: User, part = photo()): Promise<{ readonly id: string, readonly url: string, readonly size: number }> {
   const { body } = await user.upload([await part])
@@ -72,8 +73,18 @@ test('wrong parameters, other files and images that are too large are refused', 
   const ada = as('acme')
   const { url } = await uploaded(ada)
   const wrong = [
-    'width=0', 'width=4097', 'width=a', 'width=1.5', 'height=-1', 'fit=around', 'format=svg', 'format=gif', 'quality=0', 'quality=101',
-    'width=1&width=2', 'blur=5'
+    'width=0',
+    'width=4097',
+    'width=a',
+    'width=1.5',
+    'height=-1',
+    'fit=around',
+    'format=svg',
+    'format=gif',
+    'quality=0',
+    'quality=101',
+    'width=1&width=2',
+    'blur=5'
   ]
   for (const query of wrong) {
     refused(t, await ada.ask(`GET ${url}?${query}`), 400, 'VALIDATION_FAILED', query)
@@ -120,7 +131,9 @@ function serviceOf ({ app, folder }: Opened, gate: Promise<void>): { readonly tr
 
 function closedGate (): { readonly gate: Promise<void>, readonly pass: () => void } {
   let pass = () => {}
-  const gate = new Promise<void>((resolve) => { pass = resolve })
+  const gate = new Promise<void>((resolve) => {
+    pass = resolve
+  })
   return { gate, pass: () => pass() }
 }
 

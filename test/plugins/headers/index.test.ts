@@ -35,7 +35,21 @@ test('a server', async (t) => {
   const user = caller(t, app, { token })
 
   await t.test('every response has the security headers and its id, errors included', async (t) => {
-    for (const target of ['GET /hello', 'GET /health', 'GET /notes', 'GET /nothing', 'GET /%zz', 'POST /auth/login', 'GET /tenant/info', 'GET /ui/static/swagger-ui.css', 'GET /doc', 'OPTIONS /hello', 'GET /billing/plans']) {
+    for (
+      const target of [
+        'GET /hello',
+        'GET /health',
+        'GET /notes',
+        'GET /nothing',
+        'GET /%zz',
+        'POST /auth/login',
+        'GET /tenant/info',
+        'GET /ui/static/swagger-ui.css',
+        'GET /doc',
+        'OPTIONS /hello',
+        'GET /billing/plans'
+      ]
+    ) {
       secured(t, await ask(target), target)
     }
     secured(t, await user('POST /notes', { raw: '{' }), 'POST /notes')
@@ -44,7 +58,9 @@ test('a server', async (t) => {
   })
 
   await t.test('the id of the caller is kept where it is well formed', async (t) => {
-    for (const target of ['GET /hello', 'GET /nothing', 'GET /%zz']) t.equal((await ask(target, { headers: { 'x-request-id': 'own.id-1' } })).headers['x-request-id'], 'own.id-1', target)
+    for (const target of ['GET /hello', 'GET /nothing', 'GET /%zz']) {
+      t.equal((await ask(target, { headers: { 'x-request-id': 'own.id-1' } })).headers['x-request-id'], 'own.id-1', target)
+    }
     for (const id of ['a b', 'x'.repeat(129), '<script>', '']) {
       const { headers, body } = await ask('GET /nothing', { headers: { 'x-request-id': id } })
       t.not(headers['x-request-id'], id)
@@ -55,22 +71,41 @@ test('a server', async (t) => {
   await t.test('what is no HTTP request gets them too', async (t) => {
     const socket = connect(Number(new URL(await listen(app)).port), '127.0.0.1')
     let received = ''
-    socket.setEncoding('utf8').on('data', (part: string) => { received += part })
+    socket.setEncoding('utf8').on('data', (part: string) => {
+      received += part
+    })
     socket.write('GARBAGE\r\n\r\n')
     await once(socket, 'close')
     t.match(received, /^HTTP\/1\.1 400 /)
-    for (const line of ['x-content-type-options: nosniff', 'referrer-policy: no-referrer', 'cross-origin-resource-policy: same-origin']) t.match(received, `\r\n${line}\r\n`)
+    for (const line of ['x-content-type-options: nosniff', 'referrer-policy: no-referrer', 'cross-origin-resource-policy: same-origin']) {
+      t.match(received, `\r\n${line}\r\n`)
+    }
     t.equal(/\r\nx-request-id: (\S+)/.exec(received)?.[1], /"requestId":"([^"]+)"/.exec(received)?.[1])
   })
 
   await t.test('built-in endpoints are not stored, declared reads are asked for again', async (t) => {
-    for (const target of ['GET /tenant/info', 'GET /tenant/secrets', 'GET /tenant/config', 'GET /tenant/rbac', 'GET /health', 'GET /usage/summary']) {
+    for (
+      const target of [
+        'GET /tenant/info',
+        'GET /tenant/secrets',
+        'GET /tenant/config',
+        'GET /tenant/rbac',
+        'GET /health',
+        'GET /usage/summary'
+      ]
+    ) {
       t.match(await user(target), { status: 200, headers: { 'cache-control': 'no-store' } }, target)
     }
     t.equal((await user('POST /notes', { body: { id: 1, title: 'one' } })).headers['cache-control'], 'no-store', 'a write')
     t.equal((await ask('GET /notes')).headers['cache-control'], 'no-store', 'an error')
-    t.match(await user('GET /notes'), { headers: { 'cache-control': 'private, no-cache', etag: /^"[\w-]{27}"$/, vary: 'authorization, x-api-key, x-tenant-id' } })
-    t.match(await ask('GET /hello'), { headers: { 'cache-control': 'no-cache', vary: 'authorization, x-api-key, x-tenant-id' } }, 'of nobody')
+    t.match(await user('GET /notes'), {
+      headers: { 'cache-control': 'private, no-cache', etag: /^"[\w-]{27}"$/, vary: 'authorization, x-api-key, x-tenant-id' }
+    })
+    t.match(
+      await ask('GET /hello'),
+      { headers: { 'cache-control': 'no-cache', vary: 'authorization, x-api-key, x-tenant-id' } },
+      'of nobody'
+    )
     t.equal((await ask('GET /notes')).headers['vary'], 'authorization, x-api-key, x-tenant-id', 'a refusal')
     t.notOk((await ask('GET /health')).headers['vary'], 'the same for everybody')
   })
@@ -80,14 +115,20 @@ test('a server', async (t) => {
     const tag = String(etag)
     for (const condition of [tag, `W/${tag}`, `"x", ${tag}`, '*', `"a,b",${tag}`]) {
       const answer = await user('GET /notes', { headers: { 'if-none-match': condition } })
-      t.match(answer, { status: 304, text: '', headers: { etag: tag, 'cache-control': 'private, no-cache', vary: /authorization/ } }, condition)
+      t.match(
+        answer,
+        { status: 304, text: '', headers: { etag: tag, 'cache-control': 'private, no-cache', vary: /authorization/ } },
+        condition
+      )
     }
     for (const condition of ['"x"', tag.slice(1, -1), `${tag} x`, '', `"${'a,'.repeat(1000)}`, 'W/']) {
       t.match(await user('GET /notes', { headers: { 'if-none-match': condition } }), { status: 200, text }, condition.slice(0, 20))
     }
     t.match(await user('HEAD /notes', { headers: { 'if-none-match': tag } }), { status: 304 })
     t.match(await user('HEAD /notes'), { status: 200, headers: { etag: tag } })
-    const stranger = await caller(t, app, { token: signToken({ sub: 'eve', role: 'admin', tenant_id: 'other' }) })('GET /notes', { headers: { 'if-none-match': tag } })
+    const stranger = await caller(t, app, { token: signToken({ sub: 'eve', role: 'admin', tenant_id: 'other' }) })('GET /notes', {
+      headers: { 'if-none-match': tag }
+    })
     t.match(stranger, { status: 200, body: { data: [] } }, 'another tenant has other rows')
     await user('POST /notes', { body: { id: 2, title: 'two' } })
     t.match(await user('GET /notes', { headers: { 'if-none-match': tag } }), { status: 200 })
@@ -108,10 +149,16 @@ test('a server', async (t) => {
 
 test('HSTS follows the proxy that is trusted', async (t) => {
   const trusting = caller(t, await testServer(t, { ...document, server: { trustProxy: true } }))
-  t.equal((await trusting('GET /hello', { headers: { 'x-forwarded-proto': 'https' } })).headers['strict-transport-security'], 'max-age=31536000')
+  t.equal(
+    (await trusting('GET /hello', { headers: { 'x-forwarded-proto': 'https' } })).headers['strict-transport-security'],
+    'max-age=31536000'
+  )
   t.notOk((await trusting('GET /hello', { headers: { 'x-forwarded-proto': 'http' } })).headers['strict-transport-security'])
   const wary = caller(t, await testServer(t, document))
-  t.notOk((await wary('GET /hello', { headers: { 'x-forwarded-proto': 'https' } })).headers['strict-transport-security'], 'a proxy that nobody trusts')
+  t.notOk(
+    (await wary('GET /hello', { headers: { 'x-forwarded-proto': 'https' } })).headers['strict-transport-security'],
+    'a proxy that nobody trusts'
+  )
 })
 
 test('an app of its own keeps its caching and its Vary', async (t) => {

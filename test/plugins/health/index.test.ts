@@ -14,9 +14,9 @@ import { signToken } from '../../helpers/tokens.js'
 import { eventually } from '../queue/app.js'
 
 interface Parts {
-  readonly engine?: { ping (timeoutMs: number): Promise<void> }
+  readonly engine?: { ping(timeoutMs: number): Promise<void> }
   readonly cache?: object
-  readonly queue?: { status (): { working: boolean } }
+  readonly queue?: { status(): { working: boolean } }
 }
 
 /** An app of what the test answers for, and its clock. */
@@ -32,7 +32,9 @@ function createApp (t: Test, parts: Parts): { app: FastifyInstance, clock: { now
 /** A door that what is asked waits at. */
 function gate (): { readonly passed: Promise<void>, readonly open: () => void } {
   let open = () => {}
-  const passed = new Promise<void>((resolve) => { open = resolve })
+  const passed = new Promise<void>((resolve) => {
+    open = resolve
+  })
   return { passed, open: () => open() }
 }
 
@@ -49,7 +51,13 @@ test('the plugin stands alone, and tells version and uptime', async (t) => {
 
 test('a lost database is 503 and degraded, and its return is seen within a second', async (t) => {
   let reachable = true
-  const { app, clock } = createApp(t, { engine: { async ping () { if (!reachable) throw failure('databaseUnavailable') } } })
+  const { app, clock } = createApp(t, {
+    engine: {
+      async ping () {
+        if (!reachable) throw failure('databaseUnavailable')
+      }
+    }
+  })
   t.match((await app.inject('/health')).json(), { status: 'ok', checks: { database: 'ok' } })
   reachable = false
   clock.now += 1000
@@ -63,7 +71,13 @@ test('a lost database is 503 and degraded, and its return is seen within a secon
 
 test('a flood of probes is one ping a second, the first at the start', async (t) => {
   const pings: number[] = []
-  const { app, clock } = createApp(t, { engine: { async ping (timeoutMs) { pings.push(timeoutMs) } } })
+  const { app, clock } = createApp(t, {
+    engine: {
+      async ping (timeoutMs) {
+        pings.push(timeoutMs)
+      }
+    }
+  })
   await app.ready()
   t.same(pings, [1000])
   await Promise.all(Array.from({ length: 50 }, () => app.inject('/health')))
@@ -78,7 +92,14 @@ test('a flood of probes is one ping a second, the first at the start', async (t)
 test('while a check hangs what was known is told, and no other is begun', async (t) => {
   let answer = Promise.resolve()
   let pings = 0
-  const { app, clock } = createApp(t, { engine: { ping: () => { pings++; return answer } } })
+  const { app, clock } = createApp(t, {
+    engine: {
+      ping: () => {
+        pings++
+        return answer
+      }
+    }
+  })
   await app.ready()
   const hanging = gate()
   answer = hanging.passed
@@ -99,7 +120,15 @@ test('while a check hangs what was known is told, and no other is begun', async 
 test('a cache and a queue that have failed are degraded, and the server serves', async (t) => {
   const cache = { ...createMemoryCache(), async ping () {} }
   let [reached, working] = [true, true]
-  const { app, clock } = createApp(t, { cache: { ...cache, async ping () { if (!reached) throw new Error('away') } }, queue: { status: () => ({ working }) } })
+  const { app, clock } = createApp(t, {
+    cache: {
+      ...cache,
+      async ping () {
+        if (!reached) throw new Error('away')
+      }
+    },
+    queue: { status: () => ({ working }) }
+  })
   const ask = async () => {
     clock.now += 1000
     const response = await app.inject('/health')
@@ -114,7 +143,7 @@ test('a cache and a queue that have failed are degraded, and the server serves',
 })
 
 /** Stands before a server; while it is frozen nothing passes in either direction, and connections are taken and stay silent. */
-async function freezable (t: Test, port: number): Promise<{ readonly port: number, freeze (): void, thaw (): void }> {
+async function freezable (t: Test, port: number): Promise<{ readonly port: number, freeze(): void, thaw(): void }> {
   const sockets = new Set<Socket>()
   let frozen = false
   const server = createServer((client) => {
@@ -156,7 +185,11 @@ test('a server whose database and cache hang', async (t) => {
   const before = await freezable(t, Number(address.port))
   address.port = String(before.port)
   const key = secretText('a-key-of-the-platform-that-no-database-knows', 'API_KEY')
-  const app = await testServer(t, { cache }, { env: { API_KEY: key }, engine: { provider: 'postgres', postgres: { connectionString: address.href } }, tenants: ['acme'] })
+  const app = await testServer(t, { cache }, {
+    env: { API_KEY: key },
+    engine: { provider: 'postgres', postgres: { connectionString: address.href } },
+    tenants: ['acme']
+  })
   const told = async (headers: Record<string, string> = {}) => {
     const response = await app.inject({ url: '/health', headers })
     const { status, checks } = response.json()
@@ -169,7 +202,13 @@ test('a server whose database and cache hang', async (t) => {
     redis.pause()
     const times: number[][] = []
     // A stranger, a token that was never seen, and a tenant that was never heard of: nothing of them is looked up.
-    const callers: Record<string, string>[] = [{}, { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` }, { 'x-tenant-id': 'unheard' }, { 'x-api-key': 'tnt_acme_unheard-unheard-unheard' }, { 'x-api-key': key, 'x-tenant-id': 'acme' }]
+    const callers: Record<string, string>[] = [
+      {},
+      { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` },
+      { 'x-tenant-id': 'unheard' },
+      { 'x-api-key': 'tnt_acme_unheard-unheard-unheard' },
+      { 'x-api-key': key, 'x-tenant-id': 'acme' }
+    ]
     await eventually(t, 'all of it is told', async () => {
       let isTold = true
       for (const [index, caller] of callers.entries()) {
@@ -181,19 +220,37 @@ test('a server whose database and cache hang', async (t) => {
       return isTold
     })
     // A machine that is busy holds some up, and what is looked up for a caller all of theirs.
-    for (const [index, each] of times.entries()) t.ok(Math.min(...each) < 50, `caller ${index}: ${each.length} requests, the fastest ${Math.min(...each)} ms, the slowest ${Math.max(...each)} ms`)
+    for (const [index, each] of times.entries()) {
+      t.ok(
+        Math.min(...each) < 50,
+        `caller ${index}: ${each.length} requests, the fastest ${Math.min(...each)} ms, the slowest ${Math.max(...each)} ms`
+      )
+    }
   })
 
   await t.test('tells administrators the rest of what it is', async (t) => {
     const response = await app.inject({ url: '/system/info', headers: { 'x-api-key': key } })
-    t.match([response.statusCode, response.json()], [200, { engine: { kind: 'postgres', version: null }, instances: null, cache: { provider: 'redis' } }])
-    const many = await Promise.all(Array.from({ length: 50 }, async () => (await app.inject({ url: '/system/info', headers: { 'x-api-key': key } })).json()))
-    t.ok(many.every(({ database }) => database.waiting < 20), `${Math.max(...many.map(({ database }) => database.waiting))} statements wait: nobody adds another one`)
+    t.match([response.statusCode, response.json()], [200, {
+      engine: { kind: 'postgres', version: null },
+      instances: null,
+      cache: { provider: 'redis' }
+    }])
+    const many = await Promise.all(
+      Array.from({ length: 50 }, async () => (await app.inject({ url: '/system/info', headers: { 'x-api-key': key } })).json())
+    )
+    t.ok(
+      many.every(({ database }) => database.waiting < 20),
+      `${Math.max(...many.map(({ database }) => database.waiting))} statements wait: nobody adds another one`
+    )
   })
 
   await t.test('is known to be back', async (t) => {
     before.thaw()
     redis.resume()
-    await eventually(t, 'all is well', async () => JSON.stringify(await told()) === JSON.stringify([200, 'ok', { database: 'ok', cache: 'ok', queue: 'ok' }]))
+    await eventually(
+      t,
+      'all is well',
+      async () => JSON.stringify(await told()) === JSON.stringify([200, 'ok', { database: 'ok', cache: 'ok', queue: 'ok' }])
+    )
   })
 })

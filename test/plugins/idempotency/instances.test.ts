@@ -18,7 +18,9 @@ import { document, isReplay, keysOf, notesOf, pass, tenants, tokenOf, under } fr
 /** Resolves when a statement of the database waits for a lock. */
 async function someoneWaits (app: FastifyInstance): Promise<void> {
   for (let waits = 0; waits === 0;) {
-    const { rows: [row] } = await sql<{ n: number }>`select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
+    const { rows: [row] } = await sql<
+      { n: number }
+    >`select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
     waits = row?.n ?? 0
   }
 }
@@ -27,7 +29,9 @@ test('of parallel requests under one key, on two servers, one is done', async (t
   const [here, there] = await testServers(t, document, { engine: await postgresSection(t), tenants })
   const asks = [here, there].map((app) => caller(t, app, { token: tokenOf('acme') }))
   for (const [target, body] of [['POST /notes', { text: 'parallel' }], ['POST /tenant/api-keys', { name: 'parallel' }]] as const) {
-    const answers = await Promise.all(Array.from({ length: 40 }, (_none, index) => asks[index % 2]!(target, { body, ...under('parallel') })))
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, (_none, index) => asks[index % 2]!(target, { body, ...under('parallel') }))
+    )
     t.equal(answers.filter((answer) => answer.status === 201 && !isReplay(answer)).length, 1, `${target}: one is done`)
     for (const answer of answers) {
       if (answer.status === 201) continue
@@ -51,7 +55,12 @@ test('a process that is killed in the middle leaves no second row', async (t) =>
   const acme = caller(t, app, { token: tokenOf('acme') })
 
   // A lock holds each request at one place; the process dies there.
-  const killedAt = async (lock: (run: (text: string) => Promise<unknown>) => Promise<unknown>, target: string, body: object, key: string) => {
+  const killedAt = async (
+    lock: (run: (text: string) => Promise<unknown>) => Promise<unknown>,
+    target: string,
+    body: object,
+    key: string
+  ) => {
     let asked: Promise<unknown> = Promise.resolve()
     await app.db.transaction().execute(async (transaction) => {
       await lock((text) => sql.raw(text).execute(transaction))
@@ -63,7 +72,13 @@ test('a process that is killed in the middle leaves no second row', async (t) =>
   }
   await killedAt((run) => run('lock table notes in share mode'), 'POST /notes', { text: 'never written' }, 'dead')
   t.equal(await notesOf(t, app), 0, 'it had written nothing')
-  refused(t, await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') }), 409, 'IDEMPOTENCY_RUNNING', 'until it is believed dead')
+  refused(
+    t,
+    await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') }),
+    409,
+    'IDEMPOTENCY_RUNNING',
+    'until it is believed dead'
+  )
   await pass(app, 121)
   const answer = await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') })
   t.match(answer, { status: 201, headers: { 'idempotency-replayed': undefined } }, 'then the key is free')
@@ -75,11 +90,13 @@ test('a write whose key was taken over is undone', async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
   const acme = caller(t, app, { token: tokenOf('acme') })
   const platform = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }), tenant: 'acme' })
-  for (const [ask, target, body, table] of [
-    [acme, 'POST /notes', { text: 'slow' }, 'notes'],
-    [acme, 'POST /tenant/rbac/roles', { name: 'slow', permissions: [] }, 'tenantry.tenant_roles'],
-    [platform, 'POST /publish/entity', { table: 'notes', data: { text: 'slow' } }, 'notes']
-  ] as const) {
+  for (
+    const [ask, target, body, table] of [
+      [acme, 'POST /notes', { text: 'slow' }, 'notes'],
+      [acme, 'POST /tenant/rbac/roles', { name: 'slow', permissions: [] }, 'tenantry.tenant_roles'],
+      [platform, 'POST /publish/entity', { table: 'notes', data: { text: 'slow' } }, 'notes']
+    ] as const
+  ) {
     let slow: ReturnType<typeof acme> | undefined
     await app.db.transaction().execute(async (transaction) => {
       await sql.raw(`lock table ${table} in share mode`).execute(transaction)
@@ -122,7 +139,8 @@ test('a declared route keeps its answer in the transaction of its write', async 
     if not exists (select from notes where xmin = pg_current_xact_id()::xid) then raise 'too late'; end if;
     return new;
   end $$`.execute(app.db)
-  await sql`create trigger only_with_a_note before update on tenantry.idempotency_keys for each row execute function only_with_a_note()`.execute(app.db)
+  await sql`create trigger only_with_a_note before update on tenantry.idempotency_keys for each row execute function only_with_a_note()`
+    .execute(app.db)
   const acme = caller(t, app, { token: tokenOf('acme') })
   for (const target of ['POST /notes', 'POST /several', 'POST /mapped']) {
     const first = await acme(target, { body: { text: 'kept' }, ...under('kept') })
@@ -136,8 +154,12 @@ test('a declared route keeps its answer in the transaction of its write', async 
 test('a tenant has so many keys, and strangers take none of its own', async (t) => {
   const engine = await postgresSection(t)
   const app = await testServer(t, document, { engine, tenants })
-  const fill = (tenant: string, count: number, stranger: boolean) => sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
-    select ${tenant}, decode(md5(${String(stranger)} || n::text), 'hex'), gen_random_uuid(), 'answered', ${stranger}::boolean, false, 'x', now(), now() + interval '1 day' from generate_series(1, ${count}::int) n`.execute(app.db)
+  const fill = (tenant: string, count: number, stranger: boolean) =>
+    sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
+    select ${tenant}, decode(md5(${
+      String(stranger)
+    } || n::text), 'hex'), gen_random_uuid(), 'answered', ${stranger}::boolean, false, 'x', now(), now() + interval '1 day' from generate_series(1, ${count}::int) n`
+      .execute(app.db)
   await fill('acme', maxStrangersKeys, true)
   const stranger = caller(t, app, { tenant: 'acme' })
   refused(t, await stranger('POST /notes', { body: { text: 'x' }, ...under('full') }), 429, 'IDEMPOTENCY_FULL')
@@ -167,7 +189,10 @@ test('row-level security holds for keys', async (t) => {
     t.equal(first.status, 201)
     t.equal((await ask('POST /notes', { body: { text: tenant }, ...under('rls') })).text, first.text)
   }
-  const seen = await app.engine.transaction({ tenantId: 'acme' }, (session) => session.rows({ text: 'select tenant_id from tenantry.idempotency_keys' }))
+  const seen = await app.engine.transaction(
+    { tenantId: 'acme' },
+    (session) => session.rows({ text: 'select tenant_id from tenantry.idempotency_keys' })
+  )
   t.strictSame(seen, [{ tenant_id: 'acme' }])
 })
 
@@ -189,7 +214,15 @@ test('kept answers move to another master key', async (t) => {
 
 test('without a master key what holds secrets is refused under a key', async (t) => {
   const engine = await postgresSection(t)
-  const app = createServer(testDocument({ ...document, customIntegrations: [], routes: document.routes?.slice(0, 1) ?? [], plugins: { secrets: false, webhooks: false, mfa: false } }, engine), { env: {}, logger: false })
+  const app = createServer(
+    testDocument({
+      ...document,
+      customIntegrations: [],
+      routes: document.routes?.slice(0, 1) ?? [],
+      plugins: { secrets: false, webhooks: false, mfa: false }
+    }, engine),
+    { env: {}, logger: false }
+  )
   t.teardown(() => app.close())
   await app.ready()
   await app.tenants.create({ id: 'acme', name: 'Acme' })
@@ -199,5 +232,11 @@ test('without a master key what holds secrets is refused under a key', async (t)
   t.match(await acme('POST /tenant/api-keys', { body: { name: 'CI' } }), { status: 201 })
   const first = await acme('POST /notes', { body: { text: 'x' }, ...under('k') })
   t.equal((await acme('POST /notes', { body: { text: 'x' }, ...under('k') })).text, first.text)
-  t.match(await caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })('POST /tenants', { body: { id: 'b', name: 'B' }, ...under('k') }), { status: 201 })
+  t.match(
+    await caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })('POST /tenants', {
+      body: { id: 'b', name: 'B' },
+      ...under('k')
+    }),
+    { status: 201 }
+  )
 })

@@ -13,7 +13,9 @@ const otherValue = secretText('another value that no key tells')
 
 test('a route that only calls a service keeps the answer', async (t) => {
   let calls = 0
-  const service = createServer((_request, response) => response.setHeader('content-type', 'application/json').end(JSON.stringify({ call: ++calls })))
+  const service = createServer((_request, response) =>
+    response.setHeader('content-type', 'application/json').end(JSON.stringify({ call: ++calls }))
+  )
   await once(service.listen(0, '127.0.0.1'), 'listening')
   t.teardown(() => service.close())
   const baseUrl = `http://127.0.0.1:${Object(service.address()).port}`
@@ -30,122 +32,185 @@ test('a route that only calls a service keeps the answer', async (t) => {
   t.equal(calls, 1)
 })
 
-test('a request that is sent again under its key is done once', (t) => forEachEngine(t, async (t, engine) => {
-  const app = await testServer(t, document, { engine, tenants })
-  const acme = caller(t, app, { token: tokenOf('acme') })
-  const platform = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })
+test('a request that is sent again under its key is done once', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const app = await testServer(t, document, { engine, tenants })
+    const acme = caller(t, app, { token: tokenOf('acme') })
+    const platform = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })
 
-  await t.test('it gets the first answer; another body is 409', async (t) => {
-    for (const [ask, target, body, other] of [
-      [acme, 'POST /notes', { text: 'one' }, { text: 'One' }],
-      [acme, 'POST /several', { text: 'two' }, { text: 'Two' }],
-      [acme, 'POST /mapped', { text: 'three' }, { text: 'Three' }],
-      [acme, 'POST /tenant/api-keys', { name: 'CI' }, { name: 'CD' }],
-      [acme, 'POST /tenant/rbac/roles', { name: 'editor', permissions: [] }, { name: 'reader', permissions: [] }],
-      [acme, 'POST /tenant/secrets', { key: 'K', value }, { key: 'K', value: otherValue }],
-      [platform, 'POST /tenants', { id: 'initech', name: 'Initech' }, { id: 'hooli', name: 'Hooli' }],
-      [platform, 'POST /rbac/permissions', { name: 'notes:write' }, { name: 'notes:read' }],
-      [platform, 'POST /rbac/roles', { name: 'writer' }, { name: 'reader' }]
-    ] as const) {
-      const first = await ask(target, { body, ...under('k-1') })
-      t.ok(first.status === 201 || target === 'POST /several', `${target}: ${first.status}`)
-      t.notOk(isReplay(first), target)
-      const again = await ask(target, { body, ...under('k-1') })
-      t.ok(isReplay(again), `${target}: it says so`)
-      t.strictSame([again.status, again.text, again.headers['content-type'], again.headers['location']], [first.status, first.text, first.headers['content-type'], first.headers['location']], target)
-      refused(t, await ask(target, { body: other, ...under('k-1') }), 409, 'IDEMPOTENCY_MISMATCH', target)
-      t.notOk(isReplay(await ask(target, { body: other, ...under('k-2') })), `${target} under another key`)
-    }
-    t.equal(await notesOf(t, app), 8, '1 and 2 and 1, each twice')
-    t.match((await acme('GET /tenant/api-keys')).body['pagination'], { total: 2 })
-    refused(t, await acme('POST /mapped?x=1', { body: { text: 'three' }, ...under('k-1') }), 409, 'IDEMPOTENCY_MISMATCH', 'another query string')
-  })
+    await t.test('it gets the first answer; another body is 409', async (t) => {
+      for (
+        const [ask, target, body, other] of [
+          [acme, 'POST /notes', { text: 'one' }, { text: 'One' }],
+          [acme, 'POST /several', { text: 'two' }, { text: 'Two' }],
+          [acme, 'POST /mapped', { text: 'three' }, { text: 'Three' }],
+          [acme, 'POST /tenant/api-keys', { name: 'CI' }, { name: 'CD' }],
+          [acme, 'POST /tenant/rbac/roles', { name: 'editor', permissions: [] }, { name: 'reader', permissions: [] }],
+          [acme, 'POST /tenant/secrets', { key: 'K', value }, { key: 'K', value: otherValue }],
+          [platform, 'POST /tenants', { id: 'initech', name: 'Initech' }, { id: 'hooli', name: 'Hooli' }],
+          [platform, 'POST /rbac/permissions', { name: 'notes:write' }, { name: 'notes:read' }],
+          [platform, 'POST /rbac/roles', { name: 'writer' }, { name: 'reader' }]
+        ] as const
+      ) {
+        const first = await ask(target, { body, ...under('k-1') })
+        t.ok(first.status === 201 || target === 'POST /several', `${target}: ${first.status}`)
+        t.notOk(isReplay(first), target)
+        const again = await ask(target, { body, ...under('k-1') })
+        t.ok(isReplay(again), `${target}: it says so`)
+        t.strictSame([again.status, again.text, again.headers['content-type'], again.headers['location']], [
+          first.status,
+          first.text,
+          first.headers['content-type'],
+          first.headers['location']
+        ], target)
+        refused(t, await ask(target, { body: other, ...under('k-1') }), 409, 'IDEMPOTENCY_MISMATCH', target)
+        t.notOk(isReplay(await ask(target, { body: other, ...under('k-2') })), `${target} under another key`)
+      }
+      t.equal(await notesOf(t, app), 8, '1 and 2 and 1, each twice')
+      t.match((await acme('GET /tenant/api-keys')).body['pagination'], { total: 2 })
+      refused(
+        t,
+        await acme('POST /mapped?x=1', { body: { text: 'three' }, ...under('k-1') }),
+        409,
+        'IDEMPOTENCY_MISMATCH',
+        'another query string'
+      )
+    })
 
-  await t.test('keys are those of a tenant, a caller, a method and a path', async (t) => {
-    const body = { text: 'shared' }
-    const before = await notesOf(t, app)
-    const asked = [acme, caller(t, app, { token: tokenOf('acme', 'bob') }), caller(t, app, { token: tokenOf('globex') }), caller(t, app, { token: signToken({ sub: 'ada', role: 'admin' }), tenant: 'acme' })]
-    for (const ask of asked) t.match(await ask('POST /notes', { body, ...under('same') }), { status: 201, headers: { 'idempotency-replayed': undefined } })
-    t.match(await acme('POST /mapped', { body, ...under('same') }), { status: 201, headers: { 'idempotency-replayed': undefined } }, 'another path')
-    t.equal(await notesOf(t, app), before + 4)
-    t.equal(await notesOf(t, app, 'globex'), 1)
-    for (const ask of asked) t.ok(isReplay(await ask('POST /notes', { body, ...under('same') })))
-    const stranger = caller(t, app, { tenant: 'acme' })
-    t.match(await stranger('POST /notes', { body, ...under('same') }), { status: 201, headers: { 'idempotency-replayed': undefined } }, 'a caller without credentials gets nobody else\'s answer')
-    t.ok(isReplay(await stranger('POST /notes', { body, ...under('same') })))
-  })
+    await t.test('keys are those of a tenant, a caller, a method and a path', async (t) => {
+      const body = { text: 'shared' }
+      const before = await notesOf(t, app)
+      const asked = [
+        acme,
+        caller(t, app, { token: tokenOf('acme', 'bob') }),
+        caller(t, app, { token: tokenOf('globex') }),
+        caller(t, app, { token: signToken({ sub: 'ada', role: 'admin' }), tenant: 'acme' })
+      ]
+      for (const ask of asked) {
+        t.match(await ask('POST /notes', { body, ...under('same') }), { status: 201, headers: { 'idempotency-replayed': undefined } })
+      }
+      t.match(
+        await acme('POST /mapped', { body, ...under('same') }),
+        { status: 201, headers: { 'idempotency-replayed': undefined } },
+        'another path'
+      )
+      t.equal(await notesOf(t, app), before + 4)
+      t.equal(await notesOf(t, app, 'globex'), 1)
+      for (const ask of asked) {
+        t.ok(isReplay(await ask('POST /notes', { body, ...under('same') })))
+      }
+      const stranger = caller(t, app, { tenant: 'acme' })
+      t.match(
+        await stranger('POST /notes', { body, ...under('same') }),
+        { status: 201, headers: { 'idempotency-replayed': undefined } },
+        "a caller without credentials gets nobody else's answer"
+      )
+      t.ok(isReplay(await stranger('POST /notes', { body, ...under('same') })))
+    })
 
-  await t.test('a caller who lost its permission, or sends none, gets no kept answer', async (t) => {
-    const writer = { sub: 'w', tenant_id: 'acme' }
-    const body = { text: 'once' }
-    t.equal((await caller(t, app, { token: signToken({ ...writer, permissions: ['notes:write'] }) })('POST /mapped', { body, ...under('p') })).status, 201)
-    refused(t, await caller(t, app, { token: signToken(writer) })('POST /mapped', { body, ...under('p') }), 403, 'FORBIDDEN')
-    refused(t, await caller(t, app)('POST /tenant/api-keys', { body: { name: 'CI' }, ...under('k-1') }), 401, 'TOKEN_MISSING')
-  })
+    await t.test('a caller who lost its permission, or sends none, gets no kept answer', async (t) => {
+      const writer = { sub: 'w', tenant_id: 'acme' }
+      const body = { text: 'once' }
+      t.equal(
+        (await caller(t, app, { token: signToken({ ...writer, permissions: ['notes:write'] }) })('POST /mapped', { body, ...under('p') }))
+          .status,
+        201
+      )
+      refused(t, await caller(t, app, { token: signToken(writer) })('POST /mapped', { body, ...under('p') }), 403, 'FORBIDDEN')
+      refused(t, await caller(t, app)('POST /tenant/api-keys', { body: { name: 'CI' }, ...under('k-1') }), 401, 'TOKEN_MISSING')
+    })
 
-  await t.test('errors are not kept', async (t) => {
-    const before = await notesOf(t, app)
-    refused(t, await acme('POST /notes', { body: { text: null }, ...under('e') }), 400, 'CONSTRAINT_VIOLATED')
-    t.match(await acme('POST /notes', { body: { text: 'right' }, ...under('e') }), { status: 201, headers: { 'idempotency-replayed': undefined } })
-    t.equal(await notesOf(t, app), before + 1)
-    refused(t, await acme('POST /tenant/rbac/roles', { body: { name: 'editor', permissions: [] }, ...under('e') }), 409, 'CONFLICT')
-    t.match(await acme('POST /tenant/rbac/roles', { body: { name: 'another', permissions: [] }, ...under('e') }), { status: 201 })
-    t.match(await acme('POST /tenant/rbac/roles', { body: { nam: 'another' }, ...under('v') }), { status: 400 }, 'a body that is not valid takes no key')
-    t.match(await acme('POST /tenant/rbac/roles', { body: { name: 'valid', permissions: [] }, ...under('v') }), { status: 201 })
-  })
+    await t.test('errors are not kept', async (t) => {
+      const before = await notesOf(t, app)
+      refused(t, await acme('POST /notes', { body: { text: null }, ...under('e') }), 400, 'CONSTRAINT_VIOLATED')
+      t.match(await acme('POST /notes', { body: { text: 'right' }, ...under('e') }), {
+        status: 201,
+        headers: { 'idempotency-replayed': undefined }
+      })
+      t.equal(await notesOf(t, app), before + 1)
+      refused(t, await acme('POST /tenant/rbac/roles', { body: { name: 'editor', permissions: [] }, ...under('e') }), 409, 'CONFLICT')
+      t.match(await acme('POST /tenant/rbac/roles', { body: { name: 'another', permissions: [] }, ...under('e') }), { status: 201 })
+      t.match(
+        await acme('POST /tenant/rbac/roles', { body: { nam: 'another' }, ...under('v') }),
+        { status: 400 },
+        'a body that is not valid takes no key'
+      )
+      t.match(await acme('POST /tenant/rbac/roles', { body: { name: 'valid', permissions: [] }, ...under('v') }), { status: 201 })
+    })
 
-  await t.test('a route that has written, and fails then, writes no second time', async (t) => {
-    const before = await notesOf(t, app)
-    const { status } = await acme('POST /called', { body: { text: 'called' }, ...under('c') })
-    t.ok(status >= 500, `the service is away: ${status}`)
-    t.equal(await notesOf(t, app), before + 1)
-    refused(t, await acme('POST /called', { body: { text: 'called' }, ...under('c') }), 409, 'IDEMPOTENCY_RUNNING', 'its end is not known yet')
-    await pass(app, 121)
-    refused(t, await acme('POST /called', { body: { text: 'called' }, ...under('c') }), 409, 'IDEMPOTENCY_ANSWER_LOST')
-    t.equal(await notesOf(t, app), before + 1)
-  })
+    await t.test('a route that has written, and fails then, writes no second time', async (t) => {
+      const before = await notesOf(t, app)
+      const { status } = await acme('POST /called', { body: { text: 'called' }, ...under('c') })
+      t.ok(status >= 500, `the service is away: ${status}`)
+      t.equal(await notesOf(t, app), before + 1)
+      refused(
+        t,
+        await acme('POST /called', { body: { text: 'called' }, ...under('c') }),
+        409,
+        'IDEMPOTENCY_RUNNING',
+        'its end is not known yet'
+      )
+      await pass(app, 121)
+      refused(t, await acme('POST /called', { body: { text: 'called' }, ...under('c') }), 409, 'IDEMPOTENCY_ANSWER_LOST')
+      t.equal(await notesOf(t, app), before + 1)
+    })
 
-  await t.test('a key is kept for 24 hours', async (t) => {
-    const body = { text: 'day' }
-    const first = await acme('POST /notes', { body, ...under('day') })
-    await pass(app, 86_390)
-    t.strictSame((await acme('POST /notes', { body, ...under('day') })).text, first.text)
-    await pass(app, 20)
-    const later = await acme('POST /notes', { body, ...under('day') })
-    t.notOk(isReplay(later))
-    t.not(later.text, first.text, 'another row')
-    await app.db.deleteFrom('tenantry.idempotency_keys').execute()
-  })
+    await t.test('a key is kept for 24 hours', async (t) => {
+      const body = { text: 'day' }
+      const first = await acme('POST /notes', { body, ...under('day') })
+      await pass(app, 86_390)
+      t.strictSame((await acme('POST /notes', { body, ...under('day') })).text, first.text)
+      await pass(app, 20)
+      const later = await acme('POST /notes', { body, ...under('day') })
+      t.notOk(isReplay(later))
+      t.not(later.text, first.text, 'another row')
+      await app.db.deleteFrom('tenantry.idempotency_keys').execute()
+    })
 
-  await t.test('secrets of requests and answers are not kept in the clear', async (t) => {
-    const { body: { key } } = await acme('POST /tenant/api-keys', { body: { name: 'secret' }, ...under('s') })
-    await acme('POST /tenant/secrets', { body: { key: 'S', value }, ...under('s') })
-    await acme('POST /notes', { body: { text: 'plain' }, ...under('s') })
-    const kept = await keysOf(app)
-    t.strictSame(kept.map(({ state, encrypted }) => `${state} ${encrypted}`).sort(), ['answered false', 'answered true', 'answered true'])
-    for (const { content } of kept) t.notOk(content.includes(String(key)) || content.includes(value))
-    t.ok(kept.some(({ content }) => content.includes('plain')), 'the search finds what is there')
-    const { rows } = await app.db.selectFrom('tenantry.idempotency_keys').selectAll().execute().then((rows) => ({ rows }))
-    t.equal(new Set(rows.filter(({ encrypted }) => encrypted).map(({ content }) => content.subarray(0, 9).toString('hex'))).size, 1, 'they name their master key')
-  })
+    await t.test('secrets of requests and answers are not kept in the clear', async (t) => {
+      const { body: { key } } = await acme('POST /tenant/api-keys', { body: { name: 'secret' }, ...under('s') })
+      await acme('POST /tenant/secrets', { body: { key: 'S', value }, ...under('s') })
+      await acme('POST /notes', { body: { text: 'plain' }, ...under('s') })
+      const kept = await keysOf(app)
+      t.strictSame(
+        kept.map(({ state, encrypted }) => `${state} ${encrypted}`).sort(),
+        ['answered false', 'answered true', 'answered true']
+      )
+      for (const { content } of kept) t.notOk(content.includes(String(key)) || content.includes(value))
+      t.ok(kept.some(({ content }) => content.includes('plain')), 'the search finds what is there')
+      const { rows } = await app.db.selectFrom('tenantry.idempotency_keys').selectAll().execute().then((rows) => ({ rows }))
+      t.equal(
+        new Set(rows.filter(({ encrypted }) => encrypted).map(({ content }) => content.subarray(0, 9).toString('hex'))).size,
+        1,
+        'they name their master key'
+      )
+    })
 
-  await t.test('keys have their form, and no effect where nothing is made', async (t) => {
-    for (const [key, what] of [['', 'none'], ['a b', 'a space'], ['x'.repeat(256), 'too long'], ['ü', 'not ASCII']] as const) {
-      refused(t, await acme('POST /notes', { body: { text: 'x' }, ...under(key) }), 400, 'VALIDATION_FAILED', what)
-      refused(t, await acme('POST /tenant/rbac/roles', { body: { name: 'x', permissions: [] }, ...under(key) }), 400, 'VALIDATION_FAILED', what)
-    }
-    t.match(await acme('POST /notes', { body: { text: 'x' }, ...under('x'.repeat(255)) }), { status: 201 })
-    const before = (await keysOf(app)).length
-    t.match(await acme('GET /notes', under('g')), { status: 200 })
-    t.match(await acme('POST /tenant/limits/resources/check', { body: { resource: 'llm', metric: 'tokens' }, ...under('g') }), { status: 200 })
-    t.equal((await keysOf(app)).length, before)
-  })
+    await t.test('keys have their form, and no effect where nothing is made', async (t) => {
+      for (const [key, what] of [['', 'none'], ['a b', 'a space'], ['x'.repeat(256), 'too long'], ['ü', 'not ASCII']] as const) {
+        refused(t, await acme('POST /notes', { body: { text: 'x' }, ...under(key) }), 400, 'VALIDATION_FAILED', what)
+        refused(
+          t,
+          await acme('POST /tenant/rbac/roles', { body: { name: 'x', permissions: [] }, ...under(key) }),
+          400,
+          'VALIDATION_FAILED',
+          what
+        )
+      }
+      t.match(await acme('POST /notes', { body: { text: 'x' }, ...under('x'.repeat(255)) }), { status: 201 })
+      const before = (await keysOf(app)).length
+      t.match(await acme('GET /notes', under('g')), { status: 200 })
+      t.match(await acme('POST /tenant/limits/resources/check', { body: { resource: 'llm', metric: 'tokens' }, ...under('g') }), {
+        status: 200
+      })
+      t.equal((await keysOf(app)).length, before)
+    })
 
-  await t.test('a tenant that is deleted takes its keys along', async (t) => {
-    const globex = caller(t, app, { token: tokenOf('globex') })
-    await globex('POST /notes', { body: { text: 'gone' }, ...under('gone') })
-    t.ok((await keysOf(app)).some(({ tenant_id: id }) => id === 'globex'))
-    t.match(await platform('DELETE /tenants/globex'), { status: 200 })
-    t.notOk((await keysOf(app)).some(({ tenant_id: id }) => id === 'globex'))
-  })
-}))
+    await t.test('a tenant that is deleted takes its keys along', async (t) => {
+      const globex = caller(t, app, { token: tokenOf('globex') })
+      await globex('POST /notes', { body: { text: 'gone' }, ...under('gone') })
+      t.ok((await keysOf(app)).some(({ tenant_id: id }) => id === 'globex'))
+      t.match(await platform('DELETE /tenants/globex'), { status: 200 })
+      t.notOk((await keysOf(app)).some(({ tenant_id: id }) => id === 'globex'))
+    })
+  }))

@@ -8,12 +8,32 @@ import { caller, type Answer } from '../../http/caller.js'
 
 export const document: TestDocument = {
   rbac: { enabled: true },
-  tables: { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text', notNull: true } } } },
+  tables: {
+    notes: {
+      tenantScoped: true,
+      columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text', notNull: true } }
+    }
+  },
   routes: [
     { method: 'post', path: '/notes', queries: [{ table: 'notes', operation: 'insert' }] },
-    { method: 'post', path: '/several', queries: [{ table: 'notes', operation: 'insert', alias: 'a' }, { table: 'notes', operation: 'insert', alias: 'b' }] },
-    { method: 'post', path: '/mapped', requiredPermissions: ['notes:write'], queries: [{ table: 'notes', operation: 'insert', alias: 'note' }], response: { made: '{{results.note.id}}', said: '{{body.text}}' } },
-    { method: 'post', path: '/called', queries: [{ table: 'notes', operation: 'insert' }], integrations: [{ type: 'nowhere', action: 'call', params: {} }] },
+    {
+      method: 'post',
+      path: '/several',
+      queries: [{ table: 'notes', operation: 'insert', alias: 'a' }, { table: 'notes', operation: 'insert', alias: 'b' }]
+    },
+    {
+      method: 'post',
+      path: '/mapped',
+      requiredPermissions: ['notes:write'],
+      queries: [{ table: 'notes', operation: 'insert', alias: 'note' }],
+      response: { made: '{{results.note.id}}', said: '{{body.text}}' }
+    },
+    {
+      method: 'post',
+      path: '/called',
+      queries: [{ table: 'notes', operation: 'insert' }],
+      integrations: [{ type: 'nowhere', action: 'call', params: {} }]
+    },
     { method: 'get', path: '/notes', queries: [{ table: 'notes', operation: 'select' }] }
   ],
   customIntegrations: [{ name: 'nowhere', baseUrl: 'http://127.0.0.1:9', actions: { call: { method: 'post', path: '/' } } }]
@@ -40,9 +60,11 @@ export async function notesOf (t: Test, app: FastifyInstance, tenant = 'acme'): 
 
 /** Lets time pass for the keys. */
 export async function pass (app: FastifyInstance, seconds: number): Promise<void> {
-  await sql`update tenantry.idempotency_keys set leased_until = leased_until - make_interval(secs => ${seconds}), expires_at = expires_at - make_interval(secs => ${seconds})`.execute(app.db)
+  await sql`update tenantry.idempotency_keys set leased_until = leased_until - make_interval(secs => ${seconds}), expires_at = expires_at - make_interval(secs => ${seconds})`
+    .execute(app.db)
 }
 
 export async function keysOf (app: FastifyInstance): Promise<{ tenant_id: string, state: string, encrypted: boolean, content: Buffer }[]> {
-  return await app.db.selectFrom('tenantry.idempotency_keys').select(['tenant_id', 'state', 'encrypted', 'content']).orderBy('tenant_id').execute()
+  return await app.db.selectFrom('tenantry.idempotency_keys').select(['tenant_id', 'state', 'encrypted', 'content']).orderBy('tenant_id')
+    .execute()
 }

@@ -49,17 +49,37 @@ async function service (t: Test, client: Service['client'] = 'header'): Promise<
     }
     state.grants.push(`${form.get('grant_type')} ${form.get('scope')}`)
     state.valid = secretText(`access-token-number-${++count}-${randomUUID()}`, 'an access token')
-    response.end(JSON.stringify({ access_token: state.valid, token_type: 'Bearer', expires_in: state.life, ...form.get('grant_type') === 'refresh_token' && { refresh_token: state.refresh } }))
+    response.end(
+      JSON.stringify({
+        access_token: state.valid,
+        token_type: 'Bearer',
+        expires_in: state.life,
+        ...form.get('grant_type') === 'refresh_token' && { refresh_token: state.refresh }
+      })
+    )
 
     function refuse (status: number, error: string): void {
       response.writeHead(status).end(JSON.stringify({ error }))
     }
   })
-  const state: Service = { api, tokens, client, valid: 'nothing yet', refresh: secretText('refresh-token-of-the-authorization', 'a refresh token'), life: undefined, grants: [], reused: 0 }
+  const state: Service = {
+    api,
+    tokens,
+    client,
+    valid: 'nothing yet',
+    refresh: secretText('refresh-token-of-the-authorization', 'a refresh token'),
+    life: undefined,
+    grants: [],
+    reused: 0
+  }
   return state
 }
 
-function crm ({ api, tokens }: Service, auth: object = { accessToken: '{{secret:CRM_ACCESS}}', refreshToken: '{{secret:CRM_REFRESH}}' }, secrets = { clientId: '{{secret:CRM_CLIENT}}', clientSecret: '{{secret:CRM_SECRET}}' }) {
+function crm (
+  { api, tokens }: Service,
+  auth: object = { accessToken: '{{secret:CRM_ACCESS}}', refreshToken: '{{secret:CRM_REFRESH}}' },
+  secrets = { clientId: '{{secret:CRM_CLIENT}}', clientSecret: '{{secret:CRM_SECRET}}' }
+) {
   return [{
     name: 'crm',
     baseUrl: api.origin,
@@ -69,7 +89,13 @@ function crm ({ api, tokens }: Service, auth: object = { accessToken: '{{secret:
 }
 
 async function storeClient (app: FastifyInstance, tenant: string, more: Readonly<Record<string, string>> = {}): Promise<void> {
-  for (const [key, value] of Object.entries({ CRM_CLIENT: 'the client', CRM_SECRET: secretText('a/secret', 'the secret of the client'), ...more })) await app.secrets.put(tenant, { key, value }, noActor)
+  for (
+    const [key, value] of Object.entries({
+      CRM_CLIENT: 'the client',
+      CRM_SECRET: secretText('a/secret', 'the secret of the client'),
+      ...more
+    })
+  ) await app.secrets.put(tenant, { key, value }, noActor)
 }
 
 const hello = { hello: 'world' }
@@ -81,7 +107,8 @@ test('tokens of tenants', async (t) => {
   const second = await open(t, connectionString, { now: () => now })
   for (const id of ['acme', 'globex', 'initech', 'umbrella', 'hooli']) await first.tenants.create({ id, name: id, plan: 'pro' })
 
-  const run = async (app: FastifyInstance, tenant: string, integrations: ReturnType<typeof crm>): Promise<unknown> => await app.integrations.run(callOf(connectorsOf(integrations), 'crm', 'hello'), await scopeOf(app, tenant), { tenant, log: app.log })
+  const run = async (app: FastifyInstance, tenant: string, integrations: ReturnType<typeof crm>): Promise<unknown> =>
+    await app.integrations.run(callOf(connectorsOf(integrations), 'crm', 'hello'), await scopeOf(app, tenant), { tenant, log: app.log })
 
   await t.test('a token that the service refuses is renewed once, whoever calls at the same time, on two servers', async (t) => {
     const state = await service(t)
@@ -92,7 +119,7 @@ test('tokens of tenants', async (t) => {
       for (const result of await Promise.all(calls)) t.same(result, hello)
       t.equal(state.grants.length, round, 'one renewal')
       t.equal(state.reused, 0)
-      t.equal(await first.secrets.get('acme', 'CRM_ACCESS'), state.valid, 'the token is the tenant\'s secret')
+      t.equal(await first.secrets.get('acme', 'CRM_ACCESS'), state.valid, "the token is the tenant's secret")
       t.equal(await first.secrets.get('acme', 'CRM_REFRESH'), state.refresh, 'so is the one that renews it')
       state.valid = 'revoked'
     }
@@ -117,13 +144,22 @@ test('tokens of tenants', async (t) => {
     t.equal(state.grants.length, 2, 'a minute before its end')
     t.equal(state.api.requests.filter(({ headers }) => headers.authorization !== `Bearer ${state.valid}`).length, 2, 'no call was refused')
     t.equal(state.reused, 0)
-    t.equal(await first.secrets.get('globex', 'crm_access_token'), state.valid, 'kept under the name of the connector where no secret is declared')
+    t.equal(
+      await first.secrets.get('globex', 'crm_access_token'),
+      state.valid,
+      'kept under the name of the connector where no secret is declared'
+    )
   })
 
   await t.test('a server that died while it renewed keeps nobody from it for longer than its lease', async (t) => {
     const state = await service(t)
     await storeClient(first, 'initech', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
-    await first.db.insertInto('tenantry.oauth_tokens').values({ tenant_id: 'initech', key: 'CRM_ACCESS', holder: randomUUID(), leased_until: new Date(Date.now() + 700) }).execute()
+    await first.db.insertInto('tenantry.oauth_tokens').values({
+      tenant_id: 'initech',
+      key: 'CRM_ACCESS',
+      holder: randomUUID(),
+      leased_until: new Date(Date.now() + 700)
+    }).execute()
     t.same(await run(second, 'initech', crm(state)), hello)
     t.equal(state.grants.length, 1)
     t.same(await run(first, 'initech', crm(state)), hello)
@@ -133,8 +169,13 @@ test('tokens of tenants', async (t) => {
   await t.test('a refresh token that is refused fails the call, without what the server said', async (t) => {
     const state = await service(t)
     await storeClient(first, 'umbrella', { CRM_ACCESS: 'an old token', CRM_REFRESH: 'one that nobody gave' })
-    await t.rejects(run(first, 'umbrella', crm(state)), { code: 'TENANTRY_PROVIDER_FAILED', statusCode: 502, extras: { integration: 'crm', action: 'hello', status: 400 } })
-    const rows = await first.db.selectFrom('tenantry.oauth_tokens').select(['holder', 'leased_until']).where('tenant_id', '=', 'umbrella').execute()
+    await t.rejects(run(first, 'umbrella', crm(state)), {
+      code: 'TENANTRY_PROVIDER_FAILED',
+      statusCode: 502,
+      extras: { integration: 'crm', action: 'hello', status: 400 }
+    })
+    const rows = await first.db.selectFrom('tenantry.oauth_tokens').select(['holder', 'leased_until']).where('tenant_id', '=', 'umbrella')
+      .execute()
     t.match(rows, [{ holder: null, leased_until: null }], 'the lease has ended')
     await first.secrets.put('umbrella', { key: 'CRM_REFRESH', value: state.refresh }, noActor)
     t.same(await run(first, 'umbrella', crm(state)), hello, 'a new one is taken at once')
@@ -146,8 +187,14 @@ test('tokens of tenants', async (t) => {
   await t.test('a service that refuses every token is asked twice', async (t) => {
     const state = await service(t)
     await storeClient(first, 'hooli', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
-    const deaf = await remote(t, (_request, response) => { response.writeHead(401).end('{"message":"go away"}') })
-    await t.rejects(run(first, 'hooli', crm({ ...state, api: deaf })), { code: 'TENANTRY_PROVIDER_FAILED', message: /^(?!.*go away)/, extras: { status: 401 } })
+    const deaf = await remote(t, (_request, response) => {
+      response.writeHead(401).end('{"message":"go away"}')
+    })
+    await t.rejects(run(first, 'hooli', crm({ ...state, api: deaf })), {
+      code: 'TENANTRY_PROVIDER_FAILED',
+      message: /^(?!.*go away)/,
+      extras: { status: 401 }
+    })
     t.equal(deaf.requests.length, 2)
     t.equal(state.grants.length, 1)
   })
@@ -160,22 +207,37 @@ test('tokens of tenants', async (t) => {
   })
 })
 
-test('tokens of the platform stay in memory, and are no tenant\'s', async (t) => {
+test("tokens of the platform stay in memory, and are no tenant's", async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = await open(t, connectionString)
   for (const id of ['acme', 'globex']) await app.tenants.create({ id, name: id, plan: 'pro' })
   const state = await service(t)
   const env = { CLIENT: 'the client', SECRET: secretText('a/secret', 'the secret of the client'), REFRESH: state.refresh }
-  const call = callOf(connectorsOf(crm(state, {}, { clientId: '{{env.CLIENT}}', clientSecret: '{{env.SECRET}}' }), 'platform', env), 'crm', 'hello')
+  const call = callOf(
+    connectorsOf(crm(state, {}, { clientId: '{{env.CLIENT}}', clientSecret: '{{env.SECRET}}' }), 'platform', env),
+    'crm',
+    'hello'
+  )
   for (const tenant of ['', 'acme', 'globex']) {
-    const calls = Array.from({ length: 5 }, async () => await app.integrations.run(call, await scopeOf(app, tenant), { tenant, log: app.log }))
+    const calls = Array.from(
+      { length: 5 },
+      async () => await app.integrations.run(call, await scopeOf(app, tenant), { tenant, log: app.log })
+    )
     for (const result of await Promise.all(calls)) t.same(result, hello)
   }
   t.same(state.grants, ['client_credentials read write'], 'one token for all')
   for (const tenant of ['acme', 'globex']) t.same(await app.secrets.list(tenant), [], 'which no tenant can reach')
   t.same(await app.db.selectFrom('tenantry.oauth_tokens').selectAll().execute(), [])
 
-  const rotating = callOf(connectorsOf(crm(state, { refreshToken: '{{env.REFRESH}}' }, { clientId: '{{env.CLIENT}}', clientSecret: '{{env.SECRET}}' }), 'platform', env), 'crm', 'hello')
+  const rotating = callOf(
+    connectorsOf(
+      crm(state, { refreshToken: '{{env.REFRESH}}' }, { clientId: '{{env.CLIENT}}', clientSecret: '{{env.SECRET}}' }),
+      'platform',
+      env
+    ),
+    'crm',
+    'hello'
+  )
   for (let round = 0; round < 3; round++) {
     state.valid = 'revoked'
     t.same(await app.integrations.run(rotating, await scopeOf(app, 'acme'), { tenant: 'acme', log: app.log }), hello)

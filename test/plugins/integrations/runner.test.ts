@@ -35,7 +35,10 @@ test('integrations', async (t) => {
   const platform = as({ role: 'admin', sub: 'root' })
   t.equal((await admin('POST /tenant/secrets', { body: { key: 'CRM_KEY', value: acmeKey } })).status, 201)
   t.equal((await admin('POST /tenant/secrets', { body: { key: 'NOTE_KEY', value: acmeKey } })).status, 201)
-  const keyed = { ...custom('keyed', '{{secret:NOTE_KEY}}'), actions: { note: { method: 'POST', path: '/notes', body: { key: '{{secret:NOTE_KEY}}' } } } }
+  const keyed = {
+    ...custom('keyed', '{{secret:NOTE_KEY}}'),
+    actions: { note: { method: 'POST', path: '/notes', body: { key: '{{secret:NOTE_KEY}}' } } }
+  }
   t.equal((await admin('POST /tenant/config', { body: { customIntegrations: [custom('crm', '{{secret:CRM_KEY}}'), keyed] } })).status, 200)
 
   await t.test('a caller of a tenant runs the connectors of its document', async (t) => {
@@ -53,15 +56,33 @@ test('integrations', async (t) => {
   await t.test('who may, and what there is', async (t) => {
     service.requests.length = 0
     t.equal((await caller(t, app)('POST /integrations/crm/get', { body: {} })).status, 401)
-    t.equal((await as({ role: 'user', tenant_id: 'acme' })('POST /integrations/crm/get', { body: [] })).status, 403, 'before anything is said of the body')
-    t.equal((await as({ role: 'user', tenant_id: 'acme', permissions: ['integrations:run'] })('POST /integrations/crm/get', { body: { id: '1' } })).status, 200)
+    t.equal(
+      (await as({ role: 'user', tenant_id: 'acme' })('POST /integrations/crm/get', { body: [] })).status,
+      403,
+      'before anything is said of the body'
+    )
+    t.equal(
+      (await as({ role: 'user', tenant_id: 'acme', permissions: ['integrations:run'] })('POST /integrations/crm/get', {
+        body: { id: '1' }
+      })).status,
+      200
+    )
     t.match(await admin('POST /integrations/cmr/get', { body: {} }), { status: 404, body: { message: /known are .*crm/ } })
-    t.match(await admin('POST /integrations/crm/fetch', { body: {} }), { status: 404, body: { message: /known are get, make/, known: ['get', 'make'] } })
+    t.match(await admin('POST /integrations/crm/fetch', { body: {} }), {
+      status: 404,
+      body: { message: /known are get, make/, known: ['get', 'make'] }
+    })
     t.match(await other('POST /integrations/crm/get', { body: { id: '1' } }), { status: 404 }, "another tenant's connector")
     t.match(await platform('POST /integrations/crm/get', { body: { id: '1' } }), { status: 404 })
-    t.match(await admin('POST /integrations/payment/createCustomer', { body: {} }), { status: 400, body: { code: 'TENANTRY_CREDENTIALS_REQUIRED' } })
+    t.match(await admin('POST /integrations/payment/createCustomer', { body: {} }), {
+      status: 400,
+      body: { code: 'TENANTRY_CREDENTIALS_REQUIRED' }
+    })
     t.match(await admin('POST /integrations/crm/get', { body: [] }), { status: 400 })
-    t.match(await admin('POST /integrations/http/request', { body: { url: 'http://169.254.169.254/latest/meta-data/', method: 'GET' } }), { status: 400, body: { code: 'TENANTRY_ADDRESS_REFUSED', integration: 'http', action: 'request' } })
+    t.match(await admin('POST /integrations/http/request', { body: { url: 'http://169.254.169.254/latest/meta-data/', method: 'GET' } }), {
+      status: 400,
+      body: { code: 'TENANTRY_ADDRESS_REFUSED', integration: 'http', action: 'request' }
+    })
     t.equal(service.requests.length, 1)
   })
 
@@ -88,7 +109,8 @@ test('integrations', async (t) => {
     t.match(data[0], { action: 'integration.run', outcome: 'failure', userId: 'ada', tenantId: 'acme' })
     t.notMatch(JSON.stringify(data), /a-private-id/)
     t.ok(data.length > 3)
-    const entries = await app.db.selectFrom('tenantry.audit_log').select(['target', 'outcome', 'details']).where('tenant_id', '=', 'acme').where('action', '=', 'integration.run').execute()
+    const entries = await app.db.selectFrom('tenantry.audit_log').select(['target', 'outcome', 'details']).where('tenant_id', '=', 'acme')
+      .where('action', '=', 'integration.run').execute()
     t.same(new Set(entries.map(({ target }) => target)), new Set(['crm.get', 'crm.make', 'email.sendEmail', 'http.request']))
     t.ok(entries.every(({ details }) => details === null))
     const { body: { data: others = [] } } = await other('GET /audit?action=integration.run')
@@ -121,7 +143,11 @@ test('integrations', async (t) => {
     script.push({ lost: true })
     t.match(await calls('make'), { status: 502, sent: 1 })
     script.push({ status: 502 }, { lost: true })
-    t.match(await calls('make', { 'idempotency-key': 'order-1' }), { status: 200, sent: 3, keys: ['order-1', 'order-1', 'order-1'] }, 'with a key it is done once')
+    t.match(
+      await calls('make', { 'idempotency-key': 'order-1' }),
+      { status: 200, sent: 3, keys: ['order-1', 'order-1', 'order-1'] },
+      'with a key it is done once'
+    )
     for (const status of [400, 401, 403, 404, 409, 422, 302]) {
       script.push({ status })
       t.match(await calls('get'), { status: 502, sent: 1 }, String(status))
@@ -141,7 +167,8 @@ test('integrations', async (t) => {
   await t.test('a call ends in time, or when its caller ends it', async (t) => {
     const silent = await remote(t, () => {})
     const call = callOf(connectorsOf([{ name: 'slow', baseUrl: silent.origin, actions }]), 'slow', 'get')
-    const run = async (options: Partial<Parameters<FastifyInstance['integrations']['run']>[2]>) => await app.integrations.run(call, await scopeOf(app, 'globex', { id: '1' }), { tenant: 'globex', log: app.log, ...options })
+    const run = async (options: Partial<Parameters<FastifyInstance['integrations']['run']>[2]>) =>
+      await app.integrations.run(call, await scopeOf(app, 'globex', { id: '1' }), { tenant: 'globex', log: app.log, ...options })
     await t.rejects(run({ timeoutMs: 100 }), { code: 'TENANTRY_PROVIDER_TIMEOUT', extras: { integration: 'slow', action: 'get' } })
     const ending = new AbortController()
     const ended = run({ signal: ending.signal })
@@ -149,9 +176,14 @@ test('integrations', async (t) => {
     while (silent.requests.length < 2) await new Promise((resolve) => setTimeout(resolve, 5))
     ending.abort(new Error('the run was canceled'))
     await t.rejects(ended, { message: 'the run was canceled' })
-    const busy = await remote(t, (_request, response) => { response.writeHead(503).end() })
+    const busy = await remote(t, (_request, response) => {
+      response.writeHead(503).end()
+    })
     const again = callOf(connectorsOf([{ name: 'busy', baseUrl: busy.origin, actions }]), 'busy', 'get')
-    await t.rejects(app.integrations.run(again, await scopeOf(app, 'globex', { id: '1' }), { tenant: 'globex', log: app.log, retries: false }), { code: 'TENANTRY_PROVIDER_FAILED', extras: { status: 503 } })
+    await t.rejects(
+      app.integrations.run(again, await scopeOf(app, 'globex', { id: '1' }), { tenant: 'globex', log: app.log, retries: false }),
+      { code: 'TENANTRY_PROVIDER_FAILED', extras: { status: 503 } }
+    )
     t.equal(busy.requests.length, 1, 'a step of a workflow has tries of its own')
   })
 })

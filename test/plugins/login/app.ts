@@ -39,7 +39,11 @@ export interface Opened {
 export type TestEngine = Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>
 
 /** Without the plugin rate-limit: what each address may do in a minute is another test's. */
-export async function open (t: Test, engine: TestEngine, { tenants = [], clock = fakeClock(), registration, mfa: hasMfa = false }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: TestEngine,
+  { tenants = [], clock = fakeClock(), registration, mfa: hasMfa = false }: OpenOptions = {}
+): Promise<Opened> {
   const app = Fastify({ trustProxy: true, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   const { now } = clock
@@ -57,11 +61,12 @@ export async function open (t: Test, engine: TestEngine, { tenants = [], clock =
     app,
     ask,
     clock,
-    logIn: (tenant, email, given, address = '192.0.2.1') => ask('POST /auth/login', {
-      body: { email, password: given },
-      headers: { 'x-forwarded-for': address },
-      ...tenant !== '' && { tenant }
-    })
+    logIn: (tenant, email, given, address = '192.0.2.1') =>
+      ask('POST /auth/login', {
+        body: { email, password: given },
+        headers: { 'x-forwarded-for': address },
+        ...tenant !== '' && { tenant }
+      })
   }
 }
 
@@ -72,7 +77,9 @@ export async function addUser (app: FastifyInstance, tenant: string, email: stri
 
 /** What the audit log says of logins: `tenant action outcome target reason`, in the order it was written. */
 export async function audited (app: FastifyInstance): Promise<string[]> {
-  const { rows } = await sql<{ line: string }>`select concat_ws(' ', tenant_id, action, outcome, target, user_id, address, details ->> 'reason') as line
+  const { rows } = await sql<
+    { line: string }
+  >`select concat_ws(' ', tenant_id, action, outcome, target, user_id, address, details ->> 'reason') as line
     from tenantry.audit_log where action in ('auth.login', 'auth.mfa', 'auth.register', 'user.create') order by id`.execute(app.db)
   return rows.map(({ line }) => line)
 }

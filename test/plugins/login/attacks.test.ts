@@ -40,8 +40,14 @@ test('guesses', async (t) => {
 
   await t.test('of one address end after five, at once or not, on whichever server; and lock out nobody elsewhere', async (t) => {
     // The last one is the text by which the one before it might be counted.
-    for (const [tenant, email] of [['acme', 'ada@example.com'], ['acme', 'nobody@example.com'], ['nobody', 'ada@example.com'], ['nobody2', 'ada@example.com'], ['', 'ada@example.com']] as const) {
-      const tries = () => Array.from({ length: 15 }, () => [guess(here, email, undefined, tenant), guess(there, email, undefined, tenant)]).flat()
+    for (
+      const [tenant, email] of [['acme', 'ada@example.com'], ['acme', 'nobody@example.com'], ['nobody', 'ada@example.com'], [
+        'nobody2',
+        'ada@example.com'
+      ], ['', 'ada@example.com']] as const
+    ) {
+      const tries = () =>
+        Array.from({ length: 15 }, () => [guess(here, email, undefined, tenant), guess(there, email, undefined, tenant)]).flat()
       t.same(await guesses(tries), { 401: 5, 429: 25 }, `${tenant} ${email}`)
       const refusal = await here.logIn(tenant, email, password)
       refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS', 'with the password, too')
@@ -50,7 +56,10 @@ test('guesses', async (t) => {
     refused(t, await here.logIn('acme', 'ADA@Example.com', password), 429, 'TOO_MANY_ATTEMPTS', 'however it is written')
     t.equal((await here.logIn('acme', 'ada@example.com', password, '198.51.100.7')).status, 200, 'the user elsewhere')
     t.equal((await here.logIn('globex', 'ada@example.com', password)).status, 200, 'the same address in another tenant')
-    t.same(await guesses(() => Array.from({ length: 7 }, (_none, index) => guess(here, 'ada@example.com', `2001:db8:1:2::${index + 1}`))), { 401: 5, 429: 2 }, 'one caller has a whole network of IPv6')
+    t.same(await guesses(() => Array.from({ length: 7 }, (_none, index) => guess(here, 'ada@example.com', `2001:db8:1:2::${index + 1}`))), {
+      401: 5,
+      429: 2
+    }, 'one caller has a whole network of IPv6')
     refused(t, await guess(here, 'ada@example.com', '2001:db8:1:3::1'), 401, 'CREDENTIALS_INVALID', 'the next network')
 
     clock.forward(quarter - 1)
@@ -83,15 +92,27 @@ test('guesses', async (t) => {
     clock.forward(quarter - 1)
     t.equal(await once(), 429)
     clock.forward(1)
-    t.same([await once(), await once(), await once(), await once(), await once(), await once()], [401, 401, 401, 401, 401, 429], 'all of them are there again')
+    t.same(
+      [await once(), await once(), await once(), await once(), await once(), await once()],
+      [401, 401, 401, 401, 401, 429],
+      'all of them are there again'
+    )
   })
 
   await t.test('from many addresses are fifty, then one a minute, at once or not; the user gets in, and a login gives none back', async (t) => {
     let address = 0
     clock.forward(quarter)
-    const many = (count: number) => guesses(() => Array.from({ length: count }, () => guess(++address % 2 === 0 ? here : there, 'ada@example.com', `10.0.${address >> 8}.${address & 255}`)))
+    const many = (count: number) =>
+      guesses(() =>
+        Array.from(
+          { length: count },
+          () => guess(++address % 2 === 0 ? here : there, 'ada@example.com', `10.0.${address >> 8}.${address & 255}`)
+        )
+      )
     t.same(await many(45), { 401: 45 })
-    for (let login = 0; login < 7; login++) t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'the user, as often as it likes')
+    for (let login = 0; login < 7; login++) {
+      t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'the user, as often as it likes')
+    }
     t.same(await many(30), { 401: 5, 429: 25 })
     const refusal = await here.logIn('acme', 'ada@example.com', password)
     refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS')
@@ -110,7 +131,10 @@ test('guesses', async (t) => {
     t.same(await many(3), { 429: 3 }, 'that was the one of this minute')
     clock.forward(quarter)
     t.same(await many(51), { 401: 50, 429: 1 }, 'a quarter of an hour later')
-    t.same(await guesses(() => Array.from({ length: 60 }, (_none, index) => guess(here, 'ada@example.com', `10.1.0.${index}`, 'nobody'))), { 401: 50, 429: 10 }, 'of a tenant that is not there')
+    t.same(await guesses(() => Array.from({ length: 60 }, (_none, index) => guess(here, 'ada@example.com', `10.1.0.${index}`, 'nobody'))), {
+      401: 50,
+      429: 10
+    }, 'of a tenant that is not there')
     await app.db.deleteFrom('tenantry.attempts').execute()
   })
 
@@ -156,16 +180,36 @@ test('nothing tells who is there: the answers, their headers and the statements 
   await addUser(app, 'acme', 'known@example.com')
   await addUser(app, 'acme', 'disabled@example.com')
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('email', '=', 'disabled@example.com').execute()
-  const cases = [['known', wrong], ['unknown', wrong], ['disabled', wrong], ['disabled', password], ['unknown', ''], ['known', ''], ['known', 'x'.repeat(1024)], ['known', wrong, 'nobody'], ['unknown', password, 'nobody']] as const
+  const cases = [
+    ['known', wrong],
+    ['unknown', wrong],
+    ['disabled', wrong],
+    ['disabled', password],
+    ['unknown', ''],
+    ['known', ''],
+    ['known', 'x'.repeat(1024)],
+    ['known', wrong, 'nobody'],
+    ['unknown', password, 'nobody']
+  ] as const
   const told: unknown[] = []
   const statements: string[][] = []
   for (const [name, given, tenant = 'acme'] of cases) {
-    statements.push(await statementsOf(app, async () => {
-      const { status, headers: { date: _date, ...headers }, body: { requestId: _id, ...body } } = await logIn(tenant, `${name}@example.com`, given)
-      told.push({ status, headers, body })
-    }))
+    statements.push(
+      await statementsOf(app, async () => {
+        const { status, headers: { date: _date, ...headers }, body: { requestId: _id, ...body } } = await logIn(
+          tenant,
+          `${name}@example.com`,
+          given
+        )
+        told.push({ status, headers, body })
+      })
+    )
   }
-  t.match(told[0], { status: 401, body: { code: 'TENANTRY_CREDENTIALS_INVALID', message: 'The e-mail address or the password is wrong' }, headers: { 'www-authenticate': 'Bearer' } })
+  t.match(told[0], {
+    status: 401,
+    body: { code: 'TENANTRY_CREDENTIALS_INVALID', message: 'The e-mail address or the password is wrong' },
+    headers: { 'www-authenticate': 'Bearer' }
+  })
   t.ok(statements[0] !== undefined && statements[0].length >= 3, 'two counts and the user')
   for (const [index, [name, given]] of cases.entries()) {
     t.same(told[index], told[0], `${name} ${given.slice(0, 10)}`)
@@ -178,15 +222,53 @@ test('nothing tells who is there: the answers, their headers and the statements 
 test('strange addresses and passwords are judged by their form, and touch nothing else', async (t) => {
   const { app, ask, logIn } = await open(t, await postgres(t), { tenants: ['acme'] })
   await addUser(app, 'acme', 'ada@example.com')
-  const emails = ['', ' ', 'ada', 'ada@example.com ', ' ada@example.com', 'ada@example.com\n', 'ada@example.com\0', "ada@example.com' or '1'='1", 'ada@ex\u00e4mple.com', '\u212ada@example.com', `${'a'.repeat(300)}@example.com`, 'ada@example.com,eve@example.com', '%@example.com<b>']
+  const emails = [
+    '',
+    ' ',
+    'ada',
+    'ada@example.com ',
+    ' ada@example.com',
+    'ada@example.com\n',
+    'ada@example.com\0',
+    "ada@example.com' or '1'='1",
+    'ada@ex\u00e4mple.com',
+    '\u212ada@example.com',
+    `${'a'.repeat(300)}@example.com`,
+    'ada@example.com,eve@example.com',
+    '%@example.com<b>'
+  ]
   for (const email of emails) refused(t, await logIn('acme', email, password), 400, 'VALIDATION_FAILED', JSON.stringify(email.slice(0, 40)))
-  for (const body of [{}, { email: 'ada@example.com' }, { password }, { email: 'ada@example.com', password: null }, { email: 'ada@example.com', password: { length: 9 } }, { email: 'ada@example.com', password, code: '123456' }, { email: 'ada@example.com', password: 'x'.repeat(1025) }]) {
+  for (
+    const body of [
+      {},
+      { email: 'ada@example.com' },
+      { password },
+      { email: 'ada@example.com', password: null },
+      { email: 'ada@example.com', password: { length: 9 } },
+      { email: 'ada@example.com', password, code: '123456' },
+      { email: 'ada@example.com', password: 'x'.repeat(1025) }
+    ]
+  ) {
     const answer = await ask('POST /auth/login', { tenant: 'acme', body })
     refused(t, answer, 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 60))
     t.notMatch(answer.text, password, 'nothing of the password')
   }
-  for (const email of ["'--@example.com", '%@example.com', '_da@example.com', '$1@example.com']) refused(t, await logIn('acme', email, password), 401, 'CREDENTIALS_INVALID', email)
-  for (const given of ['\0', `${password}\0`, `${password} `, '\ud800', '\ufeff' + password, "' or 1=1 --"]) refused(t, await ask('POST /auth/login', { tenant: 'acme', body: { email: 'ada@example.com', password: given }, headers: { 'x-forwarded-for': `203.0.113.${given.length}` } }), 401, 'CREDENTIALS_INVALID', JSON.stringify(given.slice(-8)))
+  for (const email of ["'--@example.com", '%@example.com', '_da@example.com', '$1@example.com']) {
+    refused(t, await logIn('acme', email, password), 401, 'CREDENTIALS_INVALID', email)
+  }
+  for (const given of ['\0', `${password}\0`, `${password} `, '\ud800', '\ufeff' + password, "' or 1=1 --"]) {
+    refused(
+      t,
+      await ask('POST /auth/login', {
+        tenant: 'acme',
+        body: { email: 'ada@example.com', password: given },
+        headers: { 'x-forwarded-for': `203.0.113.${given.length}` }
+      }),
+      401,
+      'CREDENTIALS_INVALID',
+      JSON.stringify(given.slice(-8))
+    )
+  }
   t.equal((await logIn('acme', 'ada@example.com', password)).status, 200)
 })
 
@@ -194,7 +276,9 @@ test('a server that is busy says so, and counts no try that was not made', async
   const { app, logIn } = await open(t, await postgres(t), { tenants: ['acme'] })
   await addUser(app, 'acme', 'ada@example.com')
   const { authenticate } = app.users
-  app.users.authenticate = async () => { throw failure('loginBusy', { headers: { 'retry-after': '1' } }) }
+  app.users.authenticate = async () => {
+    throw failure('loginBusy', { headers: { 'retry-after': '1' } })
+  }
   const answers = await Promise.all(Array.from({ length: 5 }, () => logIn('acme', 'ada@example.com', password)))
   for (const answer of answers) refused(t, answer, 503, 'LOGIN_BUSY')
   t.match(answers[0]?.headers, { 'retry-after': '1' })
@@ -205,10 +289,15 @@ test('a server that is busy says so, and counts no try that was not made', async
 test('what happens while a password is checked', async (t) => {
   const { app, ask, logIn } = await open(t, await postgres(t), { tenants: ['acme'], mfa: true })
   const id = await addUser(app, 'acme', 'ada@example.com', 'admin')
-  t.same(await statuses(Array.from({ length: 7 }, () => logIn('acme', 'ada@example.com', password))), { 200: 7 }, 'logins at once do not lock each other out')
+  t.same(
+    await statuses(Array.from({ length: 7 }, () => logIn('acme', 'ada@example.com', password))),
+    { 200: 7 },
+    'logins at once do not lock each other out'
+  )
   const { authenticate } = app.users
   const setUser = (values: object) => app.db.updateTable('tenantry.users').set(values).where('id', '=', id).execute()
-  const hashOf = async (user: string) => (await app.db.selectFrom('tenantry.users').select('password_hash').where('id', '=', user).executeTakeFirstOrThrow()).password_hash
+  const hashOf = async (user: string) =>
+    (await app.db.selectFrom('tenantry.users').select('password_hash').where('id', '=', user).executeTakeFirstOrThrow()).password_hash
   const hash = await hashOf(id)
   for (const change of [{ status: 'disabled' }, { role: 'user' }, { password_hash: hash.replace(/.{8}$/, 'AAAAAAAA') }]) {
     app.users.authenticate = async (...given) => {
@@ -236,7 +325,15 @@ test('what happens while a password is checked', async (t) => {
   }
   for (const tenant of ['a', 'b', 'c']) refused(t, await logIn(tenant, 'ada@example.com', password), 401, 'CREDENTIALS_INVALID')
   t.equal(new Set(turns).size, 1)
-  for (const tenant of ['acme, globex', 'acme,acme', '', ' ', '?', 'a/b', 'x'.repeat(65)]) refused(t, await ask('POST /auth/login', { headers: { 'x-tenant-id': tenant }, body: { email: 'ada@example.com', password } }), 400, 'TENANT_INVALID', tenant)
+  for (const tenant of ['acme, globex', 'acme,acme', '', ' ', '?', 'a/b', 'x'.repeat(65)]) {
+    refused(
+      t,
+      await ask('POST /auth/login', { headers: { 'x-tenant-id': tenant }, body: { email: 'ada@example.com', password } }),
+      400,
+      'TENANT_INVALID',
+      tenant
+    )
+  }
   app.users.authenticate = authenticate
   const { body: { token } } = await logIn('acme', 'ada@example.com', password)
   await app.tenants.delete('acme')

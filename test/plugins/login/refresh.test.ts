@@ -9,39 +9,54 @@ import { addUser, claimsOf, open, password, type Opened } from './app.js'
 const email = 'ada@example.com'
 const day = 86_400_000
 
-const refresh = ({ ask }: Opened, refreshToken: unknown, tenant?: string) => ask('POST /auth/refresh', { body: { refreshToken }, ...tenant !== undefined && { tenant } })
+const refresh = ({ ask }: Opened, refreshToken: unknown, tenant?: string) =>
+  ask('POST /auth/refresh', { body: { refreshToken }, ...tenant !== undefined && { tenant } })
 const info = async ({ ask }: Opened, { body: { token } }: Answer) => (await ask('GET /auth/me', { token: String(token) })).status
 
-test('a refresh token gives the next token and the next refresh token', (t) => forEachEngine(t, async (t, engine) => {
-  const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
-  const { app, clock, logIn } = opened
-  const id = await addUser(app, 'acme', email, 'editor')
-  await addUser(app, '', email, 'admin')
+test('a refresh token gives the next token and the next refresh token', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
+    const { app, clock, logIn } = opened
+    const id = await addUser(app, 'acme', email, 'editor')
+    await addUser(app, '', email, 'admin')
 
-  const first = await logIn('acme', email, password)
-  clock.forward(3_600_000)
-  const second = await refresh(opened, first.body['refreshToken'])
-  t.match(second, { status: 200, headers: { 'cache-control': 'no-store' }, body: { token: String, tokenType: 'Bearer', expiresIn: 3600, user: { id, email, role: 'editor', tenantId: 'acme' } } })
-  t.not(second.body['refreshToken'], first.body['refreshToken'])
-  t.match(claimsOf(second.body['token']), { sub: id, tenant_id: 'acme', role: 'editor', email, amr: ['pwd'], session_id: claimsOf(first.body['token'])['session_id'] })
-  t.equal(await info(opened, second), 200)
-  const ofPlatform = await refresh(opened, (await logIn('', email, password)).body['refreshToken'])
-  t.match(ofPlatform, { status: 200, body: { user: { role: 'admin', tenantId: null } } })
-  t.notOk('tenant_id' in claimsOf(ofPlatform.body['token']))
+    const first = await logIn('acme', email, password)
+    clock.forward(3_600_000)
+    const second = await refresh(opened, first.body['refreshToken'])
+    t.match(second, {
+      status: 200,
+      headers: { 'cache-control': 'no-store' },
+      body: { token: String, tokenType: 'Bearer', expiresIn: 3600, user: { id, email, role: 'editor', tenantId: 'acme' } }
+    })
+    t.not(second.body['refreshToken'], first.body['refreshToken'])
+    t.match(claimsOf(second.body['token']), {
+      sub: id,
+      tenant_id: 'acme',
+      role: 'editor',
+      email,
+      amr: ['pwd'],
+      session_id: claimsOf(first.body['token'])['session_id']
+    })
+    t.equal(await info(opened, second), 200)
+    const ofPlatform = await refresh(opened, (await logIn('', email, password)).body['refreshToken'])
+    t.match(ofPlatform, { status: 200, body: { user: { role: 'admin', tenantId: null } } })
+    t.notOk('tenant_id' in claimsOf(ofPlatform.body['token']))
 
-  await app.db.updateTable('tenantry.users').set({ role: 'viewer' }).where('id', '=', id).execute()
-  const third = await refresh(opened, second.body['refreshToken'], 'acme')
-  t.match(claimsOf(third.body['token']), { role: 'viewer' }, 'the role is the present one')
-  refused(t, await refresh(opened, third.body['refreshToken'], 'globex'), 401, 'TOKEN_INVALID', 'a header that names another tenant')
-  clock.forward(30 * day - 1)
-  const fourth = await refresh(opened, third.body['refreshToken'])
-  t.equal(fourth.status, 200, 'on its last day')
-  clock.forward(30 * day)
-  refused(t, await refresh(opened, fourth.body['refreshToken']), 401, 'TOKEN_INVALID', 'after it')
+    await app.db.updateTable('tenantry.users').set({ role: 'viewer' }).where('id', '=', id).execute()
+    const third = await refresh(opened, second.body['refreshToken'], 'acme')
+    t.match(claimsOf(third.body['token']), { role: 'viewer' }, 'the role is the present one')
+    refused(t, await refresh(opened, third.body['refreshToken'], 'globex'), 401, 'TOKEN_INVALID', 'a header that names another tenant')
+    clock.forward(30 * day - 1)
+    const fourth = await refresh(opened, third.body['refreshToken'])
+    t.equal(fourth.status, 200, 'on its last day')
+    clock.forward(30 * day)
+    refused(t, await refresh(opened, fourth.body['refreshToken']), 401, 'TOKEN_INVALID', 'after it')
 
-  const rows = await app.db.selectFrom('tenantry.refresh_tokens').selectAll().execute()
-  for (const part of String(fourth.body['refreshToken']).split('.').slice(2)) t.notMatch(JSON.stringify(rows.map(({ secret, token }) => [secret.toString(), token.toString()])), part, 'only hashes are stored')
-}))
+    const rows = await app.db.selectFrom('tenantry.refresh_tokens').selectAll().execute()
+    for (const part of String(fourth.body['refreshToken']).split('.').slice(2)) {
+      t.notMatch(JSON.stringify(rows.map(({ secret, token }) => [secret.toString(), token.toString()])), part, 'only hashes are stored')
+    }
+  }))
 
 test('what is no refresh token is refused', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'] })
@@ -52,12 +67,27 @@ test('what is no refresh token is refused', async (t) => {
   const [head = '', session = '', secret = '', own = ''] = String(refreshToken).split('.')
   const other = String((await logIn('acme', email, password)).body['refreshToken']).split('.')
   const forged = [
-    '', 'x', 'rt_', `${head}.${session}`, `rt_globex.${session}.${secret}.${own}`, `rt_.${session}.${secret}.${own}`, `rt_nobody.${session}.${secret}.${own}`,
-    `${head}.${session}.${'A'.repeat(22)}.${'A'.repeat(43)}`, `${head}.${session}.${'A'.repeat(22)}.${own}`, `${head}.${other[1]}.${secret}.${own}`,
-    `${String(refreshToken)}x`, `rt_acme'--.${session}.${secret}.${own}`, 'x'.repeat(256)
+    '',
+    'x',
+    'rt_',
+    `${head}.${session}`,
+    `rt_globex.${session}.${secret}.${own}`,
+    `rt_.${session}.${secret}.${own}`,
+    `rt_nobody.${session}.${secret}.${own}`,
+    `${head}.${session}.${'A'.repeat(22)}.${'A'.repeat(43)}`,
+    `${head}.${session}.${'A'.repeat(22)}.${own}`,
+    `${head}.${other[1]}.${secret}.${own}`,
+    `${String(refreshToken)}x`,
+    `rt_acme'--.${session}.${secret}.${own}`,
+    'x'.repeat(256)
   ]
   for (const text of forged) refused(t, await refresh(opened, text), 401, 'TOKEN_INVALID', text)
-  for (const body of [{}, { refreshToken: null }, { refreshToken: [refreshToken] }, { refreshToken: 'x'.repeat(257) }, { refreshToken, further: 1 }]) {
+  for (
+    const body of [{}, { refreshToken: null }, { refreshToken: [refreshToken] }, { refreshToken: 'x'.repeat(257) }, {
+      refreshToken,
+      further: 1
+    }]
+  ) {
     refused(t, await ask('POST /auth/refresh', { body }), 400, 'VALIDATION_FAILED', JSON.stringify(body))
   }
   refused(t, await ask('GET /auth/me', { token: String(refreshToken) }), 401, 'TOKEN_INVALID', 'in the place of a token')
@@ -94,7 +124,11 @@ test('a refresh token that was used before ends its session on every server', as
     t.equal(await info(server, other), 200, 'another session of the user goes on')
   }
   t.equal((await refresh(there, other.body['refreshToken'])).status, 200)
-  const entries = await here.app.db.selectFrom('tenantry.audit_log').select(['target', 'outcome', 'address']).where('action', '=', 'auth.refresh').execute()
+  const entries = await here.app.db.selectFrom('tenantry.audit_log').select(['target', 'outcome', 'address']).where(
+    'action',
+    '=',
+    'auth.refresh'
+  ).execute()
   t.same(entries, [{ target: id, outcome: 'failure', address: '127.0.0.1' }], 'and it is audited once')
 })
 
@@ -127,7 +161,9 @@ test('a logout ends the session with its refresh token, a logout of everywhere a
 
   t.equal((await end('/auth/logout', first)).status, 200)
   refused(t, await refresh(there, next.body['refreshToken']), 401, 'TOKEN_INVALID')
-  for (const server of [here, there]) for (const answer of [first, next]) await until(t, 'both tokens of the session end', async () => await info(server, answer) === 401)
+  for (const server of [here, there]) {
+    for (const answer of [first, next]) { await until(t, 'both tokens of the session end', async () => await info(server, answer) === 401) }
+  }
   t.equal(await info(here, second), 200)
 
   t.equal((await end('/auth/logout-all', second)).status, 200)
@@ -153,22 +189,42 @@ test('sessions that have ended are swept, and of one user the newest hundred are
   await t.rejects(app.sessions.begin({ ...user, id: '11111111-2222-4333-8444-555555555555' }, ['pwd']), { code: 'TENANTRY_TOKEN_INVALID' })
 })
 
-test('a session keeps how its user logged in, and `/auth/me` tells the user', (t) => forEachEngine(t, async (t, engine) => {
-  const opened = await open(t, engine, { tenants: ['acme'], mfa: true })
-  const { app, ask, logIn } = opened
-  const id = await addUser(app, 'acme', email, 'editor')
-  const { body: { token } } = await logIn('acme', email, password)
-  const me = (text: unknown, request: object = {}) => ask('GET /auth/me', { token: String(text), ...request })
-  t.match(await me(token), { status: 200, headers: { 'cache-control': 'no-store' } })
-  t.same((await me(token)).body, { id, email, role: 'editor', permissions: [], tenantId: 'acme', mfaEnabled: false, emailVerified: false })
-  await secondFactor(t, opened, String(token), id)
+test('a session keeps how its user logged in, and `/auth/me` tells the user', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const opened = await open(t, engine, { tenants: ['acme'], mfa: true })
+    const { app, ask, logIn } = opened
+    const id = await addUser(app, 'acme', email, 'editor')
+    const { body: { token } } = await logIn('acme', email, password)
+    const me = (text: unknown, request: object = {}) => ask('GET /auth/me', { token: String(text), ...request })
+    t.match(await me(token), { status: 200, headers: { 'cache-control': 'no-store' } })
+    t.same((await me(token)).body, {
+      id,
+      email,
+      role: 'editor',
+      permissions: [],
+      tenantId: 'acme',
+      mfaEnabled: false,
+      emailVerified: false
+    })
+    await secondFactor(t, opened, String(token), id)
 
-  const signed = (claims: object) => app.auth.sign({ sub: 'idp-ada', ...claims })
-  t.same((await me(signed({ tenant_id: 'acme', permissions: ['notes:write', 'notes:read'] }))).body,
-    { id: 'idp-ada', email: null, role: null, permissions: ['notes:read', 'notes:write'], tenantId: 'acme', mfaEnabled: false, emailVerified: null }, 'a user of another issuer')
-  t.match((await me(signed({ role: 'admin', email: 'root@example.com' }), { tenant: 'acme' })).body, { email: 'root@example.com', permissions: ['*'], tenantId: null }, 'an administrator of the platform')
-  refused(t, await ask('GET /auth/me'), 401, 'TOKEN_MISSING')
-}))
+    const signed = (claims: object) => app.auth.sign({ sub: 'idp-ada', ...claims })
+    t.same((await me(signed({ tenant_id: 'acme', permissions: ['notes:write', 'notes:read'] }))).body, {
+      id: 'idp-ada',
+      email: null,
+      role: null,
+      permissions: ['notes:read', 'notes:write'],
+      tenantId: 'acme',
+      mfaEnabled: false,
+      emailVerified: null
+    }, 'a user of another issuer')
+    t.match((await me(signed({ role: 'admin', email: 'root@example.com' }), { tenant: 'acme' })).body, {
+      email: 'root@example.com',
+      permissions: ['*'],
+      tenantId: null
+    }, 'an administrator of the platform')
+    refused(t, await ask('GET /auth/me'), 401, 'TOKEN_MISSING')
+  }))
 
 async function secondFactor (t: Test, opened: Opened, token: string, id: string): Promise<void> {
   const { app, ask, clock, logIn } = opened

@@ -19,12 +19,14 @@ async function postgres (t: Test): Promise<DatabaseSection> {
   return { provider: 'postgres', postgres: { connectionString } }
 }
 
-test('users with passwords, of tenants and of the platform', (t) => forEachEngine(t, async (t, engine) => {
-  const opened = await open(t, engine, { tenants: ['acme', 'globex', 'initech'] })
-  await t.test('a user logs in with its password', (t) => logsIn(t, opened))
-  await t.test('a new user has an address that is free in its tenant, a password and a role that can be one; its tenant is there', (t) => creates(t, opened))
-  await t.test('a hash that was made with less work is renewed by the login', (t) => renews(t, opened))
-}))
+test('users with passwords, of tenants and of the platform', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const opened = await open(t, engine, { tenants: ['acme', 'globex', 'initech'] })
+    await t.test('a user logs in with its password', (t) => logsIn(t, opened))
+    await t.test('a new user has an address that is free in its tenant, a password and a role that can be one; its tenant is there', (t) =>
+      creates(t, opened))
+    await t.test('a hash that was made with less work is renewed by the login', (t) => renews(t, opened))
+  }))
 
 async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
   const other = secretText('another password of ada', 'a password of another tenant')
@@ -34,8 +36,21 @@ async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
   t.equal(new Set([acme, globex.id, platform]).size, 3, 'one address is three users')
 
   const answer = await logIn('acme', 'ADA@example.com', password)
-  t.match(answer, { status: 200, headers: { 'cache-control': 'no-store' }, body: { tokenType: 'Bearer', expiresIn: 3600, user: { id: acme, email, role: 'editor', tenantId: 'acme' } } })
-  t.match(claimsOf(answer.body['token']), { sub: acme, role: 'editor', tenant_id: 'acme', email, amr: ['pwd'], exp: Number, iat: Number, jti: String })
+  t.match(answer, {
+    status: 200,
+    headers: { 'cache-control': 'no-store' },
+    body: { tokenType: 'Bearer', expiresIn: 3600, user: { id: acme, email, role: 'editor', tenantId: 'acme' } }
+  })
+  t.match(claimsOf(answer.body['token']), {
+    sub: acme,
+    role: 'editor',
+    tenant_id: 'acme',
+    email,
+    amr: ['pwd'],
+    exp: Number,
+    iat: Number,
+    jti: String
+  })
   t.match(await app.auth.verify(String(answer.body['token'])), { sub: acme, tenant_id: 'acme' })
   const ofPlatform = await logIn('', email, password)
   t.match(ofPlatform.body, { user: { id: platform, role: 'admin', tenantId: null } })
@@ -48,12 +63,27 @@ async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
   refused(t, await ask('POST /auth/login', { tenant: 'a b', body: { email, password } }), 400, 'TENANT_INVALID')
   await app.tenants.update('globex', { status: 'suspended' })
   refused(t, await logIn('globex', email, other), 403, 'TENANT_SUSPENDED')
-  t.same(await app.users.find('acme', acme), { id: acme, tenant: 'acme', email, role: 'editor', status: 'active', emailVerified: false, createdAt: new Date(Date.parse('2026-06-01T12:00:00Z')) })
-  for (const [tenant, id] of [['globex', acme], ['', acme], ['acme', globex.id], ['acme', 'idp:ada'], ['acme', '']] as const) t.equal(await app.users.find(tenant, id), null, `${id} in "${tenant}"`)
+  t.same(await app.users.find('acme', acme), {
+    id: acme,
+    tenant: 'acme',
+    email,
+    role: 'editor',
+    status: 'active',
+    emailVerified: false,
+    createdAt: new Date(Date.parse('2026-06-01T12:00:00Z'))
+  })
+  for (const [tenant, id] of [['globex', acme], ['', acme], ['acme', globex.id], ['acme', 'idp:ada'], ['acme', '']] as const) {
+    t.equal(await app.users.find(tenant, id), null, `${id} in "${tenant}"`)
+  }
   t.strictSame(await audited(app), [
-    `acme user.create success ${email}`, `globex user.create success ${email}`, ` user.create success ${email}`,
-    `acme auth.login success ${email} ${acme} 192.0.2.1`, ` auth.login success ${email} ${platform} 192.0.2.1`, `globex auth.login success ${email} ${globex.id} 192.0.2.1`,
-    `globex auth.login failure ${email} 192.0.2.1 credentials`, ` auth.login failure ${email} 192.0.2.1 credentials`
+    `acme user.create success ${email}`,
+    `globex user.create success ${email}`,
+    ` user.create success ${email}`,
+    `acme auth.login success ${email} ${acme} 192.0.2.1`,
+    ` auth.login success ${email} ${platform} 192.0.2.1`,
+    `globex auth.login success ${email} ${globex.id} 192.0.2.1`,
+    `globex auth.login failure ${email} 192.0.2.1 credentials`,
+    ` auth.login failure ${email} 192.0.2.1 credentials`
   ])
 }
 
@@ -63,20 +93,40 @@ async function creates (t: Test, { app }: Opened): Promise<void> {
   t.equal(results.filter(({ status }) => status === 'fulfilled').length, 1, 'of several at once one')
   await t.rejects(create({ email: 'ADA@example.com' }), { code: 'TENANTRY_CONFLICT' })
   await t.rejects(create({ tenant: 'nobody' }), { code: 'TENANTRY_TENANT_UNKNOWN' })
-  for (const wrongs of [{ email: 'ada' }, { email: `${'a'.repeat(250)}@b.cd` }, { email: 'a\0@example.com' }, { email: '' }, { password: 'short' }, { password: 'x'.repeat(257) }, { role: '' }, { role: 'a b' }, { role: 'r'.repeat(65) }]) {
+  for (
+    const wrongs of [
+      { email: 'ada' },
+      { email: `${'a'.repeat(250)}@b.cd` },
+      { email: 'a\0@example.com' },
+      { email: '' },
+      { password: 'short' },
+      { password: 'x'.repeat(257) },
+      { role: '' },
+      { role: 'a b' },
+      { role: 'r'.repeat(65) }
+    ]
+  ) {
     await t.rejects(create({ email: 'bob@example.com', ...wrongs }), { code: 'TENANTRY_VALIDATION_FAILED' }, JSON.stringify(wrongs))
   }
   const longest = `${'a'.repeat(64)}@${'b'.repeat(63)}.${'c'.repeat(63)}.${'d'.repeat(57)}.ef`
   t.match(await create({ email: longest }), { email: longest }, '254 characters')
   await app.tenants.delete('initech')
   await t.rejects(create({ email: 'eve@example.com' }), { code: 'TENANTRY_TENANT_UNKNOWN' })
-  t.same(await app.db.selectFrom('tenantry.users').selectAll().where('tenant_id', '=', 'initech').execute(), [], 'users go with their tenant')
+  t.same(
+    await app.db.selectFrom('tenantry.users').selectAll().where('tenant_id', '=', 'initech').execute(),
+    [],
+    'users go with their tenant'
+  )
 }
 
 async function renews (t: Test, { app, logIn }: Opened): Promise<void> {
   const ofRoot = app.db.selectFrom('tenantry.users').select('password_hash').where('tenant_id', '=', '')
   const stored = async () => (await ofRoot.executeTakeFirstOrThrow()).password_hash
-  await app.db.updateTable('tenantry.users').set({ password_hash: await hash(password, { memoryCost: 4096, timeCost: 1 }) }).where('tenant_id', '=', '').execute()
+  await app.db.updateTable('tenantry.users').set({ password_hash: await hash(password, { memoryCost: 4096, timeCost: 1 }) }).where(
+    'tenant_id',
+    '=',
+    ''
+  ).execute()
   const weak = await stored()
   refused(t, await logIn('', email, wrong), 401, 'CREDENTIALS_INVALID')
   t.equal(await stored(), weak, 'not by a try that fails')
@@ -89,20 +139,35 @@ async function renews (t: Test, { app, logIn }: Opened): Promise<void> {
 
 test('whoever registers becomes a user, where the document opens it and the tenant does not close it', async (t) => {
   const { app, ask } = await open(t, await postgres(t), { tenants: ['acme', 'closed'], registration: 'open' })
-  await app.db.insertInto('tenantry.tenant_configs').values({ tenant_id: 'closed', version: 1, document: JSON.stringify({ settings: { registration: 'closed' } }), created_by: 'x' }).execute()
+  await app.db.insertInto('tenantry.tenant_configs').values({
+    tenant_id: 'closed',
+    version: 1,
+    document: JSON.stringify({ settings: { registration: 'closed' } }),
+    created_by: 'x'
+  }).execute()
   await app.events.change({ topic: 'config', tenant: 'closed' }, async () => {})
   const body = { email: 'New@Example.com', password }
   const register = (request: object = {}) => ask('POST /auth/register', { tenant: 'acme', body, ...request })
 
   const answer = await register()
-  t.match(answer, { status: 201, headers: { 'cache-control': 'no-store' }, body: { tokenType: 'Bearer', expiresIn: 3600, user: { email: 'new@example.com', role: 'user', tenantId: 'acme' } } })
+  t.match(answer, {
+    status: 201,
+    headers: { 'cache-control': 'no-store' },
+    body: { tokenType: 'Bearer', expiresIn: 3600, user: { email: 'new@example.com', role: 'user', tenantId: 'acme' } }
+  })
   t.match(claimsOf(answer.body['token']), { role: 'user', tenant_id: 'acme', amr: ['pwd'] })
   t.match(await ask('POST /auth/login', { tenant: 'acme', body }), { status: 200, body: { user: { email: 'new@example.com' } } })
   refused(t, await register(), 409, 'CONFLICT')
   refused(t, await register({ tenant: 'closed' }), 403, 'FORBIDDEN', 'the tenant closes it')
   refused(t, await register({ tenant: 'closed', body: {} }), 403, 'FORBIDDEN', 'before the body is judged')
   refused(t, await register({ tenant: 'nobody' }), 404, 'TENANT_UNKNOWN')
-  refused(t, await register({ tenant: undefined, body: { ...body, email: 'root@example.com' } }), 400, 'TENANT_REQUIRED', 'nobody registers as a user of the platform')
+  refused(
+    t,
+    await register({ tenant: undefined, body: { ...body, email: 'root@example.com' } }),
+    400,
+    'TENANT_REQUIRED',
+    'nobody registers as a user of the platform'
+  )
 
   // What would make more of the new user than it is.
   const further = ['role', 'permissions', 'tenant', 'tenantId', 'tenant_id', 'id', 'sub', 'status', 'token', '__proto__', 'constructor']
@@ -110,7 +175,17 @@ test('whoever registers becomes a user, where the document opens it and the tena
     const raw = `{"email": "eve@example.com", "password": ${JSON.stringify(password)}, ${JSON.stringify(member)}: "admin"}`
     t.equal((await register({ body: undefined, raw })).status, 400, member)
   }
-  for (const raw of ['[]', 'null', '"x"', '', '{"email": ["a@example.com"], "password": "12345678"}', '{"email": "a@example.com", "password": 12345678}', '{"email": "a@example.com", "password": "1234567\\ud800"}']) {
+  for (
+    const raw of [
+      '[]',
+      'null',
+      '"x"',
+      '',
+      '{"email": ["a@example.com"], "password": "12345678"}',
+      '{"email": "a@example.com", "password": 12345678}',
+      '{"email": "a@example.com", "password": "1234567\\ud800"}'
+    ]
+  ) {
     t.equal((await register({ body: undefined, raw })).status, 400, raw)
   }
   refused(t, await register({ body: { email: 'a@example.com', password: 'x'.repeat(20_000) } }), 413, 'BODY_TOO_LARGE')
@@ -119,8 +194,9 @@ test('whoever registers becomes a user, where the document opens it and the tena
   t.match(taken, { status: 201, body: { user: { role: 'user' } } })
   t.notMatch(taken.body['token'], fixed, 'a token that is sent is not looked at')
   t.match(claimsOf(taken.body['token']), { sub: Object(taken.body['user']).id, role: 'user' })
-  t.same((await app.db.selectFrom('tenantry.users').select(['tenant_id', 'email', 'role']).orderBy('email').execute()), [
-    { tenant_id: 'acme', email: 'eve@example.com', role: 'user' }, { tenant_id: 'acme', email: 'new@example.com', role: 'user' }
+  t.same(await app.db.selectFrom('tenantry.users').select(['tenant_id', 'email', 'role']).orderBy('email').execute(), [
+    { tenant_id: 'acme', email: 'eve@example.com', role: 'user' },
+    { tenant_id: 'acme', email: 'new@example.com', role: 'user' }
   ])
   t.match(await audited(app), [/^acme auth.register success new@example.com 127.0.0.1$/, /auth.login/, /^acme auth.register success eve/])
 })
@@ -133,7 +209,11 @@ test('a partial token gives one session, however many requests send it at a time
   const { body: { token } } = await here.logIn('acme', email, password)
   const { backupCodes } = await enrol(t, caller(t, here.app, { token: String(token) }), here.clock)
   const { body: { partialToken } } = await here.logIn('acme', email, password)
-  const answers = await Promise.all(backupCodes.slice(0, 4).map((code, index) => [here, there][index % 2]?.ask('POST /auth/mfa/verify', { token: String(partialToken), body: { code } })))
+  const answers = await Promise.all(
+    backupCodes.slice(0, 4).map((code, index) =>
+      [here, there][index % 2]?.ask('POST /auth/mfa/verify', { token: String(partialToken), body: { code } })
+    )
+  )
   t.same(answers.map((answer) => answer?.status).sort(), [200, 401, 401, 401])
 })
 
@@ -145,9 +225,11 @@ test('whoever has a second factor is asked for it', async (t) => {
   const { phone, backupCodes } = await enrol(t, caller(t, app, { token: String(token) }), clock)
   clock.forward(60_000)
   const asBearer = (partialToken: unknown, code: unknown) => ask('POST /auth/mfa/verify', { token: String(partialToken), body: { code } })
-  const inBody = (partialToken: unknown, code: unknown, request: object = {}) => ask('POST /auth/mfa/verify', { body: { partialToken, code }, ...request })
+  const inBody = (partialToken: unknown, code: unknown, request: object = {}) =>
+    ask('POST /auth/mfa/verify', { body: { partialToken, code }, ...request })
   let calls = 0
-  const verify = (partialToken: unknown, code: unknown) => [asBearer, inBody][calls++ % 2]?.(partialToken, code) ?? asBearer(partialToken, code)
+  const verify = (partialToken: unknown, code: unknown) =>
+    [asBearer, inBody][calls++ % 2]?.(partialToken, code) ?? asBearer(partialToken, code)
 
   const first = await logIn('acme', email, password)
   t.strictSame(Object.keys(first.body).sort(), ['expiresIn', 'mfaRequired', 'partialToken'], 'no token, and nothing of the user')
@@ -157,14 +239,20 @@ test('whoever has a second factor is asked for it', async (t) => {
   const refusal = await verify(partialToken, phone.wrong())
   refused(t, refusal, 401, 'CREDENTIALS_INVALID')
   t.match(refusal, { body: { message: 'Invalid code' }, headers: { 'www-authenticate': 'Bearer' } })
-  for (const code of [undefined, undefined, '', '', '12345', 123456, 'x'.repeat(65)]) refused(t, await verify(partialToken, code), 400, 'VALIDATION_FAILED', String(code))
+  for (const code of [undefined, undefined, '', '', '12345', 123456, 'x'.repeat(65)]) {
+    refused(t, await verify(partialToken, code), 400, 'VALIDATION_FAILED', String(code))
+  }
   const whole = await verify(partialToken, phone.code())
-  t.match(whole, { status: 200, headers: { 'cache-control': 'no-store' }, body: { tokenType: 'Bearer', user: { id, email, role: 'user', tenantId: 'acme' } } })
+  t.match(whole, {
+    status: 200,
+    headers: { 'cache-control': 'no-store' },
+    body: { tokenType: 'Bearer', user: { id, email, role: 'user', tenantId: 'acme' } }
+  })
   t.match(claimsOf(whole.body['token']), { sub: id, tenant_id: 'acme', amr: ['pwd', 'otp'] })
   refused(t, await verify(partialToken, backupCodes[0]), 401, 'TOKEN_INVALID', 'a partial token that was used')
   const { body: { partialToken: second } } = await logIn('acme', email, password)
   refused(t, await verify(second, phone.code()), 401, 'CREDENTIALS_INVALID', 'a code that was used')
-  t.match((await verify(second, backupCodes[0])), { status: 200 }, 'a backup code, which the refusal did not use up')
+  t.match(await verify(second, backupCodes[0]), { status: 200 }, 'a backup code, which the refusal did not use up')
   const { body: { partialToken: unused } } = await logIn('acme', email, password)
 
   for (const send of [asBearer, inBody]) {
@@ -180,17 +268,30 @@ test('whoever has a second factor is asked for it', async (t) => {
     refused(t, missing, 401, 'TOKEN_MISSING', JSON.stringify(body).slice(0, 30))
     t.equal(missing.headers['www-authenticate'], 'Bearer')
   }
-  refused(t, await ask('POST /auth/mfa/verify', { raw: `{"__proto__": {"partialToken": "${token1}"}, "code": "123456"}` }), 400, 'BAD_REQUEST')
+  refused(
+    t,
+    await ask('POST /auth/mfa/verify', { raw: `{"__proto__": {"partialToken": "${token1}"}, "code": "123456"}` }),
+    400,
+    'BAD_REQUEST'
+  )
   for (const tenant of ['globex', 'nobody']) {
     refused(t, await inBody(token1, backupCodes[1], { tenant }), 403, 'TENANT_MISMATCH', tenant)
-    refused(t, await ask('POST /auth/mfa/verify', { token: token1, tenant, body: { code: backupCodes[1] } }), 403, 'TENANT_MISMATCH', tenant)
+    refused(
+      t,
+      await ask('POST /auth/mfa/verify', { token: token1, tenant, body: { code: backupCodes[1] } }),
+      403,
+      'TENANT_MISMATCH',
+      tenant
+    )
   }
   await app.tenants.update('acme', { status: 'suspended' })
   for (const send of [asBearer, inBody]) refused(t, await send(token1, backupCodes[1]), 403, 'TENANT_SUSPENDED')
   await app.tenants.update('acme', { status: 'active' })
 
   await app.sessions.closeAll('acme', id, { userId: id, address: null })
-  for (const send of [asBearer, inBody]) refused(t, await send(unused, backupCodes[1]), 401, 'TOKEN_INVALID', 'after a logout of everywhere')
+  for (const send of [asBearer, inBody]) {
+    refused(t, await send(unused, backupCodes[1]), 401, 'TOKEN_INVALID', 'after a logout of everywhere')
+  }
   const { body: { partialToken: next } } = await logIn('acme', email, password)
   t.equal((await inBody(next, backupCodes[1], { tenant: 'acme' })).status, 200, 'a partial token of the same second, after the logout')
   const { isClosed } = app.sessions
@@ -202,7 +303,13 @@ test('whoever has a second factor is asked for it', async (t) => {
   const { body: { partialToken: another } } = await logIn('acme', email, password)
   const { body: { token: late } } = await asBearer(another, backupCodes[2])
   app.sessions.isClosed = isClosed
-  refused(t, await ask('GET /mfa/status', { token: String(late) }), 401, 'TOKEN_INVALID', 'a session of before the logout that was made meanwhile')
+  refused(
+    t,
+    await ask('GET /mfa/status', { token: String(late) }),
+    401,
+    'TOKEN_INVALID',
+    'a session of before the logout that was made meanwhile'
+  )
 
   const { body: { partialToken: last } } = await logIn('acme', email, password)
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('id', '=', id).execute()
@@ -210,35 +317,65 @@ test('whoever has a second factor is asked for it', async (t) => {
   await app.db.updateTable('tenantry.users').set({ status: 'active' }).execute()
   for (let tries = 0; tries < 5; tries++) await verify(last, phone.wrong())
   refused(t, await verify(last, backupCodes[3]), 429, 'TOO_MANY_ATTEMPTS')
-  refused(t, await verify((await logIn('acme', email, password)).body['partialToken'], backupCodes[3]), 429, 'TOO_MANY_ATTEMPTS', 'a new login gives no new tries')
+  refused(
+    t,
+    await verify((await logIn('acme', email, password)).body['partialToken'], backupCodes[3]),
+    429,
+    'TOO_MANY_ATTEMPTS',
+    'a new login gives no new tries'
+  )
   clock.forward(400_000)
   refused(t, await verify(last, backupCodes[3]), 401, 'TOKEN_EXPIRED')
   const { body: { partialToken: over } } = await logIn('acme', email, password)
   await app.db.deleteFrom('tenantry.user_mfa').execute()
-  refused(t, await verify(over, backupCodes[3]), 401, 'CREDENTIALS_INVALID', 'of a second factor that was removed: whoever has none logs in anew')
+  refused(
+    t,
+    await verify(over, backupCodes[3]),
+    401,
+    'CREDENTIALS_INVALID',
+    'of a second factor that was removed: whoever has none logs in anew'
+  )
   t.match((await logIn('acme', email, password)).body, { token: String })
   const lines = await audited(app)
-  t.ok(lines.includes(`acme auth.mfa success ${email} ${id} 127.0.0.1`) && lines.includes(`acme auth.mfa failure ${email} ${id} 127.0.0.1 code`) && lines.includes(`acme auth.mfa failure ${email} ${id} 127.0.0.1 locked`), lines.join('\n'))
+  t.ok(
+    lines.includes(`acme auth.mfa success ${email} ${id} 127.0.0.1`) &&
+      lines.includes(`acme auth.mfa failure ${email} ${id} 127.0.0.1 code`) &&
+      lines.includes(`acme auth.mfa failure ${email} ${id} 127.0.0.1 locked`),
+    lines.join('\n')
+  )
 })
 
 test('the whole server: an address may only ask so often, whatever it asks; registration is closed by default; plugins.login turns it all off', async (t) => {
   const engine = await postgres(t)
   const ask = caller(t, await testServer(t, {}, { engine, tenants: ['acme'] }))
   refused(t, await ask('POST /auth/register', { tenant: 'acme', body: {} }), 403, 'FORBIDDEN')
-  t.match((await ask('POST /auth/register', { tenant: 'nobody' })).body, { message: 'Registration is closed' }, 'nothing is told of tenants')
+  t.match(
+    (await ask('POST /auth/register', { tenant: 'nobody' })).body,
+    { message: 'Registration is closed' },
+    'nothing is told of tenants'
+  )
   const answers: Answer[] = []
   for (const tenant of ['acme', 'nobody']) answers.push(await ask('POST /auth/login', { tenant, body: { email, password } }))
-  const [headers, others] = answers.map(({ status, headers: { date: _date, 'x-request-id': _id, 'x-ratelimit-remaining': _remaining, 'x-ratelimit-reset': _reset, ...headers } }) => ({ status, ...headers }))
+  const [headers, others] = answers.map((
+    { status, headers: { date: _date, 'x-request-id': _id, 'x-ratelimit-remaining': _remaining, 'x-ratelimit-reset': _reset, ...headers } }
+  ) => ({ status, ...headers }))
   t.same(headers, others, 'no header tells whether there is a tenant')
   t.match(headers, { status: 401, 'x-ratelimit-limit': '60' })
   // What the caller says of its address counts for nothing: server.trustProxy is false.
-  const statuses = await Promise.all(Array.from({ length: 58 }, async (_none, index) => (await ask('POST /auth/login', { body: {}, headers: { 'x-forwarded-for': `192.0.2.${index}` } })).status))
+  const statuses = await Promise.all(
+    Array.from(
+      { length: 58 },
+      async (_none, index) => (await ask('POST /auth/login', { body: {}, headers: { 'x-forwarded-for': `192.0.2.${index}` } })).status
+    )
+  )
   t.strictSame(new Set(statuses), new Set([400]))
   const beyond = await ask('POST /auth/login', { body: { email, password }, headers: { 'x-forwarded-for': '198.51.100.1' } })
   refused(t, beyond, 429, 'RATE_LIMITED')
   t.match(beyond.headers, { 'retry-after': /^\d+$/ })
   const off = caller(t, await testServer(t, { plugins: { login: false } }, { engine }))
-  for (const path of ['login', 'register', 'mfa/verify', 'logout', 'logout-all']) refused(t, await off(`POST /auth/${path}`, { body: {} }), 404, 'NOT_FOUND', path)
+  for (const path of ['login', 'register', 'mfa/verify', 'logout', 'logout-all']) {
+    refused(t, await off(`POST /auth/${path}`, { body: {} }), 404, 'NOT_FOUND', path)
+  }
 })
 
 test('each plugin says what it needs', async (t) => {

@@ -22,7 +22,12 @@ const env = { APP_URL: 'https://app.example.com' }
 
 /** What a provider was sent: to whom, and each content by its type. */
 function sentTo (body: string | undefined) {
-  const { personalizations, from, subject, content: parts }: { personalizations: object[], from: object, subject: string, content: { type: string, value: string }[] } = JSON.parse(body ?? '{}')
+  const { personalizations, from, subject, content: parts }: {
+    personalizations: object[],
+    from: object,
+    subject: string,
+    content: { type: string, value: string }[]
+  } = JSON.parse(body ?? '{}')
   const content: Record<string, string> = Object.fromEntries(parts.map(({ type, value }) => [type, value]))
   return { personalizations, from, subject, content }
 }
@@ -40,7 +45,13 @@ test('mails go out through the connector `email`', async (t) => {
       mail: {
         connector: 'email',
         from: 'no-reply@example.com',
-        templates: { reset: { subject: 'Hello {{email}}', text: '{{link}} for {{minutes}} minutes', html: '<p title="{{email}}">{{ tenant }}: <a href="{{link}}">new password</a></p>' } }
+        templates: {
+          reset: {
+            subject: 'Hello {{email}}',
+            text: '{{link}} for {{minutes}} minutes',
+            html: '<p title="{{email}}">{{ tenant }}: <a href="{{link}}">new password</a></p>'
+          }
+        }
       },
       links: { verify: 'https://acme.example.com/welcome?step=1' }
     }
@@ -49,7 +60,11 @@ test('mails go out through the connector `email`', async (t) => {
   t.equal((await ask('POST /auth/register', { body: { email: address, password } })).status, 201)
   await settled(t, app)
   const welcome = sentTo(provider.requests[0]?.body)
-  t.match(welcome, { personalizations: [{ to: [{ email: address }] }], from: { email: 'no-reply@example.com' }, subject: 'Confirm your e-mail address' })
+  t.match(welcome, {
+    personalizations: [{ to: [{ email: address }] }],
+    from: { email: 'no-reply@example.com' },
+    subject: 'Confirm your e-mail address'
+  })
   t.match(welcome.content['text/plain'], /https:\/\/acme\.example\.com\/welcome\?step=1#token=lt_acme\./)
   t.notOk('text/html' in welcome.content, 'the default is plain text')
   t.equal((await ask('POST /auth/email/verify', { body: { token: tokenIn(welcome.content['text/plain']) } })).status, 200)
@@ -60,16 +75,35 @@ test('mails go out through the connector `email`', async (t) => {
   const token = tokenIn(mail.content['text/plain'])
   t.equal(mail.subject, `Hello ${address}`)
   t.equal(mail.content['text/plain'], `https://app.example.com/reset-password#token=${token} for 30 minutes`)
-  t.equal(mail.content['text/html'], `<p title="o&#39;neil&amp;co@example.com">acme: <a href="https://app.example.com/reset-password#token=${token}">new password</a></p>`, 'values are escaped')
-  t.equal((await ask('POST /auth/password/reset', { body: { token, password: secretText('a password after that', 'a password') } })).status, 200)
+  t.equal(
+    mail.content['text/html'],
+    `<p title="o&#39;neil&amp;co@example.com">acme: <a href="https://app.example.com/reset-password#token=${token}">new password</a></p>`,
+    'values are escaped'
+  )
+  t.equal(
+    (await ask('POST /auth/password/reset', { body: { token, password: secretText('a password after that', 'a password') } })).status,
+    200
+  )
   t.equal(provider.requests.length, 2)
 })
 
 test('a provider that is down delays the mail, not the request', async (t) => {
   let isDown = true
-  const provider = await remote(t, (_request, response) => { response.writeHead(isDown ? 503 : 202).end('{"error": "no token here"}') })
+  const provider = await remote(t, (_request, response) => {
+    response.writeHead(isDown ? 503 : 202).end('{"error": "no token here"}')
+  })
   const app = await testServer(t, {
-    customIntegrations: [{ name: 'mailer', baseUrl: provider.origin, actions: { sendEmail: { method: 'POST', path: '/send', body: { to: '{{params.to}}', from: '{{params.from}}', subject: '{{params.subject}}', text: '{{params.text}}' } } } }],
+    customIntegrations: [{
+      name: 'mailer',
+      baseUrl: provider.origin,
+      actions: {
+        sendEmail: {
+          method: 'POST',
+          path: '/send',
+          body: { to: '{{params.to}}', from: '{{params.from}}', subject: '{{params.subject}}', text: '{{params.text}}' }
+        }
+      }
+    }],
     auth: { mail: { connector: 'mailer', from: 'no-reply@example.com' } }
   }, { env, tenants: ['acme'] })
   await app.users.create({ tenant: 'acme', email: address, password }, noActor)
@@ -104,5 +138,7 @@ test('the plugin needs integrations, or a function that delivers', async (t) => 
   t.teardown(() => app.close())
   await app.register(database, { ...await postgresSection(t) })
   await app.register(queue, { routes: false })
-  await t.rejects(async () => await app.register(mail, { mail: { connector: 'email', from: 'a@example.com' } }), { message: /integrations.*deliver/ })
+  await t.rejects(async () => await app.register(mail, { mail: { connector: 'email', from: 'a@example.com' } }), {
+    message: /integrations.*deliver/
+  })
 })

@@ -22,8 +22,8 @@ export interface Answer {
 }
 
 export interface Caller {
-  execute (target: string, args?: unknown): Promise<Answer>
-  get (path: string): Promise<Answer>
+  execute(target: string, args?: unknown): Promise<Answer>
+  get(path: string): Promise<Answer>
 }
 
 export interface Opened {
@@ -31,8 +31,17 @@ export interface Opened {
   readonly as: (tenant: string | null) => Caller
 }
 
-export async function open (t: Test, servers: McpServer[], agent: Partial<Agent> = {}, document: TestDocument = {}, options: TestServerOptions = {}): Promise<Opened> {
-  const app = await testServer(t, { ...document, agent: { enabled: true, mcpServers: servers, ...agent } }, { tenants: ['acme', 'globex'], ...options })
+export async function open (
+  t: Test,
+  servers: McpServer[],
+  agent: Partial<Agent> = {},
+  document: TestDocument = {},
+  options: TestServerOptions = {}
+): Promise<Opened> {
+  const app = await testServer(t, { ...document, agent: { enabled: true, mcpServers: servers, ...agent } }, {
+    tenants: ['acme', 'globex'],
+    ...options
+  })
   return { app, as: (tenant) => callerOf(app, bearer({ sub: 'ada', role: 'user', ...tenant !== null && { tenant_id: tenant } })) }
 }
 
@@ -44,7 +53,14 @@ function callerOf (app: FastifyInstance, headers: Record<string, string>): Calle
   return {
     async execute (target, args) {
       const [server, ...tool] = target.split('.')
-      return answerOf(await app.inject({ method: 'POST', url: '/agent/mcp/execute', headers, payload: { server, tool: tool.join('.'), ...args !== undefined && { args } } }))
+      return answerOf(
+        await app.inject({
+          method: 'POST',
+          url: '/agent/mcp/execute',
+          headers,
+          payload: { server, tool: tool.join('.'), ...args !== undefined && { args } }
+        })
+      )
     },
     get: async (path) => answerOf(await app.inject({ url: path, headers }))
   }

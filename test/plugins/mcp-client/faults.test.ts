@@ -14,8 +14,10 @@ test('a tool that never answers ends with its time-out', async (t) => {
 
 test('a server that never starts, or dies at its start, is a failure for its callers only', async (t) => {
   const { as } = await open(t, [
-    { ...faulty, name: 'mute', env: { NEVER_STARTS: '1' }, timeoutMs: 500 }, { ...faulty, name: 'dead', env: { DIES_AT_START: '1' } },
-    { name: 'missing', command: '/no/such/program' }, faulty
+    { ...faulty, name: 'mute', env: { NEVER_STARTS: '1' }, timeoutMs: 500 },
+    { ...faulty, name: 'dead', env: { DIES_AT_START: '1' } },
+    { name: 'missing', command: '/no/such/program' },
+    faulty
   ])
   const acme = as('acme')
   t.match((await acme.execute('mute.add')).status, /50[24]/)
@@ -68,13 +70,17 @@ test('errors of a tool are results', async (t) => {
   t.match(await acme.execute('faulty.error'), { status: 200, text: 'no such file', body: { isError: true } })
   t.match(await acme.execute('faulty.refuse'), { status: 200, text: /refused/, body: { isError: true } })
   t.match(await acme.execute('faulty.strange'), { status: 502 }, 'no result at all')
-  t.match(await acme.execute('faulty.add', { n: 0 }), { status: 400, body: { details: [{ path: '/body/args/n', message: 'must be at least 1' }] } })
+  t.match(await acme.execute('faulty.add', { n: 0 }), {
+    status: 400,
+    body: { details: [{ path: '/body/args/n', message: 'must be at least 1' }] }
+  })
   t.match(await acme.execute('faulty.add', { n: 1, m: 2 }), { status: 400, body: { details: [{ path: '/body/args/m' }] } })
 })
 
 test('a list that changes is read again', async (t) => {
   const { as } = await open(t, [faulty])
-  const names = async (tenant: string) => Object((await as(tenant).get('/agent/mcp/tools')).body).tools.map(({ name }: { name: string }) => name)
+  const names = async (tenant: string) =>
+    Object((await as(tenant).get('/agent/mcp/tools')).body).tools.map(({ name }: { name: string }) => name)
   t.notOk((await names('acme')).includes('added'))
   t.notOk((await names('globex')).includes('added'))
   await as('acme').execute('faulty.change')
@@ -91,7 +97,9 @@ test('what a server says of itself is bounded text', async (t) => {
 })
 
 test('a process gets PATH and what the document gives it', async (t) => {
-  const { as } = await open(t, [{ ...faulty, env: { GIVEN: '{{env.FOR_TOOLS}}' } }], {}, {}, { env: { FOR_TOOLS: 'yes', SECRET_OF_SERVER: 'no' } })
+  const { as } = await open(t, [{ ...faulty, env: { GIVEN: '{{env.FOR_TOOLS}}' } }], {}, {}, {
+    env: { FOR_TOOLS: 'yes', SECRET_OF_SERVER: 'no' }
+  })
   const { text } = await as('acme').execute('faulty.env')
   t.strictSame(Object.keys(JSON.parse(text)).sort(), ['GIVEN', 'PATH'])
   t.equal(JSON.parse(text).GIVEN, 'yes')
@@ -115,7 +123,8 @@ test('tenants share a few processes, one after the other, and see nothing of eac
 test('a tenant whose calls never answer leaves processes, and lists, to other tenants', async (t) => {
   const servers = Array.from({ length: 8 }, (_, index) => ({ ...faulty, name: `s${index}`, timeoutMs: 600_000 }))
   const { app, as } = await open(t, servers)
-  const up = async () => Object((await as('acme').get('/agent/mcp/servers')).body).data.filter(({ status }: { status: string }) => status === 'up').length
+  const up = async () =>
+    Object((await as('acme').get('/agent/mcp/servers')).body).data.filter(({ status }: { status: string }) => status === 'up').length
   const silent = servers.map(({ name }) => as('acme').execute(`${name}.silent`))
   while (await up() < 6) await new Promise((resolve) => setTimeout(resolve, 50))
   t.match(await as('globex').execute('s0.add', { n: 2 }), { status: 200, text: '2' })
@@ -140,7 +149,11 @@ test('the token of a caller is not sent to a server', async (t) => {
   await once(server, 'listening')
   t.teardown(() => server.close())
   const { port } = Object(server.address())
-  const { as } = await open(t, [{ name: 'remote', url: `http://127.0.0.1:${port}/mcp`, headers: { authorization: 'Bearer of-the-document' } }])
+  const { as } = await open(t, [{
+    name: 'remote',
+    url: `http://127.0.0.1:${port}/mcp`,
+    headers: { authorization: 'Bearer of-the-document' }
+  }])
   t.match(await as('acme').execute('remote.any'), { status: 502 })
   t.ok(seen.length > 0)
   for (const headers of seen) {

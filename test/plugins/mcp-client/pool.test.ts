@@ -14,7 +14,9 @@ function world (maxProcesses: number, maxWait = 600_000) {
     maxProcesses,
     maxWait,
     now: () => state.time,
-    onFailure: () => { state.failures++ },
+    onFailure: () => {
+      state.failures++
+    },
     async open () {
       state.started++
       state.most = Math.max(state.most, ++state.open)
@@ -24,7 +26,9 @@ function world (maxProcesses: number, maxWait = 600_000) {
         throw new Error('it does not start')
       }
       let end = () => {}
-      const ended = new Promise<void>((resolve) => { end = resolve })
+      const ended = new Promise<void>((resolve) => {
+        end = resolve
+      })
       const connection: Connection = {
         ended,
         count: 1,
@@ -124,14 +128,22 @@ const eight: McpServer[] = Array.from({ length: 8 }, (_, index) => ({ name: `s${
 /** A call that ends when its test says so. */
 function call (pool: ReturnType<typeof createPool>, of: McpServer, tenant: string) {
   let end = () => {}
-  const ended = new Promise<void>((resolve) => { end = resolve })
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
   let isBegun = false
   const done = pool.use(of, tenant, signal, async (connection) => {
     isBegun = true
     await ended
     return connection
   })
-  return { done, end: () => end(), get isBegun () { return isBegun } }
+  return {
+    done,
+    end: () => end(),
+    get isBegun () {
+      return isBegun
+    }
+  }
 }
 
 /** Until all that can begin has begun. */

@@ -18,38 +18,82 @@ async function folder (t: Test): Promise<string> {
 test('tools of a program are listed and called', async (t) => {
   const path = await folder(t)
   await writeFile(join(path, 'note.txt'), 'a note')
-  const { app, as } = await open(t, [{ name: 'files', ...program('server-filesystem', path), allowTools: ['read_text_file', 'list_directory'] }])
+  const { app, as } = await open(t, [{
+    name: 'files',
+    ...program('server-filesystem', path),
+    allowTools: ['read_text_file', 'list_directory']
+  }])
   const acme = as('acme')
-  t.strictSame((await acme.get('/agent/mcp/servers')).body, { data: [{ name: 'files', transport: 'stdio', status: 'idle', tools: 0 }], pagination: { limit: 20, offset: 0, total: 1 } })
+  t.strictSame((await acme.get('/agent/mcp/servers')).body, {
+    data: [{ name: 'files', transport: 'stdio', status: 'idle', tools: 0 }],
+    pagination: { limit: 20, offset: 0, total: 1 }
+  })
   const { body } = await acme.get('/agent/mcp/tools')
-  t.match(body, { tools: [{ server: 'files', name: 'read_text_file', inputSchema: { properties: { path: { type: 'string' } } } }, { server: 'files', name: 'list_directory' }] })
-  t.strictSame((await acme.get('/agent/mcp/servers')).body, { data: [{ name: 'files', transport: 'stdio', status: 'up', tools: 2 }], pagination: { limit: 20, offset: 0, total: 1 } })
+  t.match(body, {
+    tools: [{ server: 'files', name: 'read_text_file', inputSchema: { properties: { path: { type: 'string' } } } }, {
+      server: 'files',
+      name: 'list_directory'
+    }]
+  })
+  t.strictSame((await acme.get('/agent/mcp/servers')).body, {
+    data: [{ name: 'files', transport: 'stdio', status: 'up', tools: 2 }],
+    pagination: { limit: 20, offset: 0, total: 1 }
+  })
   t.match((await acme.get('/agent/health')).body, { mcp: { files: 'up' } })
   t.match((await as('globex').get('/agent/health')).body, { mcp: { files: 'idle' } })
 
-  t.match(await acme.execute('files.read_text_file', { path: join(path, 'note.txt') }), { status: 200, body: { isError: false, content: [{ type: 'text', text: 'a note' }] } })
+  t.match(await acme.execute('files.read_text_file', { path: join(path, 'note.txt') }), {
+    status: 200,
+    body: { isError: false, content: [{ type: 'text', text: 'a note' }] }
+  })
   t.match(await acme.execute('files.read_text_file', { path: '/etc/passwd' }), { status: 200, body: { isError: true } }, 'its own error')
-  t.match(await acme.execute('files.write_file', { path: join(path, 'x'), content: 'x' }), { status: 404 }, 'a tool that the document does not allow')
+  t.match(
+    await acme.execute('files.write_file', { path: join(path, 'x'), content: 'x' }),
+    { status: 404 },
+    'a tool that the document does not allow'
+  )
   t.match(await acme.execute('other.read_text_file', {}), { status: 404 })
-  t.match(await acme.execute('files.read_text_file', {}), { status: 400, body: { details: [{ path: '/body/args/path', message: 'is required' }] } })
-  t.match(await acme.execute('files.read_text_file', { path: 7 }), { status: 400, body: { details: [{ path: '/body/args/path', message: 'must be a string' }] } })
+  t.match(await acme.execute('files.read_text_file', {}), {
+    status: 400,
+    body: { details: [{ path: '/body/args/path', message: 'is required' }] }
+  })
+  t.match(await acme.execute('files.read_text_file', { path: 7 }), {
+    status: 400,
+    body: { details: [{ path: '/body/args/path', message: 'must be a string' }] }
+  })
   t.match(await acme.execute('files.read_text_file', 'text'), { status: 400 })
   t.match(await as(null).execute('files.read_text_file', { path }), { status: 400, body: { code: 'TENANTRY_TENANT_REQUIRED' } })
 
-  const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'target', 'outcome']).where('action', '=', 'mcp.execute').orderBy('id').execute()
+  const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'target', 'outcome']).where(
+    'action',
+    '=',
+    'mcp.execute'
+  ).orderBy('id').execute()
   t.strictSame(entries.map(({ outcome, target, user_id: user, tenant_id: tenant }) => [tenant, user, target, outcome]), [
-    ['acme', 'ada', 'files.read_text_file', 'success'], ['acme', 'ada', 'files.read_text_file', 'failure']
+    ['acme', 'ada', 'files.read_text_file', 'success'],
+    ['acme', 'ada', 'files.read_text_file', 'failure']
   ], 'what was not executed is not audited')
 })
 
 test('what a tenant keeps in a process is its own', async (t) => {
   const path = await folder(t)
-  const { as } = await open(t, [{ name: 'memory', ...program('server-everything', 'stdio') }, { name: 'graph', ...program('server-memory'), env: { MEMORY_FILE_PATH: join(path, 'shared.json') }, shared: true }])
+  const { as } = await open(t, [{ name: 'memory', ...program('server-everything', 'stdio') }, {
+    name: 'graph',
+    ...program('server-memory'),
+    env: { MEMORY_FILE_PATH: join(path, 'shared.json') },
+    shared: true
+  }])
   const entity = { entities: [{ name: 'secret', entityType: 'thing', observations: ['of acme'] }] }
   t.match(await as('acme').execute('graph.create_entities', entity), { status: 200 })
-  t.match((await as('globex').execute('graph.read_graph', {})).body, { structuredContent: { entities: [{ name: 'secret' }] } }, 'one process for all, as the document says')
+  t.match(
+    (await as('globex').execute('graph.read_graph', {})).body,
+    { structuredContent: { entities: [{ name: 'secret' }] } },
+    'one process for all, as the document says'
+  )
   t.match(await as('acme').execute('memory.echo', { message: 'hello' }), { status: 200, text: /hello/ })
-  t.match((await as('globex').get('/agent/mcp/servers')).body, { data: [{ name: 'memory', status: 'idle' }, { name: 'graph', status: 'up' }] })
+  t.match((await as('globex').get('/agent/mcp/servers')).body, {
+    data: [{ name: 'memory', status: 'idle' }, { name: 'graph', status: 'up' }]
+  })
 })
 
 test('tools of a server over HTTP', async (t) => {

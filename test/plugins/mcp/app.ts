@@ -10,7 +10,9 @@ import { document as toolDocument } from '../tools/app.js'
 export const document: TestDocument = {
   ...toolDocument,
   name: 'Notes',
-  routes: (toolDocument.routes ?? []).map((route) => route.path.startsWith('/notes') && route.method === 'get' ? { ...route, mcp: { resource: true } } : route)
+  routes: (toolDocument.routes ?? []).map((route) =>
+    route.path.startsWith('/notes') && route.method === 'get' ? { ...route, mcp: { resource: true } } : route
+  )
 }
 
 export interface Served {
@@ -21,7 +23,9 @@ export interface Served {
   readonly post: (body: unknown, headers?: Record<string, string>) => Promise<Response>
 }
 
-export const token = (tenant: string, claims: TokenClaims = {}) => ({ authorization: `Bearer ${signToken({ sub: 'ada', role: 'user', tenant_id: tenant, ...claims })}` })
+export const token = (tenant: string, claims: TokenClaims = {}) => ({
+  authorization: `Bearer ${signToken({ sub: 'ada', role: 'user', tenant_id: tenant, ...claims })}`
+})
 
 export async function serve (t: Test, own: TestDocument = {}, options: TestServerOptions = {}): Promise<Served> {
   const port = await freePort()
@@ -32,13 +36,19 @@ export async function serve (t: Test, own: TestDocument = {}, options: TestServe
     app,
     url,
     async connect (headers, era = 'modern') {
-      const client = new Client({ name: 'test', version: '1.0.0' }, { versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' } })
+      const client = new Client({ name: 'test', version: '1.0.0' }, {
+        versionNegotiation: { mode: era === 'modern' ? { pin: '2026-07-28' } : 'legacy' }
+      })
       await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit: { headers } }))
       t.teardown(() => client.close())
       return client
     },
     async post (body, headers = {}) {
-      return await fetch(`${url}/mcp`, { method: 'POST', headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers }, body: JSON.stringify(body) })
+      return await fetch(`${url}/mcp`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers },
+        body: JSON.stringify(body)
+      })
     }
   }
 }

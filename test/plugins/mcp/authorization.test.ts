@@ -7,7 +7,9 @@ import { serve, token } from './app.js'
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
 
 test('a caller without a valid token learns where to get one', async (t) => {
-  const { post, url } = await serve(t, { authProviders: { idp: { issuer: 'https://idp.example.com', jwksUri: 'https://idp.example.com/jwks', audience: 'x' } } })
+  const { post, url } = await serve(t, {
+    authProviders: { idp: { issuer: 'https://idp.example.com', jwksUri: 'https://idp.example.com/jwks', audience: 'x' } }
+  })
   const metadata = `${url}/.well-known/oauth-protected-resource/mcp`
   const none = await post(list)
   t.equal(none.status, 401)
@@ -18,15 +20,28 @@ test('a caller without a valid token learns where to get one', async (t) => {
   const expired = await post(list, token('acme', { exp: 1000 }))
   t.match([expired.status, expired.headers.get('www-authenticate')], [401, /error="invalid_token"/])
   const found = await fetch(metadata)
-  t.match([found.status, await found.json()], [200, { resource: `${url}/mcp`, authorization_servers: ['https://idp.example.com'], bearer_methods_supported: ['header'], resource_name: 'Notes' }])
+  t.match([found.status, await found.json()], [200, {
+    resource: `${url}/mcp`,
+    authorization_servers: ['https://idp.example.com'],
+    bearer_methods_supported: ['header'],
+    resource_name: 'Notes'
+  }])
 })
 
 test('tokens of a provider are for this audience', async (t) => {
   const server = await issuer(t)
   const address = server.issuer.url ?? ''
-  const { post } = await serve(t, { authProviders: { idp: { issuer: address, jwksUri: `${address}/jwks`, audience: 'https://api.example.com/mcp', tenantClaim: 'org' } } })
+  const { post } = await serve(t, {
+    authProviders: { idp: { issuer: address, jwksUri: `${address}/jwks`, audience: 'https://api.example.com/mcp', tenantClaim: 'org' } }
+  })
   const ask = async (aud: string) => {
-    const text = secretToken(await server.issuer.buildToken({ scopesOrTransform: (_header, payload) => { Object.assign(payload, { sub: 'u1', aud, org: 'acme' }) } }))
+    const text = secretToken(
+      await server.issuer.buildToken({
+        scopesOrTransform: (_header, payload) => {
+          Object.assign(payload, { sub: 'u1', aud, org: 'acme' })
+        }
+      })
+    )
     return (await post(list, { authorization: `Bearer ${text}` })).status
   }
   t.equal(await ask('https://api.example.com/mcp'), 200)
@@ -35,20 +50,32 @@ test('tokens of a provider are for this audience', async (t) => {
 
 test('API keys of a tenant work, with its rights only', async (t) => {
   const { app, connect, post } = await serve(t)
-  const made = await app.inject({ method: 'POST', url: '/tenant/api-keys', headers: token('acme', { role: 'admin' }), payload: { name: 'assistant', scopes: ['notes:delete'] } })
+  const made = await app.inject({
+    method: 'POST',
+    url: '/tenant/api-keys',
+    headers: token('acme', { role: 'admin' }),
+    payload: { name: 'assistant', scopes: ['notes:delete'] }
+  })
   t.equal(made.statusCode, 201, made.body)
   const key = secretToken(made.json().key)
   const client = await connect({ 'x-api-key': key })
   t.ok((await client.listTools()).tools.some(({ name }) => name === 'remove_note'))
   await client.callTool({ name: 'add_note', arguments: { body: { title: 'of a key' } } })
-  t.match(await (await connect(token('acme'))).callTool({ name: 'get_notes', arguments: {} }), { structuredContent: { data: [{ title: 'of a key' }] } })
+  t.match(await (await connect(token('acme'))).callTool({ name: 'get_notes', arguments: {} }), {
+    structuredContent: { data: [{ title: 'of a key' }] }
+  })
   t.match(await (await connect(token('globex'))).callTool({ name: 'get_notes', arguments: {} }), { structuredContent: { data: [] } })
   t.equal((await post(list, { 'x-api-key': `${key}x` })).status, 401)
 })
 
 test('another Host or Origin is refused', async (t) => {
   const { app, post, url } = await serve(t, { cors: { origins: ['https://app.example.com'] } })
-  const saved = await app.inject({ method: 'POST', url: '/tenant/config', headers: token('acme', { role: 'admin' }), payload: { cors: { origins: ['https://acme.example.com'] } } })
+  const saved = await app.inject({
+    method: 'POST',
+    url: '/tenant/config',
+    headers: token('acme', { role: 'admin' }),
+    payload: { cors: { origins: ['https://acme.example.com'] } }
+  })
   t.equal(saved.statusCode, 200, saved.body)
   const from = async (origin: string, tenant = 'acme') => (await post(list, { ...token(tenant), origin })).status
   t.equal(await from('https://app.example.com'), 200)
@@ -71,7 +98,10 @@ test('without cors no page of another origin may call', async (t) => {
 /** `fetch` sets the Host header by itself. */
 async function statusOf (url: string, headers: Record<string, string>): Promise<number | undefined> {
   return await new Promise((resolve, reject) => {
-    request(`${url}/mcp`, { method: 'POST', headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers } }, (response) => {
+    request(`${url}/mcp`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...headers }
+    }, (response) => {
       response.resume()
       resolve(response.statusCode)
     }).once('error', reject).end(JSON.stringify(list))

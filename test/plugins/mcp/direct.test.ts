@@ -13,13 +13,22 @@ const envelope = {
   'io.modelcontextprotocol/clientCapabilities': { roots: {} }
 }
 
-interface Ask { readonly method: string, readonly params?: Readonly<Record<string, unknown>>, readonly id?: unknown }
+interface Ask {
+  readonly method: string
+  readonly params?: Readonly<Record<string, unknown>>
+  readonly id?: unknown
+}
 
 function messageOf (isModern: boolean, { method, params = {}, id = 1 }: Ask, meta: object = {}) {
   const { name } = params
   const own = { ...isModern && envelope, ...meta }
   return {
-    headers: { host, accept, 'content-type': 'application/json', ...isModern && { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...typeof name === 'string' && { 'mcp-name': name } } },
+    headers: {
+      host,
+      accept,
+      'content-type': 'application/json',
+      ...isModern && { 'mcp-protocol-version': '2026-07-28', 'mcp-method': method, ...typeof name === 'string' && { 'mcp-name': name } }
+    },
     payload: { jsonrpc: '2.0', id, method, params: { ...params, ...Object.keys(own).length > 0 && { _meta: own } } }
   }
 }
@@ -31,8 +40,15 @@ test('answers of calls and lists are those of the library', async (t) => {
     { path: '/list', method: 'get' as const, mcp: { name: 'a_list' }, response: { data: [1, 2] } },
     { path: '/staff', method: 'get' as const, requiredPermissions: ['staff:read'], mcp: { name: 'staff' }, response: {} }
   ]
-  const app = await testServer(t, { ...document, routes: [...document.routes ?? [], ...extra], mcp: { url: `http://${host}` } }, { tenants: ['acme'] })
-  await app.db.executeQuery({ sql: "insert into notes (tenant_id, title, rank) values ('acme', 'a \"quoted\" title, \u2028', 9007199254740993)", parameters: [], query: Object({ kind: 'RawNode' }), queryId: { queryId: 'test' } })
+  const app = await testServer(t, { ...document, routes: [...document.routes ?? [], ...extra], mcp: { url: `http://${host}` } }, {
+    tenants: ['acme']
+  })
+  await app.db.executeQuery({
+    sql: "insert into notes (tenant_id, title, rank) values ('acme', 'a \"quoted\" title, \u2028', 9007199254740993)",
+    parameters: [],
+    query: Object({ kind: 'RawNode' }),
+    queryId: { queryId: 'test' }
+  })
   const first = await app.inject({ url: '/notes', headers: token('acme') })
   const asks: Ask[] = [
     { method: 'tools/list' },

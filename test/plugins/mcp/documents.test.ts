@@ -9,13 +9,22 @@ const dimensions = 32
 test('documents of the tenant are resources, and no other tenant reads them', async (t) => {
   const { url } = await wireProvider(t, (response, { body: { input, model } }) => {
     const data = [input].flat().map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(String(text), dimensions) }))
-    response.setHeader('content-type', 'application/json').end(JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 3, total_tokens: 3 } }))
+    response.setHeader('content-type', 'application/json').end(
+      JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 3, total_tokens: 3 } })
+    )
   })
   const embedding = { provider: 'local', model: 'words', baseUrl: url, dimensions } as const
   // It has pgvector.
-  const { app, connect } = await serve(t, { agent: { enabled: true, embedding }, mcp: { url: '', documents: true } }, { engine: { provider: 'embedded' } })
+  const { app, connect } = await serve(t, { agent: { enabled: true, embedding }, mcp: { url: '', documents: true } }, {
+    engine: { provider: 'embedded' }
+  })
   const put = async (tenant: string, id: string, document: string) => {
-    const response = await app.inject({ method: 'POST', url: '/agent/embeddings/document', headers: token(tenant), payload: { id, contentType: 'text/plain', document } })
+    const response = await app.inject({
+      method: 'POST',
+      url: '/agent/embeddings/document',
+      headers: token(tenant),
+      payload: { id, contentType: 'text/plain', document }
+    })
     t.equal(response.statusCode, 201, response.body)
   }
   const strange = 'terms/of use?#%'
@@ -29,14 +38,26 @@ test('documents of the tenant are resources, and no other tenant reads them', as
   const documents = resources.filter(({ uri }) => uri.startsWith('tenantry://documents/'))
   t.equal(new Set(documents.map(({ uri }) => uri)).size, 52, 'of two pages')
   const found = documents.find(({ name }) => name === strange)
-  t.match(found, { uri: `tenantry://documents/${encodeURIComponent(strange)}`, mimeType: 'text/plain', description: /text\/plain in 1 chunks/ })
-  t.match(await acme.readResource({ uri: found?.uri ?? '' }), { contents: [{ mimeType: 'text/plain', text: 'Refunds are possible within thirty days.' }] })
-  t.match((await acme.listResourceTemplates()).resourceTemplates, [{ name: 'get_notes_by_id' }, { uriTemplate: 'tenantry://documents/{id}' }])
+  t.match(found, {
+    uri: `tenantry://documents/${encodeURIComponent(strange)}`,
+    mimeType: 'text/plain',
+    description: /text\/plain in 1 chunks/
+  })
+  t.match(await acme.readResource({ uri: found?.uri ?? '' }), {
+    contents: [{ mimeType: 'text/plain', text: 'Refunds are possible within thirty days.' }]
+  })
+  t.match((await acme.listResourceTemplates()).resourceTemplates, [{ name: 'get_notes_by_id' }, {
+    uriTemplate: 'tenantry://documents/{id}'
+  }])
 
   t.strictSame((await globex.listResources()).resources.map(({ uri }) => uri), ['tenantry:///notes', 'tenantry://documents/secret'])
-  for (const uri of [found?.uri ?? '', 'tenantry://documents/', 'tenantry://documents/%', 'tenantry://documents/none']) await t.rejects(globex.readResource({ uri }), /not found/i, uri)
+  for (const uri of [found?.uri ?? '', 'tenantry://documents/', 'tenantry://documents/%', 'tenantry://documents/none']) {
+    await t.rejects(globex.readResource({ uri }), /not found/i, uri)
+  }
 })
 
 test('documents are resources only where the document says so', async (t) => {
-  await t.rejects(serve(t, { mcp: { url: '', documents: true } }), { message: /\/mcp\/documents: documents are kept with `agent.embedding`, which is missing/ })
+  await t.rejects(serve(t, { mcp: { url: '', documents: true } }), {
+    message: /\/mcp\/documents: documents are kept with `agent.embedding`, which is missing/
+  })
 })

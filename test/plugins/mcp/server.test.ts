@@ -2,7 +2,13 @@ import { test } from 'tap'
 import { serve, textOf, token } from './app.js'
 
 const prompts = [
-  { name: 'summary', title: 'Summary', description: 'Sums up.', arguments: [{ name: 'style', required: true }, { name: 'length' }], text: 'Sum up the notes, {{style}}{{length}}.' },
+  {
+    name: 'summary',
+    title: 'Summary',
+    description: 'Sums up.',
+    arguments: [{ name: 'style', required: true }, { name: 'length' }],
+    text: 'Sum up the notes, {{style}}{{length}}.'
+  },
   { name: 'plain', text: 'Say {{style}} as it is.'.replace('{{style}}', 'this') }
 ]
 
@@ -16,7 +22,10 @@ for (const era of ['modern', 'legacy'] as const) {
     t.strictSame(tools.map(({ name }) => name), ['add_note', 'get_notes', 'get_notes_by_id', 'words'])
     const annotations = Object.fromEntries(tools.map(({ name, annotations }) => [name, annotations]))
     t.match(annotations, { add_note: { readOnlyHint: false, destructiveHint: false }, get_notes: { readOnlyHint: true } })
-    t.match(tools.find(({ name }) => name === 'get_notes'), { inputSchema: { properties: { limit: { type: 'integer' } } }, outputSchema: { type: 'object' } })
+    t.match(tools.find(({ name }) => name === 'get_notes'), {
+      inputSchema: { properties: { limit: { type: 'integer' } } },
+      outputSchema: { type: 'object' }
+    })
 
     // The client checks each result against the output schema.
     const added = await client.callTool({ name: 'add_note', arguments: { body: { title: 'a', rank: 3 } } })
@@ -26,7 +35,9 @@ for (const era of ['modern', 'legacy'] as const) {
     t.match(await client.callTool({ name: 'words', arguments: { q: 'x' } }), { structuredContent: { q: 'x' } })
 
     const admin = await connect(token('acme', { permissions: ['notes:*'] }), era)
-    t.match((await admin.listTools()).tools.find(({ name }) => name === 'remove_note'), { annotations: { readOnlyHint: false, destructiveHint: true } })
+    t.match((await admin.listTools()).tools.find(({ name }) => name === 'remove_note'), {
+      annotations: { readOnlyHint: false, destructiveHint: true }
+    })
   })
 }
 
@@ -39,7 +50,11 @@ test('errors of a route are results that say what to do', async (t) => {
   const missing = await client.callTool({ name: 'get_notes_by_id', arguments: { id: '00000000-0000-4000-8000-000000000000' } })
   t.equal(missing.isError, true)
   t.match(textOf(missing), /TENANTRY_NOT_FOUND/)
-  await t.rejects(client.callTool({ name: 'remove_note', arguments: { id: 'x' } }), /no tool of this name/, 'a tool that the caller may not call')
+  await t.rejects(
+    client.callTool({ name: 'remove_note', arguments: { id: 'x' } }),
+    /no tool of this name/,
+    'a tool that the caller may not call'
+  )
   await t.rejects(client.callTool({ name: 'hidden', arguments: {} }), /no tool of this name/, 'a route that is no tool')
 })
 
@@ -49,7 +64,9 @@ test('tools, resources and rows of another tenant are unseen', async (t) => {
     method: 'POST',
     url: '/tenant/config',
     headers: token('acme', { role: 'admin' }),
-    payload: { routes: [{ path: '/mine/:name', method: 'get', mcp: { name: 'mine', resource: true }, response: { hello: '{{params.name}}' } }] }
+    payload: {
+      routes: [{ path: '/mine/:name', method: 'get', mcp: { name: 'mine', resource: true }, response: { hello: '{{params.name}}' } }]
+    }
   })
   t.equal(saved.statusCode, 200, saved.body)
   const acme = await connect(token('acme'))
@@ -74,7 +91,16 @@ test('routes that say so are resources', async (t) => {
   t.match((await client.listResources()).resources, [{ uri: 'tenantry:///notes', name: 'get_notes', mimeType: 'application/json' }])
   t.match((await client.listResourceTemplates()).resourceTemplates, [{ uriTemplate: 'tenantry:///notes/{id}', name: 'get_notes_by_id' }])
   t.match(await client.readResource({ uri: 'tenantry:///notes' }), { contents: [{ text: /"data":\[\]/ }] })
-  for (const uri of ['tenantry:///words', 'tenantry:///notes/', 'tenantry:///notes/%', 'tenantry:///notes/x/y', 'file:///etc/passwd', `tenantry:///notes/${'x'.repeat(9000)}`]) {
+  for (
+    const uri of [
+      'tenantry:///words',
+      'tenantry:///notes/',
+      'tenantry:///notes/%',
+      'tenantry:///notes/x/y',
+      'file:///etc/passwd',
+      `tenantry:///notes/${'x'.repeat(9000)}`
+    ]
+  ) {
     await t.rejects(client.readResource({ uri }), /not found/i, uri.slice(0, 40))
   }
 })
@@ -83,7 +109,11 @@ test('declared prompts are offered, and their arguments are plain text', async (
   const { connect } = await serve(t, { mcp: { url: '', instructions: 'Notes of a team.', prompts } })
   const client = await connect(token('acme'))
   t.equal(client.getInstructions(), 'Notes of a team.')
-  t.match((await client.listPrompts()).prompts, [{ name: 'plain' }, { name: 'summary', title: 'Summary', arguments: [{ name: 'style', required: true }, { name: 'length' }] }])
+  t.match((await client.listPrompts()).prompts, [{ name: 'plain' }, {
+    name: 'summary',
+    title: 'Summary',
+    arguments: [{ name: 'style', required: true }, { name: 'length' }]
+  }])
   const { messages } = await client.getPrompt({ name: 'summary', arguments: { style: '$& {{length}}' } })
   t.match(messages, [{ role: 'user', content: { type: 'text', text: 'Sum up the notes, $& {{length}}.' } }])
   await t.rejects(client.getPrompt({ name: 'summary', arguments: {} }), /"style" is missing/)
@@ -92,7 +122,10 @@ test('declared prompts are offered, and their arguments are plain text', async (
 })
 
 test('a list of hundreds of tools comes in pages, in one order', async (t) => {
-  const routes = Array.from({ length: 250 }, (_, index) => ({ path: `/r${index}`, method: 'get' as const, mcp: true as const, response: { ok: true } }))
+  const routes = Array.from(
+    { length: 250 },
+    (_, index) => ({ path: `/r${index}`, method: 'get' as const, mcp: true as const, response: { ok: true } })
+  )
   const { connect, post } = await serve(t, { routes })
   const client = await connect(token('acme'))
   const names = (await client.listTools()).tools.map(({ name }) => name)
@@ -108,7 +141,9 @@ test('a list of hundreds of tools comes in pages, in one order', async (t) => {
 })
 
 test('a message is one API call, and a limit of a route counts MCP and HTTP together', async (t) => {
-  const { app, connect } = await serve(t, { routes: [{ path: '/twice', method: 'get', requireAuth: true, mcp: { name: 'twice' }, rateLimit: { max: 2 }, response: { ok: true } }] })
+  const { app, connect } = await serve(t, {
+    routes: [{ path: '/twice', method: 'get', requireAuth: true, mcp: { name: 'twice' }, rateLimit: { max: 2 }, response: { ok: true } }]
+  })
   const client = await connect(token('acme'))
   const before = (await app.usage.summary('acme')).api_calls
   t.match(await client.callTool({ name: 'twice', arguments: {} }), { structuredContent: { ok: true } })
@@ -130,7 +165,11 @@ test('what is no single message is refused', async (t) => {
   t.equal((await post({ ...call, method: 'subscriptions/listen' }, token('acme'))).status, 404, 'a stream that never ends')
   t.equal((await fetch(`${url}/mcp`, { headers: token('acme') })).status, 405)
   const deep = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}}`
-  const nested = await fetch(`${url}/mcp`, { method: 'POST', headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...token('acme') }, body: deep })
+  const nested = await fetch(`${url}/mcp`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream', ...token('acme') },
+    body: deep
+  })
   t.ok(nested.status === 400 || nested.status === 200, `${nested.status}`)
   t.notOk((await nested.text()).includes('at '), 'no stack')
 })

@@ -12,7 +12,8 @@ const metricName = '[a-zA-Z_:][a-zA-Z0-9_:]*'
 const comment = new RegExp(`^# (HELP|TYPE) (${metricName}) (.+)$`)
 const sample = new RegExp(`^(${metricName})(?:\\{(.*)\\})? (\\S+)$`)
 const label = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)/y
-const foreignUnits = /(^|_)(milliseconds?|microseconds?|nanoseconds?|minutes?|hours?|days?|kilobytes?|megabytes?|gigabytes?|kib|mib|kb|mb|gb|ms|us|ns|percent)(_|$)/
+const foreignUnits =
+  /(^|_)(milliseconds?|microseconds?|nanoseconds?|minutes?|hours?|days?|kilobytes?|megabytes?|gigabytes?|kib|mib|kb|mb|gb|ms|us|ns|percent)(_|$)/
 
 /** The samples of a text; the test fails where it breaks a rule. */
 export function samplesOf (t: Test, text: string): Sample[] {
@@ -93,5 +94,7 @@ export function valueOf (samples: readonly Sample[], name: string, labels: Reado
 
 /** `GET /things/:id 200 3`: the counts of requests. */
 export function requestsIn (samples: readonly Sample[]): string[] {
-  return samples.filter(({ name }) => name === 'http_request_duration_seconds_count').map(({ labels, value }) => `${labels['method']} ${labels['route']} ${labels['status_code']} ${value}`)
+  return samples.filter(({ name }) => name === 'http_request_duration_seconds_count').map(({ labels, value }) =>
+    `${labels['method']} ${labels['route']} ${labels['status_code']} ${value}`
+  )
 }

@@ -15,8 +15,13 @@ async function open (t: Test, options: MetricsOptions = {}) {
   await app.register(metrics, { routes: false, ...options })
   let held = 0
   let release = () => {}
-  const released = new Promise<void>((resolve) => { release = resolve })
-  app.get<{ Querystring: { status?: string } }>('/things/:id', async ({ query: { status = '200' } }, reply) => await reply.code(Number(status)).send({ ok: true }))
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  app.get<{ Querystring: { status?: string } }>(
+    '/things/:id',
+    async ({ query: { status = '200' } }, reply) => await reply.code(Number(status)).send({ ok: true })
+  )
   app.route({
     method: ['GET', 'POST'],
     url: '/slow',
@@ -26,8 +31,19 @@ async function open (t: Test, options: MetricsOptions = {}) {
       return { ok: true }
     }
   })
-  app.get('/streamed', (_request, reply) => reply.send(new ReadableStream({ start: (controller) => { controller.enqueue('begun') } })))
-  app.get('/refused', { onRequest: async () => { throw Object.assign(new Error('no'), { statusCode: 403 }) } }, async () => 'never')
+  app.get('/streamed', (_request, reply) =>
+    reply.send(
+      new ReadableStream({
+        start: (controller) => {
+          controller.enqueue('begun')
+        }
+      })
+    ))
+  app.get('/refused', {
+    onRequest: async () => {
+      throw Object.assign(new Error('no'), { statusCode: 403 })
+    }
+  }, async () => 'never')
   return { app, release, held: () => held }
 }
 
@@ -46,15 +62,30 @@ async function counted (t: Test, app: FastifyInstance, expected: string[]): Prom
 
 t.test('requests are counted by the pattern of their route, their method and status', async (t) => {
   const { app } = await open(t)
-  for (const url of ['/things/1', '/things/2?x=y', '/things/3?status=503', '/refused', '/nowhere', '/nowhere/else']) await ask(app, 'GET', url)
+  for (const url of ['/things/1', '/things/2?x=y', '/things/3?status=503', '/refused', '/nowhere', '/nowhere/else']) {
+    await ask(app, 'GET', url)
+  }
   await ask(app, 'HEAD', '/things/1')
   await ask(app, 'POST', '/things/1')
   await counted(t, app, [
-    'GET (unknown) 404 2', 'GET /refused 403 1', 'GET /things/:id 200 2', 'GET /things/:id 503 1', 'HEAD /things/:id 200 1', 'POST (unknown) 404 1'
+    'GET (unknown) 404 2',
+    'GET /refused 403 1',
+    'GET /things/:id 200 2',
+    'GET /things/:id 503 1',
+    'HEAD /things/:id 200 1',
+    'POST (unknown) 404 1'
   ])
   const samples = await told(t, app)
-  const of = (name: string, le?: string) => valueOf(samples, `http_request_duration_seconds_${name}`, { route: '/things/:id', method: 'GET', status_code: '200', ...le !== undefined && { le } })
-  const buckets = ['0.005', '0.01', '0.025', '0.05', '0.1', '0.25', '0.5', '1', '2.5', '5', '10', '+Inf'].map((le) => of('bucket', le) ?? NaN)
+  const of = (name: string, le?: string) =>
+    valueOf(samples, `http_request_duration_seconds_${name}`, {
+      route: '/things/:id',
+      method: 'GET',
+      status_code: '200',
+      ...le !== undefined && { le }
+    })
+  const buckets = ['0.005', '0.01', '0.025', '0.05', '0.1', '0.25', '0.5', '1', '2.5', '5', '10', '+Inf'].map((le) =>
+    of('bucket', le) ?? NaN
+  )
   t.strictSame(buckets, buckets.toSorted((left, right) => left - right), 'each bucket holds those before it')
   t.equal(buckets.at(-1), 2)
   const sum = of('sum') ?? NaN
@@ -113,7 +144,11 @@ t.test('an app has metrics of its own, and two apps of a process do not share th
 })
 
 t.test('options and what is needed are checked at start', async (t) => {
-  for (const maxTenants of [0, -1, 1.5, NaN, 1001]) await t.rejects(async () => await Fastify().register(metrics, { routes: false, maxTenants }), { message: /maxTenants/ })
-  await t.rejects(async () => await Fastify().register(metrics, { routes: false, perTenant: true }).ready(), { message: /plugins\/tenancy/ })
+  for (const maxTenants of [0, -1, 1.5, NaN, 1001]) {
+    await t.rejects(async () => await Fastify().register(metrics, { routes: false, maxTenants }), { message: /maxTenants/ })
+  }
+  await t.rejects(async () => await Fastify().register(metrics, { routes: false, perTenant: true }).ready(), {
+    message: /plugins\/tenancy/
+  })
   await t.rejects(async () => await Fastify().register(metrics), { message: /plugins\/auth/ })
 })

@@ -14,7 +14,9 @@ import { requestsIn, samplesOf, valueOf } from './exposition.js'
 const apiKey = secretText('the-key-of-the-platform-that-scrapes', 'API_KEY')
 const document: TestDocument = {
   plugins: { system: { metrics: { perTenant: true, maxTenants: 2 } } },
-  tables: { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text' } } } },
+  tables: {
+    notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text' } } }
+  },
   queue: { workers: 0 },
   routes: [
     { path: '/notes/:id', method: 'get', queries: [{ table: 'notes', operation: 'select', id: '{{params.id}}', single: true }] },
@@ -28,17 +30,26 @@ const document: TestDocument = {
 const others = (lines: string[]) => lines.filter((line) => !line.includes(' /metrics ')).sort()
 
 t.test('what a server tells', async (t) => {
-  const app: FastifyInstance = await testServer(t, { ...document, rateLimit: { enabled: true } }, { tenants: ['acme', 'globex', 'umbrella'].map((id) => ({ id, plan: 'enterprise' })), env: { API_KEY: apiKey } })
+  const app: FastifyInstance = await testServer(t, { ...document, rateLimit: { enabled: true } }, {
+    tenants: ['acme', 'globex', 'umbrella'].map((id) => ({ id, plan: 'enterprise' })),
+    env: { API_KEY: apiKey }
+  })
   const admin = caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) })
-  const get = async (url: string, tenant?: string) => (await app.inject({ url, headers: tenant === undefined ? {} : user(tenant) })).statusCode
+  const get = async (url: string, tenant?: string) =>
+    (await app.inject({ url, headers: tenant === undefined ? {} : user(tenant) })).statusCode
 
   await t.test('is for administrators of the platform', async (t) => {
-    for (const [token, status] of [[undefined, 401], [signToken({ role: 'admin', tenant_id: 'acme' }), 403], [signToken({ role: 'viewer' }), 403]] as const) {
+    for (
+      const [token, status] of [[undefined, 401], [signToken({ role: 'admin', tenant_id: 'acme' }), 403], [
+        signToken({ role: 'viewer' }),
+        403
+      ]] as const
+    ) {
       t.equal((await caller(t, app, token === undefined ? {} : { token })('GET /metrics')).status, status)
     }
   })
 
-  await t.test('requests, those of tenants\' own routes and of unknown paths under one name each; by tenant up to the bound; jobs and the cache', async (t) => {
+  await t.test("requests, those of tenants' own routes and of unknown paths under one name each; by tenant up to the bound; jobs and the cache", async (t) => {
     const routes = ['/one', '/two/:id'].map((path) => ({ path, method: 'get', response: { ok: true } }))
     t.equal((await save(app, 'acme', { routes })).statusCode, 200)
     for (const url of ['/one', '/two/1', '/two/2', '/none/of/these', '/quoted"this']) await get(url, 'acme')
@@ -54,20 +65,39 @@ t.test('what a server tells', async (t) => {
     t.match([status, headers['content-type'], headers['cache-control']], [200, 'text/plain; version=0.0.4; charset=utf-8', 'no-store'])
     const samples = samplesOf(t, text)
     t.strictSame(others(requestsIn(samples)), [
-      'DELETE /tenants/:id 200 1', 'GET (tenant) 200 3', 'GET (unknown) 404 2', 'GET /greeting 200 3', 'GET /notes/:id 400 2', 'GET /seldom 200 1', 'GET /seldom 429 2', 'POST /tenant/config 200 1'
+      'DELETE /tenants/:id 200 1',
+      'GET (tenant) 200 3',
+      'GET (unknown) 404 2',
+      'GET /greeting 200 3',
+      'GET /notes/:id 400 2',
+      'GET /seldom 200 1',
+      'GET /seldom 429 2',
+      'POST /tenant/config 200 1'
     ])
     const ofTenant = (tenant: string) => valueOf(samples, 'tenantry_tenant_request_duration_seconds_count', { tenant })
-    t.strictSame(['acme', 'globex', 'umbrella', '(other)'].map(ofTenant), [undefined, 3, undefined, 4], 'the first two, and of these one is gone')
+    t.strictSame(
+      ['acme', 'globex', 'umbrella', '(other)'].map(ofTenant),
+      [undefined, 3, undefined, 4],
+      'the first two, and of these one is gone'
+    )
     t.strictSame(['hit', 'miss'].map((result) => valueOf(samples, 'tenantry_cache_requests_total', { result })), [2, 1])
     t.equal(valueOf(samples, 'tenantry_cache_items'), 1)
     t.ok((valueOf(samples, 'tenantry_cache_bytes') ?? 0) > 0)
     t.equal(valueOf(samples, 'tenantry_info', { engine: 'postgres' }), 1)
     t.ok((valueOf(samples, 'tenantry_database_connections', { state: 'idle' }) ?? 0) > 0)
     t.equal(valueOf(samples, 'tenantry_database_pending_requests'), 0)
-    t.strictSame(['created', 'active', 'failed'].map((state) => valueOf(samples, 'tenantry_queue_jobs', { task: 'work', state })), [2, 0, 1])
+    t.strictSame(['created', 'active', 'failed'].map((state) => valueOf(samples, 'tenantry_queue_jobs', { task: 'work', state })), [
+      2,
+      0,
+      1
+    ])
     const oldest = valueOf(samples, 'tenantry_queue_oldest_waiting_seconds') ?? NaN
     t.ok(oldest >= 3600 && oldest < 7200, `${oldest} s`)
-    t.strictSame(['not-an-id', 'quoted', 'none/of', '/two', '/one', apiKey].filter((word) => text.includes(word)), [], 'nothing that a caller sent')
+    t.strictSame(
+      ['not-an-id', 'quoted', 'none/of', '/two', '/one', apiKey].filter((word) => text.includes(word)),
+      [],
+      'nothing that a caller sent'
+    )
   })
 
   await t.test('the documentation says that it is text, and its errors are JSON', async (t) => {
@@ -88,11 +118,18 @@ t.test('what a server tells', async (t) => {
 t.test('a scrape while the database hangs is answered, without what only the database knows', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const proxy = await openProxy(t, connectionString)
-  const app = await testServer(t, { databaseProvider: 'postgres', postgres: { connectionString: proxy.connectionString, pool: { max: 1 } }, queue: { workers: 0 }, plugins: { usage: false, webhooks: false } }, { engine: { provider: 'embedded' }, env: { API_KEY: apiKey } })
+  const app = await testServer(t, {
+    databaseProvider: 'postgres',
+    postgres: { connectionString: proxy.connectionString, pool: { max: 1 } },
+    queue: { workers: 0 },
+    plugins: { usage: false, webhooks: false }
+  }, { engine: { provider: 'embedded' }, env: { API_KEY: apiKey } })
   await app.db.selectFrom('tenantry.tenants').select('id').execute()
   proxy.silence()
   let answered = false
-  const hanging = app.db.selectFrom('tenantry.tenants').select('id').execute().finally(() => { answered = true })
+  const hanging = app.db.selectFrom('tenantry.tenants').select('id').execute().finally(() => {
+    answered = true
+  })
   hanging.catch(() => {})
   await eventually(t, 'it has the connection', () => app.engine.status().idle === 0)
   const { statusCode, body } = await app.inject({ url: '/metrics', headers: { 'x-api-key': apiKey } })
@@ -102,5 +139,9 @@ t.test('a scrape while the database hangs is answered, without what only the dat
   t.strictSame(samples.filter(({ name }) => name.startsWith('tenantry_queue')), [])
   t.equal(valueOf(samples, 'tenantry_database_connections', { state: 'used' }), 1)
   t.equal(valueOf(samples, 'tenantry_cache_items'), 0, 'what others know is there')
-  await eventually(t, 'the pending ones are told', async () => (valueOf(samplesOf(t, await app.metrics.metrics()), 'tenantry_database_pending_requests') ?? 0) >= 1)
+  await eventually(
+    t,
+    'the pending ones are told',
+    async () => (valueOf(samplesOf(t, await app.metrics.metrics()), 'tenantry_database_pending_requests') ?? 0) >= 1
+  )
 })

@@ -5,7 +5,9 @@ import { samplesOf } from './exposition.js'
 
 t.test('tenants have series of their own up to the bound, those that are deleted leave, and others take their place', async (t) => {
   let time = 0
-  const forward = (ms: number) => { time += ms }
+  const forward = (ms: number) => {
+    time += ms
+  }
   const registry = new Registry()
   const there = new Set(['acme', 'globex', 'other', 'umbrella'])
   let reachable = true
@@ -19,9 +21,16 @@ t.test('tenants have series of their own up to the bound, those that are deleted
     now: () => time,
     onError: () => {}
   })
-  const counts = async () => Object.fromEntries(samplesOf(t, await registry.metrics())
-    .filter(({ name }) => name === 'tenantry_tenant_request_duration_seconds_count').map(({ labels: { tenant = '' }, value }) => [tenant, value]))
-  const count = (...ids: string[]) => { for (const id of ids) tenants.of(id).observe(0.2) }
+  const counts = async () =>
+    Object.fromEntries(
+      samplesOf(t, await registry.metrics())
+        .filter(({ name }) => name === 'tenantry_tenant_request_duration_seconds_count').map((
+          { labels: { tenant = '' }, value }
+        ) => [tenant, value])
+    )
+  const count = (...ids: string[]) => {
+    for (const id of ids) tenants.of(id).observe(0.2)
+  }
 
   count('acme', 'globex', 'other', 'umbrella', 'acme')
   t.strictSame(await counts(), { acme: 2, globex: 1, '(other)': 2 })

@@ -33,7 +33,11 @@ export interface OpenOptions extends MfaOptions {
   readonly clock?: Clock
 }
 
-export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = [], clock = fakeClock(), ...options }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
+  { tenants = [], clock = fakeClock(), ...options }: OpenOptions = {}
+): Promise<Opened> {
   const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
@@ -49,9 +53,9 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
 export interface Phone {
   readonly secret: string
   /** The code of now, or of so many steps later. */
-  code (later?: number): string
+  code(later?: number): string
   /** A code of none of the steps that are accepted now. */
-  wrong (): string
+  wrong(): string
 }
 
 export function phoneOf (secret: string, { now }: Clock): Phone {
@@ -96,6 +100,9 @@ export function scan (dataUrl: string): string | undefined {
 
 /** What the audit log says of second factors: `action outcome user tenant`, in the order it was written. */
 export async function audited (app: FastifyInstance): Promise<string[]> {
-  const { rows } = await sql<{ line: string }>`select action || ' ' || outcome || ' ' || coalesce(user_id, '?') || ' ' || tenant_id as line from tenantry.audit_log where action like 'mfa.%' order by id`.execute(app.db)
+  const { rows } = await sql<
+    { line: string }
+  >`select action || ' ' || outcome || ' ' || coalesce(user_id, '?') || ' ' || tenant_id as line from tenantry.audit_log where action like 'mfa.%' order by id`
+    .execute(app.db)
   return rows.map(({ line }) => line)
 }

@@ -20,7 +20,10 @@ test('attacks', async (t) => {
   const first = await open(t, engine, { clock, tenants: ['acme', 'globex'] })
   const second = await open(t, engine, { clock })
   const { app } = first
-  const both = (sub: string, tenant = 'acme'): readonly [Ask, Ask] => [first.as({ sub, tenant_id: tenant }), second.as({ sub, tenant_id: tenant })]
+  const both = (
+    sub: string,
+    tenant = 'acme'
+  ): readonly [Ask, Ask] => [first.as({ sub, tenant_id: tenant }), second.as({ sub, tenant_id: tenant })]
   const statuses = (answers: readonly Answer[]) => answers.map(({ status }) => status).sort()
 
   await t.test('of codes that are guessed in parallel, over all endpoints and servers, five are looked at', async (t) => {
@@ -29,31 +32,55 @@ test('attacks', async (t) => {
     const { phone, backupCodes } = await enrol(t, ada, clock)
     await setUp(t, ada, clock, backupCodes[0])
     const wrong = 'ZZZZ-ZZZZ-ZZZZ'
-    const answers = await Promise.all(asks.flatMap((ask) => [
-      ask('POST /mfa/verify', { body: { code: phone.wrong() } }), ask('POST /mfa/enable', { body: { code: '000000' } }), ask('POST /mfa/disable', { body: { code: phone.wrong() } }),
-      ask('POST /mfa/disable', { body: { code: wrong } }), ask('POST /mfa/setup', { body: { code: phone.wrong() } }), ask('POST /mfa/backup-codes/verify', { body: { code: wrong } }),
-      ask(`GET /mfa/backup-codes?code=${wrong}`)
-    ]).concat([...Array(6)].map(() => app.mfa.check('acme', 'ada', phone.wrong(), { userId: 'ada', address: null }).then(
-      (valid): Answer => ({ status: 200, headers: {}, text: '', body: { valid } }), (error: unknown): Answer => ({ status: Object(error).statusCode, headers: {}, text: '', body: {} })))))
+    const answers = await Promise.all(
+      asks.flatMap((ask) => [
+        ask('POST /mfa/verify', { body: { code: phone.wrong() } }),
+        ask('POST /mfa/enable', { body: { code: '000000' } }),
+        ask('POST /mfa/disable', { body: { code: phone.wrong() } }),
+        ask('POST /mfa/disable', { body: { code: wrong } }),
+        ask('POST /mfa/setup', { body: { code: phone.wrong() } }),
+        ask('POST /mfa/backup-codes/verify', { body: { code: wrong } }),
+        ask(`GET /mfa/backup-codes?code=${wrong}`)
+      ]).concat([...Array(6)].map(() =>
+        app.mfa.check('acme', 'ada', phone.wrong(), { userId: 'ada', address: null }).then(
+          (valid): Answer => ({ status: 200, headers: {}, text: '', body: { valid } }),
+          (error: unknown): Answer => ({ status: Object(error).statusCode, headers: {}, text: '', body: {} })
+        )
+      ))
+    )
     t.equal(answers.filter(({ status }) => status !== 429).length, 5)
     t.notOk(answers.some(({ body }) => body['valid'] === true || body['secret'] !== undefined || body['backupCodes'] !== undefined))
     clock.forward(step)
-    for (const refusal of [
-      await adaElsewhere('POST /mfa/verify', { body: { code: phone.code() } }), await ada('POST /mfa/disable', { body: { code: backupCodes[1] } }), await ada(`GET /mfa/backup-codes?code=${phone.code()}`)
-    ]) {
+    for (
+      const refusal of [
+        await adaElsewhere('POST /mfa/verify', { body: { code: phone.code() } }),
+        await ada('POST /mfa/disable', { body: { code: backupCodes[1] } }),
+        await ada(`GET /mfa/backup-codes?code=${phone.code()}`)
+      ]
+    ) {
       refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS', 'the right code comes too late')
       t.match(refusal, { headers: { 'retry-after': '270' }, body: { retryAfter: 270 } })
     }
     t.same((await ada('GET /mfa/status')).body, { enabled: true, backupCodesRemaining: 9 }, 'nothing is changed, and nothing used up')
-    for (const other of [first.as({ sub: 'ada', tenant_id: 'globex' }), first.as({ sub: 'ada' }), first.as({ sub: 'alan', tenant_id: 'acme' })]) {
+    for (
+      const other of [first.as({ sub: 'ada', tenant_id: 'globex' }), first.as({ sub: 'ada' }), first.as({ sub: 'alan', tenant_id: 'acme' })]
+    ) {
       t.same((await other('POST /mfa/verify', { body: { code: '123456' } })).body, { valid: false }, 'other users have tries of their own')
     }
     clock.forward(window)
-    t.same((await adaElsewhere('POST /mfa/verify', { body: { code: phone.code() } })).body, { valid: true }, 'after five minutes there are new ones')
+    t.same(
+      (await adaElsewhere('POST /mfa/verify', { body: { code: phone.code() } })).body,
+      { valid: true },
+      'after five minutes there are new ones'
+    )
     for (let round = 0; round < 4; round++) {
       clock.forward(step)
       t.same((await ada('POST /mfa/verify', { body: { code: phone.wrong() } })).body, { valid: false })
-      t.same((await ada('POST /mfa/verify', { body: { code: phone.code() } })).body, { valid: true }, 'whoever proves themselves is forgiven')
+      t.same(
+        (await ada('POST /mfa/verify', { body: { code: phone.code() } })).body,
+        { valid: true },
+        'whoever proves themselves is forgiven'
+      )
     }
     t.equal((await audited(app)).filter((line) => line.endsWith('failure ada acme')).length, 9, 'failures are audited')
   })
@@ -62,14 +89,21 @@ test('attacks', async (t) => {
     const asks = both('bob')
     const [bob] = asks
     const { phone, backupCodes } = await enrol(t, bob, clock)
-    for (const [what, target, code] of [['a code', 'POST /mfa/verify', phone.code(1)], ['a backup code', 'POST /mfa/backup-codes/verify', backupCodes[0]]] as const) {
+    for (
+      const [what, target, code] of [['a code', 'POST /mfa/verify', phone.code(1)], [
+        'a backup code',
+        'POST /mfa/backup-codes/verify',
+        backupCodes[0]
+      ]] as const
+    ) {
       const answers = await Promise.all([...asks, ...asks].map((ask) => ask(target, { body: { code } })))
       t.equal(answers.filter(({ body }) => body['valid'] === true).length, 1, what)
       clock.forward(window)
     }
     const code = phone.code()
     const uses = await Promise.all([
-      ...asks.map((ask) => ask('POST /mfa/setup', { body: { code } })), ...asks.map((ask) => ask(`GET /mfa/backup-codes?code=${code}`))
+      ...asks.map((ask) => ask('POST /mfa/setup', { body: { code } })),
+      ...asks.map((ask) => ask(`GET /mfa/backup-codes?code=${code}`))
     ])
     t.same(statuses(uses), [200, 400, 400, 400], 'whatever it is used for')
     clock.forward(window)
@@ -85,7 +119,9 @@ test('attacks', async (t) => {
   await t.test('of setups that are enabled at once one is in force', async (t) => {
     const asks = both('cy')
     const phones = await Promise.all(asks.map((ask) => setUp(t, ask, clock)))
-    const answers = await Promise.all(phones.flatMap((phone) => asks.map((ask) => ask('POST /mfa/enable', { body: { code: phone.code() } }))))
+    const answers = await Promise.all(
+      phones.flatMap((phone) => asks.map((ask) => ask('POST /mfa/enable', { body: { code: phone.code() } })))
+    )
     t.equal(answers.filter(({ status }) => status === 200).length, 1)
     clock.forward(step)
     const valid = await Promise.all(phones.map((phone) => app.mfa.check('acme', 'cy', phone.code(), noActor)))
@@ -100,7 +136,8 @@ test('attacks', async (t) => {
         await sql`select 1 from tenantry.user_mfa where user_id = 'gil' for update`.execute(transaction)
         const waiting = request()
         await until(t, 'it waits for the row', async () => {
-          const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
+          const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+            .execute(app.db)
           return rows.length > 0
         })
         await sql.raw(`update tenantry.user_mfa set ${change} where user_id = 'gil'`).execute(transaction)
@@ -109,10 +146,28 @@ test('attacks', async (t) => {
       return await waiting
     }
     const phone = await setUp(t, gil, clock)
-    refused(t, await overtaken(() => gilElsewhere('POST /mfa/enable', { body: { code: phone.code() } }), 'pending_version = 9'), 400, 'CODE_INVALID', 'another setup')
-    refused(t, await overtaken(() => gilElsewhere('POST /mfa/setup'), 'secret = pending_secret, version = 1, enabled = true'), 409, 'CONFLICT', 'a setup without a code')
+    refused(
+      t,
+      await overtaken(() => gilElsewhere('POST /mfa/enable', { body: { code: phone.code() } }), 'pending_version = 9'),
+      400,
+      'CODE_INVALID',
+      'another setup'
+    )
+    refused(
+      t,
+      await overtaken(() => gilElsewhere('POST /mfa/setup'), 'secret = pending_secret, version = 1, enabled = true'),
+      409,
+      'CONFLICT',
+      'a setup without a code'
+    )
     clock.forward(step)
-    refused(t, await overtaken(() => gilElsewhere('POST /mfa/disable', { body: { code: phone.code() } }), 'version = 2'), 400, 'CODE_INVALID', 'another secret')
+    refused(
+      t,
+      await overtaken(() => gilElsewhere('POST /mfa/disable', { body: { code: phone.code() } }), 'version = 2'),
+      400,
+      'CODE_INVALID',
+      'another secret'
+    )
     await sql`update tenantry.user_mfa set version = 1 where user_id = 'gil'`.execute(app.db)
     t.ok(await app.mfa.check('acme', 'gil', phone.code(), noActor))
   })
@@ -126,7 +181,17 @@ test('attacks', async (t) => {
 
   await t.test('an API key has no second factor', async (t) => {
     const key = caller(t, app, { headers: { 'x-api-key': testApiKey } })
-    for (const target of ['POST /mfa/setup', 'POST /mfa/verify', 'POST /mfa/enable', 'POST /mfa/disable', 'GET /mfa/status', 'GET /mfa/backup-codes', 'POST /mfa/backup-codes/verify']) {
+    for (
+      const target of [
+        'POST /mfa/setup',
+        'POST /mfa/verify',
+        'POST /mfa/enable',
+        'POST /mfa/disable',
+        'GET /mfa/status',
+        'GET /mfa/backup-codes',
+        'POST /mfa/backup-codes/verify'
+      ]
+    ) {
       refused(t, await key(target, target.startsWith('POST') ? { raw: 'no JSON' } : {}), 403, 'FORBIDDEN', target)
       refused(t, await caller(t, app)(target), 401, 'TOKEN_MISSING', target)
     }
@@ -145,11 +210,16 @@ test('attacks', async (t) => {
     const mallory = first.as({ sub: 'mallory', tenant_id: 'acme' })
     const { phone, backupCodes } = await enrol(t, mallory, clock)
     await enrol(t, eve, clock)
-    await sql`update tenantry.user_mfa e set secret = m.secret, version = m.version, backup_codes = m.backup_codes, last_step = 0 from tenantry.user_mfa m where m.user_id = 'mallory' and e.user_id = 'eve'`.execute(app.db)
+    await sql`update tenantry.user_mfa e set secret = m.secret, version = m.version, backup_codes = m.backup_codes, last_step = 0 from tenantry.user_mfa m where m.user_id = 'mallory' and e.user_id = 'eve'`
+      .execute(app.db)
     t.same((await eve('POST /mfa/verify', { body: { code: phone.code(1) } })).body, { valid: false })
     t.match((await eve('POST /mfa/backup-codes/verify', { body: { code: backupCodes[0] } })).body, { valid: false })
-    const { rows: [row] } = await sql<{ all: string }>`select json_agg(u)::text || (select json_agg(a)::text from tenantry.audit_log a) as all from tenantry.user_mfa u`.execute(app.db)
-    for (const text of [phone.secret, ...backupCodes, phone.code(1)]) t.notOk(String(row?.all).includes(text), 'nothing of it is readable in the database')
+    const { rows: [row] } = await sql<
+      { all: string }
+    >`select json_agg(u)::text || (select json_agg(a)::text from tenantry.audit_log a) as all from tenantry.user_mfa u`.execute(app.db)
+    for (const text of [phone.secret, ...backupCodes, phone.code(1)]) {
+      t.notOk(String(row?.all).includes(text), 'nothing of it is readable in the database')
+    }
   })
 
   await t.test('nothing is written for a tenant that is being deleted', async (t) => {
@@ -163,7 +233,23 @@ test('attacks', async (t) => {
   await t.test('what is no code is refused, and counts for none', async (t) => {
     const [fay] = both('fay')
     const { phone } = await enrol(t, fay, clock)
-    for (const code of [undefined, null, 123456, '', '12345', '1234567', '12a456', '１２３４５６', ['123456'], { code: '1' }, 'x'.repeat(100_000), '123456\n', '1e5000']) {
+    for (
+      const code of [
+        undefined,
+        null,
+        123456,
+        '',
+        '12345',
+        '1234567',
+        '12a456',
+        '１２３４５６',
+        ['123456'],
+        { code: '1' },
+        'x'.repeat(100_000),
+        '123456\n',
+        '1e5000'
+      ]
+    ) {
       for (const target of ['POST /mfa/verify', 'POST /mfa/enable', 'POST /mfa/disable', 'POST /mfa/backup-codes/verify']) {
         const answer = await fay(target, { body: { code } })
         refused(t, answer, 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(code)?.slice(0, 20)}`)
@@ -171,18 +257,28 @@ test('attacks', async (t) => {
       }
     }
     refused(t, await fay('POST /mfa/verify', { body: { code: '123456', user: 'ada' } }), 400, 'VALIDATION_FAILED')
-    refused(t, await fay('POST /mfa/verify', { body: { code: '0123-ABCD-WXYZ' } }), 400, 'VALIDATION_FAILED', 'a backup code is no one-time password')
+    refused(
+      t,
+      await fay('POST /mfa/verify', { body: { code: '0123-ABCD-WXYZ' } }),
+      400,
+      'VALIDATION_FAILED',
+      'a backup code is no one-time password'
+    )
     refused(t, await fay('POST /mfa/backup-codes/verify', { body: { code: '123456' } }), 400, 'VALIDATION_FAILED')
     refused(t, await fay('GET /mfa/backup-codes?code=1'), 400, 'VALIDATION_FAILED')
     t.match(await fay('HEAD /mfa/backup-codes?code=000000'), { status: 404 }, 'what changes something has no HEAD')
-    for (const typed of ['', 'no code', '0'.repeat(100_000)]) t.notOk(await app.mfa.check('acme', 'fay', typed, noActor), 'for a login it is a wrong one')
+    for (const typed of ['', 'no code', '0'.repeat(100_000)]) {
+      t.notOk(await app.mfa.check('acme', 'fay', typed, noActor), 'for a login it is a wrong one')
+    }
     t.same((await fay('POST /mfa/verify', { body: { code: phone.code(1) } })).body, { valid: true })
   })
 
   await t.test('a user whose name cannot be stored has no second factor', async (t) => {
     for (const sub of ['a'.repeat(513), 'a\0b', 'a\ud800']) {
       const odd = first.as({ sub, tenant_id: 'acme' })
-      for (const target of ['POST /mfa/setup', 'GET /mfa/status']) refused(t, await odd(target), 400, 'BAD_REQUEST', `${target} ${JSON.stringify(sub).slice(0, 20)}`)
+      for (const target of ['POST /mfa/setup', 'GET /mfa/status']) {
+        refused(t, await odd(target), 400, 'BAD_REQUEST', `${target} ${JSON.stringify(sub).slice(0, 20)}`)
+      }
       t.notOk(await app.mfa.isEnabled('acme', sub))
       t.notOk(await app.mfa.check('acme', sub, '123456', noActor))
     }

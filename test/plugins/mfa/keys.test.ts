@@ -35,9 +35,14 @@ test('second factors move to the next master key, and are readable with it alone
   const pending = await setUp(t, ada, clock, backupCodes[0])
   const own = await enrol(t, root, clock)
   // More rows than one batch has.
-  await sql`insert into tenantry.user_mfa (tenant_id, user_id, secret, version, enabled) select 'acme', 'other-' || n, secret, version, true from generate_series(1, 150) n, tenantry.user_mfa where user_id = 'ada'`.execute(app.db)
+  await sql`insert into tenantry.user_mfa (tenant_id, user_id, secret, version, enabled) select 'acme', 'other-' || n, secret, version, true from generate_series(1, 150) n, tenantry.user_mfa where user_id = 'ada'`
+    .execute(app.db)
 
-  await t.rejects(open(t, engine, { masterKey: next.text }), { message: new RegExp(`^the secrets of second factors in the database were encrypted under the master key ${old.key.id}, and this server has ${next.key.id}: set SECRETS_MASTER_KEY`) })
+  await t.rejects(open(t, engine, { masterKey: next.text }), {
+    message: new RegExp(
+      `^the secrets of second factors in the database were encrypted under the master key ${old.key.id}, and this server has ${next.key.id}: set SECRETS_MASTER_KEY`
+    )
+  })
   const cipher = createSecretCipher(masterKeys(next.key, [old.key]))
   const { moved, unreadable, unfinished } = await rekeySecrets(app.db, cipher)
   t.same([moved, unreadable.length, unfinished], [2, 150, false], 'those that were copied from another user do not move')
@@ -46,53 +51,107 @@ test('second factors move to the next master key, and are readable with it alone
   t.same(await rekeySecrets(app.db, cipher), { moved: 0, unreadable: [], unfinished: false })
 
   clock.forward(step)
-  t.same((await ada('POST /mfa/verify', { body: { code: phone.code() } })).body, { valid: false }, 'a server that has the old key alone reads them no more')
-  t.match((await ada('POST /mfa/backup-codes/verify', { body: { code: backupCodes[1] } })).body, { valid: true }, 'backup codes need no key')
+  t.same(
+    (await ada('POST /mfa/verify', { body: { code: phone.code() } })).body,
+    { valid: false },
+    'a server that has the old key alone reads them no more'
+  )
+  t.match(
+    (await ada('POST /mfa/backup-codes/verify', { body: { code: backupCodes[1] } })).body,
+    { valid: true },
+    'backup codes need no key'
+  )
   const after = await open(t, engine, { clock, masterKey: next.text })
   t.same((await after.as({ sub: 'ada', tenant_id: 'acme' })('POST /mfa/verify', { body: { code: phone.code() } })).body, { valid: true })
   t.same((await after.as({ sub: 'root', role: 'admin' })('POST /mfa/verify', { body: { code: own.phone.code() } })).body, { valid: true })
-  t.match((await after.as({ sub: 'ada', tenant_id: 'acme' })('POST /mfa/enable', { body: { code: pending.code() } })).body, { enabled: true }, 'what was set up moved, too')
+  t.match((await after.as({ sub: 'ada', tenant_id: 'acme' })('POST /mfa/enable', { body: { code: pending.code() } })).body, {
+    enabled: true
+  }, 'what was set up moved, too')
 
-  await sql`update tenantry.user_mfa set secret = encode(${createSecretCipher(masterKeys(lost.key)).encrypt({ tenant: '', key: 'mfa/root', version: 1 }, 'x')}, 'base64') where user_id = 'root'`.execute(app.db)
-  t.match(await rekeySecrets(app.db, cipher), { moved: 0, unreadable: [{ tenant: '', key: 'mfa/root', reason: new RegExp(`under the master key ${lost.key.id}`) }], unfinished: false })
+  await sql`update tenantry.user_mfa set secret = encode(${
+    createSecretCipher(masterKeys(lost.key)).encrypt({ tenant: '', key: 'mfa/root', version: 1 }, 'x')
+  }, 'base64') where user_id = 'root'`.execute(app.db)
+  t.match(await rekeySecrets(app.db, cipher), {
+    moved: 0,
+    unreadable: [{ tenant: '', key: 'mfa/root', reason: new RegExp(`under the master key ${lost.key.id}`) }],
+    unfinished: false
+  })
 })
 
 test('PostgreSQL without a master key: off as long as nobody has a second factor, then no start', async (t) => {
   const engine = await postgres(t, { empty: true })
   const document = testDocument({ plugins: { secrets: false } }, engine)
   const log: string[] = []
-  const logger = { level: 'info', stream: { write: (line: string) => { log.push(line) } } }
+  const logger = {
+    level: 'info',
+    stream: {
+      write: (line: string) => {
+        log.push(line)
+      }
+    }
+  }
   const start = async (mfa: object | undefined, env = {}, migrate: 'auto' | 'manual' = 'auto') => {
     const app = createServer({ ...document, migrate, ...mfa === undefined ? {} : { mfa } }, { env, logger })
     t.teardown(() => app.close())
     await app.ready()
     return app
   }
-  for (const env of [{}, { SECRETS_MASTER_KEY: testMasterKey }]) t.ok(await start(undefined, env, 'manual'), 'a database that is not migrated has none')
+  for (const env of [{}, { SECRETS_MASTER_KEY: testMasterKey }]) {
+    t.ok(await start(undefined, env, 'manual'), 'a database that is not migrated has none')
+  }
   const app = await start(undefined)
   t.notOk(app.hasDecorator('mfa'))
   t.match(log.join(''), /second factors are off: SECRETS_MASTER_KEY is missing/)
   refused(t, await caller(t, app, { token: signToken() })('GET /mfa/status'), 404, 'NOT_FOUND')
-  await t.rejects(start({ enabled: true }), { message: /^SECRETS_MASTER_KEY is missing: secrets of second factors are encrypted under it\. Set it \(make one with: openssl rand -base64 32\), or turn second factors off with "mfa": \{ "enabled": false \} in the document$/ })
+  await t.rejects(start({ enabled: true }), {
+    message:
+      /^SECRETS_MASTER_KEY is missing: secrets of second factors are encrypted under it\. Set it \(make one with: openssl rand -base64 32\), or turn second factors off with "mfa": \{ "enabled": false \} in the document$/
+  })
 
   await sql`insert into tenantry.user_mfa (tenant_id, user_id, enabled, secret) values ('', 'root', true, 'x')`.execute(app.db)
-  await t.rejects(start(undefined), { message: /^SECRETS_MASTER_KEY is missing, and users have second factors/ }, 'nobody is let in with a password alone by mistake')
+  await t.rejects(
+    start(undefined),
+    { message: /^SECRETS_MASTER_KEY is missing, and users have second factors/ },
+    'nobody is let in with a password alone by mistake'
+  )
   t.notOk((await start({ enabled: false })).hasDecorator('mfa'), 'unless the document says so')
-  for (const [wrong, pointer] of [
-    [{ mfa: { enabled: true }, jwt: undefined }, '/mfa/enabled'], [{ mfa: { enabled: true }, plugins: { mfa: false } }, '/mfa/enabled'], [{ mfa: { issuer: 'a:b' } }, '/mfa/issuer'], [{ mfa: { issuer: '' } }, '/mfa/issuer']
-  ] as const) t.throws(() => createServer(JSON.parse(JSON.stringify({ ...document, ...wrong })), { env: {} }), { message: new RegExp(pointer) }, JSON.stringify(wrong))
+  for (
+    const [wrong, pointer] of [
+      [{ mfa: { enabled: true }, jwt: undefined }, '/mfa/enabled'],
+      [{ mfa: { enabled: true }, plugins: { mfa: false } }, '/mfa/enabled'],
+      [{ mfa: { issuer: 'a:b' } }, '/mfa/issuer'],
+      [{ mfa: { issuer: '' } }, '/mfa/issuer']
+    ] as const
+  ) {
+    t.throws(
+      () => createServer(JSON.parse(JSON.stringify({ ...document, ...wrong })), { env: {} }),
+      { message: new RegExp(pointer) },
+      JSON.stringify(wrong)
+    )
+  }
 
   await sql`delete from tenantry.user_mfa`.execute(app.db)
   const named = await testServer(t, { plugins: { openapi: { title: 'Notes: the API' } } }, { engine })
   const ask = caller(t, named, { token: signToken({ sub: 'ada', email: 'ada@example.com' }) })
-  t.match(scan(String((await ask('POST /mfa/setup')).body['qrCode'])), /^otpauth:\/\/totp\/Notes-%20the%20API:ada%40example\.com\?.*&issuer=Notes-%20the%20API&/, 'the name that apps show is that of the API')
-  t.match((await ask('GET /doc')).body, { paths: { '/mfa/setup': { post: { requestBody: {}, responses: { 200: {}, 400: {}, 429: {} } } }, '/mfa/backup-codes': { get: { parameters: [{ name: 'code', required: false }] } } } })
+  t.match(
+    scan(String((await ask('POST /mfa/setup')).body['qrCode'])),
+    /^otpauth:\/\/totp\/Notes-%20the%20API:ada%40example\.com\?.*&issuer=Notes-%20the%20API&/,
+    'the name that apps show is that of the API'
+  )
+  t.match((await ask('GET /doc')).body, {
+    paths: {
+      '/mfa/setup': { post: { requestBody: {}, responses: { 200: {}, 400: {}, 429: {} } } },
+      '/mfa/backup-codes': { get: { parameters: [{ name: 'code', required: false }] } }
+    }
+  })
 })
 
 test('on a bare Fastify it needs the plugins database and auth, and no other', async (t) => {
   const bare = Fastify()
   t.teardown(() => bare.close())
-  await t.rejects(async () => { await bare.register(mfa) }, { message: /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/mfa"/ })
+  await t.rejects(async () => {
+    await bare.register(mfa)
+  }, { message: /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/mfa"/ })
 
   const engine = await postgres(t)
   const app = Fastify()
@@ -109,7 +168,10 @@ test('on a bare Fastify it needs the plugins database and auth, and no other', a
   refused(t, await caller(t, app, { token: signToken({ sub: 'ada', tenant_id: 'nowhere' }) })('POST /mfa/setup'), 404, 'TENANT_UNKNOWN')
 
   const now = new Date()
-  const ages = (of: string) => sql`insert into tenantry.user_mfa (tenant_id, user_id, enabled, secret, updated_at) values ('', ${of}, ${of === 'old'}, 'x', ${new Date(now.getTime() - 2 * day)})`.execute(app.db)
+  const ages = (of: string) =>
+    sql`insert into tenantry.user_mfa (tenant_id, user_id, enabled, secret, updated_at) values ('', ${of}, ${of === 'old'}, 'x', ${new Date(
+      now.getTime() - 2 * day
+    )})`.execute(app.db)
   await ages('old')
   await ages('unfinished')
   t.equal(await createMfaStore(app.db).deleteUnfinished(new Date(now.getTime() - day)), 1)

@@ -32,7 +32,11 @@ function oathtool (t: Test, calls: readonly string[]): string[] | null {
     t.plan(0, `oathtool is missing: run "${installCommand}"`)
     return null
   }
-  return execFileSync('sh', { input: calls.map((call) => `oathtool --totp=sha1 -b ${call}\n`).join(''), encoding: 'utf8', maxBuffer: 10_000_000 }).trim().split('\n')
+  return execFileSync('sh', {
+    input: calls.map((call) => `oathtool --totp=sha1 -b ${call}\n`).join(''),
+    encoding: 'utf8',
+    maxBuffer: 10_000_000
+  }).trim().split('\n')
 }
 
 test('a thousand codes that oathtool makes are accepted, one step before and after, and no more', (t) => {
@@ -62,7 +66,10 @@ test('a thousand codes that oathtool makes are accepted, one step before and aft
 test('oathtool accepts a thousand codes that are made here', (t) => {
   const all = samples()
   // With a window of one step it prints the place of the code in it.
-  const places = oathtool(t, all.map(({ secret, time, step }, index) => `${secret} --now @${time} -w 1 ${codeOf(secret, step + index % 3 - 1)} || echo refused`))
+  const places = oathtool(
+    t,
+    all.map(({ secret, time, step }, index) => `${secret} --now @${time} -w 1 ${codeOf(secret, step + index % 3 - 1)} || echo refused`)
+  )
   if (places === null) return t.end()
   t.equal(places.length, count)
   t.same(places.filter((place) => !/^[012]$/.test(place)), [])
@@ -72,7 +79,12 @@ test('oathtool accepts a thousand codes that are made here', (t) => {
 test('the test vectors of RFC 6238 for SHA-1', (t) => {
   const secret = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ'
   // Those have eight digits, of which six digits are the last.
-  for (const [time, code] of [[59, '94287082'], [1111111109, '07081804'], [1111111111, '14050471'], [1234567890, '89005924'], [2000000000, '69279037'], [20000000000, '65353130']] as const) {
+  for (
+    const [time, code] of [[59, '94287082'], [1111111109, '07081804'], [1111111111, '14050471'], [1234567890, '89005924'], [
+      2000000000,
+      '69279037'
+    ], [20000000000, '65353130']] as const
+  ) {
     const step = Math.floor(time / 30)
     t.equal(codeOf(secret, step), code.slice(2), `${time}`)
     t.equal(stepOf(secret, code.slice(2), time * 1000), step)
@@ -116,9 +128,26 @@ test('backup codes have 60 bits, and are read as they are typed', (t) => {
     t.match(code, { method: 'backup_code' }, typed)
     t.equal(hashOf('acme', 'ada', code?.text ?? ''), hash, typed)
   }
-  for (const [tenant, user] of [['acme', 'alan'], ['globex', 'ada'], ['', 'ada'], ['acme', '']] as const) t.not(hashOf(tenant, user, '01AB-CDEF-GHJK'), hash, `${tenant}/${user}`)
+  for (const [tenant, user] of [['acme', 'alan'], ['globex', 'ada'], ['', 'ada'], ['acme', '']] as const) {
+    t.not(hashOf(tenant, user, '01AB-CDEF-GHJK'), hash, `${tenant}/${user}`)
+  }
   t.same(readCode('123 456'), { method: 'totp', text: '123456' })
-  for (const typed of ['', '12345', '1234567', '１２３４５６', '12 34 56', '-123456', '123456\n', '01AB-CDEF-GHJ', '01AB-CDEF-GHJKM', '01AB--CDEF-GHJK', 'UUUU-UUUU-UUUU', '0'.repeat(100_000)]) {
+  for (
+    const typed of [
+      '',
+      '12345',
+      '1234567',
+      '１２３４５６',
+      '12 34 56',
+      '-123456',
+      '123456\n',
+      '01AB-CDEF-GHJ',
+      '01AB-CDEF-GHJKM',
+      '01AB--CDEF-GHJK',
+      'UUUU-UUUU-UUUU',
+      '0'.repeat(100_000)
+    ]
+  ) {
     t.equal(readCode(typed), null, JSON.stringify(typed.slice(0, 20)))
     t.notMatch(typed, new RegExp(codePattern))
   }

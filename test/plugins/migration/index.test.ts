@@ -13,5 +13,10 @@ test('a start without a plugin that the endpoints need names it', async (t) => {
     return await app.ready().then(() => 'it started', (error: Error) => error.message)
   }
   t.equal(await messageOf(() => {}), 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/migration", which needs it')
-  t.equal(await messageOf((app) => { app.register(database, { provider: 'embedded', embedded: {}, tables: {}, migrate: 'auto' }) }), 'register the plugin "tenantry/plugins/auth" before "tenantry/plugins/migration", which needs it')
+  t.equal(
+    await messageOf((app) => {
+      app.register(database, { provider: 'embedded', embedded: {}, tables: {}, migrate: 'auto' })
+    }),
+    'register the plugin "tenantry/plugins/auth" before "tenantry/plugins/migration", which needs it'
+  )
 })

@@ -23,31 +23,55 @@ async function open (t: Test, options: EngineOptions, own: MigrationOptions = {}
   return app
 }
 
-test('an administrator reads what is lacking, applies it, and applies nothing the second time', (t) => forEachEngine(t, async (t, section) => {
-  const app = await open(t, { ...section, migrate: 'manual' })
-  const get = async (url: string) => (await app.inject({ url, headers: admin })).json()
-  const apply = async () => (await app.inject({ method: 'POST', url: '/migration/apply', headers: admin })).json()
+test('an administrator reads what is lacking, applies it, and applies nothing the second time', (t) =>
+  forEachEngine(t, async (t, section) => {
+    const app = await open(t, { ...section, migrate: 'manual' })
+    const get = async (url: string) => (await app.inject({ url, headers: admin })).json()
+    const apply = async () => (await app.inject({ method: 'POST', url: '/migration/apply', headers: admin })).json()
 
-  t.match(await get('/migration/status'), { ready: false, tables: { 'tenantry.migrations': false, 'tenantry.tenants': false, authors: false, notes: false } })
-  const overview = await get('/migration')
-  t.strictSame(Object.keys(overview), ['sql', 'tables', 'instructions'])
-  t.match(overview.sql, /create table tenantry\.migrations[^]*create table "public"\."authors"[^]*force row level security/)
-  t.match(overview.tables, ['tenantry.migrations', 'tenantry.documents', 'tenantry.tenants'])
-  t.strictSame(overview.tables.slice(-2), ['authors', 'notes'])
-  t.match(overview.instructions, /tenantry migrate/)
+    t.match(await get('/migration/status'), {
+      ready: false,
+      tables: { 'tenantry.migrations': false, 'tenantry.tenants': false, authors: false, notes: false }
+    })
+    const overview = await get('/migration')
+    t.strictSame(Object.keys(overview), ['sql', 'tables', 'instructions'])
+    t.match(overview.sql, /create table tenantry\.migrations[^]*create table "public"\."authors"[^]*force row level security/)
+    t.match(overview.tables, ['tenantry.migrations', 'tenantry.documents', 'tenantry.tenants'])
+    t.strictSame(overview.tables.slice(-2), ['authors', 'notes'])
+    t.match(overview.instructions, /tenantry migrate/)
 
-  t.match((await app.inject({ method: 'POST', url: '/migration/apply', headers: admin, payload: { only: ['001_system_tables'] } })).json(), { code: 'TENANTRY_VALIDATION_FAILED', details: [{ path: '/body/only' }] }, 'what it does not know it does not do')
-  const { success, applied } = await apply()
-  t.equal(success, true)
-  t.strictSame([applied[0], applied.at(-1)], ['001_system_tables', nameAfterSystem('create_authors_notes')])
-  const told = () => app.db.selectFrom('tenantry.audit_log').select(['action', 'target', 'tenant_id', 'user_id', 'address', 'outcome']).orderBy('id').execute()
-  const entries = applied.slice(applied.findIndex((name: string) => name.endsWith('_audit_log')))
-  t.strictSame(await told(), entries.map((target: string) => ({ action: 'migration.apply', target, tenant_id: '', user_id: 'user-1', address: '127.0.0.1', outcome: 'success' })), 'those from the log on stand in it')
-  t.strictSame(await apply(), { success: true, applied: [] })
-  t.equal((await told()).length, entries.length)
-  t.match(await get('/migration/status'), { ready: true, tables: { 'tenantry.migrations': true, 'tenantry.tenants': true, authors: true, notes: true } })
-  t.strictSame(await get('/migration'), { sql: '', tables: [], instructions: 'Nothing is lacking.' })
-}, { empty: true }))
+    t.match(
+      (await app.inject({ method: 'POST', url: '/migration/apply', headers: admin, payload: { only: ['001_system_tables'] } })).json(),
+      { code: 'TENANTRY_VALIDATION_FAILED', details: [{ path: '/body/only' }] },
+      'what it does not know it does not do'
+    )
+    const { success, applied } = await apply()
+    t.equal(success, true)
+    t.strictSame([applied[0], applied.at(-1)], ['001_system_tables', nameAfterSystem('create_authors_notes')])
+    const told = () =>
+      app.db.selectFrom('tenantry.audit_log').select(['action', 'target', 'tenant_id', 'user_id', 'address', 'outcome']).orderBy('id')
+        .execute()
+    const entries = applied.slice(applied.findIndex((name: string) => name.endsWith('_audit_log')))
+    t.strictSame(
+      await told(),
+      entries.map((target: string) => ({
+        action: 'migration.apply',
+        target,
+        tenant_id: '',
+        user_id: 'user-1',
+        address: '127.0.0.1',
+        outcome: 'success'
+      })),
+      'those from the log on stand in it'
+    )
+    t.strictSame(await apply(), { success: true, applied: [] })
+    t.equal((await told()).length, entries.length)
+    t.match(await get('/migration/status'), {
+      ready: true,
+      tables: { 'tenantry.migrations': true, 'tenantry.tenants': true, authors: true, notes: true }
+    })
+    t.strictSame(await get('/migration'), { sql: '', tables: [], instructions: 'Nothing is lacking.' })
+  }, { empty: true }))
 
 test('the quick fix makes the tables without row-level security, or takes it out of force', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true, role: 'owner' })
@@ -57,7 +81,8 @@ test('the quick fix makes the tables without row-level security, or takes it out
   t.match(warning, /development/)
   t.notMatch(sql, /create policy/)
   await query(sql)
-  const secured = "select relname as name from pg_class where relrowsecurity and relnamespace in ('public'::regnamespace, 'tenantry'::regnamespace, 'tenantry_queue'::regnamespace) order by 1"
+  const secured =
+    "select relname as name from pg_class where relrowsecurity and relnamespace in ('public'::regnamespace, 'tenantry'::regnamespace, 'tenantry_queue'::regnamespace) order by 1"
   t.strictSame(await query(secured), [])
   await app.inject({ method: 'POST', url: '/migration/apply', headers: admin })
   t.strictSame(await query(secured), [{ name: 'notes' }])
@@ -76,7 +101,12 @@ test('the quick fix is refused in production', async (t) => {
 test('nobody but a platform administrator reaches the endpoints', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
-  for (const [method, url] of [['GET', '/migration'], ['GET', '/migration/status'], ['GET', '/migration/quick-fix'], ['POST', '/migration/apply']] as const) {
+  for (
+    const [method, url] of [['GET', '/migration'], ['GET', '/migration/status'], ['GET', '/migration/quick-fix'], [
+      'POST',
+      '/migration/apply'
+    ]] as const
+  ) {
     t.equal((await app.inject({ method, url })).statusCode, 401)
     t.equal((await app.inject({ method, url, headers: bearer({ role: 'user' }) })).statusCode, 403)
     t.equal((await app.inject({ method, url, headers: bearer({ role: 'admin', tenant_id: 'acme' }) })).statusCode, 403)
@@ -97,9 +127,13 @@ test('the plugin names those that it needs', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true })
   const bare = Fastify()
   t.teardown(() => bare.close())
-  await t.rejects(async () => { await bare.register(migration) }, /tenantry\/plugins\/database/)
+  await t.rejects(async () => {
+    await bare.register(migration)
+  }, /tenantry\/plugins\/database/)
   const unprotected = Fastify()
   t.teardown(() => unprotected.close())
   await unprotected.register(database, { provider: 'postgres', postgres: { connectionString } })
-  await t.rejects(async () => { await unprotected.register(migration) }, /tenantry\/plugins\/auth/)
+  await t.rejects(async () => {
+    await unprotected.register(migration)
+  }, /tenantry\/plugins\/auth/)
 })

@@ -43,10 +43,14 @@ export async function wireProvider (t: Test, answer: (response: ServerResponse, 
   const requests: Seen[] = []
   const server = createServer((request, response) => {
     let text = ''
-    request.setEncoding('utf8').on('data', (chunk: string) => { text += chunk }).on('end', () => {
+    request.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk
+    }).on('end', () => {
       const seen = { headers: request.headers, body: JSON.parse(text), closed: once(response, 'close') }
       requests.push(seen)
-      Promise.resolve(answer(response, seen, request.url ?? '')).catch((error: unknown) => { response.destroy(error instanceof Error ? error : undefined) })
+      Promise.resolve(answer(response, seen, request.url ?? '')).catch((error: unknown) => {
+        response.destroy(error instanceof Error ? error : undefined)
+      })
     })
   })
   server.listen(0, '127.0.0.1')
@@ -66,12 +70,29 @@ export function chunk (content: string): string {
 }
 
 export function toolChunk (id: string, name: string, input: string): string {
-  return `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta: { role: 'assistant', tool_calls: [{ index: 0, id, type: 'function', function: { name, arguments: input } }] }, finish_reason: null }] })}\n\n`
+  return `data: ${
+    JSON.stringify({
+      ...head,
+      choices: [{
+        index: 0,
+        delta: { role: 'assistant', tool_calls: [{ index: 0, id, type: 'function', function: { name, arguments: input } }] },
+        finish_reason: null
+      }]
+    })
+  }\n\n`
 }
 
 export function finish (usage: { readonly input: number, readonly output: number } | null, reason = 'stop'): string {
   const end = `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta: {}, finish_reason: reason }] })}\n\n`
-  const used = usage === null ? '' : `data: ${JSON.stringify({ ...head, choices: [], usage: { prompt_tokens: usage.input, completion_tokens: usage.output, total_tokens: usage.input + usage.output } })}\n\n`
+  const used = usage === null
+    ? ''
+    : `data: ${
+      JSON.stringify({
+        ...head,
+        choices: [],
+        usage: { prompt_tokens: usage.input, completion_tokens: usage.output, total_tokens: usage.input + usage.output }
+      })
+    }\n\n`
   return `${end}${used}data: [DONE]\n\n`
 }
 
@@ -81,7 +102,12 @@ export function begin (response: ServerResponse): void {
 
 export function agentOf (provider: Provider, baseUrl: string, more: Partial<Agent> = {}): Agent {
   const model = { id: 'test-model', provider, kind: 'chat', price: { input: 1, output: 2 } } as const
-  return { enabled: true, models: [model], ...more, llm: { provider, model: 'test-model', apiKey, baseUrl, maxOutputTokens: 100, ...more.llm } }
+  return {
+    enabled: true,
+    models: [model],
+    ...more,
+    llm: { provider, model: 'test-model', apiKey, baseUrl, maxOutputTokens: 100, ...more.llm }
+  }
 }
 
 export interface Opened {
@@ -97,7 +123,10 @@ export interface Answer {
   readonly body: Record<string, unknown>
 }
 
-const tenants = [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }, { id: 'small', plan: 'small' }, { id: 'cheap', plan: 'cheap' }]
+const tenants = [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }, { id: 'small', plan: 'small' }, {
+  id: 'cheap',
+  plan: 'cheap'
+}]
 
 export async function open (t: Test, agent: Agent, document: TestDocument = {}, options: TestServerOptions = {}): Promise<Opened> {
   // The embedded engine has pgvector, which the shared server lacks.
@@ -135,8 +164,13 @@ export function ask (content: string, more: object = {}) {
 /** What the ledger has of the tenant: settled, and still reserved. */
 export async function ledger (app: FastifyInstance, tenant: string): Promise<{ tokens: number, cost: number, open: number }> {
   await app.usage.flush()
-  const counters = await app.db.selectFrom('tenantry.usage_counters').select(['counter', 'amount']).where('tenant_id', '=', tenant).execute()
-  const open = await app.db.selectFrom('tenantry.usage_reservations').select('id').where('tenant_id', '=', tenant).where('booked', 'is', null).execute()
+  const counters = await app.db.selectFrom('tenantry.usage_counters').select(['counter', 'amount']).where('tenant_id', '=', tenant)
+    .execute()
+  const open = await app.db.selectFrom('tenantry.usage_reservations').select('id').where('tenant_id', '=', tenant).where(
+    'booked',
+    'is',
+    null
+  ).execute()
   const sum = (name: string) => counters.filter(({ counter }) => counter === name).reduce((total, { amount }) => total + Number(amount), 0)
   return { tokens: sum('llm_tokens'), cost: sum('ai_cost'), open: open.length }
 }

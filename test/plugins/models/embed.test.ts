@@ -14,26 +14,44 @@ t.test('vectors of all texts, in requests of 256, with the usage of the provider
   const wire = await wireProvider(t, (response, { body }, url) => {
     t.match(url, /embeddings$/)
     const input = body['input'] as string[]
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ object: 'list', data: input.map((text, index) => ({ index, embedding: [text.length, 0.5] })), model: 'x', usage: { prompt_tokens: input.length * 2, total_tokens: input.length * 2 } }))
+    response.writeHead(200, { 'content-type': 'application/json' }).end(
+      JSON.stringify({
+        object: 'list',
+        data: input.map((text, index) => ({ index, embedding: [text.length, 0.5] })),
+        model: 'x',
+        usage: { prompt_tokens: input.length * 2, total_tokens: input.length * 2 }
+      })
+    )
   })
   const { app } = await open(t, agentOf('local', wire.url, embedding(wire.url)))
   t.strictSame(app.models.embeddingModel, { model: 'vectors', dimensions: null })
-  const { embeddings, usage } = await app.models.embed({ tenant: 'acme', user: null, texts: Array.from({ length: 300 }, (_, index) => 'x'.repeat(1 + index % 9)), signal })
+  const { embeddings, usage } = await app.models.embed({
+    tenant: 'acme',
+    user: null,
+    texts: Array.from({ length: 300 }, (_, index) => 'x'.repeat(1 + index % 9)),
+    signal
+  })
   t.equal(wire.requests.length, 2)
   t.equal(embeddings.length, 300)
   t.strictSame(embeddings[299], [1 + 299 % 9, 0.5])
   t.strictSame(usage, { inputTokens: 600, outputTokens: 0, totalTokens: 600, cost: 0.0006 })
   t.strictSame(app.models.embeddingModel, { model: 'vectors', dimensions: 2 })
   t.strictSame(await ledger(app, 'acme'), { tokens: 600, cost: 600, open: 0 })
-  await t.rejects(app.models.embed({ tenant: 'small', user: null, texts: ['1 2 3 4 5 6 7 8 9 '.repeat(200)], signal }), { code: 'TENANTRY_PLAN_LIMIT' })
+  await t.rejects(app.models.embed({ tenant: 'small', user: null, texts: ['1 2 3 4 5 6 7 8 9 '.repeat(200)], signal }), {
+    code: 'TENANTRY_PLAN_LIMIT'
+  })
 })
 
 t.test('vectors that no store can compare are refused', async (t) => {
   let answer = ''
-  const wire = await wireProvider(t, (response) => { response.writeHead(200, { 'content-type': 'application/json' }).end(`{"data":${answer},"usage":{"prompt_tokens":0}}`) })
+  const wire = await wireProvider(t, (response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(`{"data":${answer},"usage":{"prompt_tokens":0}}`)
+  })
   const { app } = await open(t, agentOf('local', wire.url, embedding(wire.url, { dimensions: 2 })))
   const embed = (more: object = {}) => app.models.embed({ tenant: 'acme', user: null, texts: ['hello'], signal, ...more })
-  const vectors = ['[1]', '[1,2,3]', '[1,null]', '[1,"NaN"]', '[1,NaN]', '[1,1e999]', '[0,0]', '"x"'].map((vector) => `[{"index":0,"embedding":${vector}}]`)
+  const vectors = ['[1]', '[1,2,3]', '[1,null]', '[1,"NaN"]', '[1,NaN]', '[1,1e999]', '[0,0]', '"x"'].map((vector) =>
+    `[{"index":0,"embedding":${vector}}]`
+  )
   let charged = 0
   for (const wrong of ['[]', ...vectors, 'null']) {
     answer = wrong
@@ -44,7 +62,10 @@ t.test('vectors that no store can compare are refused', async (t) => {
   }
   answer = '[{"index":0,"embedding":[1,2]}]'
   t.match(await embed(), { usage: { inputTokens: 2 } }, 'usage of 0 is our count')
-  t.match(await embed({ dimensions: 3 }).catch((error: unknown) => error), { code: 'TENANTRY_PROVIDER_FAILED', message: /2 numbers: expected 3/ }, 'the caller says how many')
+  t.match(await embed({ dimensions: 3 }).catch((error: unknown) => error), {
+    code: 'TENANTRY_PROVIDER_FAILED',
+    message: /2 numbers: expected 3/
+  }, 'the caller says how many')
   t.equal((await ledger(app, 'acme')).open, 0)
 })
 
@@ -81,10 +102,14 @@ t.test('a failure after a part was charged is charged', async (t) => {
       return
     }
     const input = body['input'] as string[]
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ data: input.map((_, index) => ({ index, embedding: [1, 0.5] })), usage: { prompt_tokens: 100, total_tokens: 100 } }))
+    response.writeHead(200, { 'content-type': 'application/json' }).end(
+      JSON.stringify({ data: input.map((_, index) => ({ index, embedding: [1, 0.5] })), usage: { prompt_tokens: 100, total_tokens: 100 } })
+    )
   })
   const { app } = await open(t, agentOf('local', wire.url, embedding(wire.url)))
-  const error = await app.models.embed({ tenant: 'acme', user: null, texts: Array.from({ length: 300 }, () => 'hello'), signal }).catch((error: unknown) => error)
+  const error = await app.models.embed({ tenant: 'acme', user: null, texts: Array.from({ length: 300 }, () => 'hello'), signal }).catch((
+    error: unknown
+  ) => error)
   t.match(error, { code: 'TENANTRY_PROVIDER_FAILED' })
   t.ok(isCharged(error))
   t.strictSame(await ledger(app, 'acme'), { tokens: 100, cost: 100, open: 0 })

@@ -9,7 +9,9 @@ t.test('comments keep a quiet stream open, and the last event ends it', async (t
   const app = Fastify()
   t.teardown(() => app.close())
   let finish = () => {}
-  const quiet = new Promise<void>((resolve) => { finish = resolve })
+  const quiet = new Promise<void>((resolve) => {
+    finish = resolve
+  })
   async function * events (): AsyncGenerator<object> {
     await quiet
     yield { type: 'done' }

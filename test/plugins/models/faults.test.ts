@@ -2,18 +2,41 @@
 import type { ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
-import { agentOf, apiKey, ask, begin, chunk, eventsOf, finish, ledger, mockProvider, open, providers, wireProvider, type Provider } from './app.js'
+import {
+  agentOf,
+  apiKey,
+  ask,
+  begin,
+  chunk,
+  eventsOf,
+  finish,
+  ledger,
+  mockProvider,
+  open,
+  providers,
+  wireProvider,
+  type Provider
+} from './app.js'
 
 const secretOfProvider = `Incorrect API key provided: ${apiKey}. You asked: hello`
 
 function failing (status: number, headers: Record<string, string> = {}) {
-  return (response: ServerResponse) => { response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify({ error: { message: secretOfProvider } })) }
+  return (response: ServerResponse) => {
+    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(
+      JSON.stringify({ error: { message: secretOfProvider } })
+    )
+  }
 }
 
 async function openOn (t: Test, answer: Parameters<typeof wireProvider>[1], more: { provider?: Provider, timeoutMs?: number } = {}) {
   const wire = await wireProvider(t, answer)
   const provider = more.provider ?? 'local'
-  const opened = await open(t, agentOf(provider, wire.url, { llm: { provider, model: 'test-model', apiKey, baseUrl: wire.url, maxOutputTokens: 100, timeoutMs: more.timeoutMs ?? 60_000 } }))
+  const opened = await open(
+    t,
+    agentOf(provider, wire.url, {
+      llm: { provider, model: 'test-model', apiKey, baseUrl: wire.url, maxOutputTokens: 100, timeoutMs: more.timeoutMs ?? 60_000 }
+    })
+  )
   return { ...opened, wire }
 }
 
@@ -22,8 +45,14 @@ function tellsNothing (t: Test, text: string): void {
 }
 
 const statuses = [
-  [400, 502, 'TENANTRY_PROVIDER_FAILED'], [401, 502, 'TENANTRY_PROVIDER_FAILED'], [403, 502, 'TENANTRY_PROVIDER_FAILED'], [404, 502, 'TENANTRY_PROVIDER_FAILED'],
-  [429, 503, 'TENANTRY_PROVIDER_BUSY'], [500, 502, 'TENANTRY_PROVIDER_FAILED'], [529, 503, 'TENANTRY_PROVIDER_BUSY'], [302, 502, 'TENANTRY_PROVIDER_FAILED']
+  [400, 502, 'TENANTRY_PROVIDER_FAILED'],
+  [401, 502, 'TENANTRY_PROVIDER_FAILED'],
+  [403, 502, 'TENANTRY_PROVIDER_FAILED'],
+  [404, 502, 'TENANTRY_PROVIDER_FAILED'],
+  [429, 503, 'TENANTRY_PROVIDER_BUSY'],
+  [500, 502, 'TENANTRY_PROVIDER_FAILED'],
+  [529, 503, 'TENANTRY_PROVIDER_BUSY'],
+  [302, 502, 'TENANTRY_PROVIDER_FAILED']
 ] as const
 
 t.test('a status of the provider is one of ours, and costs nothing', async (t) => {
@@ -57,7 +86,12 @@ t.test('every provider: a refused key and a failure', async (t) => {
 t.test('Retry-After of the provider is passed on within bounds', async (t) => {
   let header = ''
   const { post } = await openOn(t, (response) => failing(429, header === '' ? {} : { 'retry-after': header })(response))
-  for (const [given, expected] of [['7', '7'], ['0', '1'], ['86400', '3600'], ['soon', '5'], ['-5', '5'], ['1e9', '5'], [new Date(Date.now() - 60_000).toUTCString(), '1'], ['', '5']] as const) {
+  for (
+    const [given, expected] of [['7', '7'], ['0', '1'], ['86400', '3600'], ['soon', '5'], ['-5', '5'], ['1e9', '5'], [
+      new Date(Date.now() - 60_000).toUTCString(),
+      '1'
+    ], ['', '5']] as const
+  ) {
     header = given
     const answer = await post('/llm/chat', ask('hello'))
     t.equal(answer.headers.get('retry-after'), expected, `"${given}"`)
@@ -135,7 +169,9 @@ t.test('an answer that breaks is 502, or one `error` after what was received, an
 })
 
 t.test('an answer that is no stream is 502', async (t) => {
-  const { post } = await openOn(t, (response) => { response.writeHead(200, { 'content-type': 'text/html' }).end(`<html>${secretOfProvider}</html>`) })
+  const { post } = await openOn(t, (response) => {
+    response.writeHead(200, { 'content-type': 'text/html' }).end(`<html>${secretOfProvider}</html>`)
+  })
   for (const url of ['/llm/chat', '/llm/stream']) {
     const answer = await post(url, ask('hello'))
     t.ok(answer.status === 502 || eventsOf(answer.text).at(-1)?.['type'] === 'error', url)
@@ -183,9 +219,20 @@ t.test('requests that no model gets', async (t) => {
   await refused('an unknown role', { messages: [{ role: 'tool', content: 'x' }] }, 400)
   await refused('only system', { messages: [{ role: 'system', content: 'x' }] }, 400)
   await refused('system later', { messages: [message, { role: 'system', content: 'x' }] }, 400)
-  await refused('an image of the assistant', { messages: [message, { role: 'assistant', content: [{ type: 'image', fileId: '6310ffc8-bff8-472e-bc05-66f4e283874b' }] }] }, 400)
-  await refused('an unknown file', { messages: [{ role: 'user', content: [{ type: 'image', fileId: '6310ffc8-bff8-472e-bc05-66f4e283874b' }] }] }, 400, { details: [{ path: '/body/messages/0/content/0/fileId' }] })
-  await refused('a URL in place of a file', { messages: [{ role: 'user', content: [{ type: 'image', url: 'http://169.254.169.254/' }] }] }, 400)
+  await refused('an image of the assistant', {
+    messages: [message, { role: 'assistant', content: [{ type: 'image', fileId: '6310ffc8-bff8-472e-bc05-66f4e283874b' }] }]
+  }, 400)
+  await refused(
+    'an unknown file',
+    { messages: [{ role: 'user', content: [{ type: 'image', fileId: '6310ffc8-bff8-472e-bc05-66f4e283874b' }] }] },
+    400,
+    { details: [{ path: '/body/messages/0/content/0/fileId' }] }
+  )
+  await refused(
+    'a URL in place of a file',
+    { messages: [{ role: 'user', content: [{ type: 'image', url: 'http://169.254.169.254/' }] }] },
+    400
+  )
   await refused('an unknown model', ask('hello', { model: 'gpt-unknown' }), 404)
   await refused('a negative limit', ask('hello', { maxOutputTokens: -1 }), 400)
   await refused('a limit of 0', ask('hello', { maxOutputTokens: 0 }), 400)
@@ -209,7 +256,10 @@ t.test('NUL and halves of surrogate pairs become U+FFFD', async (t) => {
 
 t.test('a prompt beyond the context of the model is 400 before the call', async (t) => {
   const wire = await wireProvider(t, failing(500))
-  const { post } = await open(t, agentOf('local', wire.url, { models: [{ id: 'test-model', provider: 'local', kind: 'chat', contextTokens: 150 }] }))
+  const { post } = await open(
+    t,
+    agentOf('local', wire.url, { models: [{ id: 'test-model', provider: 'local', kind: 'chat', contextTokens: 150 }] })
+  )
   const answer = await post('/llm/chat', ask('word '.repeat(60)))
   t.equal(answer.status, 400)
   t.match(answer.body['message'], /the model takes 150/)

@@ -14,7 +14,9 @@ async function openProvider (t: Test) {
   const state = { status: 200 }
   const wire = await wireProvider(t, (response) => {
     if (state.status !== 200) {
-      response.writeHead(state.status, { 'content-type': 'application/json' }).end(JSON.stringify({ error: { message: `You asked: ${prompt}` } }))
+      response.writeHead(state.status, { 'content-type': 'application/json' }).end(
+        JSON.stringify({ error: { message: `You asked: ${prompt}` } })
+      )
       return
     }
     begin(response)
@@ -32,11 +34,17 @@ t.test('tokens, cost, the time to the first token, and failures by provider', as
   wire.state.status = 429
   t.equal((await post('/llm/chat', ask(prompt), 'globex')).status, 503)
 
-  const { statusCode, body } = await app.inject({ url: '/metrics', headers: { authorization: `Bearer ${signToken({ role: 'admin', sub: 'ops' })}` } })
+  const { statusCode, body } = await app.inject({
+    url: '/metrics',
+    headers: { authorization: `Bearer ${signToken({ role: 'admin', sub: 'ops' })}` }
+  })
   t.equal(statusCode, 200)
   const samples = samplesOf(t, body)
   const model = { provider: 'local', model: 'test-model' }
-  const valueOf = (name: string, labels: Record<string, string> = {}) => samples.find((sample) => sample.name === name && Object.entries({ ...model, ...labels }).every(([label, value]) => sample.labels[label] === value))?.value
+  const valueOf = (name: string, labels: Record<string, string> = {}) =>
+    samples.find((sample) =>
+      sample.name === name && Object.entries({ ...model, ...labels }).every(([label, value]) => sample.labels[label] === value)
+    )?.value
   t.equal(valueOf('tenantry_llm_tokens_total', { kind: 'input' }), 22)
   t.equal(valueOf('tenantry_llm_tokens_total', { kind: 'output' }), 14)
   t.ok(Math.abs((valueOf('tenantry_llm_cost_usd_total') ?? 0) - 0.00005) < 1e-9)
@@ -56,7 +64,9 @@ async function logOf (t: Test, logPrompts: boolean | undefined): Promise<string>
     }
   })
   const wire = await openProvider(t)
-  const { app, post } = await open(t, agentOf('local', wire.url, { ...logPrompts !== undefined && { logPrompts } }), {}, { logger: { level: 'trace', stream } })
+  const { app, post } = await open(t, agentOf('local', wire.url, { ...logPrompts !== undefined && { logPrompts } }), {}, {
+    logger: { level: 'trace', stream }
+  })
   t.equal((await post('/llm/chat', ask(prompt))).status, 200)
   t.match(eventsOf((await post('/llm/stream', ask(prompt))).text).at(-1), { type: 'done' })
   t.equal((await post('/agent/chat', { message: prompt })).status, 200)

@@ -11,12 +11,19 @@ t.test('a model gets the image of a file of the tenant, and no other file', asyn
   for (const provider of providers) {
     const mock = await mockProvider(t)
     mock.onMessage(/colour/, { content: 'Black.' })
-    const { app, post } = await open(t, agentOf(provider, `${mock.url}/${provider === 'google' ? 'v1beta' : 'v1'}`), { files: { path: t.testdir() } })
+    const { app, post } = await open(t, agentOf(provider, `${mock.url}/${provider === 'google' ? 'v1beta' : 'v1'}`), {
+      files: { path: t.testdir() }
+    })
     const store = async (contentType: string, bytes: Buffer) => {
-      const { id } = await app.files.put('acme', { name: 'a file', contentType }, Readable.from([bytes]), { sub: 'ada', actor: { userId: 'ada', address: null } })
+      const { id } = await app.files.put('acme', { name: 'a file', contentType }, Readable.from([bytes]), {
+        sub: 'ada',
+        actor: { userId: 'ada', address: null }
+      })
       return id
     }
-    const bodyOf = (fileId: string) => ({ messages: [{ role: 'user', content: [{ type: 'text', text: 'Which colour is it?' }, { type: 'image', fileId }] }] })
+    const bodyOf = (fileId: string) => ({
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'Which colour is it?' }, { type: 'image', fileId }] }]
+    })
     const image = await store('image/png', png)
 
     const answer = await post('/llm/chat', bodyOf(image))
@@ -24,7 +31,13 @@ t.test('a model gets the image of a file of the tenant, and no other file', asyn
     t.match(answer.body, { message: { content: 'Black.' } })
     const { tokens } = await ledger(app, 'acme')
 
-    for (const [name, fileId, tenant] of [['of another tenant', image, 'globex'], ['of another type', await store('application/pdf', pdf), 'acme']] as const) {
+    for (
+      const [name, fileId, tenant] of [['of another tenant', image, 'globex'], [
+        'of another type',
+        await store('application/pdf', pdf),
+        'acme'
+      ]] as const
+    ) {
       for (const url of ['/llm/chat', '/llm/stream']) {
         const refused = await post(url, bodyOf(fileId), tenant)
         t.equal(refused.status, 400, `${url}: a file ${name}`)
@@ -39,9 +52,14 @@ t.test('a model gets the image of a file of the tenant, and no other file', asyn
 
 t.test('every provider gets the bytes of the image', async (t) => {
   for (const provider of providers) {
-    const wire = await wireProvider(t, (response) => { response.writeHead(500).end() })
+    const wire = await wireProvider(t, (response) => {
+      response.writeHead(500).end()
+    })
     const { app, post } = await open(t, agentOf(provider, wire.url), { files: { path: t.testdir() } })
-    const { id: fileId } = await app.files.put('acme', { name: 'a file', contentType: 'image/png' }, Readable.from([png]), { sub: 'ada', actor: { userId: 'ada', address: null } })
+    const { id: fileId } = await app.files.put('acme', { name: 'a file', contentType: 'image/png' }, Readable.from([png]), {
+      sub: 'ada',
+      actor: { userId: 'ada', address: null }
+    })
     await post('/llm/chat', { messages: [{ role: 'user', content: [{ type: 'image', fileId }] }] })
     t.ok(JSON.stringify(wire.requests[0]?.body).includes(png.toString('base64')), provider)
   }

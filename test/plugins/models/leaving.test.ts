@@ -18,7 +18,9 @@ const endpoints: ReadonlyArray<readonly [url: string, body: object]> = [
 
 /** Calls of which the server has received a token. */
 async function begun (app: FastifyInstance): Promise<number> {
-  const { values } = await app.metrics.getSingleMetric('tenantry_llm_time_to_first_token_seconds')!.get() as { values: { metricName?: string, value: number }[] }
+  const { values } = await app.metrics.getSingleMetric('tenantry_llm_time_to_first_token_seconds')!.get() as {
+    values: { metricName?: string, value: number }[]
+  }
   return values.find(({ metricName }) => metricName?.endsWith('_count'))?.value ?? 0
 }
 
@@ -34,9 +36,20 @@ async function holdLedger (t: Test, { connectionString }: TestDatabase) {
 }
 
 /** Sends the request, and leaves when `isReady`. */
-async function leaveWhen (t: Test, origin: string, [url, body]: typeof endpoints[number], isReady: () => boolean | Promise<boolean>, before: () => Promise<unknown>): Promise<void> {
+async function leaveWhen (
+  t: Test,
+  origin: string,
+  [url, body]: typeof endpoints[number],
+  isReady: () => boolean | Promise<boolean>,
+  before: () => Promise<unknown>
+): Promise<void> {
   const leaving = new AbortController()
-  const request = fetch(origin + url, { method: 'POST', headers: { ...tokenOf('acme'), 'content-type': 'application/json' }, body: JSON.stringify(body), signal: leaving.signal })
+  const request = fetch(origin + url, {
+    method: 'POST',
+    headers: { ...tokenOf('acme'), 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    signal: leaving.signal
+  })
   request.catch(() => {})
   await eventually(t, `${url}: the call is under way`, isReady)
   await before()
@@ -50,12 +63,18 @@ t.test('a caller who leaves ends the request to the provider before anything is 
     begin(response)
     response.write(chunk('one two'))
   })
-  const { app, origin } = await open(t, agentOf('local', wire.url), {}, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } } })
+  const { app, origin } = await open(t, agentOf('local', wire.url), {}, {
+    engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } }
+  })
   const { hold, release } = await holdLedger(t, database)
   for (const [index, endpoint] of endpoints.entries()) {
     await leaveWhen(t, origin, endpoint, async () => await begun(app) === index + 1, hold)
     await wire.requests[index]?.closed
-    t.equal((await database.query('select from tenantry.usage_reservations where booked is null')).length, 2, 'tokens and cost are still reserved')
+    t.equal(
+      (await database.query('select from tenantry.usage_reservations where booked is null')).length,
+      2,
+      'tokens and cost are still reserved'
+    )
     await release()
     await eventually(t, 'the reservations are settled', async () => (await ledger(app, 'acme')).open === 0)
     // A prompt of 10 tokens and two of the answer; the prices are 1 and 2.
@@ -91,21 +110,40 @@ async function writeForEver (response: ServerResponse): Promise<void> {
 t.test('a reader that does not read is disconnected when 256 KB are unread, and the provider too', async (t) => {
   const wire = await wireProvider(t, writeForEver)
   let log = ''
-  const logger = { level: 'warn', stream: { write (line: string) { log += line } } }
-  const agent = agentOf('local', wire.url, { llm: { provider: 'local', model: 'test-model', apiKey, baseUrl: wire.url, maxOutputTokens: 100_000 } })
+  const logger = {
+    level: 'warn',
+    stream: {
+      write (line: string) {
+        log += line
+      }
+    }
+  }
+  const agent = agentOf('local', wire.url, {
+    llm: { provider: 'local', model: 'test-model', apiKey, baseUrl: wire.url, maxOutputTokens: 100_000 }
+  })
   const { app, origin } = await open(t, agent, {}, { logger })
   const { authorization = '' } = tokenOf('acme') as Record<string, string>
   for (const [index, [url, body]] of [['/llm/stream', ask('hello')], ['/agent/chat', { message: 'hello', stream: true }]].entries()) {
     const text = JSON.stringify(body)
     const socket = connect(Number(new URL(origin).port), '127.0.0.1').on('error', () => {})
-    t.teardown(() => { socket.destroy() })
+    t.teardown(() => {
+      socket.destroy()
+    })
     socket.pause()
-    socket.write(`POST ${String(url)} HTTP/1.1\r\nhost: x\r\nauthorization: ${authorization}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`)
+    socket.write(
+      `POST ${
+        String(url)
+      } HTTP/1.1\r\nhost: x\r\nauthorization: ${authorization}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`
+    )
     await eventually(t, 'the provider is asked', () => wire.requests.length === index + 1)
     await wire.requests[index]?.closed
     await eventually(t, 'the call is settled', async () => (await ledger(app, 'acme')).open === 0)
     const lines = log.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as { msg: string, bytes: number })
-    t.strictSame(lines.map(({ msg }) => msg), ['a reader of an event stream does not read: its connection is closed'], 'the provider has not failed')
+    t.strictSame(
+      lines.map(({ msg }) => msg),
+      ['a reader of an event stream does not read: its connection is closed'],
+      'the provider has not failed'
+    )
     const { bytes = 0 } = lines[0] ?? {}
     t.ok(bytes > maxUnsent && bytes < maxUnsent + 2 * piece.length, `${bytes} bytes were unread`)
     log = ''

@@ -18,7 +18,8 @@ async function open (t: Test, document: TestDocument, engine: DatabaseSection) {
   return {
     sender,
     acme: caller(t, sender, { token: signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' }) }),
-    startWorker: () => startProgram(t, 'test/programs/server.ts', { ...testEnv, TEST_DOCUMENT: JSON.stringify(testDocument(document, engine)) })
+    startWorker: () =>
+      startProgram(t, 'test/programs/server.ts', { ...testEnv, TEST_DOCUMENT: JSON.stringify(testDocument(document, engine)) })
   }
 }
 
@@ -27,7 +28,8 @@ async function forget ({ db, events }: FastifyInstance): Promise<void> {
   await events.change({ topic: 'queue', tenant: '' }, async () => {
     await sql`update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'`.execute(db)
   })
-  await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`.execute(db)
+  await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`
+    .execute(db)
 }
 
 test('a step whose process is killed after the call was sent fails, and the call is charged once', { timeout: 240_000 }, async (t) => {
@@ -58,9 +60,14 @@ test('a step whose process is killed after the call was sent fails, and the call
   await forget(sender)
   const second = await startWorker()
   const status = async (id: unknown) => (await acme(`GET /agent/workflow/status?workflowId=${String(id)}`)).body
-  const ends = (id: unknown) => eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status(id))['status'])))
+  const ends = (id: unknown) =>
+    eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status(id))['status'])))
   await ends(workflowId)
-  t.match(await status(workflowId), { status: 'failed', error: { code: 'TENANTRY_STEP_ANSWER_LOST', message: /may have been charged.*not made again/ }, steps: [{ id: 'ask', status: 'failed' }] })
+  t.match(await status(workflowId), {
+    status: 'failed',
+    error: { code: 'TENANTRY_STEP_ANSWER_LOST', message: /may have been charged.*not made again/ },
+    steps: [{ id: 'ask', status: 'failed' }]
+  })
   t.equal(wire.requests.length, 1, 'the model is not asked again')
   await eventually(t, 'what the killed process reserved is booked', async () => (await ledger(sender, 'acme')).open === 0)
   // A prompt of 11 tokens and an answer of up to 100.
@@ -73,36 +80,56 @@ test('a step whose process is killed after the call was sent fails, and the call
   t.equal(await second.stop(), 0)
 })
 
-test('an embeddings step whose process is killed after the call was sent fails, and the call is charged once', { timeout: 240_000 }, async (t) => {
-  const { connectionString } = await pgvectorDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
-  const wire = await wireProvider(t, (response) => {
-    // The second call would answer.
-    if (wire.requests.length === 1) return
-    response.writeHead(200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify({ object: 'list', model: 'vectors', data: [{ index: 0, embedding: [1, 2, 3, 4] }], usage: { prompt_tokens: 2, total_tokens: 2 } }))
-  })
-  const document: TestDocument = {
-    plans,
-    agent: agentOf('local', wire.url, { embedding: { provider: 'local', model: 'vectors', baseUrl: wire.url, dimensions: 4 } }),
-    workflows: [
-      { id: 'colour', steps: [{ id: 'ask', type: 'embeddings', operation: 'embed', params: { texts: ['a colour'] }, retry: { attempts: 3, backoffMs: 0 } }] }
-    ]
+test(
+  'an embeddings step whose process is killed after the call was sent fails, and the call is charged once',
+  { timeout: 240_000 },
+  async (t) => {
+    const { connectionString } = await pgvectorDatabase(t)
+    const engine = { provider: 'postgres', postgres: { connectionString } } as const
+    const wire = await wireProvider(t, (response) => {
+      // The second call would answer.
+      if (wire.requests.length === 1) return
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(
+        JSON.stringify({
+          object: 'list',
+          model: 'vectors',
+          data: [{ index: 0, embedding: [1, 2, 3, 4] }],
+          usage: { prompt_tokens: 2, total_tokens: 2 }
+        })
+      )
+    })
+    const document: TestDocument = {
+      plans,
+      agent: agentOf('local', wire.url, { embedding: { provider: 'local', model: 'vectors', baseUrl: wire.url, dimensions: 4 } }),
+      workflows: [
+        {
+          id: 'colour',
+          steps: [{
+            id: 'ask',
+            type: 'embeddings',
+            operation: 'embed',
+            params: { texts: ['a colour'] },
+            retry: { attempts: 3, backoffMs: 0 }
+          }]
+        }
+      ]
+    }
+    const { sender, acme, startWorker } = await open(t, document, engine)
+
+    const { body: { workflowId } } = await acme('POST /agent/workflow/run', { body: { ref: 'colour' } })
+    const first = await startWorker()
+    await eventually(t, 'the model is asked', () => wire.requests.length === 1)
+    t.equal(await first.stop('SIGKILL'), null)
+    await wire.requests[0]?.closed
+
+    await forget(sender)
+    await startWorker()
+    const status = async () => (await acme(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
+    await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
+    t.match(await status(), { status: 'failed', error: { code: 'TENANTRY_STEP_ANSWER_LOST' }, steps: [{ id: 'ask', status: 'failed' }] })
+    t.equal(wire.requests.length, 1, 'the model is not asked again')
+    await eventually(t, 'the reservation of the killed process is booked', async () => (await ledger(sender, 'acme')).open === 0)
+    t.ok((await ledger(sender, 'acme')).tokens > 0)
   }
-  const { sender, acme, startWorker } = await open(t, document, engine)
-
-  const { body: { workflowId } } = await acme('POST /agent/workflow/run', { body: { ref: 'colour' } })
-  const first = await startWorker()
-  await eventually(t, 'the model is asked', () => wire.requests.length === 1)
-  t.equal(await first.stop('SIGKILL'), null)
-  await wire.requests[0]?.closed
-
-  await forget(sender)
-  await startWorker()
-  const status = async () => (await acme(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
-  await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
-  t.match(await status(), { status: 'failed', error: { code: 'TENANTRY_STEP_ANSWER_LOST' }, steps: [{ id: 'ask', status: 'failed' }] })
-  t.equal(wire.requests.length, 1, 'the model is not asked again')
-  await eventually(t, 'the reservation of the killed process is booked', async () => (await ledger(sender, 'acme')).open === 0)
-  t.ok((await ledger(sender, 'acme')).tokens > 0)
-})
+)

@@ -12,7 +12,9 @@ t.test('50 calls at once at the edge of the plan never pass it', async (t) => {
   // A prompt of 10 tokens and an answer of up to 100: nine fit in 1000 at a time.
   const wire = await wireProvider(t, answering({ input: 10, output: 100 }))
   const { app, post } = await open(t, agentOf('local', wire.url))
-  const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => post(index % 2 === 0 ? '/llm/chat' : '/llm/stream', ask('hello'), 'small')))
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, (_, index) => post(index % 2 === 0 ? '/llm/chat' : '/llm/stream', ask('hello'), 'small'))
+  )
   const passed = answers.filter(({ status }) => status === 200)
   const refused = answers.filter(({ status }) => status === 402)
   t.equal(passed.length, 9)
@@ -50,7 +52,10 @@ t.test('each tenant has its own key, and none calls with the key of another', as
     if (status === 200) return answering({ input: 1, output: 1 })(response)
     response.writeHead(status).end('no')
   })
-  const { app, post } = await open(t, agentOf('local', wire.url, { llm: { provider: 'local', model: 'test-model', apiKey: '{{secret:llm_key}}', baseUrl: wire.url } }))
+  const { app, post } = await open(
+    t,
+    agentOf('local', wire.url, { llm: { provider: 'local', model: 'test-model', apiKey: '{{secret:llm_key}}', baseUrl: wire.url } })
+  )
   const missing = await post('/llm/chat', ask('hello'))
   t.equal(missing.status, 400)
   t.match(missing.body, { code: 'TENANTRY_SECRET_REQUIRED', secret: 'llm_key' })
@@ -71,7 +76,12 @@ t.test('each tenant has its own key, and none calls with the key of another', as
 t.test('limits of users hold for calls and tokens', async (t) => {
   const wire = await wireProvider(t, answering({ input: 10, output: 5 }))
   const { app, post } = await open(t, agentOf('local', wire.url))
-  await app.resourceLimits.replace('acme', [{ resource: 'llm', metric: 'tokens', period: 'day', limit: 150 }, { resource: 'llm', metric: 'count', period: 'day', limit: 4 }])
+  await app.resourceLimits.replace('acme', [{ resource: 'llm', metric: 'tokens', period: 'day', limit: 150 }, {
+    resource: 'llm',
+    metric: 'count',
+    period: 'day',
+    limit: 4
+  }])
   // 110 are reserved, and 15 used: three fit although four would need 440.
   for (let call = 0; call < 3; call++) t.equal((await post('/llm/chat', ask('hello'))).status, 200)
   const refused = await post('/llm/chat', ask('hello'))
@@ -87,18 +97,37 @@ t.test('tools run between rounds, each of them metered', async (t) => {
   const wire = await wireProvider(t, (response, { body }) => {
     begin(response)
     const asked = JSON.stringify(body).includes('"role":"tool"')
-    response.end(asked ? chunk('It is 7.') + finish({ input: 30, output: 4 }) : toolChunk('call-1', 'count', '{"of":"apples"}') + finish({ input: 20, output: 6 }, 'tool_calls'))
+    response.end(
+      asked
+        ? chunk('It is 7.') + finish({ input: 30, output: 4 })
+        : toolChunk('call-1', 'count', '{"of":"apples"}') + finish({ input: 20, output: 6 }, 'tool_calls')
+    )
   })
   const inputs: unknown[] = []
   const app = await open(t, agentOf('local', wire.url))
   app.app.models.addTools({
-    resolve: async (names, request) => new Map(names.includes('count')
-      ? [['count', { name: 'count', description: 'Counts.', inputSchema: { type: 'object', properties: { of: { type: 'string' } } }, run: async (input: unknown) => { inputs.push([request.tenant?.id, input]); return 7 } }]]
-      : [])
+    resolve: async (names, request) =>
+      new Map(
+        names.includes('count')
+          ? [['count', {
+              name: 'count',
+              description: 'Counts.',
+              inputSchema: { type: 'object', properties: { of: { type: 'string' } } },
+              run: async (input: unknown) => {
+                inputs.push([request.tenant?.id, input])
+                return 7
+              }
+            }]]
+          : []
+      )
   })
   const answer = await app.post('/llm/chat', ask('How many apples?', { tools: ['count'] }))
   t.equal(answer.status, 200, answer.text)
-  t.match(answer.body, { message: { content: 'It is 7.' }, toolCalls: [{ name: 'count', ok: true }], usage: { inputTokens: 50, outputTokens: 10, totalTokens: 60, cost: 0.00007 } })
+  t.match(answer.body, {
+    message: { content: 'It is 7.' },
+    toolCalls: [{ name: 'count', ok: true }],
+    usage: { inputTokens: 50, outputTokens: 10, totalTokens: 60, cost: 0.00007 }
+  })
   t.strictSame(inputs, [['acme', { of: 'apples' }]])
   const events = eventsOf((await app.post('/llm/stream', ask('How many apples?', { tools: ['count'] }))).text)
   t.strictSame(events.map(({ type }) => type), ['tool', 'content', 'usage', 'done'])
@@ -112,10 +141,19 @@ t.test('`responseFormat` gives an object, and an answer that breaks it is 502 an
     response.end(chunk(text) + finish({ input: 10, output: 5 }))
   })
   const { app, post } = await open(t, agentOf('local', wire.url))
-  const responseFormat = { type: 'object', properties: { colour: { $ref: '#/$defs/colour' } }, required: ['colour'], additionalProperties: false, $defs: { colour: { type: 'string', enum: ['red', 'green'] } } }
+  const responseFormat = {
+    type: 'object',
+    properties: { colour: { $ref: '#/$defs/colour' } },
+    required: ['colour'],
+    additionalProperties: false,
+    $defs: { colour: { type: 'string', enum: ['red', 'green'] } }
+  }
   const good = await post('/llm/chat', ask('a colour', { responseFormat }))
   t.match(good.body, { object: { colour: 'red' }, message: { content: text } })
-  t.match(eventsOf((await post('/llm/stream', ask('a colour', { responseFormat }))).text).at(-1), { type: 'done', object: { colour: 'red' } })
+  t.match(eventsOf((await post('/llm/stream', ask('a colour', { responseFormat }))).text).at(-1), {
+    type: 'done',
+    object: { colour: 'red' }
+  })
   for (const wrong of ['{"colour":"mauve"}', 'red', '{"colour":"red","more":1}', '']) {
     text = wrong
     const answer = await post('/llm/chat', ask('a colour', { responseFormat }))
@@ -123,10 +161,29 @@ t.test('`responseFormat` gives an object, and an answer that breaks it is 502 an
   }
   t.equal((await ledger(app, 'acme')).tokens, 6 * 15)
   const asked = wire.requests.length
-  const deep = { type: 'object', properties: { a: { $ref: '#/$defs/a' } }, $defs: { a: { anyOf: [{ type: 'array', items: { $ref: '#/$defs/a' } }, { type: 'null' }] } } }
+  const deep = {
+    type: 'object',
+    properties: { a: { $ref: '#/$defs/a' } },
+    $defs: { a: { anyOf: [{ type: 'array', items: { $ref: '#/$defs/a' } }, { type: 'null' }] } }
+  }
   const wide: Record<string, unknown> = { d0: { type: 'string' } }
-  for (let level = 1; level < 30; level++) wide[`d${level}`] = { anyOf: [{ $ref: `#/$defs/d${level - 1}` }, { $ref: `#/$defs/d${level - 1}` }] }
-  for (const schema of [{ type: 'array' }, {}, { type: 'object', properties: { a: { type: 'strin' } } }, { type: 'object', unknown: 1 }, { type: 'object', properties: { a: { type: 'string', pattern: '(a+)+$' } } }, { $async: true, type: 'object' }, { type: 'object', properties: { a: { $ref: 'http://127.0.0.1/x' } } }, deep, { type: 'object', properties: { a: { $ref: '#/$defs/d29' } }, $defs: wide }, { type: 'object', description: 'x'.repeat(40_000) }]) {
+  for (let level = 1; level < 30; level++) {
+    wide[`d${level}`] = { anyOf: [{ $ref: `#/$defs/d${level - 1}` }, { $ref: `#/$defs/d${level - 1}` }] }
+  }
+  for (
+    const schema of [
+      { type: 'array' },
+      {},
+      { type: 'object', properties: { a: { type: 'strin' } } },
+      { type: 'object', unknown: 1 },
+      { type: 'object', properties: { a: { type: 'string', pattern: '(a+)+$' } } },
+      { $async: true, type: 'object' },
+      { type: 'object', properties: { a: { $ref: 'http://127.0.0.1/x' } } },
+      deep,
+      { type: 'object', properties: { a: { $ref: '#/$defs/d29' } }, $defs: wide },
+      { type: 'object', description: 'x'.repeat(40_000) }
+    ]
+  ) {
     const answer = await post('/llm/chat', ask('a colour', { responseFormat: schema }))
     t.equal(answer.status, 400, answer.text.slice(0, 200))
   }

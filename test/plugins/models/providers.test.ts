@@ -5,14 +5,31 @@ import { agentOf, ask, eventsOf, ledger, mockProvider, open, providers, tokenOf 
 for (const provider of providers) {
   t.test(`${provider}: chat and stream, with the provider's own usage`, async (t) => {
     const mock = await mockProvider(t, { chunkSize: 5 })
-    mock.onMessage('hello', { content: 'Hi there, my friend!', usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18, input_tokens: 11, output_tokens: 7, promptTokenCount: 11, candidatesTokenCount: 7 } })
+    mock.onMessage('hello', {
+      content: 'Hi there, my friend!',
+      usage: {
+        prompt_tokens: 11,
+        completion_tokens: 7,
+        total_tokens: 18,
+        input_tokens: 11,
+        output_tokens: 7,
+        promptTokenCount: 11,
+        candidatesTokenCount: 7
+      }
+    })
     const { app, post } = await open(t, agentOf(provider, `${mock.url}/${provider === 'google' ? 'v1beta' : 'v1'}`))
     const usage = { inputTokens: 11, outputTokens: 7, totalTokens: 18, cost: 0.000025 }
     const body = { messages: [{ role: 'system', content: 'Be kind.' }, { role: 'user', content: 'hello' }] }
 
     const chat = await post('/llm/chat', body)
     t.equal(chat.status, 200, chat.text)
-    t.match(chat.body, { id: String, model: 'test-model', message: { role: 'assistant', content: 'Hi there, my friend!' }, finishReason: 'stop', usage })
+    t.match(chat.body, {
+      id: String,
+      model: 'test-model',
+      message: { role: 'assistant', content: 'Hi there, my friend!' },
+      finishReason: 'stop',
+      usage
+    })
 
     const stream = await post('/llm/stream', body)
     t.equal(stream.status, 200)
@@ -40,13 +57,16 @@ t.test('`stream: false` answers as chat does', async (t) => {
 })
 
 t.test('GET /llm/models lists the models of the document, with prices and context sizes', async (t) => {
-  const { app } = await open(t, agentOf('local', 'http://127.0.0.1:1/v1', {
-    models: [
-      { id: 'vectors', provider: 'local', kind: 'embedding' },
-      { id: 'large', provider: 'local', kind: 'chat', contextTokens: 8000, price: { input: 1, output: 2 } }
-    ],
-    embedding: { provider: 'local', model: 'vectors', baseUrl: 'http://127.0.0.1:1/v1' }
-  }))
+  const { app } = await open(
+    t,
+    agentOf('local', 'http://127.0.0.1:1/v1', {
+      models: [
+        { id: 'vectors', provider: 'local', kind: 'embedding' },
+        { id: 'large', provider: 'local', kind: 'chat', contextTokens: 8000, price: { input: 1, output: 2 } }
+      ],
+      embedding: { provider: 'local', model: 'vectors', baseUrl: 'http://127.0.0.1:1/v1' }
+    })
+  )
   const answer = await app.inject({ url: '/llm/models', headers: tokenOf('acme') })
   t.strictSame(answer.json(), {
     data: [

@@ -6,7 +6,12 @@ const responseFormat = { type: 'object', properties: { colour: { type: 'string' 
 const retry = { attempts: 3, backoffMs: 0 }
 
 function routeOf (path: string, step: object) {
-  return { path, method: 'post' as const, workflow: { steps: [{ id: 'ask', type: 'llm', ...step } as never] }, response: { answer: '{{steps.ask.result}}' } }
+  return {
+    path,
+    method: 'post' as const,
+    workflow: { steps: [{ id: 'ask', type: 'llm', ...step } as never] },
+    response: { answer: '{{steps.ask.result}}' }
+  }
 }
 
 t.test('the result is the text, or the object, and is metered', async (t) => {
@@ -63,7 +68,9 @@ t.test('a group that is tried again does not repeat a call that was charged', as
     response.end(chunk('one two') + (answer === 'whole' ? finish({ input: 10, output: 2 }) : ''))
   })
   const group = { id: 'group', parallel: [{ id: 'ask', type: 'llm', prompt: 'A colour' }], retry: { attempts: 4, backoffMs: 0 } }
-  const { app, post } = await open(t, agentOf('local', wire.url), { routes: [{ path: '/text', method: 'post', workflow: { steps: [group as never] } }] })
+  const { app, post } = await open(t, agentOf('local', wire.url), {
+    routes: [{ path: '/text', method: 'post', workflow: { steps: [group as never] } }]
+  })
   t.match(await post('/text', {}), { status: 502, body: { code: 'TENANTRY_STEP_ANSWER_LOST' } })
   t.equal(wire.requests.length, 2, 'the call that was refused is made again, and the one that was cut is not')
   // A prompt of 11 tokens, and two of the answer.
@@ -75,12 +82,16 @@ t.test('an asynchronous run keeps the result', async (t) => {
     begin(response)
     response.end(chunk('Red.') + finish({ input: 10, output: 5 }))
   })
-  const { app, post } = await open(t, agentOf('local', wire.url), { workflows: [{ id: 'colour', steps: [{ id: 'ask', type: 'llm', prompt: 'A colour' }] }] })
+  const { app, post } = await open(t, agentOf('local', wire.url), {
+    workflows: [{ id: 'colour', steps: [{ id: 'ask', type: 'llm', prompt: 'A colour' }] }]
+  })
   const started = await post('/agent/workflow/run', { ref: 'colour' })
   t.equal(started.status, 202, started.text)
   let status: Record<string, unknown> = {}
   while (status['status'] !== 'completed' && status['status'] !== 'failed') {
-    status = (await app.inject({ url: `/agent/workflow/status?workflowId=${String(started.body['workflowId'])}`, headers: tokenOf('acme') })).json()
+    status =
+      (await app.inject({ url: `/agent/workflow/status?workflowId=${String(started.body['workflowId'])}`, headers: tokenOf('acme') }))
+        .json()
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
   t.match(status, { status: 'completed', result: 'Red.' })

@@ -14,7 +14,14 @@ import { sharedEngine } from '../tenancy/shared-engine.js'
 
 const decorateDatabase = await sharedEngine(t)
 
-const article = { type: 'object', properties: { id: { type: 'string', format: 'uuid', expected: 'what /doc leaves out' }, subtitle: { type: ['string', 'null'] }, note: { type: 'string', nullable: true } } }
+const article = {
+  type: 'object',
+  properties: {
+    id: { type: 'string', format: 'uuid', expected: 'what /doc leaves out' },
+    subtitle: { type: ['string', 'null'] },
+    note: { type: 'string', nullable: true }
+  }
+}
 
 function createApp (documentation: Documentation | (() => Documentation) = {}): FastifyInstance {
   const app = Fastify()
@@ -32,7 +39,11 @@ function createApp (documentation: Documentation | (() => Documentation) = {}): 
       schema: {
         tags: ['Articles'],
         summary: 'List articles',
-        querystring: { type: 'object', properties: { limit: { type: 'integer', minimum: 0, description: 'Rows.' }, filter: { type: 'object' } }, required: ['limit'] },
+        querystring: {
+          type: 'object',
+          properties: { limit: { type: 'integer', minimum: 0, description: 'Rows.' }, filter: { type: 'object' } },
+          required: ['limit']
+        },
         response: { 200: { description: 'A page', type: 'array', items: { $ref: 'Article#' } } }
       }
     }, async () => [])
@@ -49,12 +60,16 @@ function createApp (documentation: Documentation | (() => Documentation) = {}): 
     group.get('/hidden', { schema: { hide: true } }, async () => ({}))
     group.get('/hidden/too', { config: { openapi: false } }, async () => ({}))
   })
-  app.register(async (group) => { group.route({ method: ['GET', 'POST'], url: '/plain', handler: async () => ({}) }) })
+  app.register(async (group) => {
+    group.route({ method: ['GET', 'POST'], url: '/plain', handler: async () => ({}) })
+  })
   return app
 }
 
 /** Of answers of routes that are limited. */
-const headers = Object.fromEntries(['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'].map((name) => [name, { $ref: `#/components/headers/${name}` }]))
+const headers = Object.fromEntries(
+  ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'].map((name) => [name, { $ref: `#/components/headers/${name}` }])
+)
 
 async function documentOf (app: FastifyInstance) {
   return (await app.inject('/doc')).json()
@@ -78,24 +93,52 @@ t.test('every route is there, with the parameters of its path, and what is inter
   t.same(Object.keys(paths).sort(), ['/articles', '/articles/{id}', '/articles/{id}/reviews/{review}', '/doc', '/health', '/plain', '/ui'])
   t.same(Object.keys(paths['/articles']), ['get'], 'no HEAD')
   t.same(Object.keys(paths['/plain']), ['get', 'post'])
-  t.match(paths['/articles/{id}'].put.parameters[0], { in: 'path', name: 'id', required: true, description: 'Which.', schema: { type: 'string', format: 'uuid' } })
-  t.match(paths['/articles/{id}/reviews/{review}'].delete.parameters, [{ in: 'path', name: 'id', required: true }, { in: 'path', name: 'review', required: true }])
-  t.match(paths['/articles'].get.parameters, [{ in: 'query', name: 'limit', required: true, schema: { type: 'integer', minimum: 0 } }, { in: 'query', name: 'filter', style: 'deepObject', explode: true }, { $ref: '#/components/parameters/TenantId' }])
+  t.match(paths['/articles/{id}'].put.parameters[0], {
+    in: 'path',
+    name: 'id',
+    required: true,
+    description: 'Which.',
+    schema: { type: 'string', format: 'uuid' }
+  })
+  t.match(paths['/articles/{id}/reviews/{review}'].delete.parameters, [{ in: 'path', name: 'id', required: true }, {
+    in: 'path',
+    name: 'review',
+    required: true
+  }])
+  t.match(paths['/articles'].get.parameters, [{ in: 'query', name: 'limit', required: true, schema: { type: 'integer', minimum: 0 } }, {
+    in: 'query',
+    name: 'filter',
+    style: 'deepObject',
+    explode: true
+  }, { $ref: '#/components/parameters/TenantId' }])
 })
 
 t.test('operation ids are unique, and tags are listed', async (t) => {
   const app = createApp({ operationId: 'getArticles' })
   const { paths, tags } = await documentOf(app)
-  const ids = Object.values<Record<string, { operationId: string }>>(paths).flatMap((path) => Object.values(path).map(({ operationId }) => operationId))
+  const ids = Object.values<Record<string, { operationId: string }>>(paths).flatMap((path) =>
+    Object.values(path).map(({ operationId }) => operationId)
+  )
   t.same(ids.sort(), ['getArticles', 'getArticles2', 'getDoc', 'getHealth', 'getPlain', 'getUi', 'postPlain', 'putArticlesById'])
   t.same(tags.map(({ name }: { name: string }) => name), ['Articles', 'articles', 'plain', 'System'], 'the built-in groups are last')
 })
 
 t.test('references lead to components, and null is a type', async (t) => {
   const { paths, components } = await documentOf(createApp())
-  t.same(paths['/articles'].get.responses['200'], { description: 'A page', headers, content: { 'application/json': { schema: { type: 'array', items: { $ref: '#/components/schemas/Article' } } } } })
-  t.same(paths['/articles/{id}'].put.requestBody, { required: true, content: { 'application/json': { schema: { $ref: '#/components/schemas/Article' } } } })
-  t.same(components.schemas.Article.properties, { ...article.properties, id: { type: 'string', format: 'uuid' }, note: { type: ['string', 'null'] } })
+  t.same(paths['/articles'].get.responses['200'], {
+    description: 'A page',
+    headers,
+    content: { 'application/json': { schema: { type: 'array', items: { $ref: '#/components/schemas/Article' } } } }
+  })
+  t.same(paths['/articles/{id}'].put.requestBody, {
+    required: true,
+    content: { 'application/json': { schema: { $ref: '#/components/schemas/Article' } } }
+  })
+  t.same(components.schemas.Article.properties, {
+    ...article.properties,
+    id: { type: 'string', format: 'uuid' },
+    note: { type: ['string', 'null'] }
+  })
   t.same(components.schemas.ErrorResponse.required, ['error', 'message', 'code', 'requestId'])
 })
 
@@ -107,7 +150,10 @@ t.test('errors and security follow from the access that a route declares', async
   t.same(told(paths['/articles/{id}'].put), ['204 400 401 403 404 413 415 429 431 500', [{ bearer: [] }, { apiKey: [] }]])
   t.same(told(paths['/articles/{id}/reviews/{review}'].delete), ['200 400 401 403 404 429 431 500', [{ bearer: [] }, { apiKey: [] }]])
   t.same(told(paths['/plain'].get), ['200', undefined])
-  t.same(paths['/articles/{id}'].put.responses['404'], { description: 'Not Found', content: { 'application/json': { schema: { $ref: '#/components/schemas/ErrorResponse' } } } })
+  t.same(paths['/articles/{id}'].put.responses['404'], {
+    description: 'Not Found',
+    content: { 'application/json': { schema: { $ref: '#/components/schemas/ErrorResponse' } } }
+  })
   t.same(paths['/articles/{id}'].put.responses['204'], { description: 'No Content', headers })
   t.same(paths['/articles/{id}'].put.responses['429'], { $ref: '#/components/responses/RateLimited' })
 })
@@ -116,7 +162,8 @@ t.test('who may call is told, where it is more than to have a token', async (t) 
   const app = createApp()
   app.register(async (group) => {
     await group.register(conventions)
-    const route = (url: string, config: FastifyContextConfig, told: object = {}) => group.post(url, { config, schema: { body: { type: 'object' }, ...told } }, async () => ({}))
+    const route = (url: string, config: FastifyContextConfig, told: object = {}) =>
+      group.post(url, { config, schema: { body: { type: 'object' }, ...told } }, async () => ({}))
     route('/second-factor', { access: 'partial' })
     route('/settings', { access: 'tenant-admin', permission: 'settings:write' }, { description: 'All of them.', bodyOptional: true })
     route('/tenant', { access: 'tenant-admin' })
@@ -158,48 +205,71 @@ function further (method: string, url: string, openapi: Documentation = {}): Doc
 t.test('further routes join the paths of the same shape, and none takes the place of another', async (t) => {
   const app = createApp({ summary: 'Delete a review' })
   const params = { type: 'object', properties: { key: { type: 'string', maxLength: 9 }, number: { type: 'integer' } } }
-  app.decorate('tenantDocuments', tenantDocuments({
-    documentation: () => ({
-      key: 'acme',
-      routes: () => [
-        further('PUT', '/articles/:key/reviews/:number', { params, tags: ['Articles', 'Own'], operationId: 'getArticles' }),
-        further('DELETE', '/articles/:key/reviews/:number', { summary: 'of the tenant' }),
-        further('GET', '/own/:a/:b', { tags: ['Own'] }),
-        further('POST', '/own/:b/:a', { summary: 'the first' }),
-        further('POST', '/own/:c/:d', { summary: 'the second' }),
-        further('GET', '/articles/:id/reviews', { hide: true })
-      ]
+  app.decorate(
+    'tenantDocuments',
+    tenantDocuments({
+      documentation: () => ({
+        key: 'acme',
+        routes: () => [
+          further('PUT', '/articles/:key/reviews/:number', { params, tags: ['Articles', 'Own'], operationId: 'getArticles' }),
+          further('DELETE', '/articles/:key/reviews/:number', { summary: 'of the tenant' }),
+          further('GET', '/own/:a/:b', { tags: ['Own'] }),
+          further('POST', '/own/:b/:a', { summary: 'the first' }),
+          further('POST', '/own/:c/:d', { summary: 'the second' }),
+          further('GET', '/articles/:id/reviews', { hide: true })
+        ]
+      })
     })
-  }))
+  )
   const document = await documentOf(app)
   const { valid, errors } = await new Validator().validate(structuredClone(document))
   t.ok(valid, JSON.stringify(errors))
   const { paths, tags } = document
-  t.same(Object.keys(paths).sort(), ['/articles', '/articles/{id}', '/articles/{id}/reviews/{review}', '/doc', '/health', '/own/{a}/{b}', '/plain', '/ui'])
+  t.same(Object.keys(paths).sort(), [
+    '/articles',
+    '/articles/{id}',
+    '/articles/{id}/reviews/{review}',
+    '/doc',
+    '/health',
+    '/own/{a}/{b}',
+    '/plain',
+    '/ui'
+  ])
   const reviews = paths['/articles/{id}/reviews/{review}']
   t.same(Object.keys(reviews), ['delete', 'put'])
   t.equal(reviews.delete.summary, 'Delete a review')
-  t.match(reviews.put.parameters, [{ in: 'path', name: 'id', schema: { maxLength: 9 } }, { in: 'path', name: 'review', schema: { type: 'integer' } }])
-  t.match(paths['/own/{a}/{b}'].post, { summary: 'the first', operationId: 'postOwnByAByB', parameters: [{ name: 'a' }, { name: 'b' }, {}] })
+  t.match(reviews.put.parameters, [{ in: 'path', name: 'id', schema: { maxLength: 9 } }, {
+    in: 'path',
+    name: 'review',
+    schema: { type: 'integer' }
+  }])
+  t.match(paths['/own/{a}/{b}'].post, {
+    summary: 'the first',
+    operationId: 'postOwnByAByB',
+    parameters: [{ name: 'a' }, { name: 'b' }, {}]
+  })
   t.same([paths['/articles'].get.operationId, reviews.put.operationId], ['getArticles', 'getArticles2'])
   t.same(tags.map(({ name }: { name: string }) => name), ['Articles', 'articles', 'plain', 'Own', 'own', 'System'])
-  t.notMatch(app.openapi.text(), /own/, 'the server\'s own document stays as it is')
+  t.notMatch(app.openapi.text(), /own/, "the server's own document stays as it is")
 })
 
 t.test('requests that wait for one composition get the same document, and requests after a change a new one', async (t) => {
   const app = createApp()
   let asked = 0
   let failing = true
-  app.decorate('tenantDocuments', tenantDocuments({
-    documentation: () => ({
-      key: 'acme',
-      routes () {
-        asked++
-        if (failing) throw new Error('not now')
-        return [further('GET', '/own', { summary: `asked ${asked}` })]
-      }
+  app.decorate(
+    'tenantDocuments',
+    tenantDocuments({
+      documentation: () => ({
+        key: 'acme',
+        routes () {
+          asked++
+          if (failing) throw new Error('not now')
+          return [further('GET', '/own', { summary: `asked ${asked}` })]
+        }
+      })
     })
-  }))
+  )
   t.equal((await app.inject('/doc')).statusCode, 500)
   failing = false
   const summary = async () => (await documentOf(app)).paths['/own'].get.summary
@@ -214,14 +284,15 @@ t.test('requests that wait for one composition get the same document, and reques
 t.test('further operations that find no room are told without their schemas', async (t) => {
   const app = createApp()
   const text = 'x'.repeat(100_000)
-  const routes = Array.from({ length: 100 }, (_, index) => further('POST', `/own${index}/:id`, {
-    summary: text,
-    tags: ['Own'],
-    params: { type: 'object', properties: { id: { type: 'string', pattern: text } } },
-    body: { type: 'object', description: text },
-    response: { 200: { description: 'Done', type: 'object' } },
-    errors: [404]
-  }))
+  const routes = Array.from({ length: 100 }, (_, index) =>
+    further('POST', `/own${index}/:id`, {
+      summary: text,
+      tags: ['Own'],
+      params: { type: 'object', properties: { id: { type: 'string', pattern: text } } },
+      body: { type: 'object', description: text },
+      response: { 200: { description: 'Done', type: 'object' } },
+      errors: [404]
+    }))
   app.decorate('tenantDocuments', tenantDocuments({ documentation: () => ({ key: 'acme', routes: () => routes }) }))
   const { body } = await app.inject('/doc')
   t.ok(body.length < 4_200_000, `${body.length} characters`)

@@ -24,13 +24,21 @@ const app = await testServer(t, {
 }, { tenants: ['acme'] })
 const admin = caller(t, app, { token: signToken({ tenant_id: 'acme', sub: 'ada', role: 'admin' }) })
 
-interface Told { readonly headers?: object, readonly content?: Readonly<Record<string, { readonly schema: { readonly $ref?: string } }>>, readonly $ref?: string }
+interface Told {
+  readonly headers?: object
+  readonly content?: Readonly<Record<string, { readonly schema: { readonly $ref?: string } }>>
+  readonly $ref?: string
+}
 
 async function documentOf (ask = admin) {
   const { body } = await ask('GET /doc')
   const document = Object(body)
   const responsesOf = (method: string, path: string): Record<string, Told> => document.paths[path][method].responses
-  return { document, responsesOf, component: (answer: Told | undefined) => answer?.$ref ?? answer?.content?.['application/json']?.schema.$ref }
+  return {
+    document,
+    responsesOf,
+    component: (answer: Told | undefined) => answer?.$ref ?? answer?.content?.['application/json']?.schema.$ref
+  }
 }
 
 t.test('refusals have bodies of their own, one component each, and the answers have them', async (t) => {
@@ -38,10 +46,17 @@ t.test('refusals have bodies of their own, one component each, and the answers h
   const { valid, errors } = await new Validator().validate(structuredClone(document))
   t.ok(valid, JSON.stringify(errors))
   const { schemas } = document.components
-  for (const [method, path] of [['post', '/tenant/secrets'], ['post', '/tenant/secrets/{key}/rotate'], ['post', '/tenant/secrets/rotate']] as const) {
+  for (
+    const [method, path] of [['post', '/tenant/secrets'], ['post', '/tenant/secrets/{key}/rotate'], [
+      'post',
+      '/tenant/secrets/rotate'
+    ]] as const
+  ) {
     t.equal(component(responsesOf(method, path)['402']), '#/components/schemas/PlanLimitError', path)
   }
-  for (const path of ['/tenant/limits/resources/track', '/ask']) t.equal(component(responsesOf('post', path)['402']), '#/components/schemas/ResourceLimitError', path)
+  for (const path of ['/tenant/limits/resources/track', '/ask']) {
+    t.equal(component(responsesOf('post', path)['402']), '#/components/schemas/ResourceLimitError', path)
+  }
   t.equal(component(responsesOf('get', '/kept')['400']), '#/components/schemas/ErrorResponse')
 
   const plan = await admin('POST /tenant/secrets', { body: { key: 'a', value: 'v' } })
@@ -80,10 +95,17 @@ t.test('the endpoints of identity tell what they take and how they refuse', asyn
     t.same(operation.security, security, path)
     t.same(statuses.split(' ').filter((status) => operation.responses[status] === undefined), [], path)
   }
-  for (const [method, path] of [['post', '/auth/logout'], ['post', '/auth/logout-all'], ['post', '/mfa/setup'], ['delete', '/rbac/unassign']] as const) {
+  for (
+    const [method, path] of [['post', '/auth/logout'], ['post', '/auth/logout-all'], ['post', '/mfa/setup'], [
+      'delete',
+      '/rbac/unassign'
+    ]] as const
+  ) {
     t.equal(paths[path][method].requestBody.required, false, path)
   }
-  for (const path of ['/auth/login', '/auth/register']) t.match(paths[path].post.parameters, [{ in: 'header', name: 'X-Tenant-ID', required: false }], path)
+  for (const path of ['/auth/login', '/auth/register']) {
+    t.match(paths[path].post.parameters, [{ in: 'header', name: 'X-Tenant-ID', required: false }], path)
+  }
 })
 
 t.test('the endpoints of billing tell what they take, what they answer and how they refuse', async (t) => {
@@ -114,7 +136,11 @@ t.test('the endpoints of billing tell what they take, what they answer and how t
     const name = `${method} ${path}`
     const [[status, answer] = ['none'], ...others] = Object.entries<Told>(responses)
     t.match(status, /^20[01]$/, name)
-    t.strictSame(Object(schemaWithoutReferences(document, answer?.content?.['application/json']?.schema)).required, members.split(' '), name)
+    t.strictSame(
+      Object(schemaWithoutReferences(document, answer?.content?.['application/json']?.schema)).required,
+      members.split(' '),
+      name
+    )
     t.strictSame(others.map(([status]) => status).sort(), refusals.split(' ').sort(), name)
     for (const [status, refusal] of others) t.match(component(refusal), /^#\/components\/(schemas|responses)\/\w+$/, `${name} ${status}`)
     t.same(operation.security, security, name)
@@ -124,7 +150,11 @@ t.test('the endpoints of billing tell what they take, what they answer and how t
 })
 
 t.test('an upgrade that there is none to is null', async (t) => {
-  const server = await testServer(t, { plans: Object.fromEntries(['free', 'pro', 'team', 'scale', 'enterprise'].map((tier) => [tier, { limits: { tenantConfig: { maxSecrets: 0 } } }])) }, { tenants: ['acme'] })
+  const server = await testServer(t, {
+    plans: Object.fromEntries(
+      ['free', 'pro', 'team', 'scale', 'enterprise'].map((tier) => [tier, { limits: { tenantConfig: { maxSecrets: 0 } } }])
+    )
+  }, { tenants: ['acme'] })
   const ask = caller(t, server, { token: signToken({ tenant_id: 'acme', sub: 'ada', role: 'admin' }) })
   t.match(await ask('POST /tenant/secrets', { body: { key: 'a', value: 'v' } }), { status: 402, body: { upgrade: null } })
 })
@@ -133,7 +163,9 @@ t.test('limited routes tell of the limit on answers of success, and of when to c
   const { document, responsesOf } = await documentOf()
   const { headers, responses } = document.components
   t.strictSame(Object.keys(responses.RateLimited.headers), [...limitHeaders, 'Retry-After'])
-  for (const [method, path] of [['get', '/kept'], ['get', '/tenant/info'], ['post', '/tenant/secrets'], ['get', '/billing/plans']] as const) {
+  for (
+    const [method, path] of [['get', '/kept'], ['get', '/tenant/info'], ['post', '/tenant/secrets'], ['get', '/billing/plans']] as const
+  ) {
     const told = responsesOf(method, path)
     t.match(Object.keys(told['200']?.headers ?? {}), limitHeaders, path)
     t.strictSame(told['429'], { $ref: '#/components/responses/RateLimited' }, path)
@@ -142,7 +174,9 @@ t.test('limited routes tell of the limit on answers of success, and of when to c
   t.strictSame(Object.keys(responsesOf('get', '/health')['200']?.headers ?? {}), [])
 
   const answer = await admin('GET /kept')
-  for (const name of Object.keys(headers).filter((name) => !['Retry-After', 'Location'].includes(name))) t.ok(answer.headers[name.toLowerCase()] !== undefined, name)
+  for (const name of Object.keys(headers).filter((name) => !['Retry-After', 'Location'].includes(name))) {
+    t.ok(answer.headers[name.toLowerCase()] !== undefined, name)
+  }
   t.ok((await admin('GET /tea')).headers['retry-after'] !== undefined)
   t.match(await admin('PUT /tea'), { status: 405, headers: { allow: 'GET, HEAD' } })
   t.notOk('MethodNotAllowed' in responses)
@@ -179,7 +213,14 @@ t.test('whatever takes a body refuses what is too large or no JSON', async (t) =
 })
 
 t.test('without limits no route tells of any', async (t) => {
-  const server = await testServer(t, { routes: [{ path: '/kept', method: 'get', cache: { enabled: true }, response: { kept: true } }, { path: '/own', method: 'get', rateLimit: { ...never, statusCode: 418 }, response: { own: true } }] })
+  const server = await testServer(t, {
+    routes: [{ path: '/kept', method: 'get', cache: { enabled: true }, response: { kept: true } }, {
+      path: '/own',
+      method: 'get',
+      rateLimit: { ...never, statusCode: 418 },
+      response: { own: true }
+    }]
+  })
   const { responsesOf } = await documentOf(caller(t, server))
   t.strictSame(Object.keys(responsesOf('get', '/kept')['200']?.headers ?? {}), ['X-Cache'])
   t.strictSame(Object.keys(responsesOf('get', '/own')['200']?.headers ?? {}), limitHeaders, 'but those with a rule of their own')

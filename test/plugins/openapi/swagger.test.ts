@@ -22,8 +22,15 @@ import { postgresSection } from '../../helpers/postgres.js'
 import { testDocument, testEnv, testServer, type TestDocument } from '../../helpers/server.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
 
-const notes = { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } } } as const
-const read: NonNullable<TestDocument['routes']>[number] = { path: '/notes', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }
+const notes = {
+  tenantScoped: true,
+  columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } }
+} as const
+const read: NonNullable<TestDocument['routes']>[number] = {
+  path: '/notes',
+  method: 'get',
+  queries: [{ table: 'notes', operation: 'select' }]
+}
 
 /** Every group of endpoints is on. */
 const everything: TestDocument = {
@@ -71,17 +78,24 @@ test('app.swagger() follows changes of the documentation, and starts nothing bef
   const summary = (document: unknown) => Object(document).paths['/mine'].get.summary
   t.strictSame([summary(app.swagger()), summary(parse(app.swagger({ yaml: true }))), summary(app.swagger())], Array(3).fill('composed 1'))
   app.openapi.invalidate()
-  t.strictSame([summary(parse(app.swagger({ yaml: true }))), summary(app.swagger()), summary((await app.inject('/ui/json')).json())], Array(3).fill('composed 2'))
+  t.strictSame(
+    [summary(parse(app.swagger({ yaml: true }))), summary(app.swagger()), summary((await app.inject('/ui/json')).json())],
+    Array(3).fill('composed 2')
+  )
 })
 
 test('rows, pages, tenants and errors are components, and no object is written twice', async (t) => {
   const app = await testServer(t, everything)
   const { paths, components } = (await app.inject('/doc')).json()
-  const schemaOf = (method: string, path: string, status: string) => paths[path][method].responses[status].content['application/json'].schema
+  const schemaOf = (method: string, path: string, status: string) =>
+    paths[path][method].responses[status].content['application/json'].schema
   t.strictSame(schemaOf('get', '/notes', '200'), { $ref: '#/components/schemas/NotesPage' })
   t.strictSame(schemaOf('get', '/notes/{id}', '200'), { $ref: '#/components/schemas/NotesRow' })
   t.strictSame(schemaOf('get', '/titles', '200'), { $ref: '#/components/schemas/NotesPage2' })
-  t.strictSame(components.schemas.NotesPage.properties, { data: { type: 'array', items: { $ref: '#/components/schemas/NotesRow' } }, pagination: { $ref: '#/components/schemas/Pagination' } })
+  t.strictSame(components.schemas.NotesPage.properties, {
+    data: { type: 'array', items: { $ref: '#/components/schemas/NotesRow' } },
+    pagination: { $ref: '#/components/schemas/Pagination' }
+  })
   t.strictSame(Object.keys(components.schemas.NotesRow.properties), ['id', 'title', 'tenant_id'])
   t.strictSame(Object.keys(components.schemas.NotesRow2.properties), ['title'])
   t.strictSame(schemaOf('get', '/tenants', '200'), { $ref: '#/components/schemas/TenantPage' })
@@ -113,14 +127,22 @@ test('the groups of declared routes come first, then the built-in groups', async
   t.strictSame(paths['/notes'].get.tags, ['notes'])
 
   const headers = { authorization: `Bearer ${signToken({ sub: 'ada', tenant_id: 'acme', role: 'admin' })}` }
-  const own = { routes: [{ ...read, path: '/own/notes' }, { path: '/own/titles', method: 'get', queries: [{ table: 'notes', operation: 'select', select: 'title, id' }] }] }
+  const own = {
+    routes: [{ ...read, path: '/own/notes' }, {
+      path: '/own/titles',
+      method: 'get',
+      queries: [{ table: 'notes', operation: 'select', select: 'title, id' }]
+    }]
+  }
   t.equal((await app.inject({ method: 'POST', url: '/tenant/config', headers, payload: own })).statusCode, 200)
   const extended = (await app.inject({ url: '/doc', headers })).json()
   t.equal(await validity(extended), true)
   t.strictSame(namesOf(extended.tags), ['notes', 'Lists', 'own', ...served])
   t.strictSame(Object.keys(extended.paths).slice(2, 5), ['/titles', '/own/notes', '/own/titles'])
   const schemaOf = (path: string) => extended.paths[path].get.responses['200'].content['application/json'].schema
-  t.strictSame([schemaOf('/own/notes'), schemaOf('/own/titles')], [{ $ref: '#/components/schemas/NotesPage' }, { $ref: '#/components/schemas/NotesPage3' }])
+  t.strictSame([schemaOf('/own/notes'), schemaOf('/own/titles')], [{ $ref: '#/components/schemas/NotesPage' }, {
+    $ref: '#/components/schemas/NotesPage3'
+  }])
   t.notOk(Object.hasOwn(Object(app.swagger()).components.schemas, 'NotesPage3'), 'the components of a tenant are in its own document only')
 })
 
@@ -156,7 +178,9 @@ async function embedder (t: Test, options: FastifyDynamicSwaggerOptions, pages =
   await app.register(swagger, options)
   if (pages) await app.register(swaggerUi, { routePrefix: '/documentation' })
   app.addSchema({ $id: 'Order', type: 'object', properties: { id: { type: 'integer' } } })
-  app.get('/api/orders/:order', { schema: { operationId: 'getNotes', tags: ['Orders'], response: { 200: { description: 'An order', $ref: 'Order#' } } } }, async () => ({ id: 1 }))
+  app.get('/api/orders/:order', {
+    schema: { operationId: 'getNotes', tags: ['Orders'], response: { 200: { description: 'An order', $ref: 'Order#' } } }
+  }, async () => ({ id: 1 }))
   await app.register(database, { ...section, tables: { notes }, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)
@@ -164,22 +188,46 @@ async function embedder (t: Test, options: FastifyDynamicSwaggerOptions, pages =
   await app.register(openapi, { title: 'Not this one' })
   await app.register(tenants)
   await app.register(health)
-  await app.register(async (api) => { await api.register(configRoutes, { routes: [read] }) }, { prefix: '/api' })
+  await app.register(async (api) => {
+    await api.register(configRoutes, { routes: [read] })
+  }, { prefix: '/api' })
   app.get('/api/plain', async () => ({}))
   return app
 }
 
 test('an app that registers @fastify/swagger itself has the routes of this package in its document, and its own in /doc', async (t) => {
-  const openapi = { openapi: '3.1.0', info: { title: 'Shop', version: '7' }, servers: [{ url: 'https://shop.example/{base}', variables: { base: { default: 'api' } } }], tags: [{ name: 'Orders', description: 'What customers bought.' }] }
+  const openapi = {
+    openapi: '3.1.0',
+    info: { title: 'Shop', version: '7' },
+    servers: [{ url: 'https://shop.example/{base}', variables: { base: { default: 'api' } } }],
+    tags: [{ name: 'Orders', description: 'What customers bought.' }]
+  }
   const app = await embedder(t, { openapi }, true)
   await app.ready()
   const swagger = Object(app.swagger())
   t.equal(await validity(swagger), true)
   t.same(parse(app.swagger({ yaml: true })), swagger)
   t.match(swagger.info, openapi.info)
-  t.strictSame(Object.keys(swagger.paths).sort(), ['/doc', '/health', '/notes', '/orders/{order}', '/plain', '/tenant/info', '/tenants', '/tenants/{id}'])
-  t.match(swagger.paths['/notes'].get, { operationId: 'getNotes2', tags: ['notes'], responses: { 200: { content: { 'application/json': { schema: { $ref: '#/components/schemas/NotesPage' } } } } } })
-  t.match(swagger.paths['/orders/{order}'].get, { operationId: 'getNotes', parameters: [{ in: 'path', name: 'order' }] }, 'written by @fastify/swagger')
+  t.strictSame(Object.keys(swagger.paths).sort(), [
+    '/doc',
+    '/health',
+    '/notes',
+    '/orders/{order}',
+    '/plain',
+    '/tenant/info',
+    '/tenants',
+    '/tenants/{id}'
+  ])
+  t.match(swagger.paths['/notes'].get, {
+    operationId: 'getNotes2',
+    tags: ['notes'],
+    responses: { 200: { content: { 'application/json': { schema: { $ref: '#/components/schemas/NotesPage' } } } } }
+  })
+  t.match(
+    swagger.paths['/orders/{order}'].get,
+    { operationId: 'getNotes', parameters: [{ in: 'path', name: 'order' }] },
+    'written by @fastify/swagger'
+  )
   t.strictSame((await app.inject('/documentation/json')).json(), swagger)
   t.equal((await app.inject('/ui')).statusCode, 404, 'its own pages show the document')
 
@@ -187,7 +235,9 @@ test('an app that registers @fastify/swagger itself has the routes of this packa
   t.equal(await validity(document), true)
   t.strictSame(Object.keys(document.paths).sort(), Object.keys(swagger.paths).sort())
   t.strictSame(document.components, swagger.components)
-  t.strictSame(document.tags, [{ name: 'Orders', description: 'What customers bought.' }, { name: 'notes' }, { name: 'Tenants' }, { name: 'System' }])
+  t.strictSame(document.tags, [{ name: 'Orders', description: 'What customers bought.' }, { name: 'notes' }, { name: 'Tenants' }, {
+    name: 'System'
+  }])
   app.openapi.invalidate()
   t.strictSame((await app.inject('/doc')).json(), document)
 })
@@ -208,7 +258,14 @@ test('the document of an app that writes OpenAPI 3.0 stays valid', async (t) => 
   })
   await server.ready()
   t.ok(routes.length > 100)
-  const { text } = composeDocument({ shell: { openapi: '3.0.3', info: { title: 'Everything', version: '1' } }, routes, schemas: {}, replaced: new Set(), tenancy: true, idempotency: false })
+  const { text } = composeDocument({
+    shell: { openapi: '3.0.3', info: { title: 'Everything', version: '1' } },
+    routes,
+    schemas: {},
+    replaced: new Set(),
+    tenancy: true,
+    idempotency: false
+  })
   t.equal(await validity(JSON.parse(text)), true)
   t.notMatch(text, /"type":\[|"const":|"type":"null"|"examples":/)
 })

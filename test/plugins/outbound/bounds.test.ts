@@ -39,17 +39,37 @@ test('an answer is what the service sent, of any status', async (t) => {
     response.writeHead(Number(path.slice(1, 4)), { 'X-Thing': 'a', 'set-cookie': ['b=1', 'c=2'] }).end('{"ok":true}')
   })
   const app = await appOf(t)
-  for (const status of [200, 201, 302, 400, 401, 404, 429, 500, 503]) t.equal((await call(app, `${server.origin}/${status}`)).status, status)
-  const answer = await call(app, `${server.origin}/200?a=b#c`, { method: 'post', body: 'text', headers: { 'Content-Type': 'text/plain', Host: 'elsewhere.example', 'Accept-Encoding': 'gzip', Connection: 'upgrade', 'Content-Length': '9999' } })
+  for (const status of [200, 201, 302, 400, 401, 404, 429, 500, 503]) {
+    t.equal((await call(app, `${server.origin}/${status}`)).status, status)
+  }
+  const answer = await call(app, `${server.origin}/200?a=b#c`, {
+    method: 'post',
+    body: 'text',
+    headers: {
+      'Content-Type': 'text/plain',
+      Host: 'elsewhere.example',
+      'Accept-Encoding': 'gzip',
+      Connection: 'upgrade',
+      'Content-Length': '9999'
+    }
+  })
   t.match(answer, { status: 200, headers: { 'x-thing': 'a', 'set-cookie': 'b=1, c=2' } })
   t.equal(answer.body.toString(), '{"ok":true}')
   const { method, path, body, headers } = server.requests.at(-1) ?? {}
   t.match({ method, path, body }, { method: 'POST', path: '/200?a=b', body: 'text' })
-  t.match(headers, { host: server.origin.slice(7), 'accept-encoding': 'identity', 'content-type': 'text/plain', 'content-length': '4', 'user-agent': /^tenantry\// })
+  t.match(headers, {
+    host: server.origin.slice(7),
+    'accept-encoding': 'identity',
+    'content-type': 'text/plain',
+    'content-length': '4',
+    'user-agent': /^tenantry\//
+  })
   t.ok(server.connections < 4, `${server.requests.length} calls took ${server.connections} connections`)
   const wrong: Record<string, string>[] = [{ 'x-a': 'b\r\nx-c: d' }, { 'x-a': 'b\0' }, { 'x a': 'b' }, { '': 'b' }, { 'x-a': 'ä€' }]
   for (const headers of wrong) t.equal(await outcome(app, server.origin, { headers }), 'TENANTRY_BAD_REQUEST', JSON.stringify(headers))
-  for (const method of ['CONNECT', 'TRACE', 'GET /', '']) t.equal(await outcome(app, server.origin, { method }), 'TENANTRY_BAD_REQUEST', method)
+  for (const method of ['CONNECT', 'TRACE', 'GET /', '']) {
+    t.equal(await outcome(app, server.origin, { method }), 'TENANTRY_BAD_REQUEST', method)
+  }
 })
 
 test('an answer has at most 5 MB, however it comes', async (t) => {
@@ -67,10 +87,14 @@ test('an answer has at most 5 MB, however it comes', async (t) => {
     response.writeHead(200)
     if (kind === 'endless') {
       const piece = Buffer.alloc(65_536, 'a')
-      const more = (): void => { if (!response.destroyed) response.write(piece, more) }
+      const more = (): void => {
+        if (!response.destroyed) response.write(piece, more)
+      }
       return more()
     }
-    for (let left = bytes; left > 0; left -= 65_536) if (!response.write(Buffer.alloc(Math.min(left, 65_536), 'a'))) await new Promise((resolve) => response.once('drain', resolve))
+    for (let left = bytes; left > 0; left -= 65_536) {
+      if (!response.write(Buffer.alloc(Math.min(left, 65_536), 'a'))) { await new Promise((resolve) => response.once('drain', resolve)) }
+    }
     response.end()
   })
   const app = await appOf(t)
@@ -97,7 +121,9 @@ test('a call ends in time, whatever the service does', async (t) => {
   })
   const mute = createTcpServer(() => {})
   await new Promise<void>((resolve) => mute.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => { mute.close() })
+  t.teardown(() => {
+    mute.close()
+  })
   const address = mute.address()
   const mutePort = typeof address === 'object' ? address?.port : 0
   const app = await appOf(t)
@@ -119,7 +145,7 @@ test('a call ends in time, whatever the service does', async (t) => {
   t.equal(await outcome(app, 'http://127.0.0.1:1/'), failed, 'a port where nobody listens')
 })
 
-test('a slow service holds the places of its tenant and no other\'s', async (t) => {
+test("a slow service holds the places of its tenant and no other's", async (t) => {
   const waiting: (() => void)[] = []
   const server = await remote(t, ({ path }, response) => {
     if (path === '/slow') waiting.push(() => response.end('slow'))
@@ -143,7 +169,9 @@ test('a host that keeps failing for a tenant is left alone, is tried again by on
     if (path === '/held') held.push(() => response.writeHead(status).end())
     else response.writeHead(status).end()
   })
-  const other = await remote(t, (_request, response) => { response.end() })
+  const other = await remote(t, (_request, response) => {
+    response.end()
+  })
   let now = 1_000_000
   const app = await appOf(t, { now: () => now })
   for (let index = 0; index < 4; index++) t.equal(await outcome(app, server.origin), 500)
@@ -181,7 +209,9 @@ test('a host that keeps failing for a tenant is left alone, is tried again by on
 
   for (let index = 0; index < 5; index++) t.equal(await outcome(app, 'http://127.0.0.1:1/'), failed)
   t.equal(await outcome(app, 'http://127.0.0.1:1/'), busy, 'where nobody listens')
-  for (let index = 0; index < 8; index++) t.equal(await outcome(app, 'http://10.0.0.1/'), 'TENANTRY_ADDRESS_REFUSED', 'what is refused is no failure of a host')
+  for (let index = 0; index < 8; index++) {
+    t.equal(await outcome(app, 'http://10.0.0.1/'), 'TENANTRY_ADDRESS_REFUSED', 'what is refused is no failure of a host')
+  }
 })
 
 test('a plugin that is closed sends nothing more, and ends what is under way', async (t) => {

@@ -19,7 +19,9 @@ async function outcome (app: FastifyInstance, url: string, more: Partial<Outboun
   try {
     return (await app.outbound.request({ tenant: 'acme', trusted: false, method: 'GET', url, headers: {}, ...more })).status
   } catch (error) {
-    for (const name of ['addressRefused', 'providerFailed', 'providerTimeout', 'providerBusy', 'badRequest'] as const) if (isFailure(error, name)) return name
+    for (
+      const name of ['addressRefused', 'providerFailed', 'providerTimeout', 'providerBusy', 'badRequest'] as const
+    ) { if (isFailure(error, name)) return name }
     throw error
   }
 }
@@ -34,16 +36,66 @@ function names (table: Readonly<Record<string, readonly string[]>>): Lookup {
 
 test('addresses of the private network are refused in every notation, before a connection is opened', async (t) => {
   const app = await appOf(t)
-  const four = await remote(t, (_request, response) => { response.end('reached') })
-  const six = await remote(t, (_request, response) => { response.end('reached') }, '::1')
+  const four = await remote(t, (_request, response) => {
+    response.end('reached')
+  })
+  const six = await remote(t, (_request, response) => {
+    response.end('reached')
+  }, '::1')
   t.equal(await outcome(app, four.origin, { trusted: true }), 200, 'the platform reaches them')
   t.equal(await outcome(app, six.origin, { trusted: true }), 200)
   const hosts = [
-    '127.0.0.1', '127.1', '2130706433', '0x7f000001', '0x7f.0.0.1', '0177.0.0.1', '017700000001', '127.0.0.1.', '①②⑦.0.0.1', '%31%32%37.0.0.1', '127.255.255.254',
-    '0.0.0.0', '0', '[::]', '[::1]', '[0:0:0:0:0:0:0:1]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[::127.0.0.1]', '[64:ff9b::127.0.0.1]', '[64:ff9b:1::7f00:1]', '[2002:7f00:1::]', '[2001:0:7f00:1::]',
-    '10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.1.1', '100.64.0.1', '100.100.100.200', '169.254.169.254', '2852039166', '0xa9fea9fe', '192.0.0.192', '168.63.129.16',
-    '[fe80::1]', '[fc00::1]', '[fd00:ec2::254]', '[fec0::1]', '[ff02::1]', '224.0.0.1', '255.255.255.255', '240.0.0.1', '198.18.0.1', '192.0.2.1', '[2001:db8::1]', '[100::1]', '[5f00::1]',
-    'localhost', 'LOCALHOST', 'localhost.', 'a.localhost'
+    '127.0.0.1',
+    '127.1',
+    '2130706433',
+    '0x7f000001',
+    '0x7f.0.0.1',
+    '0177.0.0.1',
+    '017700000001',
+    '127.0.0.1.',
+    '①②⑦.0.0.1',
+    '%31%32%37.0.0.1',
+    '127.255.255.254',
+    '0.0.0.0',
+    '0',
+    '[::]',
+    '[::1]',
+    '[0:0:0:0:0:0:0:1]',
+    '[::ffff:127.0.0.1]',
+    '[::ffff:7f00:1]',
+    '[::127.0.0.1]',
+    '[64:ff9b::127.0.0.1]',
+    '[64:ff9b:1::7f00:1]',
+    '[2002:7f00:1::]',
+    '[2001:0:7f00:1::]',
+    '10.0.0.1',
+    '172.16.0.1',
+    '172.31.255.255',
+    '192.168.1.1',
+    '100.64.0.1',
+    '100.100.100.200',
+    '169.254.169.254',
+    '2852039166',
+    '0xa9fea9fe',
+    '192.0.0.192',
+    '168.63.129.16',
+    '[fe80::1]',
+    '[fc00::1]',
+    '[fd00:ec2::254]',
+    '[fec0::1]',
+    '[ff02::1]',
+    '224.0.0.1',
+    '255.255.255.255',
+    '240.0.0.1',
+    '198.18.0.1',
+    '192.0.2.1',
+    '[2001:db8::1]',
+    '[100::1]',
+    '[5f00::1]',
+    'localhost',
+    'LOCALHOST',
+    'localhost.',
+    'a.localhost'
   ]
   for (const host of hosts) {
     for (const port of [four.port, six.port]) t.equal(await outcome(app, `http://${host}:${port}/`), 'addressRefused', `${host}:${port}`)
@@ -54,19 +106,51 @@ test('addresses of the private network are refused in every notation, before a c
 
 test('a URL that is not a plain one of http or https is refused for everybody', async (t) => {
   const app = await appOf(t)
-  const server = await remote(t, (_request, response) => { response.end() })
-  for (const url of ['file:///etc/passwd', 'ftp://example.com/', 'gopher://127.0.0.1/', 'data:text/plain,x', 'unix:/var/run/x.sock', '//example.com/', '/x', '', 'http://', 'http://./', 'http://256.256.256.256/', `http://${'x'.repeat(300)}.example.com/`, `http://user:password@127.0.0.1:${server.port}/`, `http://user@127.0.0.1:${server.port}/`, `http://127.0.0.1:${server.port}/${'x'.repeat(17_000)}`]) {
+  const server = await remote(t, (_request, response) => {
+    response.end()
+  })
+  for (
+    const url of [
+      'file:///etc/passwd',
+      'ftp://example.com/',
+      'gopher://127.0.0.1/',
+      'data:text/plain,x',
+      'unix:/var/run/x.sock',
+      '//example.com/',
+      '/x',
+      '',
+      'http://',
+      'http://./',
+      'http://256.256.256.256/',
+      `http://${'x'.repeat(300)}.example.com/`,
+      `http://user:password@127.0.0.1:${server.port}/`,
+      `http://user@127.0.0.1:${server.port}/`,
+      `http://127.0.0.1:${server.port}/${'x'.repeat(17_000)}`
+    ]
+  ) {
     for (const trusted of [false, true]) t.equal(await outcome(app, url, { trusted }), 'addressRefused', url.slice(0, 60))
   }
   t.equal(server.connections, 0)
 })
 
 test('names are judged by all that they resolve to, and the address that was judged is the one that is called', async (t) => {
-  const server = await remote(t, (_request, response) => { response.end() })
-  const listed = await remote(t, (_request, response) => { response.setHeader('connection', 'close').end() }, '127.0.0.2')
+  const server = await remote(t, (_request, response) => {
+    response.end()
+  })
+  const listed = await remote(t, (_request, response) => {
+    response.setHeader('connection', 'close').end()
+  }, '127.0.0.2')
   const asked: string[] = []
-  const table = { 'private.example': ['10.1.2.3'], 'loop.example': ['127.0.0.1'], 'mapped.example': ['::ffff:127.0.0.1'], 'mixed.example': ['93.184.216.34', '127.0.0.1'], 'mixed6.example': ['2606:2800:220:1::1', 'fd00::1'], 'odd.example': ['not an address'] }
-  // A name whose first answer may be called and whose second may not: whoever looked it up once to judge and once to connect would be refused, or worse.
+  const table = {
+    'private.example': ['10.1.2.3'],
+    'loop.example': ['127.0.0.1'],
+    'mapped.example': ['::ffff:127.0.0.1'],
+    'mixed.example': ['93.184.216.34', '127.0.0.1'],
+    'mixed6.example': ['2606:2800:220:1::1', 'fd00::1'],
+    'odd.example': ['not an address']
+  }
+  // A name whose first answer may be called and whose second may not: whoever looked it up once to judge and once to connect
+  // would be refused, or worse.
   const rebinding = ['127.0.0.2']
   const app = await appOf(t, {
     egress: { allow: ['127.0.0.2'] },
@@ -86,10 +170,21 @@ test('names are judged by all that they resolve to, and the address that was jud
 })
 
 test('the platform lists exceptions by host, address and range, each with an optional port', async (t) => {
-  const one = await remote(t, (_request, response) => { response.end() })
-  const other = await remote(t, (_request, response) => { response.end() })
-  const six = await remote(t, (_request, response) => { response.end() }, '::1')
-  const lookup = names({ 'hooks.internal': ['127.0.0.1'], 'ports.internal': ['127.0.0.1'], 'other.internal': ['127.0.0.1'], 'two.internal': ['127.0.0.1'] })
+  const one = await remote(t, (_request, response) => {
+    response.end()
+  })
+  const other = await remote(t, (_request, response) => {
+    response.end()
+  })
+  const six = await remote(t, (_request, response) => {
+    response.end()
+  }, '::1')
+  const lookup = names({
+    'hooks.internal': ['127.0.0.1'],
+    'ports.internal': ['127.0.0.1'],
+    'other.internal': ['127.0.0.1'],
+    'two.internal': ['127.0.0.1']
+  })
   const byName = await appOf(t, { lookup, egress: { allow: ['hooks.internal', `Ports.Internal.:${one.port}`] } })
   t.equal(await outcome(byName, `http://hooks.internal:${one.port}/`), 200)
   t.equal(await outcome(byName, `http://HOOKS.internal.:${other.port}/`), 200)
@@ -108,14 +203,39 @@ test('the platform lists exceptions by host, address and range, each with an opt
   t.equal(await outcome(byRange, six.origin), 200)
   t.equal(await outcome(byRange, 'http://10.0.0.1/'), 'addressRefused')
   t.equal(await outcome(byRange, `http://[::ffff:127.0.0.1]:${one.port}/`), 'addressRefused')
-  for (const wrong of ['', 'a b', 'http://x', 'x/8', '10.0.0.0/33', '10.0.0.0/x', '10.0.0.1:0', '10.0.0.1:65536', '10.0.0.1:', '[::1', '[10.0.0.1]', 'fe80::1%eth0', '127.1', '0x7f.1', '*', '*.internal', 'a..b', '-a.b']) {
+  for (
+    const wrong of [
+      '',
+      'a b',
+      'http://x',
+      'x/8',
+      '10.0.0.0/33',
+      '10.0.0.0/x',
+      '10.0.0.1:0',
+      '10.0.0.1:65536',
+      '10.0.0.1:',
+      '[::1',
+      '[10.0.0.1]',
+      'fe80::1%eth0',
+      '127.1',
+      '0x7f.1',
+      '*',
+      '*.internal',
+      'a..b',
+      '-a.b'
+    ]
+  ) {
     await t.rejects(appOf(t, { egress: { allow: [wrong] } }), /egress.*allow/, wrong)
   }
 })
 
 test('redirects are followed for GET and HEAD where it is asked for, and each is judged', async (t) => {
-  const target = await remote(t, (_request, response) => { response.end('target') })
-  const shielded = await remote(t, (_request, response) => { response.end('shielded') })
+  const target = await remote(t, (_request, response) => {
+    response.end('target')
+  })
+  const shielded = await remote(t, (_request, response) => {
+    response.end('shielded')
+  })
   const server = await remote(t, ({ path }, response) => {
     const [, kind = '', status = '302'] = path.split('/')
     const locations: Record<string, string> = {
@@ -136,7 +256,10 @@ test('redirects are followed for GET and HEAD where it is asked for, and each is
   const lookup = names({ 'public.test': ['127.0.0.1'], 'target.test': ['127.0.0.1'], 'private.test': ['10.0.0.1'] })
   const app = await appOf(t, { lookup, egress: { allow: [`public.test:${server.port}`, `target.test:${target.port}`] } })
   const from = `http://public.test:${server.port}`
-  const follow = { followRedirects: true, headers: { authorization: 'Bearer x', cookie: 'a=b', 'x-api-key': 'k', accept: 'application/json' } }
+  const follow = {
+    followRedirects: true,
+    headers: { authorization: 'Bearer x', cookie: 'a=b', 'x-api-key': 'k', accept: 'application/json' }
+  }
 
   t.equal(await outcome(app, `${from}/target`), 302, 'not followed unless asked')
   t.equal(await outcome(app, `${from}/target`, { ...follow, method: 'POST' }), 302, 'nor with a body')
@@ -149,8 +272,14 @@ test('redirects are followed for GET and HEAD where it is asked for, and each is
   for (const name of ['authorization', 'cookie', 'x-api-key']) t.notOk(name in headers, `${name} stays with its origin`)
   t.equal(await outcome(app, `${from}/same`, follow), 200)
   t.equal(server.requests.at(-1)?.headers.authorization, 'Bearer x', 'which keeps it')
-  for (const kind of ['private', 'decimal', 'name', 'metadata', 'file', 'userinfo', 'broken']) t.equal(await outcome(app, `${from}/${kind}`, follow), 'addressRefused', kind)
-  t.equal(await outcome(app, `${server.origin}/private`, { ...follow, trusted: true }), 'addressRefused', 'the first address is trusted, not where it redirects')
+  for (const kind of ['private', 'decimal', 'name', 'metadata', 'file', 'userinfo', 'broken']) {
+    t.equal(await outcome(app, `${from}/${kind}`, follow), 'addressRefused', kind)
+  }
+  t.equal(
+    await outcome(app, `${server.origin}/private`, { ...follow, trusted: true }),
+    'addressRefused',
+    'the first address is trusted, not where it redirects'
+  )
   t.equal(shielded.connections, 0)
   const before = server.requests.length
   t.equal(await outcome(app, `${from}/loop`, follow), 'providerFailed')

@@ -44,7 +44,11 @@ export interface Opened {
   readonly forgot: (tenant: string, email: string, address?: string) => Promise<Answer>
 }
 
-export async function open (t: Test, engine: DatabaseSection, { tenants = [], clock = fakeClock(), onMail = async () => {}, workers }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: DatabaseSection,
+  { tenants = [], clock = fakeClock(), onMail = async () => {}, workers }: OpenOptions = {}
+): Promise<Opened> {
   const app = Fastify({ trustProxy: true, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   const { now } = clock
@@ -78,7 +82,8 @@ export async function open (t: Test, engine: DatabaseSection, { tenants = [], cl
     clock,
     mails,
     settled: () => settled(t, app),
-    logIn: (tenant, email, given = password, address = '192.0.2.1') => ask('POST /auth/login', { body: { email, password: given }, ...from(address, tenant) }),
+    logIn: (tenant, email, given = password, address = '192.0.2.1') =>
+      ask('POST /auth/login', { body: { email, password: given }, ...from(address, tenant) }),
     forgot: (tenant, email, address = '192.0.2.1') => ask('POST /auth/password/forgot', { body: { email }, ...from(address, tenant) })
   }
 }

@@ -4,8 +4,16 @@ import { testServer } from '../../helpers/server.js'
 import { caller, refused, type Answer } from '../../http/caller.js'
 
 const targets = [
-  'POST /auth/login', 'POST /auth/register', 'POST /auth/refresh', 'POST /auth/mfa/verify', 'POST /auth/password/forgot', 'POST /auth/password/reset', 'POST /auth/password',
-  'POST /auth/email/verify', 'POST /auth/email/resend', 'POST /auth/invite/accept'
+  'POST /auth/login',
+  'POST /auth/register',
+  'POST /auth/refresh',
+  'POST /auth/mfa/verify',
+  'POST /auth/password/forgot',
+  'POST /auth/password/reset',
+  'POST /auth/password',
+  'POST /auth/email/verify',
+  'POST /auth/email/resend',
+  'POST /auth/invite/accept'
 ]
 
 test('one address asks each endpoint of users 60 times, and another address goes on', async (t) => {

@@ -12,7 +12,8 @@ const email = 'ada@example.com'
 const next = secretText('another horse battery staple', 'a new password')
 const minute = 60_000
 
-const reset = ({ ask }: Opened, token: string, request: object = {}) => ask('POST /auth/password/reset', { body: { token, password: next }, ...request })
+const reset = ({ ask }: Opened, token: string, request: object = {}) =>
+  ask('POST /auth/password/reset', { body: { token, password: next }, ...request })
 const me = async ({ ask }: Opened, { body: { token } }: Answer) => (await ask('GET /auth/me', { token: String(token) })).status
 
 /** Asks for a link, and returns its token. */
@@ -25,37 +26,52 @@ async function linkFor (t: Test, opened: Opened, tenant: string, address = email
   return tokenOf(mail)
 }
 
-test('a forgotten password is reset with the link of a mail', (t) => forEachEngine(t, async (t, engine) => {
-  const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
-  const { app, mails, logIn } = opened
-  const id = await addUser(app, 'acme', email)
-  await addUser(app, 'globex', email)
-  await addUser(app, '', email, 'admin')
-  const sessions = [await logIn('acme', email), await logIn('acme', email)]
-  const others = [await logIn('globex', email), await logIn('', email)]
+test('a forgotten password is reset with the link of a mail', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
+    const { app, mails, logIn } = opened
+    const id = await addUser(app, 'acme', email)
+    await addUser(app, 'globex', email)
+    await addUser(app, '', email, 'admin')
+    const sessions = [await logIn('acme', email), await logIn('acme', email)]
+    const others = [await logIn('globex', email), await logIn('', email)]
 
-  const token = await linkFor(t, opened, 'acme', 'ADA@Example.com')
-  t.match(mails, [{ kind: 'reset', tenant: 'acme', to: email, subject: 'Reset your password', link: /^https:\/\/app\.example\.com\/reset-password#token=lt_acme\./ }])
-  t.match(mails[0]?.text, mails[0]?.link)
-  t.match(await reset(opened, token), { status: 200, body: { success: true } })
-  refused(t, await logIn('acme', email), 401, 'CREDENTIALS_INVALID', 'the old password')
-  t.equal((await logIn('acme', email, next)).status, 200)
-  for (const session of sessions) {
-    t.equal(await me(opened, session), 401)
-    refused(t, await opened.ask('POST /auth/refresh', { body: { refreshToken: session.body['refreshToken'] } }), 401, 'TOKEN_INVALID')
-  }
-  for (const other of others) t.equal(await me(opened, other), 200, 'the same address elsewhere is another user')
-  t.equal((await logIn('globex', email)).status, 200)
-  t.equal((await app.users.find('acme', id))?.emailVerified, true, 'the mail has arrived')
-  refused(t, await reset(opened, token), 400, 'LINK_INVALID', 'a second time')
+    const token = await linkFor(t, opened, 'acme', 'ADA@Example.com')
+    t.match(mails, [{
+      kind: 'reset',
+      tenant: 'acme',
+      to: email,
+      subject: 'Reset your password',
+      link: /^https:\/\/app\.example\.com\/reset-password#token=lt_acme\./
+    }])
+    t.match(mails[0]?.text, mails[0]?.link)
+    t.match(await reset(opened, token), { status: 200, body: { success: true } })
+    refused(t, await logIn('acme', email), 401, 'CREDENTIALS_INVALID', 'the old password')
+    t.equal((await logIn('acme', email, next)).status, 200)
+    for (const session of sessions) {
+      t.equal(await me(opened, session), 401)
+      refused(t, await opened.ask('POST /auth/refresh', { body: { refreshToken: session.body['refreshToken'] } }), 401, 'TOKEN_INVALID')
+    }
+    for (const other of others) t.equal(await me(opened, other), 200, 'the same address elsewhere is another user')
+    t.equal((await logIn('globex', email)).status, 200)
+    t.equal((await app.users.find('acme', id))?.emailVerified, true, 'the mail has arrived')
+    refused(t, await reset(opened, token), 400, 'LINK_INVALID', 'a second time')
 
-  const ofPlatform = await linkFor(t, opened, '')
-  t.match(ofPlatform, /^lt_\./)
-  t.equal((await reset(opened, ofPlatform)).status, 200)
-  t.equal((await logIn('', email, next)).status, 200, 'a user of the platform')
-  const { rows } = await sql<{ line: string }>`select concat_ws(' ', tenant_id, action, target, user_id, address) as line from tenantry.audit_log where action like 'auth.password%' order by id`.execute(app.db)
-  t.match(rows.map(({ line }) => line), [`acme auth.password.forgot ${email} 192.0.2.1`, `acme auth.password.reset ${email} ${id} 127.0.0.1`, ` auth.password.forgot ${email} 192.0.2.1`, / auth\.password\.reset/])
-}))
+    const ofPlatform = await linkFor(t, opened, '')
+    t.match(ofPlatform, /^lt_\./)
+    t.equal((await reset(opened, ofPlatform)).status, 200)
+    t.equal((await logIn('', email, next)).status, 200, 'a user of the platform')
+    const { rows } = await sql<
+      { line: string }
+    >`select concat_ws(' ', tenant_id, action, target, user_id, address) as line from tenantry.audit_log where action like 'auth.password%' order by id`
+      .execute(app.db)
+    t.match(rows.map(({ line }) => line), [
+      `acme auth.password.forgot ${email} 192.0.2.1`,
+      `acme auth.password.reset ${email} ${id} 127.0.0.1`,
+      ` auth.password.forgot ${email} 192.0.2.1`,
+      / auth\.password\.reset/
+    ])
+  }))
 
 test('a link that was used, is late, of another tenant or of a user who is gone is refused alike', async (t) => {
   const engine = await postgresSection(t)
@@ -76,9 +92,24 @@ test('a link that was used, is late, of another tenant or of a user who is gone 
   await fails(second.replace('lt_acme', 'lt_'), 'of the platform')
   await fails(second.replace('lt_acme', 'lt_nobody'), 'of no tenant')
   await fails(second, 'a header that names another tenant', { tenant: 'globex' })
-  for (const token of [`${second}x`, second.slice(0, -1), 'lt_', 'x', `lt_acme.${'A'.repeat(43)}`, String((await opened.logIn('acme', email)).body['token']).slice(0, 200)]) await fails(token, 'no token')
+  for (
+    const token of [
+      `${second}x`,
+      second.slice(0, -1),
+      'lt_',
+      'x',
+      `lt_acme.${'A'.repeat(43)}`,
+      String((await opened.logIn('acme', email)).body['token']).slice(0, 200)
+    ]
+  ) await fails(token, 'no token')
   refused(t, await ask('POST /auth/email/verify', { body: { token: second } }), 400, 'LINK_INVALID', 'of another kind')
-  refused(t, await ask('POST /auth/password/reset', { body: { token: second, password: 'short' } }), 400, 'VALIDATION_FAILED', 'a password that is none leaves the link')
+  refused(
+    t,
+    await ask('POST /auth/password/reset', { body: { token: second, password: 'short' } }),
+    400,
+    'VALIDATION_FAILED',
+    'a password that is none leaves the link'
+  )
   clock.forward(30 * minute - 1)
   const answers = await Promise.all(Array.from({ length: 10 }, () => reset(opened, second)))
   t.same(answers.map(({ status }) => status).sort(), [200, ...Array.from({ length: 9 }, () => 400)], 'of several at once one')
@@ -99,7 +130,11 @@ test('a link that was used, is late, of another tenant or of a user who is gone 
   const ofInitech = await linkFor(t, opened, 'initech')
   await app.tenants.delete('initech')
   await fails(ofInitech, 'a deleted tenant')
-  t.equal(new Set(refusals.map(({ body: { message, code, error } }) => JSON.stringify([message, code, error]))).size, 1, 'with the same body')
+  t.equal(
+    new Set(refusals.map(({ body: { message, code, error } }) => JSON.stringify([message, code, error]))).size,
+    1,
+    'with the same body'
+  )
 })
 
 test('forgot answers the same for any address, and sends mail to those that users have', async (t) => {
@@ -108,7 +143,13 @@ test('forgot answers the same for any address, and sends mail to those that user
   await addUser(app, 'acme', email)
   await addUser(app, 'acme', 'eve@example.com')
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('email', '=', 'eve@example.com').execute()
-  const answers = [await forgot('acme', email), await forgot('acme', 'nobody@example.com'), await forgot('nobody', email), await forgot('', email), await forgot('acme', 'eve@example.com')]
+  const answers = [
+    await forgot('acme', email),
+    await forgot('acme', 'nobody@example.com'),
+    await forgot('nobody', email),
+    await forgot('', email),
+    await forgot('acme', 'eve@example.com')
+  ]
   for (let more = 0; more < 4; more++) answers.push(await forgot('acme', email), await forgot('acme', 'nobody@example.com'))
   t.same(new Set(answers.map(({ status, text }) => `${status} ${text}`)), new Set(['202 {"success":true}']))
   const names = (answer: Answer | undefined) => Object.keys(answer?.headers ?? {}).sort()
@@ -125,7 +166,9 @@ test('forgot answers the same for any address, and sends mail to those that user
   await app.tenants.update('off', { status: 'suspended' })
   refused(t, await forgot('off', email), 403, 'TENANT_SUSPENDED')
   refused(t, await forgot('a b', email), 400, 'TENANT_INVALID')
-  for (const body of [{}, { email: 'ada' }, { email, further: 1 }, { email: [email] }, { email: `${'a'.repeat(250)}@b.cd` }]) refused(t, await ask('POST /auth/password/forgot', { tenant: 'acme', body }), 400, 'VALIDATION_FAILED')
+  for (const body of [{}, { email: 'ada' }, { email, further: 1 }, { email: [email] }, { email: `${'a'.repeat(250)}@b.cd` }]) {
+    refused(t, await ask('POST /auth/password/forgot', { tenant: 'acme', body }), 400, 'VALIDATION_FAILED')
+  }
 })
 
 test('a thousand resets of one address at a time on two servers send three mails', async (t) => {
@@ -133,9 +176,16 @@ test('a thousand resets of one address at a time on two servers send three mails
   const here = await open(t, engine, { tenants: ['acme'] })
   const there = await open(t, engine, { clock: here.clock })
   await addUser(here.app, 'acme', email)
-  const answers = await Promise.all(Array.from({ length: 1000 }, (_, index) => (index % 2 === 0 ? here : there).forgot('acme', email, `198.51.100.${index % 250}`)))
+  const answers = await Promise.all(
+    Array.from({ length: 1000 }, (_, index) => (index % 2 === 0 ? here : there).forgot('acme', email, `198.51.100.${index % 250}`))
+  )
   // A slow machine may refuse some of so many at a time.
-  t.same(answers.filter(({ status, body }) => status !== 202 && !/^TENANTRY_DATABASE_(BUSY|UNAVAILABLE)$/.test(String(body['code']))).map(({ text }) => text), [])
+  t.same(
+    answers.filter(({ status, body }) => status !== 202 && !/^TENANTRY_DATABASE_(BUSY|UNAVAILABLE)$/.test(String(body['code']))).map((
+      { text }
+    ) => text),
+    []
+  )
   await here.settled()
   t.equal(here.mails.length + there.mails.length, 3)
 })
@@ -164,40 +214,67 @@ test('a mail that cannot be sent is sent again, and the request is answered', as
   const [listed] = (await ask('GET /queue/jobs', { headers })).body.data ?? []
   const job = await ask(`GET /queue/jobs/${String(listed?.['id'])}`, { headers })
   t.equal(job.status, 200)
-  const stored = JSON.stringify([jobs, listed, job.body, await app.db.selectFrom('tenantry.audit_log').selectAll().execute(), await app.db.selectFrom('tenantry.user_links').selectAll().execute()])
+  const stored = JSON.stringify([
+    jobs,
+    listed,
+    job.body,
+    await app.db.selectFrom('tenantry.audit_log').selectAll().execute(),
+    await app.db.selectFrom('tenantry.user_links').selectAll().execute()
+  ])
   for (const token of tokens) t.notMatch(stored, token.split('.')[1], 'neither the job nor the database has the token')
   t.equal((await reset(opened, tokens[2] ?? '')).status, 200)
   for (const token of tokens) refused(t, await reset(opened, token), 400, 'LINK_INVALID')
 })
 
-test('a user changes its password, which ends its other sessions', (t) => forEachEngine(t, async (t, engine) => {
-  const opened = await open(t, engine, { tenants: ['acme'] })
-  const { app, ask, logIn } = opened
-  await addUser(app, 'acme', email, 'editor')
-  const [own, other] = [await logIn('acme', email), await logIn('acme', email)]
-  const link = await linkFor(t, opened, 'acme')
-  const change = (body: object, token = own.body['token'], address = '203.0.113.1') => ask('POST /auth/password', { token: String(token), body: { currentPassword: password, password: next, ...body }, headers: { 'x-forwarded-for': address } })
-  refused(t, await change({ currentPassword: wrong }), 401, 'CREDENTIALS_INVALID')
-  for (const given of [{ password: 'short' }, { currentPassword: undefined }, { further: 1 }]) refused(t, await change(given), 400, 'VALIDATION_FAILED', JSON.stringify(given))
-  refused(t, await ask('POST /auth/password', { headers: { 'x-api-key': platformKey }, body: { currentPassword: password, password: next } }), 403, 'FORBIDDEN')
-  refused(t, await change({}, app.auth.sign({ sub: 'idp-ada', tenant_id: 'acme' })), 403, 'FORBIDDEN')
-  t.equal(await me(opened, other), 200, 'nothing has changed')
+test('a user changes its password, which ends its other sessions', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const opened = await open(t, engine, { tenants: ['acme'] })
+    const { app, ask, logIn } = opened
+    await addUser(app, 'acme', email, 'editor')
+    const [own, other] = [await logIn('acme', email), await logIn('acme', email)]
+    const link = await linkFor(t, opened, 'acme')
+    const change = (body: object, token = own.body['token'], address = '203.0.113.1') =>
+      ask('POST /auth/password', {
+        token: String(token),
+        body: { currentPassword: password, password: next, ...body },
+        headers: { 'x-forwarded-for': address }
+      })
+    refused(t, await change({ currentPassword: wrong }), 401, 'CREDENTIALS_INVALID')
+    for (const given of [{ password: 'short' }, { currentPassword: undefined }, { further: 1 }]) {
+      refused(t, await change(given), 400, 'VALIDATION_FAILED', JSON.stringify(given))
+    }
+    refused(
+      t,
+      await ask('POST /auth/password', { headers: { 'x-api-key': platformKey }, body: { currentPassword: password, password: next } }),
+      403,
+      'FORBIDDEN'
+    )
+    refused(t, await change({}, app.auth.sign({ sub: 'idp-ada', tenant_id: 'acme' })), 403, 'FORBIDDEN')
+    t.equal(await me(opened, other), 200, 'nothing has changed')
 
-  const changed = await change({})
-  t.match(changed, { status: 200, body: { success: true } })
-  t.equal(await me(opened, own), 200, 'the session that changes it goes on')
-  const refreshed = await ask('POST /auth/refresh', { body: { refreshToken: own.body['refreshToken'] } })
-  t.equal(refreshed.status, 200)
-  t.equal(await me(opened, refreshed), 200)
-  t.equal(await me(opened, other), 401, 'all others end')
-  refused(t, await ask('POST /auth/refresh', { body: { refreshToken: other.body['refreshToken'] } }), 401, 'TOKEN_INVALID')
-  refused(t, await reset(opened, link), 400, 'LINK_INVALID', 'a link that was sent before')
-  refused(t, await logIn('acme', email), 401, 'CREDENTIALS_INVALID')
-  t.equal((await logIn('acme', email, next)).status, 200)
+    const changed = await change({})
+    t.match(changed, { status: 200, body: { success: true } })
+    t.equal(await me(opened, own), 200, 'the session that changes it goes on')
+    const refreshed = await ask('POST /auth/refresh', { body: { refreshToken: own.body['refreshToken'] } })
+    t.equal(refreshed.status, 200)
+    t.equal(await me(opened, refreshed), 200)
+    t.equal(await me(opened, other), 401, 'all others end')
+    refused(t, await ask('POST /auth/refresh', { body: { refreshToken: other.body['refreshToken'] } }), 401, 'TOKEN_INVALID')
+    refused(t, await reset(opened, link), 400, 'LINK_INVALID', 'a link that was sent before')
+    refused(t, await logIn('acme', email), 401, 'CREDENTIALS_INVALID')
+    t.equal((await logIn('acme', email, next)).status, 200)
 
-  for (let tries = 0; tries < 5; tries++) refused(t, await change({ currentPassword: wrong }, refreshed.body['token']), 401, 'CREDENTIALS_INVALID')
-  refused(t, await change({ currentPassword: next }, refreshed.body['token']), 429, 'TOO_MANY_ATTEMPTS', 'the limit of logins, with the right password too')
-}))
+    for (let tries = 0; tries < 5; tries++) {
+      refused(t, await change({ currentPassword: wrong }, refreshed.body['token']), 401, 'CREDENTIALS_INVALID')
+    }
+    refused(
+      t,
+      await change({ currentPassword: next }, refreshed.body['token']),
+      429,
+      'TOO_MANY_ATTEMPTS',
+      'the limit of logins, with the right password too'
+    )
+  }))
 
 test('a password that was reset is not changed by a request that knows the old one', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })

@@ -33,7 +33,16 @@ test("a document's plans", async (t) => {
     plans: {
       free: { limits: { tenantConfig: { maxSecrets: 2, auditRetentionDays: 3 } } },
       pro: { limits: { tenantConfig: { rotation: false } } },
-      gold: { name: 'Gold', price: { monthly: 50, currency: 'EUR' }, limits: { api: { requestsPerMinute: 7 }, fileStorage: { maxStorageMB: 1, maxFileSizeMB: 1 }, ai: { llmTokensPerMonth: -1 }, tenantConfig: { maxSecrets: 3, rotation: true } } }
+      gold: {
+        name: 'Gold',
+        price: { monthly: 50, currency: 'EUR' },
+        limits: {
+          api: { requestsPerMinute: 7 },
+          fileStorage: { maxStorageMB: 1, maxFileSizeMB: 1 },
+          ai: { llmTokensPerMonth: -1 },
+          tenantConfig: { maxSecrets: 3, rotation: true }
+        }
+      }
     }
   }, { tenants: [{ id: 'acme', plan: 'free' }, { id: 'globex', plan: 'free' }] })
   const root = caller(t, app, { token: platform })
@@ -45,7 +54,11 @@ test("a document's plans", async (t) => {
     t.equal(status, 200)
     t.strictSame(body, { plans: app.plans.all })
     t.strictSame(app.plans.tiers, ['free', 'pro', 'gold', 'team', 'scale', 'enterprise'])
-    t.match(body['plans'], [{ limits: { tenantConfig: { maxSecrets: 2 } } }, {}, { name: 'Gold', price: { monthly: 50, yearly: 0, currency: 'EUR' }, limits: { ai: { llmTokensPerMonth: -1 } } }])
+    t.match(body['plans'], [{ limits: { tenantConfig: { maxSecrets: 2 } } }, {}, {
+      name: 'Gold',
+      price: { monthly: 50, yearly: 0, currency: 'EUR' },
+      limits: { ai: { llmTokensPerMonth: -1 } }
+    }])
     t.equal((await caller(t, app, { token: 'no.token.at-all' })('GET /billing/plans')).status, 200)
     refused(t, await caller(t, app)('POST /billing/plans', { body: {} }), 405, 'METHOD_NOT_ALLOWED')
   })
@@ -62,22 +75,38 @@ test("a document's plans", async (t) => {
     const unknown = { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path: '/body/plan', message: names, keyword: 'enum' }] } }
     await t.rejects(app.tenants.update('acme', { plan: 'silver' }), unknown, 'in the program either')
     await t.rejects(app.tenants.create({ id: 'other', name: 'other', plan: 'silver' }), unknown)
-    t.match(await root('POST /tenants', { body: { id: 'initech', name: 'initech', plan: 'gold' } }), { status: 201, body: { plan: 'gold' } })
+    t.match(await root('POST /tenants', { body: { id: 'initech', name: 'initech', plan: 'gold' } }), {
+      status: 201,
+      body: { plan: 'gold' }
+    })
     const info = caller(t, app, { token: adminOf('initech') })
     t.match((await info('GET /tenant/info')).body, { plan: 'gold', limits: { apiCalls: 7, llmTokens: -1, storage: 1_048_576 } })
     const { body: { paths } } = await root('GET /doc')
-    t.same(Object(paths)['/tenants/{id}'].patch.requestBody.content['application/json'].schema.properties.plan.enum, app.plans.tiers, 'the documentation tells them')
+    t.same(
+      Object(paths)['/tenants/{id}'].patch.requestBody.content['application/json'].schema.properties.plan.enum,
+      app.plans.tiers,
+      'the documentation tells them'
+    )
   })
 
   await t.test('bound secrets, and say which one has room', async (t) => {
     for (const key of ['a', 'b']) t.equal((await put(acme, key)).status, 201)
-    t.match(await put(acme, 'c'), { status: 402, body: { message: 'The plan "free" includes 2 secrets', allowed: false, upgrade: { plan: 'pro', limit: 50 } } })
+    t.match(await put(acme, 'c'), {
+      status: 402,
+      body: { message: 'The plan "free" includes 2 secrets', allowed: false, upgrade: { plan: 'pro', limit: 50 } }
+    })
     const rotate = () => acme('POST /tenant/secrets/a/rotate', { body: { newValue: value } })
-    t.match(await rotate(), { status: 402, body: { message: 'The plan "free" does not include rotation of secrets', allowed: false, upgrade: { plan: 'gold', limit: -1 } } }, 'not pro, which has no rotation here')
+    t.match(await rotate(), {
+      status: 402,
+      body: { message: 'The plan "free" does not include rotation of secrets', allowed: false, upgrade: { plan: 'gold', limit: -1 } }
+    }, 'not pro, which has no rotation here')
     await root('PATCH /tenants/acme', { body: { plan: 'gold' } })
     t.equal((await rotate()).status, 200)
     t.equal((await put(acme, 'c')).status, 201)
-    t.match(await put(acme, 'd'), { status: 402, body: { message: 'The plan "gold" includes 3 secrets', upgrade: { plan: 'team', limit: 200 } } }, 'a plan below is no upgrade')
+    t.match(await put(acme, 'd'), {
+      status: 402,
+      body: { message: 'The plan "gold" includes 3 secrets', upgrade: { plan: 'team', limit: 200 } }
+    }, 'a plan below is no upgrade')
     await root('PATCH /tenants/acme', { body: { plan: 'free' } })
     t.match(await put(acme, 'd'), { status: 402, body: { upgrade: { plan: 'pro', limit: 50 } } }, 'beyond the limit of a lower plan')
     t.equal((await put(acme, 'a')).status, 200, 'what there is stays, and can be stored again')
@@ -89,7 +118,10 @@ test("a document's plans", async (t) => {
     t.match((await old('GET /tenant/info')).body, { plan: 'platinum', limits: { apiCalls: 100, llmTokens: 100_000, storage: 209_715_200 } })
     t.match((await root('GET /tenants/old')).body, { plan: 'platinum' }, 'as it is stored')
     for (const key of ['a', 'b']) t.equal((await put(old, key)).status, 201)
-    t.match(await put(old, 'c'), { status: 402, body: { message: 'The plan "free" includes 2 secrets', upgrade: { plan: 'pro', limit: 50 } } })
+    t.match(await put(old, 'c'), {
+      status: 402,
+      body: { message: 'The plan "free" includes 2 secrets', upgrade: { plan: 'pro', limit: 50 } }
+    })
     t.match(await root('PATCH /tenants/old', { body: { name: 'renamed' } }), { status: 200, body: { plan: 'platinum' } })
     t.match(await root('PATCH /tenants/old', { body: { plan: 'platinum' } }), { status: 400 })
   })
@@ -100,7 +132,8 @@ test("a document's plans", async (t) => {
     t.equal((await put(caller(t, app, { token: adminOf('globex') }), 'a')).status, 201)
     const kept = async (days: number) => {
       await sweepAudit(app.db, { plans: app.plans, retentionDays: 365 }, new Date(Date.now() + days * day))
-      const { rows } = await sql<{ tenant_id: string }>`select distinct tenant_id from tenantry.audit_log where tenant_id <> '' order by 1`.execute(app.db)
+      const { rows } = await sql<{ tenant_id: string }>`select distinct tenant_id from tenantry.audit_log where tenant_id <> '' order by 1`
+        .execute(app.db)
       return rows.map(({ tenant_id: tenant }) => tenant)
     }
     t.strictSame(await kept(2.9), ['acme', 'globex', 'initech', 'old'])
@@ -113,7 +146,10 @@ test("a document's plans", async (t) => {
 test('a change of plan holds on another server, which may know other plans', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
-  const here = await testServer(t, { plans: { gold: { limits: { api: { requestsPerMinute: 7 }, tenantConfig: { maxSecrets: 1 } } } } }, { engine, tenants: [{ id: 'acme', plan: 'free' }] })
+  const here = await testServer(t, { plans: { gold: { limits: { api: { requestsPerMinute: 7 }, tenantConfig: { maxSecrets: 1 } } } } }, {
+    engine,
+    tenants: [{ id: 'acme', plan: 'free' }]
+  })
   const there = await testServer(t, { plans: { free: { limits: { api: { requestsPerMinute: 50 } } } } }, { engine })
   const root = caller(t, here, { token: platform })
   const [one, two] = [caller(t, here, { token: adminOf('acme') }), caller(t, there, { token: adminOf('acme') })]
@@ -128,12 +164,18 @@ test('a change of plan holds on another server, which may know other plans', asy
   await until(t, 'a plan that the other server does not know', callsAre(two, 50))
   t.match((await two('GET /tenant/info')).body, { plan: 'gold' })
   t.equal((await one('POST /tenant/secrets', { body: { key: 'a', value } })).status, 201)
-  t.match(await one('POST /tenant/secrets', { body: { key: 'b', value } }), { status: 402, body: { message: 'The plan "gold" includes 1 secret' } })
+  t.match(await one('POST /tenant/secrets', { body: { key: 'b', value } }), {
+    status: 402,
+    body: { message: 'The plan "gold" includes 1 secret' }
+  })
   t.equal((await two('POST /tenant/secrets', { body: { key: 'b', value } })).status, 201, 'as free has it there')
 })
 
 test('billing that is turned off leaves its paths to the document, and the plans in force', async (t) => {
-  const app = await testServer(t, { plugins: { billing: false }, routes: [{ method: 'get', path: '/billing/plans', response: { own: true } }] })
+  const app = await testServer(t, {
+    plugins: { billing: false },
+    routes: [{ method: 'get', path: '/billing/plans', response: { own: true } }]
+  })
   t.strictSame((await caller(t, app)('GET /billing/plans')).body, { own: true })
   t.equal(app.plans.of('free').limits.tenantConfig.maxSecrets, 5)
 })

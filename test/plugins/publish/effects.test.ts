@@ -10,7 +10,16 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
 
-const tables = { notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text', notNull: true }, parent: { type: 'integer', references: 'notes.id' } } } } as const
+const tables = {
+  notes: {
+    tenantScoped: true,
+    columns: {
+      id: { type: 'integer', primaryKey: true },
+      title: { type: 'text', notNull: true },
+      parent: { type: 'integer', references: 'notes.id' }
+    }
+  }
+} as const
 const ops = bearer({ role: 'admin', sub: 'ops' })
 
 const poster = (app: FastifyInstance) => async (url: string, body?: unknown, headers: Record<string, string> = ops) => {
@@ -24,11 +33,20 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
     tables,
     queue: { workers: 0 },
     webhooks: [{ name: 'all', url: 'https://example.com/hook', events: ['entity.*'] }],
-    routes: [{ method: 'GET', path: '/notes', cache: { enabled: true, ttl: 60 }, queries: [{ table: 'notes', operation: 'select', order: { column: 'id' } }] }]
-  }, { engine: { provider: 'postgres', postgres: Object.assign({ connectionString, rowLevelSecurity: true }) }, tenants: ['acme', 'globex'] })
+    routes: [{
+      method: 'GET',
+      path: '/notes',
+      cache: { enabled: true, ttl: 60 },
+      queries: [{ table: 'notes', operation: 'select', order: { column: 'id' } }]
+    }]
+  }, {
+    engine: { provider: 'postgres', postgres: Object.assign({ connectionString, rowLevelSecurity: true }) },
+    tenants: ['acme', 'globex']
+  })
   const post = poster(app)
   const entity = (tenant: string, data: object) => post('/publish/entity', { table: 'notes', data }, { ...ops, 'x-tenant-id': tenant })
-  const titles = async (tenant: string) => (await app.inject({ url: '/notes', headers: bearer({ tenant_id: tenant }) })).json().data.map(({ title }: { title: string }) => title)
+  const titles = async (tenant: string) =>
+    (await app.inject({ url: '/notes', headers: bearer({ tenant_id: tenant }) })).json().data.map(({ title }: { title: string }) => title)
 
   await t.test('what is published is seen at once, by its tenant', async (t) => {
     t.strictSame([await titles('acme'), await titles('globex')], [[], []])
@@ -37,7 +55,11 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
     t.match(await entity('globex', { id: 1, title: 'of globex' }), { status: 201 })
     t.strictSame([await titles('acme'), await titles('globex')], [['of acme'], ['of globex']])
     t.match(await entity('globex', { id: 2, title: 'x', parent: 1 }), { status: 201 })
-    t.match(await entity('acme', { id: 3, title: 'x', parent: 2 }), { status: 400, body: { code: 'TENANTRY_CONSTRAINT_VIOLATED' } }, 'a reference to a row of another tenant')
+    t.match(
+      await entity('acme', { id: 3, title: 'x', parent: 2 }),
+      { status: 400, body: { code: 'TENANTRY_CONSTRAINT_VIOLATED' } },
+      'a reference to a row of another tenant'
+    )
   })
 
   await t.test('webhooks hear of what was written, and of nothing else', async (t) => {
@@ -46,7 +68,11 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
       { tenant_id: 'globex', type: 'entity.created', subject: 'notes:1' },
       { tenant_id: 'globex', type: 'entity.created', subject: 'notes:2' }
     ])
-    t.match(await admin("select tenant_id, target from tenantry.audit_log where action = 'publish.entity' order by id"), [{ tenant_id: 'acme', target: 'notes:1' }, { tenant_id: 'globex', target: 'notes:1' }, { tenant_id: 'globex', target: 'notes:2' }])
+    t.match(await admin("select tenant_id, target from tenantry.audit_log where action = 'publish.entity' order by id"), [
+      { tenant_id: 'acme', target: 'notes:1' },
+      { tenant_id: 'globex', target: 'notes:1' },
+      { tenant_id: 'globex', target: 'notes:2' }
+    ])
   })
 
   await t.test('whether tenants are kept apart is looked at', async (t) => {
@@ -61,16 +87,27 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
     t.match(await check(), { ready: true, ok: true })
   })
 
-  await t.test('nobody but the platform\'s administrator publishes, and others are told nothing of what they send', async (t) => {
-    const callers = [[undefined, 401], [bearer({ tenant_id: 'acme' }), 403], [bearer({ role: 'admin', tenant_id: 'acme' }), 403], [bearer({ tenant_id: 'acme', permissions: ['*'] }), 403], [bearer({ role: 'user' }), 403]] as const
+  await t.test("nobody but the platform's administrator publishes, and others are told nothing of what they send", async (t) => {
+    const callers = [[undefined, 401], [bearer({ tenant_id: 'acme' }), 403], [bearer({ role: 'admin', tenant_id: 'acme' }), 403], [
+      bearer({ tenant_id: 'acme', permissions: ['*'] }),
+      403
+    ], [bearer({ role: 'user' }), 403]] as const
     for (const [headers, status] of callers) {
-      for (const [url, body] of [['/publish/init', { bad: 1 }], ['/publish/verify', { bad: 1 }], ['/publish/entity', { table: 'nowhere', data: {} }], ['/publish/entity', { table: 'notes', data: { nothing: 1 } }]] as const) {
+      for (
+        const [url, body] of [['/publish/init', { bad: 1 }], ['/publish/verify', { bad: 1 }], ['/publish/entity', {
+          table: 'nowhere',
+          data: {}
+        }], ['/publish/entity', { table: 'notes', data: { nothing: 1 } }]] as const
+      ) {
         const told = await post(url, body, headers ?? {})
         t.equal(told.status, status, url)
         t.strictSame(Object.keys(told.body).sort(), ['code', 'error', 'message', 'requestId'])
       }
     }
-    t.equal((await post('/publish/entity', { table: 'notes', data: { id: 9, title: 'x' } }, { ...ops, 'x-tenant-id': 'nobody' })).status, 404)
+    t.equal(
+      (await post('/publish/entity', { table: 'notes', data: { id: 9, title: 'x' } }, { ...ops, 'x-tenant-id': 'nobody' })).status,
+      404
+    )
     // The other server, which deletes it, has not been heard yet.
     await query("update tenantry.tenants set status = 'deleting' where id = 'globex'")
     t.match(await entity('globex', { id: 9, title: 'late' }), { status: 404, body: { code: 'TENANTRY_TENANT_UNKNOWN' } })
@@ -93,7 +130,10 @@ test('in an app of its own, with a schema of its own, whose database is lost', a
   await app.ready()
   const post = poster(app)
   await app.tenants.create({ id: 'acme', name: 'Acme' })
-  t.match(await post('/publish/entity', { table: 'notes', data: { id: 1, title: 'One' } }, { ...ops, 'x-tenant-id': 'acme' }), { status: 201, body: { success: true, table: 'notes', data: { id: 1 } } })
+  t.match(await post('/publish/entity', { table: 'notes', data: { id: 1, title: 'One' } }, { ...ops, 'x-tenant-id': 'acme' }), {
+    status: 201,
+    body: { success: true, table: 'notes', data: { id: 1 } }
+  })
   t.match(await post('/publish/verify'), { status: 200, body: { ready: true } })
   await query('drop schema app cascade')
   const { body: { sql } } = await post('/publish/entity', { table: 'pages', data: { a: 1 } })
@@ -101,7 +141,10 @@ test('in an app of its own, with a schema of its own, whose database is lost', a
   await query(sql)
   t.match(await post('/publish/entity', { table: 'pages', data: { a: 1 } }), { status: 201, body: { data: { a: 1 } } })
   await app.engine.close()
-  t.match(await post('/publish/verify'), { status: 200, body: { ready: false, checks: [{ name: 'database', ok: false, message: /does not answer/ }, { name: 'cache', ok: true }] } })
+  t.match(await post('/publish/verify'), {
+    status: 200,
+    body: { ready: false, checks: [{ name: 'database', ok: false, message: /does not answer/ }, { name: 'cache', ok: true }] }
+  })
   t.match(await post('/publish/init', { checkTables: ['notes'] }), { status: 503, body: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } })
   t.match(await post('/publish/entity', { table: 'nowhere', data: {} }), { status: 503 })
 })

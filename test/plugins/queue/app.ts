@@ -21,7 +21,12 @@ export interface QueueApp {
 }
 
 /** `define` is called before the app is ready. Tenants `a` and `b` are there, and `leaving`, which is being deleted. */
-export async function queueApp (t: Test, engine: DatabaseSection, define: (app: FastifyInstance) => void, options: QueueOptions = {}): Promise<QueueApp> {
+export async function queueApp (
+  t: Test,
+  engine: DatabaseSection,
+  define: (app: FastifyInstance) => void,
+  options: QueueOptions = {}
+): Promise<QueueApp> {
   const scan = scanLog(t, 'the log of the queue')
   const warnings: string[] = []
   const write = (line: string) => {
@@ -36,13 +41,21 @@ export async function queueApp (t: Test, engine: DatabaseSection, define: (app: 
   await app
   define(app)
   await app.ready()
-  const run = async (text: string, ...values: unknown[]) => (await app.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows
-  for (const id of ['a', 'b', 'leaving']) await app.db.insertInto('tenantry.tenants').values({ id, name: id, status: id === 'leaving' ? 'deleting' : 'active' }).onConflict((conflict) => conflict.doNothing()).execute()
+  const run = async (text: string, ...values: unknown[]) =>
+    (await app.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows
+  for (const id of ['a', 'b', 'leaving']) {
+    await app.db.insertInto('tenantry.tenants').values({ id, name: id, status: id === 'leaving' ? 'deleting' : 'active' }).onConflict((
+      conflict
+    ) => conflict.doNothing()).execute()
+  }
   return {
     app,
     warnings,
     run,
-    change: (text) => app.events.change({ topic: 'queue', tenant: '' }, async (transaction) => { await transaction.executeQuery(CompiledQuery.raw(text)) })
+    change: (text) =>
+      app.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
+        await transaction.executeQuery(CompiledQuery.raw(text))
+      })
   }
 }
 
@@ -67,6 +80,8 @@ export async function eventually (t: Test, what: string, isSo: () => boolean | P
 /** A door that handlers wait at until it is opened. */
 export function closedDoor (): { readonly opened: Promise<void>, readonly open: () => void } {
   let open = () => {}
-  const opened = new Promise<void>((resolve) => { open = resolve })
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
   return { opened, open: () => open() }
 }

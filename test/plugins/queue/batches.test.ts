@@ -16,15 +16,17 @@ interface Call {
 /** Batches whose writes end when the test says so. */
 function batches () {
   const calls: Call[] = []
-  const { add, alone } = createBatches<Item>((items, tenant) => new Promise((resolve, reject) => {
-    calls.push({
-      tenants: items.map(({ job }) => job.tenant),
-      ids: items.map(({ job }) => job.id),
-      tenant,
-      resolve: (outcomes = items.map(() => 'sent')) => resolve(outcomes),
-      reject
+  const { add, alone } = createBatches<Item>((items, tenant) =>
+    new Promise((resolve, reject) => {
+      calls.push({
+        tenants: items.map(({ job }) => job.tenant),
+        ids: items.map(({ job }) => job.id),
+        tenant,
+        resolve: (outcomes = items.map(() => 'sent')) => resolve(outcomes),
+        reject
+      })
     })
-  }))
+  )
   return { add, alone, calls }
 }
 
@@ -98,7 +100,11 @@ test('a failure is told to those whom it concerns', async (t) => {
   const lost = Promise.allSettled([add(item('a')), add(item('b'))])
   await turn()
   calls.at(-1)?.reject(failure('databaseUnavailable'))
-  t.match(await lost, [{ reason: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } }, { reason: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } }], 'nothing is tried again while the database is lost')
+  t.match(
+    await lost,
+    [{ reason: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } }, { reason: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } }],
+    'nothing is tried again while the database is lost'
+  )
 })
 
 test('a tenant that somebody changes waits by itself, with all that it sends', async (t) => {

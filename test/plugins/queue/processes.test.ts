@@ -13,16 +13,29 @@ test('two processes do each job once, and one takes over what the other had that
   const { connectionString, query } = database
   // This process sends only.
   const { app, run, change } = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
-    for (const name of ['count', 'hang']) app.queue.define(name, {}, async () => { t.fail('this process runs no jobs') })
+    for (const name of ['count', 'hang']) {
+      app.queue.define(name, {}, async () => {
+        t.fail('this process runs no jobs')
+      })
+    }
   }, { workers: 0 })
   await query(tables)
   const programs = await Promise.all([1, 2].map(() => startProgram(t, program, { TEST_DATABASE: connectionString })))
   for (let part = 0; part < 10; part++) {
-    await Promise.all(Array.from({ length: 1000 }, (_, n) => app.queue.send('count', { tenant: n % 2 === 0 ? 'a' : 'b', data: { n: part * 1000 + n } })))
+    await Promise.all(
+      Array.from({ length: 1000 }, (_, n) => app.queue.send('count', { tenant: n % 2 === 0 ? 'a' : 'b', data: { n: part * 1000 + n } }))
+    )
   }
-  await eventually(t, 'all have ended', async () => (await run("select from tenantry_queue.job where task = 'count' and state <> 'completed' limit 1")).length === 0)
+  await eventually(
+    t,
+    'all have ended',
+    async () => (await run("select from tenantry_queue.job where task = 'count' and state <> 'completed' limit 1")).length === 0
+  )
   // One that was done twice would have failed, and been tried again.
-  t.same(await run("select count(*)::int as jobs, max(retry_count) as retries from tenantry_queue.job where task = 'count'"), [{ jobs: 10_000, retries: 0 }])
+  t.same(await run("select count(*)::int as jobs, max(retry_count) as retries from tenantry_queue.job where task = 'count'"), [{
+    jobs: 10_000,
+    retries: 0
+  }])
   t.same(await query('select count(*)::int as jobs, count(distinct pid)::int as processes from done'), [{ jobs: 10_000, processes: 2 }])
 
   const id = await app.queue.send('hang', { tenant: 'a', data: {} })
@@ -35,11 +48,18 @@ test('two processes do each job once, and one takes over what the other had that
   // As if its time were over.
   await change("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
   await eventually(t, 'the other one has it', async () => (await query('select from begun')).length === 2)
-  t.match(await query('select attempt, pid from begun where job = $1 order by attempt', [id]), [{ attempt: 1 }, { attempt: 2, pid: other?.pid }])
+  t.match(await query('select attempt, pid from begun where job = $1 order by attempt', [id]), [{ attempt: 1 }, {
+    attempt: 2,
+    pid: other?.pid
+  }])
 
   // In its time for a stop the job does not end.
   t.equal(await other?.stop(), 0)
-  t.match(await run('select state, retry_count, output from tenantry_queue.job where id = $1', id), [{ state: 'retry', retry_count: 0, output: { message: 'its process ended while it ran' } }], 'it hands it back, and the attempt does not count')
+  t.match(await run('select state, retry_count, output from tenantry_queue.job where id = $1', id), [{
+    state: 'retry',
+    retry_count: 0,
+    output: { message: 'its process ended while it ran' }
+  }], 'it hands it back, and the attempt does not count')
 })
 
 test('a stop waits for jobs that run, and hands back what takes too long', async (t) => {
@@ -47,16 +67,27 @@ test('a stop waits for jobs that run, and hands back what takes too long', async
   const door = closedDoor()
   const begun: Job[] = []
   let closing = closedDoor()
-  const start = (stopTimeoutMs: number) => queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
-    // After the queue's own.
-    app.addHook('preClose', async () => { closing.open() })
-    app.queue.define('work', {}, async (job) => {
-      begun.push(job)
-      await door.opened
-    })
-  }, { workers: 2, stopTimeoutMs })
-  const observer = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => app.queue.define('work', {}, async () => {}), { workers: 0 })
-  const states = async () => (await observer.run('select state, retry_count, started_on is null as fresh from tenantry_queue.job order by created_on')).map((row) => Object.values(row).join(' '))
+  const start = (stopTimeoutMs: number) =>
+    queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
+      // After the queue's own.
+      app.addHook('preClose', async () => {
+        closing.open()
+      })
+      app.queue.define('work', {}, async (job) => {
+        begun.push(job)
+        await door.opened
+      })
+    }, { workers: 2, stopTimeoutMs })
+  const observer = await queueApp(
+    t,
+    { provider: 'postgres', postgres: { connectionString } },
+    (app) => app.queue.define('work', {}, async () => {}),
+    { workers: 0 }
+  )
+  const states = async () =>
+    (await observer.run('select state, retry_count, started_on is null as fresh from tenantry_queue.job order by created_on')).map((row) =>
+      Object.values(row).join(' ')
+    )
   const send = (n: number) => observer.app.queue.send('work', { tenant: 'a', data: { n } })
 
   const hasty = await start(50)
@@ -83,12 +114,16 @@ test('jobs go on when a database that was lost is there again', async (t) => {
   const server = await postgresServer(t)
   const door = closedDoor()
   const seen: unknown[] = []
-  const { app, run, warnings } = await queueApp(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, (app) => {
-    app.queue.define('work', {}, async ({ data, attempt }) => {
-      seen.push([data['n'], attempt])
-      if (data['n'] === 1) await door.opened
-    })
-  })
+  const { app, run, warnings } = await queueApp(
+    t,
+    { provider: 'postgres', postgres: { connectionString: server.connectionString } },
+    (app) => {
+      app.queue.define('work', {}, async ({ data, attempt }) => {
+        seen.push([data['n'], attempt])
+        if (data['n'] === 1) await door.opened
+      })
+    }
+  )
   await app.queue.send('work', { tenant: 'a', data: { n: 1 } })
   await eventually(t, 'it runs', () => seen.length === 1)
   await server.stop()
@@ -112,7 +147,11 @@ test('jobs go on when a database that was lost is there again', async (t) => {
 test('a job that ends a process twice is set aside, and the third process lives; a job that ran beside it completes', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const { app, run, change } = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
-    for (const name of ['kill', 'linger', 'count']) app.queue.define(name, {}, async () => { t.fail('this process runs no jobs') })
+    for (const name of ['kill', 'linger', 'count']) {
+      app.queue.define(name, {}, async () => {
+        t.fail('this process runs no jobs')
+      })
+    }
   }, { workers: 0 })
   await query(tables)
   const linger = await app.queue.send('linger', { tenant: 'b', data: {} })
@@ -123,10 +162,22 @@ test('a job that ends a process twice is set aside, and the third process lives;
     await change(overdue)
   }
   await startProgram(t, program, { TEST_DATABASE: connectionString })
-  await eventually(t, 'the job has failed', async () => (await run('select state from tenantry_queue.job where id = $1', kill))[0]?.['state'] === 'failed')
-  t.match(await run('select output, retry_count, retry_limit from tenantry_queue.job where id = $1', kill), [{ output: { message: 'its process ended twice while it ran' }, retry_count: 1, retry_limit: 3 }])
+  await eventually(
+    t,
+    'the job has failed',
+    async () => (await run('select state from tenantry_queue.job where id = $1', kill))[0]?.['state'] === 'failed'
+  )
+  t.match(await run('select output, retry_count, retry_limit from tenantry_queue.job where id = $1', kill), [{
+    output: { message: 'its process ended twice while it ran' },
+    retry_count: 1,
+    retry_limit: 3
+  }])
   t.same(await query('select attempt from begun where job = $1 order by attempt', [kill]), [{ attempt: 1 }, { attempt: 2 }])
-  await eventually(t, 'the other job completes', async () => (await run('select state from tenantry_queue.job where id = $1', linger))[0]?.['state'] === 'completed')
+  await eventually(
+    t,
+    'the other job completes',
+    async () => (await run('select state from tenantry_queue.job where id = $1', linger))[0]?.['state'] === 'completed'
+  )
   await app.queue.send('count', { tenant: 'b', data: { n: 1 } })
   await eventually(t, 'the third process runs jobs', async () => (await query('select from done')).length === 1)
 })
@@ -135,13 +186,16 @@ test('jobs that a process ended with are run one at a time, beside others', asyn
   const { connectionString } = await postgresDatabase(t)
   const doors = new Map([1, 2, 3, 4].map((n) => [n, closedDoor()]))
   const begun: number[] = []
-  const define = (app: FastifyInstance) => app.queue.define('work', {}, async ({ data }) => {
-    begun.push(Number(data['n']))
-    await doors.get(Number(data['n']))?.opened
-  })
+  const define = (app: FastifyInstance) =>
+    app.queue.define('work', {}, async ({ data }) => {
+      begun.push(Number(data['n']))
+      await doors.get(Number(data['n']))?.opened
+    })
   const sender = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, define, { workers: 0 })
   for (const n of [1, 2, 3, 4]) await sender.app.queue.send('work', { tenant: n % 2 === 0 ? 'a' : 'b', data: { n } })
-  await sender.run("update tenantry_queue.job set lost = 1, state = 'retry', retry_count = 1, started_on = now() where (data->'data'->>'n')::int <= 3")
+  await sender.run(
+    "update tenantry_queue.job set lost = 1, state = 'retry', retry_count = 1, started_on = now() where (data->'data'->>'n')::int <= 3"
+  )
   const { app } = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, define, { workers: 8 })
   await eventually(t, 'one of them runs beside the other job', () => begun.length === 2)
   t.ok(begun.includes(4))
@@ -152,5 +206,10 @@ test('jobs that a process ended with are run one at a time, beside others', asyn
   }
   for (const door of doors.values()) door.open()
   await app.close()
-  t.same((await sender.run('select state from tenantry_queue.job')).map(({ state }) => state), ['completed', 'completed', 'completed', 'completed'])
+  t.same((await sender.run('select state from tenantry_queue.job')).map(({ state }) => state), [
+    'completed',
+    'completed',
+    'completed',
+    'completed'
+  ])
 })

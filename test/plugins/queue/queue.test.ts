@@ -24,12 +24,15 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     app.queue.define('single', { concurrency: 1 }, handler)
     app.queue.define('patient', { retryDelay: 60 }, handler)
     app.queue.define('short', { expireIn: 1, retryLimit: 0 }, handler)
-    app.queue.define('tick', {}, async (job) => { ticks.push(job) })
+    app.queue.define('tick', {}, async (job) => {
+      ticks.push(job)
+    })
     app.queue.every('tick', 86_400)
   })
   const { send } = app.queue
   const numbers = () => seen.map(({ data }) => data['n'])
-  const isRun = (...expected: unknown[]) => eventually(t, `jobs ${expected.join(', ')} are run`, () => JSON.stringify(numbers()) === JSON.stringify(expected))
+  const isRun = (...expected: unknown[]) =>
+    eventually(t, `jobs ${expected.join(', ')} are run`, () => JSON.stringify(numbers()) === JSON.stringify(expected))
   const stateOf = async (id: string | null) => (await run('select state from tenantry_queue.job where id = $1', id))[0]?.['state']
   t.beforeEach(() => {
     seen.length = 0
@@ -40,7 +43,12 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     const id = await send('any', { tenant: 'a', data: { n: 1, nested: [null, 'é', '\u{1f600}'], secret } })
     const platform = await send('any', { tenant: '', data: {} })
     await eventually(t, 'both are done', async () => await stateOf(id) === 'completed' && await stateOf(platform) === 'completed')
-    t.match(seen.find((job) => job.id === id), { tenant: 'a', data: { n: 1, nested: [null, 'é', '\u{1f600}'], secret }, attempt: 1, signal: { aborted: false } })
+    t.match(seen.find((job) => job.id === id), {
+      tenant: 'a',
+      data: { n: 1, nested: [null, 'é', '\u{1f600}'], secret },
+      attempt: 1,
+      signal: { aborted: false }
+    })
     t.match(seen.find((job) => job.id === platform), { tenant: '', attempt: 1 })
     t.equal(seen.length, 2)
   })
@@ -53,7 +61,9 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     for (const delay of [-1, NaN, Infinity, 31_536_001]) await t.rejects(send('any', { ...own, delay }), /delay is .*: expected/)
     for (const priority of [0.5, 1001, -1001, NaN]) await t.rejects(send('any', { ...own, priority }), /priority is .*: expected/)
     for (const key of ['', 'k'.repeat(256)]) await t.rejects(send('any', { ...own, key }), /the key of a job has/)
-    for (const data of [[1], Object.assign(() => {}, {})]) await t.rejects(send('any', { tenant: '', data }), /an object that JSON can hold/)
+    for (const data of [[1], Object.assign(() => {}, {})]) {
+      await t.rejects(send('any', { tenant: '', data }), /an object that JSON can hold/)
+    }
     await t.rejects(send('any', { tenant: '', data: { text: 'x'.repeat(1_048_576) } }), /at most 1048576/)
     await t.rejects(send('any', { tenant: '', data: { text: '\0' } }), { code: 'TENANTRY_INVALID_VALUE' })
     t.throws(() => app.queue.define('late', {}, async () => {}), /too late/)
@@ -144,7 +154,9 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('a job that its handler hands back is run again, as the same attempt', async (t) => {
-    handle = async () => { if (seen.length < 3) throw new HandedBack('others first') }
+    handle = async () => {
+      if (seen.length < 3) throw new HandedBack('others first')
+    }
     const id = await send('any', { tenant: 'a', data: { n: 1 } })
     await eventually(t, 'it is done', async () => await stateOf(id) === 'completed')
     t.same(seen.map(({ attempt }) => attempt), [1, 1, 1])
@@ -153,28 +165,55 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   await t.test('a delayed job waits until it is due', async (t) => {
     const id = await send('any', { tenant: 'a', data: { n: 'delayed' }, delay: 3600.25, key: 'd' })
     t.equal(await send('any', { tenant: 'a', data: {}, key: 'd' }), null, 'and is one that waits')
-    t.match(await run('select extract(epoch from start_after - created_on)::float8 as s from tenantry_queue.job where id = $1', id), [{ s: 3600.25 }])
+    t.match(await run('select extract(epoch from start_after - created_on)::float8 as s from tenantry_queue.job where id = $1', id), [{
+      s: 3600.25
+    }])
     await send('any', { tenant: 'a', data: { n: 'at once' } })
     await isRun('at once')
-    await change("update tenantry_queue.job set start_after = start_after - interval '1 hour', created_on = created_on - interval '1 hour' where state = 'created'")
+    await change(
+      "update tenantry_queue.job set start_after = start_after - interval '1 hour', created_on = created_on - interval '1 hour' where state = 'created'"
+    )
     await isRun('at once', 'delayed')
   })
 
   await t.test('a job that fails is tried again, and fails for good in the end', async (t) => {
     warnings.length = 0
-    handle = async ({ attempt }) => { if (attempt < 3) throw new Error(`${secret} \0 \ud800`) }
+    handle = async ({ attempt }) => {
+      if (attempt < 3) throw new Error(`${secret} \0 \ud800`)
+    }
     await send('any', { tenant: 'a', data: { n: 1, secret } })
     await isRun(1, 1, 1)
     t.same(seen.map(({ attempt }) => attempt), [1, 2, 3])
-    handle = () => { throw new TypeError(secret) }
+    handle = () => {
+      throw new TypeError(secret)
+    }
     const id = await send('any', { tenant: 'a', data: { n: 2, secret } })
     await eventually(t, 'it has failed for good', async () => await stateOf(id) === 'failed')
     t.same(numbers(), [1, 1, 1, 2, 2, 2])
-    t.match(await run('select output from tenantry_queue.job where id = $1', id), [{ output: { name: 'TypeError', message: secret } }], 'its row says why')
-    t.same(warnings.filter((message) => message.startsWith('a job failed')), [...Array(4).fill('a job failed and is tried again'), 'a job failed for good'])
+    t.match(
+      await run('select output from tenantry_queue.job where id = $1', id),
+      [{ output: { name: 'TypeError', message: secret } }],
+      'its row says why'
+    )
+    t.same(warnings.filter((message) => message.startsWith('a job failed')), [
+      ...Array(4).fill('a job failed and is tried again'),
+      'a job failed for good'
+    ])
     warnings.length = 0
-    for (const error of [Object.create(null), Object.assign(new Error('odd'), { name: 7, stack: 7 }), Object.defineProperty(new Error('odd'), 'message', { get () { throw new Error('no message') } })]) {
-      handle = () => { throw error }
+    for (
+      const error of [
+        Object.create(null),
+        Object.assign(new Error('odd'), { name: 7, stack: 7 }),
+        Object.defineProperty(new Error('odd'), 'message', {
+          get () {
+            throw new Error('no message')
+          }
+        })
+      ]
+    ) {
+      handle = () => {
+        throw error
+      }
       const poison = await send('any', { tenant: 'a', data: { n: 3, secret } })
       await eventually(t, 'what cannot be read has failed for good, too', async () => await stateOf(poison) === 'failed')
     }
@@ -182,11 +221,16 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('the pause before another attempt grows', async (t) => {
-    handle = async () => { throw new Error('no') }
+    handle = async () => {
+      throw new Error('no')
+    }
     const id = await send('patient', { tenant: 'a', data: { n: 1 } })
     for (const [index, [least, most]] of ([[60, 120], [120, 240], [240, 480]] as const).entries()) {
       await eventually(t, 'it waits for another attempt', async () => seen.length === index + 1 && await stateOf(id) === 'retry')
-      const [row] = await run('select extract(epoch from start_after - started_on)::float8 as pause from tenantry_queue.job where id = $1', id)
+      const [row] = await run(
+        'select extract(epoch from start_after - started_on)::float8 as pause from tenantry_queue.job where id = $1',
+        id
+      )
       const pause = Number(row?.['pause'])
       t.ok(pause >= least && pause < most + 5, `${pause} s`)
       await change("update tenantry_queue.job set start_after = now(), created_on = now() - interval '1 second' where state = 'retry'")
@@ -203,7 +247,8 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('what a process had that is gone is run by another', async (t) => {
-    const put = (n: string, retries: number, age: string) => change(`insert into tenantry_queue.job (name, data, state, retry_limit, retry_count, started_on, expire_in)
+    const put = (n: string, retries: number, age: string) =>
+      change(`insert into tenantry_queue.job (name, data, state, retry_limit, retry_count, started_on, expire_in)
       values ('jobs', '{"tenant": "a", "task": "any", "data": {"n": "${n}"}}', 'active', 2, ${retries}, now() - interval '${age}', interval '15 seconds')`)
     await put('alive', 0, '5 seconds')
     await put('gone', 0, '1 hour')
@@ -211,7 +256,9 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     await isRun('gone')
     t.equal(seen[0]?.attempt, 2, 'the attempt counts')
     await eventually(t, 'one that may not be tried again has failed', async () => {
-      const states = await run("select state from tenantry_queue.job where data #>> '{data,n}' in ('alive', 'gone', 'gone too often') order by data #>> '{data,n}'")
+      const states = await run(
+        "select state from tenantry_queue.job where data #>> '{data,n}' in ('alive', 'gone', 'gone too often') order by data #>> '{data,n}'"
+      )
       return states.map(({ state }) => state).join() === 'active,completed,failed'
     })
     t.ok(warnings.includes('jobs of a process that is gone are run again'))
@@ -222,10 +269,13 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   if (engine.provider === 'postgres') {
     await t.test('a handler hears that its job is gone, with its tenant say', async (t) => {
       let aborted = false
-      handle = ({ signal }) => new Promise((_resolve, reject) => signal.addEventListener('abort', () => {
-        aborted = true
-        reject(new Error(secret))
-      }))
+      handle = ({ signal }) =>
+        new Promise((_resolve, reject) =>
+          signal.addEventListener('abort', () => {
+            aborted = true
+            reject(new Error(secret))
+          })
+        )
       const id = await send('any', { tenant: 'a', data: { n: 1 } })
       await isRun(1)
       await run('delete from tenantry_queue.job where id = $1', id)
@@ -245,7 +295,12 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       from (values ('old', 'completed', '26 hours', '1 day'), ('new', 'completed', '24 hours', '1 day'), ('cancelled', 'cancelled', '26 hours', '1 day'), ('failed', 'failed', '13 days', '1 day'),
         ('long', 'failed', '15 days', '1 day'), ('nobody', 'created', null, '-1 second'), ('waiting', 'created', null, '1 second')) as rows (task, state, age, keep)`)
     t.equal(await createJobStore(app.db).sweep(), true)
-    t.same(await run("select task from tenantry_queue.job where task in ('old', 'new', 'cancelled', 'failed', 'long', 'nobody', 'waiting') order by 1"), ['failed', 'new', 'waiting'].map((task) => ({ task })))
+    t.same(
+      await run(
+        "select task from tenantry_queue.job where task in ('old', 'new', 'cancelled', 'failed', 'long', 'nobody', 'waiting') order by 1"
+      ),
+      ['failed', 'new', 'waiting'].map((task) => ({ task }))
+    )
   })
 }
 
@@ -256,21 +311,27 @@ test('one job of a period is sent in a slot of time, and none beside one that wa
   const { connectionString } = await postgresDatabase(t)
   const door = closedDoor()
   let ticks = 0
-  const start = (workers: number) => queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
-    app.queue.define('tick', {}, async () => {
-      ticks++
-      await door.opened
-    })
-    app.queue.define('other', {}, async () => {})
-    app.queue.every('tick', 86_400)
-  }, { workers })
+  const start = (workers: number) =>
+    queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
+      app.queue.define('tick', {}, async () => {
+        ticks++
+        await door.opened
+      })
+      app.queue.define('other', {}, async () => {})
+      app.queue.every('tick', 86_400)
+    }, { workers })
   const { app, run } = await start(0)
-  const jobs = async () => (await run("select state from tenantry_queue.job where task = 'tick' order by created_on")).map(({ state }) => state).join()
+  const jobs = async () =>
+    (await run("select state from tenantry_queue.job where task = 'tick' order by created_on")).map(({ state }) => state).join()
   /** Every process has sent what it sends at its start before jobs of another name. */
   const another = async () => {
     const { app: { queue } } = await start(2)
     const id = await queue.send('other', { tenant: '', data: {} })
-    await eventually(t, 'another process runs jobs', async () => (await run('select state from tenantry_queue.job where id = $1', id))[0]?.['state'] === 'completed')
+    await eventually(
+      t,
+      'another process runs jobs',
+      async () => (await run('select state from tenantry_queue.job where id = $1', id))[0]?.['state'] === 'completed'
+    )
   }
   t.equal(await jobs(), '', 'a process that runs none sends none')
   await another()
@@ -295,15 +356,22 @@ test('one job of a period is sent in a slot of time, and none beside one that wa
 test('what is defined wrongly is refused at start', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine: DatabaseSection = { provider: 'postgres', postgres: { connectionString } }
-  await t.rejects(async () => { await Fastify().register(queue, { routes: false }) }, /"tenantry\/plugins\/database"/)
+  await t.rejects(async () => {
+    await Fastify().register(queue, { routes: false })
+  }, /"tenantry\/plugins\/database"/)
   await t.rejects(queueApp(t, engine, () => {}, { workers: 101 }), /workers is 101/)
-  await t.rejects(queueApp(t, engine, (app) => {
-    const handler = async () => {}
-    app.queue.define('a', {}, handler)
-    t.throws(() => app.queue.define('a', {}, handler), /twice/)
-    for (const name of ['', 'A', '1a', 'a b', 'a'.repeat(65)]) t.throws(() => app.queue.define(name, {}, handler), /no name of a job/)
-    for (const options of [{ retryLimit: -1 }, { retryDelay: 0.5 }, { expireIn: 0 }, { concurrency: 0 }]) t.throws(() => app.queue.define('b', options, handler), /expected a whole number/)
-    t.throws(() => app.queue.every('a', 0), /seconds is 0/)
-    app.queue.every('unheard', 1)
-  }), /no job "unheard" is defined/)
+  await t.rejects(
+    queueApp(t, engine, (app) => {
+      const handler = async () => {}
+      app.queue.define('a', {}, handler)
+      t.throws(() => app.queue.define('a', {}, handler), /twice/)
+      for (const name of ['', 'A', '1a', 'a b', 'a'.repeat(65)]) t.throws(() => app.queue.define(name, {}, handler), /no name of a job/)
+      for (const options of [{ retryLimit: -1 }, { retryDelay: 0.5 }, { expireIn: 0 }, { concurrency: 0 }]) {
+        t.throws(() => app.queue.define('b', options, handler), /expected a whole number/)
+      }
+      t.throws(() => app.queue.every('a', 0), /seconds is 0/)
+      app.queue.every('unheard', 1)
+    }),
+    /no job "unheard" is defined/
+  )
 })

@@ -19,7 +19,10 @@ const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /** A server whose document has the queue's workers, with the jobs `work` and `other`. */
 async function start (t: Test, engine: DatabaseSection, handler: Handler): Promise<FastifyInstance> {
-  const app = createServer(testDocument({ queue: { workers: 2 }, server: { bodyLimit: 2_097_152 } }, engine), { env: { ...testEnv }, logger: { level: 'trace', stream: scanLog(t, 'the log of the server') } })
+  const app = createServer(testDocument({ queue: { workers: 2 }, server: { bodyLimit: 2_097_152 } }, engine), {
+    env: { ...testEnv },
+    logger: { level: 'trace', stream: scanLog(t, 'the log of the server') }
+  })
   t.teardown(() => app.close())
   app.register(async () => {
     app.queue.define('work', { retryLimit: 0 }, handler)
@@ -34,20 +37,41 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   let handle: Handler = async () => {}
   const app = await start(t, engine, (job) => handle(job))
   const admin = caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) })
-  const run = async (text: string, ...values: unknown[]) => (await app.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows
+  const run = async (text: string, ...values: unknown[]) =>
+    (await app.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows
   const send = async (body: object) => String((await admin('POST /queue/jobs', { body })).body['id'])
   const jobOf = async (id: string) => (await admin(`GET /queue/jobs/${id}`)).body
   const ended = (id: string, state: string) => eventually(t, `it is ${state}`, async () => (await jobOf(id))['state'] === state)
-  const entriesOfQueue = async () => await run("select tenant_id, action, user_id, target, details from tenantry.audit_log where action like 'queue.%' order by created_at, id")
+  const entriesOfQueue = async () =>
+    await run(
+      "select tenant_id, action, user_id, target, details from tenantry.audit_log where action like 'queue.%' order by created_at, id"
+    )
 
   await t.test("administrators of the platform send jobs, and see them with a tenant's data", async (t) => {
     const seen: unknown[] = []
-    handle = async ({ tenant, data }) => { seen.push([tenant, data]) }
+    handle = async ({ tenant, data }) => {
+      seen.push([tenant, data])
+    }
     const id = await send({ name: 'work', data: { secret, n: 1 }, options: { tenant: 'acme', priority: -5, key: 'k' } })
     await ended(id, 'completed')
     t.same(seen, [['acme', { secret, n: 1 }]])
     const job = await jobOf(id)
-    t.match(job, { id, name: 'work', tenant: 'acme', state: 'completed', priority: -5, key: 'k', attempts: 1, retryLimit: 0, createdAt: time, startAfter: time, startedAt: time, endedAt: time, error: null, data: { secret, n: 1 } })
+    t.match(job, {
+      id,
+      name: 'work',
+      tenant: 'acme',
+      state: 'completed',
+      priority: -5,
+      key: 'k',
+      attempts: 1,
+      retryLimit: 0,
+      createdAt: time,
+      startAfter: time,
+      startedAt: time,
+      endedAt: time,
+      error: null,
+      data: { secret, n: 1 }
+    })
     const platform = await send({ name: 'other' })
     await ended(platform, 'completed')
     t.match(await jobOf(platform), { tenant: null, data: {}, key: null })
@@ -75,10 +99,15 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('one that has failed for good is a dead letter, until it is retried', async (t) => {
-    handle = async () => { throw new TypeError(`no: ${secret}`) }
+    handle = async () => {
+      throw new TypeError(`no: ${secret}`)
+    }
     const id = await send({ name: 'work', data: { secret }, options: { tenant: 'globex' } })
     await ended(id, 'failed')
-    t.match((await admin('GET /queue/jobs?state=failed')).body, { data: [{ id, attempts: 1, error: { name: 'TypeError', message: `no: ${secret}` } }], pagination: { total: 1 } })
+    t.match((await admin('GET /queue/jobs?state=failed')).body, {
+      data: [{ id, attempts: 1, error: { name: 'TypeError', message: `no: ${secret}` } }],
+      pagination: { total: 1 }
+    })
     const attempts: number[] = []
     handle = async ({ attempt }) => {
       attempts.push(attempt)
@@ -109,7 +138,10 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
 
   await t.test('what was done stands in the log of the platform', async (t) => {
     const entries = await entriesOfQueue()
-    t.same(entries.map(({ action }) => action), ['add', 'add', 'add', 'cancel', 'retry', 'add', 'retry', 'retry', 'add', 'cancel', 'add'].map((what) => `queue.job.${what}`))
+    t.same(
+      entries.map(({ action }) => action),
+      ['add', 'add', 'add', 'cancel', 'retry', 'add', 'retry', 'retry', 'add', 'cancel', 'add'].map((what) => `queue.job.${what}`)
+    )
     t.ok(entries.every(({ tenant_id: tenant, user_id: user }) => tenant === '' && user === 'ops'))
     t.match(entries[0], { details: { name: 'work', tenant: 'acme' } })
     t.notMatch(JSON.stringify(entries), secret)
@@ -125,19 +157,29 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await isRefused({ name: 'No Name' }, '/body/name', /1 to 64/)
     for (const data of [[], 1, null, 'x']) await isRefused({ name: 'work', data }, '/body/data', /must be an object/)
     await isRefused({ name: 'work', data: { n: 'x'.repeat(1_048_577 - '{"n":""}'.length) } }, '/body/data', /at most 1048576/)
-    for (const priority of [1001, -1001, 0.5, '1', 2 ** 53]) await isRefused({ name: 'work', options: { priority } }, '/body/options/priority', /must be/)
+    for (const priority of [1001, -1001, 0.5, '1', 2 ** 53]) {
+      await isRefused({ name: 'work', options: { priority } }, '/body/options/priority', /must be/)
+    }
     for (const delay of [-1, 31_536_001, 1e308]) await isRefused({ name: 'work', options: { delay } }, '/body/options/delay', /must be at/)
     for (const key of ['', 'k'.repeat(256)]) await isRefused({ name: 'work', options: { key } }, '/body/options/key', /must have/)
     await isRefused({ name: 'work', options: { tenant: "a' or true" } }, '/body/options/tenant', /the id of a tenant/)
     await isRefused({ name: 'work', options: { retryLimit: 1 } }, '/body/options/retryLimit', /not a known field/)
-    for (const key of ['\0', '\ud800']) refused(t, await admin('POST /queue/jobs', { body: { name: 'work', options: { key } } }), 400, 'INVALID_VALUE')
+    for (const key of ['\0', '\ud800']) {
+      refused(t, await admin('POST /queue/jobs', { body: { name: 'work', options: { key } } }), 400, 'INVALID_VALUE')
+    }
     refused(t, await admin('POST /queue/jobs', { body: { name: 'work', data: { nul: '\0' } } }), 400, 'INVALID_VALUE')
     refused(t, await admin('POST /queue/jobs', { body: { name: 'work', options: { tenant: 'nobody' } } }), 404, 'TENANT_UNKNOWN')
-    for (const query of ['state=done', 'state=', 'name=A', 'tenant=a%27', 'limit=0', 'limit=x', 'offset=-1', 'offset=10001', 'order=name']) {
+    for (
+      const query of ['state=done', 'state=', 'name=A', 'tenant=a%27', 'limit=0', 'limit=x', 'offset=-1', 'offset=10001', 'order=name']
+    ) {
       t.equal((await admin(`GET /queue/jobs?${query}`)).status, 400, query)
     }
-    for (const target of ['GET /queue/jobs/1', 'DELETE /queue/jobs/x', 'POST /queue/jobs/1/retry']) t.equal((await admin(target)).status, 400, target)
-    for (const target of ['GET /queue/jobs/', 'DELETE /queue/jobs/', 'POST /queue/jobs/']) refused(t, await admin(`${target}${randomUUID()}${target.startsWith('POST') ? '/retry' : ''}`), 404, 'NOT_FOUND')
+    for (const target of ['GET /queue/jobs/1', 'DELETE /queue/jobs/x', 'POST /queue/jobs/1/retry']) {
+      t.equal((await admin(target)).status, 400, target)
+    }
+    for (const target of ['GET /queue/jobs/', 'DELETE /queue/jobs/', 'POST /queue/jobs/']) {
+      refused(t, await admin(`${target}${randomUUID()}${target.startsWith('POST') ? '/retry' : ''}`), 404, 'NOT_FOUND')
+    }
     t.equal((await entriesOfQueue()).length, 11, 'nothing of it is in the log')
   })
 
@@ -150,7 +192,16 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       'user of no tenant': [caller(t, app, { token: signToken({}) }), 403]
     } as const
     for (const [who, [ask, status]] of Object.entries(callers)) {
-      for (const target of ['GET /queue/stats', 'GET /queue/jobs?limit=x', 'POST /queue/jobs', `GET /queue/jobs/${id}`, 'DELETE /queue/jobs/x', `POST /queue/jobs/${id}/retry`]) {
+      for (
+        const target of [
+          'GET /queue/stats',
+          'GET /queue/jobs?limit=x',
+          'POST /queue/jobs',
+          `GET /queue/jobs/${id}`,
+          'DELETE /queue/jobs/x',
+          `POST /queue/jobs/${id}/retry`
+        ]
+      ) {
         t.equal((await ask(target, target.startsWith('POST') ? { body: { name: 7 } } : {})).status, status, `${who}: ${target}`)
       }
     }
@@ -184,14 +235,30 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.same(await numbers('tenant=nobody'), { total: 0, data: [] })
     t.equal((await numbers('offset=10000&limit=1')).data.length, 1)
     const { body } = await admin('GET /queue/stats')
-    t.match(body, { names: [{ name: 'many', states: { created: 49_900, failed: 100, completed: 40_000, active: 0, retry: 0, cancelled: 0 } }, { name: 'rare.0' }, { name: 'rare.1' }, { name: 'rare.2' }] })
+    t.match(body, {
+      names: [
+        { name: 'many', states: { created: 49_900, failed: 100, completed: 40_000, active: 0, retry: 0, cancelled: 0 } },
+        { name: 'rare.0' },
+        { name: 'rare.1' },
+        { name: 'rare.2' }
+      ]
+    })
     t.equal(body['oldestWaiting'], null, 'what is delayed does not wait')
-    await run("update tenantry_queue.job set start_after = created_on where state = 'created' and created_on < now() - interval '99990 seconds'")
+    await run(
+      "update tenantry_queue.job set start_after = created_on where state = 'created' and created_on < now() - interval '99990 seconds'"
+    )
     const oldest = Number((await admin('GET /queue/stats')).body['oldestWaiting'])
     t.ok(oldest >= 99_990 && oldest < 101_000, `${oldest} s`)
     // What the database looks at for a page, which does not grow with the jobs.
-    for (const [condition, index] of [["task = 'many' and state = 'failed'", 'job_of_task'], ["tenant_id = 'acme' and state = 'completed'", 'job_of_tenant']]) {
-      const plan = JSON.stringify(await run(`explain (format json) select id from tenantry_queue.job where ${condition} order by created_on desc, id desc limit 20`))
+    for (
+      const [condition, index] of [["task = 'many' and state = 'failed'", 'job_of_task'], [
+        "tenant_id = 'acme' and state = 'completed'",
+        'job_of_tenant'
+      ]]
+    ) {
+      const plan = JSON.stringify(
+        await run(`explain (format json) select id from tenantry_queue.job where ${condition} order by created_on desc, id desc limit 20`)
+      )
       t.match(plan, index)
       t.notMatch(plan, 'Sort')
     }
@@ -205,5 +272,7 @@ function refusedBody ({ body }: { body: Record<string, unknown> }): Record<strin
 test('the endpoints of the queue', (t) => forEachEngine(t, served))
 
 test('the plugin needs the database, and its endpoints need auth', async (t) => {
-  await t.rejects(async () => { await Fastify().register(queue, { routes: false }) }, /"tenantry\/plugins\/database" before "tenantry\/plugins\/queue"/)
+  await t.rejects(async () => {
+    await Fastify().register(queue, { routes: false })
+  }, /"tenantry\/plugins\/database" before "tenantry\/plugins\/queue"/)
 })

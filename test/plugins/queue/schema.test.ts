@@ -13,11 +13,19 @@ test('the tables are those that this version of pg-boss makes, and what ours add
   const engine = await createEngine({ provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
   await engine.close()
   await query(PgBoss.getConstructionPlans('reference'))
-  const columns = async (schema: string) => await query(`select table_name, column_name, replace(column_default, 'tenantry_queue', 'reference') as column_default, is_nullable, data_type
-    from information_schema.columns where table_schema = $1 and table_name in ('version', 'queue', 'job') and is_generated = 'NEVER' and not (table_name = 'job' and column_name = 'lost') order by table_name, column_name`, [schema])
+  const columns = async (schema: string) =>
+    await query(
+      `select table_name, column_name, replace(column_default, 'tenantry_queue', 'reference') as column_default, is_nullable, data_type
+    from information_schema.columns where table_schema = $1 and table_name in ('version', 'queue', 'job') and is_generated = 'NEVER' and not (table_name = 'job' and column_name = 'lost') order by table_name, column_name`,
+      [schema]
+    )
   t.same(await columns('tenantry_queue'), await columns('reference'))
   t.same(await query('select version from tenantry_queue.version'), await query('select version from reference.version'))
-  const states = async (schema: string) => await query('select e.enumlabel from pg_enum e join pg_type t on t.oid = e.enumtypid join pg_namespace n on n.oid = t.typnamespace where n.nspname = $1 order by e.enumsortorder', [schema])
+  const states = async (schema: string) =>
+    await query(
+      'select e.enumlabel from pg_enum e join pg_type t on t.oid = e.enumtypid join pg_namespace n on n.oid = t.typnamespace where n.nspname = $1 order by e.enumsortorder',
+      [schema]
+    )
   t.same(await states('tenantry_queue'), await states('reference'))
 })
 
@@ -42,22 +50,45 @@ test('a role that may change rows and nothing else sends and runs jobs', async (
   })
   t.same(await run('select current_user::text as role'), [{ role }])
   await app.queue.send('work', { tenant: 'a', data: {} })
-  await eventually(t, 'both were run, and run again', async () => seen === 4 && (await run("select from tenantry_queue.job where state = 'completed'")).length === 2)
+  await eventually(
+    t,
+    'both were run, and run again',
+    async () => seen === 4 && (await run("select from tenantry_queue.job where state = 'completed'")).length === 2
+  )
   await app.close()
 })
 
 test('no configured route reaches the jobs, of the platform or of a tenant', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
-  const route = (table: string, select = '*'): Route => ({ method: 'get', path: '/jobs', queries: [{ table, operation: 'select', select }] })
-  const app = await testServer(t, { tables: { notes: { columns: { id: { type: 'integer', primaryKey: true } }, tenantScoped: true } } }, { engine, tenants: ['a'] })
-  const save = (document: object) => app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: 'a' }), payload: document })
+  const route = (table: string, select = '*'): Route => ({
+    method: 'get',
+    path: '/jobs',
+    queries: [{ table, operation: 'select', select }]
+  })
+  const app = await testServer(t, { tables: { notes: { columns: { id: { type: 'integer', primaryKey: true } }, tenantScoped: true } } }, {
+    engine,
+    tenants: ['a']
+  })
+  const save = (document: object) =>
+    app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: 'a' }), payload: document })
   t.equal((await save({ routes: [route('notes')] })).statusCode, 200, 'a route that is right is saved')
-  for (const [table, select] of [['tenantry_queue.job'], ['job'], ['"tenantry_queue"."job"'], ['notes', '*, job(*)'], ['notes', '*, tenantry_queue.job(*)']] as const) {
+  for (
+    const [table, select] of [['tenantry_queue.job'], ['job'], ['"tenantry_queue"."job"'], ['notes', '*, job(*)'], [
+      'notes',
+      '*, tenantry_queue.job(*)'
+    ]] as const
+  ) {
     t.equal((await save({ routes: [route(table, select)] })).statusCode, 400, `${table} ${select ?? ''} of a tenant`)
-    await t.rejects(testServer(t, { routes: [route(table, select)] }, { engine }), { name: 'ConfigError', message: /\/routes\/0\/queries\/0/ }, `${table} ${select ?? ''} of the platform`)
+    await t.rejects(testServer(t, { routes: [route(table, select)] }, { engine }), {
+      name: 'ConfigError',
+      message: /\/routes\/0\/queries\/0/
+    }, `${table} ${select ?? ''} of the platform`)
   }
   for (const schema of ['tenantry', 'tenantry_queue']) {
-    t.throws(() => checkConfig(testDocument({}, { provider: 'postgres', postgres: { connectionString, schema } as { connectionString: string } })), { name: 'ConfigError', message: /\/postgres\/schema.*not the application's own/ })
+    t.throws(
+      () => checkConfig(testDocument({}, { provider: 'postgres', postgres: { connectionString, schema } as { connectionString: string } })),
+      { name: 'ConfigError', message: /\/postgres\/schema.*not the application's own/ }
+    )
   }
 })

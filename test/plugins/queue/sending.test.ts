@@ -15,7 +15,9 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     app.queue.define('job', {}, async () => {})
     sendWith = app.queue.sendWith<number>('job', async (transaction, sent) => {
       await mayWrite()
-      await sql`insert into public.numbers (job, n) select * from unnest(${sent.map(({ id }) => id)}::uuid[], ${sent.map(({ row }) => row)}::int[])`.execute(transaction)
+      await sql`insert into public.numbers (job, n) select * from unnest(${sent.map(({ id }) => id)}::uuid[], ${
+        sent.map(({ row }) => row)
+      }::int[])`.execute(transaction)
     })
   }, { workers: 0, maxWaitingPerTenant: 200 })
   await run('create table public.numbers (job uuid primary key, n int check (n >= 0))')
@@ -24,13 +26,20 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
 
   await t.test('many sends are few statements, and tenants that are not there are told apart', async (t) => {
     const tenants = ['a', 'b', 'nobody', '', 'leaving']
-    const sent = await Promise.allSettled(Array.from({ length: 500 }, (_, n) => send('job', { tenant: tenants[n % 5] ?? '', data: { n }, priority: n % 3 })))
+    const sent = await Promise.allSettled(
+      Array.from({ length: 500 }, (_, n) => send('job', { tenant: tenants[n % 5] ?? '', data: { n }, priority: n % 3 }))
+    )
     const ids = sent.map((result) => result.status === 'fulfilled' ? result.value : result.reason.code)
     t.equal(new Set(ids.filter((_, n) => n % 5 !== 2 && n % 5 !== 4)).size, 300)
     t.same(new Set(ids.filter((_, n) => n % 5 === 2 || n % 5 === 4)), new Set(['TENANTRY_TENANT_UNKNOWN']))
     // The time of a statement is one.
     t.ok((await run('select from tenantry_queue.job group by created_on')).length < 20)
-    t.match(await run("select tenant_id, data #>> '{data,n}' as n, priority, state from tenantry_queue.job where id = $1", ids[6]), [{ tenant_id: 'b', n: '6', priority: 0, state: 'created' }])
+    t.match(await run("select tenant_id, data #>> '{data,n}' as n, priority, state from tenantry_queue.job where id = $1", ids[6]), [{
+      tenant_id: 'b',
+      n: '6',
+      priority: 0,
+      state: 'created'
+    }])
   })
 
   await t.test('data of 1 MiB and not a byte more, and nothing that no database takes', async (t) => {
@@ -38,10 +47,18 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     t.ok(await send('job', { tenant: 'a', data: text(maxData) }))
     await t.rejects(send('job', { tenant: 'a', data: text(maxData + 1) }), /1048577 bytes: at most 1048576/)
     for (const poison of ['\0', 'half \ud800', '\udc00 half', '\\\0']) {
-      const both = await Promise.allSettled([send('job', { tenant: 'a', data: { poison } }), send('job', { tenant: 'b', data: { [poison]: 1 } }), send('job', { tenant: 'b', data: { poison: '\\u0000 \\ud800 😀' } })])
-      t.match(both, [{ reason: { code: 'TENANTRY_INVALID_VALUE' } }, { reason: { code: 'TENANTRY_INVALID_VALUE' } }, { status: 'fulfilled' }])
+      const both = await Promise.allSettled([
+        send('job', { tenant: 'a', data: { poison } }),
+        send('job', { tenant: 'b', data: { [poison]: 1 } }),
+        send('job', { tenant: 'b', data: { poison: '\\u0000 \\ud800 😀' } })
+      ])
+      t.match(both, [{ reason: { code: 'TENANTRY_INVALID_VALUE' } }, { reason: { code: 'TENANTRY_INVALID_VALUE' } }, {
+        status: 'fulfilled'
+      }])
     }
-    for (const priority of [1001, -1001, 0.5, NaN, 2 ** 53]) await t.rejects(send('job', { tenant: 'a', data: {}, priority }), /priority is/)
+    for (const priority of [1001, -1001, 0.5, NaN, 2 ** 53]) {
+      await t.rejects(send('job', { tenant: 'a', data: {}, priority }), /priority is/)
+    }
     t.ok(await send('job', { tenant: 'a', data: {}, priority: -0, delay: -0 }))
   })
 
@@ -49,8 +66,12 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     const sent = await Promise.allSettled([1, -1, 2, 3].map((n) => sendWith({ tenant: n === 3 ? 'nobody' : 'a', data: { n } }, n, 8)))
     t.match(sent.map(({ status }) => status), ['fulfilled', 'rejected', 'fulfilled', 'rejected'])
     t.match(sent[3], { reason: { code: 'TENANTRY_TENANT_UNKNOWN' } })
-    t.same(await run('select numbers.n from tenantry_queue.job join public.numbers on numbers.job = job.id order by 1'), [{ n: 1 }, { n: 2 }])
-    t.same(await run('select count(*)::int as rows from public.numbers union all select count(*)::int from tenantry_queue.job'), [{ rows: 2 }, { rows: 2 }])
+    t.same(await run('select numbers.n from tenantry_queue.job join public.numbers on numbers.job = job.id order by 1'), [{ n: 1 }, {
+      n: 2
+    }])
+    t.same(await run('select count(*)::int as rows from public.numbers union all select count(*)::int from tenantry_queue.job'), [{
+      rows: 2
+    }, { rows: 2 }])
     t.ok(await sendWith({ tenant: 'a', data: {}, key: 'k' }, 4, 8))
     t.equal(await sendWith({ tenant: 'a', data: {}, key: 'k' }, 5, 8), null, 'where one of the key waits there is no row either')
     t.same(await run('select n from public.numbers where n > 3'), [{ n: 4 }])
@@ -61,10 +82,12 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
       for (let n = 0; n < 5; n++) await send('job', { tenant: 'a', data: {} }, transaction)
     })
     let sent = 5
-    while (await send('job', { tenant: 'a', data: {} }).then(() => true, (error) => {
-      t.equal(error.code, 'TENANTRY_QUEUE_FULL')
-      return false
-    })) sent++
+    while (
+      await send('job', { tenant: 'a', data: {} }).then(() => true, (error) => {
+        t.equal(error.code, 'TENANTRY_QUEUE_FULL')
+        return false
+      })
+    ) sent++
     t.ok(sent >= 200 && sent <= 205, `${sent} jobs`)
     const inTransaction = app.db.transaction().execute((transaction) => send('job', { tenant: 'a', data: {} }, transaction))
     await t.rejects(inTransaction, { code: 'TENANTRY_QUEUE_FULL' })
@@ -73,7 +96,11 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     t.ok(await send('job', { tenant: '', data: {} }))
     // Whatever name they have, and whether they wait for a first attempt or another one.
     await run("update tenantry_queue.job set state = 'completed', completed_on = now() where tenant_id = 'a'")
-    await eventually(t, 'it may send again when they have ended', () => send('job', { tenant: 'a', data: {} }).then(() => true, () => false))
+    await eventually(
+      t,
+      'it may send again when they have ended',
+      () => send('job', { tenant: 'a', data: {} }).then(() => true, () => false)
+    )
   })
 
   if (engine.provider !== 'postgres') return
@@ -88,9 +115,23 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     })
     await held.opened
     let waits = true
-    const own = [send('job', { tenant: 'a', data: {} }), sendWith({ tenant: 'a', data: {} }, 7, 8), send('job', { tenant: 'b', data: {}, key: 'k' })]
-    Promise.race(own).then(() => { waits = false }, () => {})
-    for (let n = 0; n < 3; n++) t.ok(await Promise.all([send('job', { tenant: 'b', data: {} }), sendWith({ tenant: 'b', data: {} }, 8, 8), send('job', { tenant: '', data: {} })]))
+    const own = [
+      send('job', { tenant: 'a', data: {} }),
+      sendWith({ tenant: 'a', data: {} }, 7, 8),
+      send('job', { tenant: 'b', data: {}, key: 'k' })
+    ]
+    Promise.race(own).then(() => {
+      waits = false
+    }, () => {})
+    for (let n = 0; n < 3; n++) {
+      t.ok(
+        await Promise.all([
+          send('job', { tenant: 'b', data: {} }),
+          sendWith({ tenant: 'b', data: {} }, 8, 8),
+          send('job', { tenant: '', data: {} })
+        ])
+      )
+    }
     t.ok(waits)
     door.open()
     await change
@@ -120,11 +161,16 @@ test('workers of other processes are told after the commit, once for many', asyn
   const { app } = await queueApp(t, engine, define, { workers: 0 })
   const other = await queueApp(t, engine, define, { workers: 0 })
   let notices = 0
-  other.app.events.on('queue', () => { notices++ })
-  await t.rejects(app.db.transaction().execute(async (transaction) => {
-    await app.queue.send('job', { tenant: 'a', data: {} }, transaction)
-    throw new Error('no')
-  }), /no/)
+  other.app.events.on('queue', () => {
+    notices++
+  })
+  await t.rejects(
+    app.db.transaction().execute(async (transaction) => {
+      await app.queue.send('job', { tenant: 'a', data: {} }, transaction)
+      throw new Error('no')
+    }),
+    /no/
+  )
   await app.db.transaction().execute(async (transaction) => {
     for (let n = 0; n < 3; n++) await app.queue.send('job', { tenant: 'a', data: {} }, transaction)
   })

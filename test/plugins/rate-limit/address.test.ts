@@ -8,11 +8,19 @@ import { bearer, testSecret } from '../../helpers/tokens.js'
 
 /** A login that knows one password. It waits for `gate` before it answers. */
 async function login (app: FastifyInstance, { gate }: { gate: () => Promise<void> }): Promise<void> {
-  app.post('/login', { config: { access: 'public', addressLimit: { max: 3, windowMs: 60_000, skipSuccessfulRequests: true } } }, async (request, reply) => {
-    await gate()
-    return request.headers['x-password'] === 'right' ? {} : reply.code(401).send({})
-  })
-  app.get('/verify', { config: { access: 'user', addressLimit: { max: 2, windowMs: 60_000, message: 'Slowly', statusCode: 420 } } }, async () => ({}))
+  app.post(
+    '/login',
+    { config: { access: 'public', addressLimit: { max: 3, windowMs: 60_000, skipSuccessfulRequests: true } } },
+    async (request, reply) => {
+      await gate()
+      return request.headers['x-password'] === 'right' ? {} : reply.code(401).send({})
+    }
+  )
+  app.get(
+    '/verify',
+    { config: { access: 'user', addressLimit: { max: 2, windowMs: 60_000, message: 'Slowly', statusCode: 420 } } },
+    async () => ({})
+  )
 }
 
 async function appOf (options: RateLimitPluginOptions = { enabled: false }, gate = async () => {}): Promise<FastifyInstance> {
@@ -26,7 +34,8 @@ async function appOf (options: RateLimitPluginOptions = { enabled: false }, gate
 }
 
 /** Sent at once; what `inject` returns waits for somebody who awaits it. */
-const post = async (app: FastifyInstance, password: string, from = '10.0.0.1') => await app.inject({ method: 'POST', url: '/login', headers: { 'x-password': password, 'x-forwarded-for': from } })
+const post = async (app: FastifyInstance, password: string, from = '10.0.0.1') =>
+  await app.inject({ method: 'POST', url: '/login', headers: { 'x-password': password, 'x-forwarded-for': from } })
 
 t.test('an address is refused before its token is looked at, where rate limits are off, too', async (t) => {
   const app = await appOf()
@@ -53,7 +62,9 @@ t.test('failures alone count, for each address', async (t) => {
 
 t.test('of guesses at the same time no more are heard than may fail; those that succeed are given back', async (t) => {
   let open = () => {}
-  const opened = new Promise<void>((resolve) => { open = resolve })
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
   const app = await appOf(undefined, () => opened)
   const guesses = Array.from({ length: 20 }, (_, index) => post(app, index === 0 ? 'right' : 'wrong'))
   // Those that are refused do not wait for the gate.

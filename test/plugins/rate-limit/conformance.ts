@@ -9,7 +9,13 @@ const plan = createLimit({ max: 2, windowMs: 60_000 }, 'plan')
 const own = (owner: string) => createLimit({ max: 1000, windowMs: 60_000 }, 'GET /own', { owner })
 
 /** Takes, and keeps what the store answers. */
-export async function take (store: RateLimitStore, kind: ClientKind, client: string, limit: Limit, second: Limit | null = null): Promise<Taken> {
+export async function take (
+  store: RateLimitStore,
+  kind: ClientKind,
+  client: string,
+  limit: Limit,
+  second: Limit | null = null
+): Promise<Taken> {
   return { ...await store.take(kind, client, limit, second, Date.now()) }
 }
 

@@ -5,7 +5,16 @@ import { startRedis, type TestRedis } from '../../helpers/redis.js'
 
 async function appOn (t: Test, { url }: TestRedis): Promise<{ app: FastifyInstance, lines: string[] }> {
   const lines: string[] = []
-  const app = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { if (line.includes('Redis')) lines.push(line) } } } })
+  const app = Fastify({
+    logger: {
+      level: 'info',
+      stream: {
+        write: (line: string) => {
+          if (line.includes('Redis')) lines.push(line)
+        }
+      }
+    }
+  })
   t.teardown(() => app.close())
   await app.register(rateLimit, { redis: { url } })
   const keyGenerator = ({ headers }: { headers: Record<string, unknown> }) => String(headers['x-key'] ?? 'all')
@@ -30,7 +39,9 @@ async function until (what: string, isThere: () => boolean): Promise<void> {
   const end = performance.now() + 10_000
   while (!isThere()) {
     if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await new Promise((resolve) => { setTimeout(resolve, 5) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 5)
+    })
   }
 }
 

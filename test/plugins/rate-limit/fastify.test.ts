@@ -12,10 +12,16 @@ import { bearer, testSecret } from '../../helpers/tokens.js'
 
 const start = 1_800_000_000_500 // ms
 
-interface Clock { now: number }
+interface Clock {
+  now: number
+}
 
 /** An app with the plugin, and the routes that `add` registers. */
-async function createApp (options: RateLimitPluginOptions, add: (app: FastifyInstance) => void, clock: Clock = { now: start }): Promise<FastifyInstance> {
+async function createApp (
+  options: RateLimitPluginOptions,
+  add: (app: FastifyInstance) => void,
+  clock: Clock = { now: start }
+): Promise<FastifyInstance> {
   const app = Fastify({ trustProxy: true })
   await app.register(rateLimit, { now: () => clock.now, ...options })
   add(app)
@@ -23,7 +29,9 @@ async function createApp (options: RateLimitPluginOptions, add: (app: FastifyIns
 }
 
 function route (url: string, options: RateLimitOptions, config: object = {}) {
-  return (app: FastifyInstance) => { app.get(url, { config: { ...config, rateLimit: options } }, async () => ({})) }
+  return (app: FastifyInstance) => {
+    app.get(url, { config: { ...config, rateLimit: options } }, async () => ({}))
+  }
 }
 
 async function statuses (app: FastifyInstance, url: string, count: number, headers: Record<string, string> = {}): Promise<number[]> {
@@ -32,7 +40,8 @@ async function statuses (app: FastifyInstance, url: string, count: number, heade
   return all
 }
 
-const shown = ({ headers }: LightMyRequestResponse) => ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after'].map((name) => headers[name])
+const shown = ({ headers }: LightMyRequestResponse) =>
+  ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after'].map((name) => headers[name])
 
 t.test('config.rateLimit answers as @fastify/rate-limit alone does', async (t) => {
   const rules: Record<string, RateLimitOptions> = {
@@ -58,7 +67,10 @@ t.test('config.rateLimit answers as @fastify/rate-limit alone does', async (t) =
   const ours = await createApp({}, add)
   for (const url of [...Object.keys(rules), '/free']) {
     for (const key of ['a', 'a', 'b', 'a']) {
-      const [expected, answer] = [await plain.inject({ url, headers: { 'x-key': key } }), await ours.inject({ url, headers: { 'x-key': key } })]
+      const [expected, answer] = [
+        await plain.inject({ url, headers: { 'x-key': key } }),
+        await ours.inject({ url, headers: { 'x-key': key } })
+      ]
       t.equal(answer.statusCode, expected.statusCode, url)
       t.same(answer.json(), expected.json(), url)
       t.same(shown(answer), shown(expected), url)
@@ -90,7 +102,7 @@ t.test('continueExceeding and exponentialBackoff lengthen the window of a client
   clock.now += 10_000
   t.same(await statuses(app, '/again', 1), [200])
   await statuses(app, '/double', 1)
-  const resets = [(await app.inject('/double')), (await app.inject('/double')), (await app.inject('/double'))].map((answer) => shown(answer)[2])
+  const resets = [await app.inject('/double'), await app.inject('/double'), await app.inject('/double')].map((answer) => shown(answer)[2])
   t.same(resets, ['10', '20', '40'])
   clock.now += 39_999
   t.equal((await app.inject('/double')).statusCode, 429)
@@ -115,10 +127,19 @@ t.test('app.createRateLimit and app.rateLimit count where the app asks', async (
     app.get('/other', async (request) => other(request))
     app.get('/look', async (request) => check(request, { increment: false }))
     app.get('/hook', { preHandler: app.rateLimit({ max: 1 }) }, async () => ({}))
-    app.setNotFoundHandler({ preHandler: app.rateLimit({ max: 1 }) }, (_request, reply) => { reply.code(404).send({}) })
+    app.setNotFoundHandler({ preHandler: app.rateLimit({ max: 1 }) }, (_request, reply) => {
+      reply.code(404).send({})
+    })
   })
   t.match((await app.inject('/look')).json(), { remaining: 2, ttl: 0 })
-  t.match((await app.inject('/check')).json(), { isAllowed: false, key: '127.0.0.1', max: 2, remaining: 1, ttlInSeconds: 10, isExceeded: false })
+  t.match((await app.inject('/check')).json(), {
+    isAllowed: false,
+    key: '127.0.0.1',
+    max: 2,
+    remaining: 1,
+    ttlInSeconds: 10,
+    isExceeded: false
+  })
   t.match((await app.inject('/look')).json(), { remaining: 1, ttlInSeconds: 10 })
   t.match((await app.inject('/check')).json(), { remaining: 0, isExceeded: false })
   t.match((await app.inject('/check')).json(), { remaining: 0, isExceeded: true })
@@ -172,10 +193,17 @@ t.test('with the conventions a refusal has their body, unless the app builds its
   route('/a', { max: 0, timeWindow: 60_000 })(app)
   route('/banned', { max: 0, ban: 0 })(app)
   route('/body', { max: 0, errorResponseBuilder: () => ({ statusCode: 429, slow: 'down' }) })(app)
-  app.get('/fails', async () => { throw Object.assign(new Error('of another service'), { statusCode: 429 }) })
+  app.get('/fails', async () => {
+    throw Object.assign(new Error('of another service'), { statusCode: 429 })
+  })
   const refused = await app.inject('/a')
   t.equal(refused.statusCode, 429)
-  t.match(refused.json(), { error: 'Too Many Requests', message: 'Rate limit exceeded, retry in 1 minute', code: 'TENANTRY_RATE_LIMITED', retryAfter: 60 })
+  t.match(refused.json(), {
+    error: 'Too Many Requests',
+    message: 'Rate limit exceeded, retry in 1 minute',
+    code: 'TENANTRY_RATE_LIMITED',
+    retryAfter: 60
+  })
   const banned = await app.inject('/banned')
   t.equal(banned.statusCode, 403)
   t.match(banned.json(), { error: 'Forbidden', code: 'TENANTRY_RATE_LIMITED' })
@@ -188,8 +216,15 @@ t.test('with the conventions a refusal has their body, unless the app builds its
 t.test('request.rateLimited is true, and onExceeded of the route is called', async (t) => {
   const keys: string[] = []
   const app = await createApp({}, (app) => {
-    app.addHook('onResponse', async (request) => { keys.push(String(request.rateLimited)) })
-    route('/', { max: 1, onExceeded: (_request, key) => { keys.push(key) } })(app)
+    app.addHook('onResponse', async (request) => {
+      keys.push(String(request.rateLimited))
+    })
+    route('/', {
+      max: 1,
+      onExceeded: (_request, key) => {
+        keys.push(key)
+      }
+    })(app)
   })
   await statuses(app, '/', 2)
   t.same(keys, ['false', '127.0.0.1', 'true'])
@@ -198,7 +233,14 @@ t.test('request.rateLimited is true, and onExceeded of the route is called', asy
 t.test("the app's own registration is left alone and used", async (t) => {
   const app = Fastify({ trustProxy: true })
   const seen: string[] = []
-  await app.register(fastifyRateLimit, { max: 2, timeWindow: 10_000, keyGenerator: (request) => { seen.push(request.url); return 'all' } })
+  await app.register(fastifyRateLimit, {
+    max: 2,
+    timeWindow: 10_000,
+    keyGenerator: (request) => {
+      seen.push(request.url)
+      return 'all'
+    }
+  })
   const { createRateLimit } = app
   app.get('/early', { config: { rateLimit: { max: 1 } } }, async () => ({}))
   await app.register(rateLimit, { default: { max: 3, windowMs: 60_000 }, now: () => start })
@@ -239,7 +281,9 @@ t.test('wrong options and routes that come too early fail the start, and name th
 
   const late = Fastify()
   late.get('/early', { config: { rateLimit: { max: 1 } } }, async () => ({}))
-  await t.rejects(async () => { await late.register(rateLimit) }, { message: /the route GET \/early was registered before the plugin "tenantry\/plugins\/rate-limit"/ })
+  await t.rejects(async () => {
+    await late.register(rateLimit)
+  }, { message: /the route GET \/early was registered before the plugin "tenantry\/plugins\/rate-limit"/ })
 
   const apart = Fastify()
   apart.register(async (child) => {

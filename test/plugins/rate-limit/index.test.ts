@@ -16,7 +16,9 @@ const [acme, globex] = [bearer({ tenant_id: 'acme' }), bearer({ tenant_id: 'glob
 
 const withDatabase = await sharedEngine(t, ['acme', 'globex'])
 
-interface Clock { now: number }
+interface Clock {
+  now: number
+}
 
 function createApp (options: RateLimitPluginOptions, clock: Clock = { now: start }, trustHeader = false): FastifyInstance {
   const app = Fastify({ trustProxy: true })
@@ -130,7 +132,16 @@ t.test('the refusal has the message and the status of its rule', async (t) => {
 
 t.test('a refusal with a status of 500 or more filled the log', async (t) => {
   const lines: string[] = []
-  const app = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { lines.push(line) } } } })
+  const app = Fastify({
+    logger: {
+      level: 'info',
+      stream: {
+        write: (line: string) => {
+          lines.push(line)
+        }
+      }
+    }
+  })
   app.register(conventions)
   app.register(rateLimit, { default: { max: 1, windowMs: 1000 } })
   app.after(() => {
@@ -187,7 +198,9 @@ t.test('who fails before the limit is told it, and draws on the count of its add
 t.test('request.rateLimited tells whether a limit refused the request', async (t) => {
   const app = createApp({ default: { max: 1, windowMs: 10_000 } })
   const seen: boolean[] = []
-  app.addHook('onResponse', async (request) => { seen.push(request.rateLimited) })
+  app.addHook('onResponse', async (request) => {
+    seen.push(request.rateLimited)
+  })
   await statuses(app, '/a', 2, acme)
   await statuses(app, '/a', 1, { authorization: 'Bearer x' })
   t.same(seen, [false, true, false])
@@ -196,7 +209,9 @@ t.test('request.rateLimited tells whether a limit refused the request', async (t
 t.test('without trustProxy nobody chooses the address that it is counted by', async (t) => {
   const app = Fastify()
   app.register(rateLimit, { default: { max: 1, windowMs: 60_000 } })
-  app.after(() => { app.get('/', { config: { access: 'open' } }, async () => ({})) })
+  app.after(() => {
+    app.get('/', { config: { access: 'open' } }, async () => ({}))
+  })
   t.same(await statuses(app, '/', 1, { 'x-forwarded-for': '10.0.0.1' }), [200])
   t.same(await statuses(app, '/', 1, { 'x-forwarded-for': '10.0.0.2' }), [429])
 })
@@ -226,9 +241,20 @@ t.test('a route that is compiled later is checked by the same limiter', async (t
 
 t.test('the plugin limits alone in a bare app, and warns of an endpoint that is no route', async (t) => {
   const lines: string[] = []
-  const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => { lines.push(line) } } } })
+  const app = Fastify({
+    logger: {
+      level: 'warn',
+      stream: {
+        write: (line: string) => {
+          lines.push(line)
+        }
+      }
+    }
+  })
   app.register(rateLimit, { perEndpoint: { 'GET /typo': { max: 1, windowMs: 1000 } } })
-  app.after(() => { app.get('/', { config: { rateLimitRule: { max: 1, windowMs: 60_000 } } }, async () => ({})) })
+  app.after(() => {
+    app.get('/', { config: { rateLimitRule: { max: 1, windowMs: 60_000 } } }, async () => ({}))
+  })
   t.same(await statuses(app, '/', 2), [200, 429])
   t.match(lines.join(''), /perEndpoint names \\"GET \/typo\\", which is no route/)
 })

@@ -37,8 +37,16 @@ async function appOf (options: RateLimitPluginOptions, { plan = 'free', trustHea
   app.after(() => {
     app.get('/a', { config: { access: 'open' } }, async () => ({}))
     app.get('/fails', { config: { access: 'open' } }, async (_request, reply) => reply.code(404).send({}))
-    app.get('/own', { config: { access: 'open', rateLimitRule: { max: 2, windowMs: 120_000, message: 'Slowly', statusCode: 420 } } }, async () => ({}))
-    app.get('/failures', { config: { access: 'open', rateLimitRule: { max: 1, windowMs: 60_000, skipSuccessfulRequests: true } } }, async () => ({}))
+    app.get(
+      '/own',
+      { config: { access: 'open', rateLimitRule: { max: 2, windowMs: 120_000, message: 'Slowly', statusCode: 420 } } },
+      async () => ({})
+    )
+    app.get(
+      '/failures',
+      { config: { access: 'open', rateLimitRule: { max: 1, windowMs: 60_000, skipSuccessfulRequests: true } } },
+      async () => ({})
+    )
     for (const path of ['/upgrade', '/subscription']) app.get(path, { config: { access: 'open', beyondPlan: true } }, async () => ({}))
     app.get('/free', { config: { access: 'open', rateLimitRule: false } }, async () => ({}))
   })
@@ -87,7 +95,11 @@ t.test('a tenant that has used up its plan can still upgrade, thirty times a min
   await ask(other, '/upgrade', 5, fresh)
   t.same(statuses(await ask(other, '/a', 1, fresh)), [200], 'they do not draw on the plan')
   const { app: one, token: ofOne } = await appOf({}, { plan: 'one' })
-  t.same(statuses([...await ask(one, '/a', 2, ofOne), ...await ask(one, '/upgrade', 1, ofOne)]), [200, 429, 200], 'with a plan of one request')
+  t.same(
+    statuses([...await ask(one, '/a', 2, ofOne), ...await ask(one, '/upgrade', 1, ofOne)]),
+    [200, 429, 200],
+    'with a plan of one request'
+  )
 })
 
 t.test('the plan is a ceiling beside the rule, and the headers tell of the one with less left', async (t) => {

@@ -19,14 +19,20 @@ const document: TestDocument = {
 const engine = { provider: 'postgres', postgres: { connectionString } } as const
 const server = { url: redis.url }
 const instances = [
-  await startInstance(t, { ...document, rateLimit: { enabled: true, redis: server }, cache: { enabled: true, provider: 'memory' } }, engine),
+  await startInstance(
+    t,
+    { ...document, rateLimit: { enabled: true, redis: server }, cache: { enabled: true, provider: 'memory' } },
+    engine
+  ),
   // Where the document names no Redis for its limits, that of its cache is theirs.
   await startInstance(t, { ...document, cache: { enabled: true, provider: 'redis', redis: server } }, engine)
 ]
 
 /** So many requests at once, to each instance in turn; the statuses with how often each was answered. */
 async function flood (path: string, count: number, headers: Record<string, string> = {}): Promise<Record<number, number>> {
-  const answers = await Promise.all(Array.from({ length: count }, (_, index) => fetch(`${instances[index % 2]!.address}${path}`, { headers })))
+  const answers = await Promise.all(
+    Array.from({ length: count }, (_, index) => fetch(`${instances[index % 2]!.address}${path}`, { headers }))
+  )
   await Promise.all(answers.map((answer) => answer.arrayBuffer()))
   const counts: Record<number, number> = {}
   for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
@@ -46,7 +52,10 @@ t.test("a route's rule, which the plan is beside", async (t) => {
 
 t.test("a tenant's own rule", async (t) => {
   const admin = { ...bearer({ tenant_id: 'initech', role: 'admin' }), 'content-type': 'application/json' }
-  const document = { rateLimit: { enabled: true, default: { max: 5, windowMs: 60_000 } }, routes: [{ method: 'get', path: '/theirs', response: { here: true } }] }
+  const document = {
+    rateLimit: { enabled: true, default: { max: 5, windowMs: 60_000 } },
+    routes: [{ method: 'get', path: '/theirs', response: { here: true } }]
+  }
   const saved = await fetch(`${instances[0]!.address}/tenant/config`, { method: 'POST', headers: admin, body: JSON.stringify(document) })
   t.equal(saved.status, 200)
   t.equal((await fetch(`${instances[1]!.address}/tenant/config`, { headers: admin })).status, 200)

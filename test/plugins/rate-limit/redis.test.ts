@@ -26,7 +26,16 @@ async function storeOn (t: Test, { url }: TestRedis): Promise<RateLimitStore> {
 
 async function appOn (t: Test, redis: TestRedis, options: RateLimitPluginOptions): Promise<{ app: FastifyInstance, lines: string[] }> {
   const lines: string[] = []
-  const app = Fastify({ logger: { level: 'info', stream: { write: (line: string) => { if (line.includes('Redis')) lines.push(line) } } } })
+  const app = Fastify({
+    logger: {
+      level: 'info',
+      stream: {
+        write: (line: string) => {
+          if (line.includes('Redis')) lines.push(line)
+        }
+      }
+    }
+  })
   t.teardown(() => app.close())
   app.register(conventions)
   app.register(rateLimit, { ...options, redis: { url: redis.url } })
@@ -52,7 +61,9 @@ async function until (what: string, isThere: () => unknown): Promise<void> {
   const end = performance.now() + 10_000
   while (await isThere() !== true) {
     if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await new Promise((resolve) => { setTimeout(resolve, 5) })
+    await new Promise((resolve) => {
+      setTimeout(resolve, 5)
+    })
   }
 }
 
@@ -77,10 +88,12 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     await take(store, 'tenant', 'acme', minute, plan)
     await redis.command('config', 'resetstat')
     for (let count = 0; count < 10; count++) await take(store, 'tenant', 'acme', minute, plan)
-    const calls = new Map(String(await redis.command('info', 'commandstats')).split('\r\n').map((line) => {
-      const [, name, count] = /^cmdstat_([\w|]+):calls=(\d+)/.exec(line) ?? []
-      return [name, Number(count)]
-    }))
+    const calls = new Map(
+      String(await redis.command('info', 'commandstats')).split('\r\n').map((line) => {
+        const [, name, count] = /^cmdstat_([\w|]+):calls=(\d+)/.exec(line) ?? []
+        return [name, Number(count)]
+      })
+    )
     t.equal(calls.get('evalsha'), 10)
     t.equal(calls.get('eval'), undefined)
   })
@@ -110,20 +123,28 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     await until('the short ones are gone', async () => await redis.command('dbsize') === 3)
   })
 
-  await t.test('the windows of a tenant\'s own document are bounded, however many routes, versions and addresses there are', async (t) => {
+  await t.test("the windows of a tenant's own document are bounded, however many routes, versions and addresses there are", async (t) => {
     await redis.command('flushall')
     const store = await storeOn(t, redis)
     const own = (bucket: string, owner = 'acme', max = 5) => createLimit({ max, windowMs: 86_400_000 }, bucket, { owner })
     const windows = async (owner: string) => {
-      const [young, old] = await Promise.all(['young', 'old'].map(async (age) => Number(await redis.command('hlen', `tenantry:rl:o:${owner}:${age}`))))
+      const [young, old] = await Promise.all(
+        ['young', 'old'].map(async (age) => Number(await redis.command('hlen', `tenantry:rl:o:${owner}:${age}`)))
+      )
       return { young, old }
     }
     await take(store, 'tenant', 'globex', own('GET /kept', 'globex'))
     await take(store, 'tenant', 'acme', own('GET /refused', 'acme', 1))
     for (let version = 0; version < 15; version++) {
-      await Promise.all(Array.from({ length: 200 }, (_, route) => take(store, 'address', `10.0.0.${route}`, own(`GET /v${version}/${route}`))))
+      await Promise.all(
+        Array.from({ length: 200 }, (_, route) => take(store, 'address', `10.0.0.${route}`, own(`GET /v${version}/${route}`)))
+      )
       t.match(await take(store, 'tenant', 'acme', own('GET /used', 'acme', 100)), { count: version + 1 }, 'one that is used stays')
-      t.match(await take(store, 'tenant', 'acme', own('GET /refused', 'acme', 1)), { admitted: false, count: 1 }, 'so does one that refuses')
+      t.match(
+        await take(store, 'tenant', 'acme', own('GET /refused', 'acme', 1)),
+        { admitted: false, count: 1 },
+        'so does one that refuses'
+      )
     }
     const { young = 0, old = 0 } = await windows('acme')
     t.ok(young <= 1000 && old === 1000, `${young} and ${old} of 3000`)
@@ -185,7 +206,8 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     t.equal(answers.filter(({ statusCode }) => statusCode === 420).length, 130)
     t.same(new Set(answers.map(({ headers }) => headers['x-ratelimit-limit'])), new Set(['70']))
     t.equal(new Set(answers.map(({ headers }) => headers['x-ratelimit-reset'])).size, 1, 'one window, one end')
-    const remaining = answers.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => Number(headers['x-ratelimit-remaining'])).sort((one, other) => one - other)
+    const remaining = answers.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => Number(headers['x-ratelimit-remaining']))
+      .sort((one, other) => one - other)
     t.same(remaining, Array.from({ length: 70 }, (_, index) => index), 'each was told another remainder')
     const refused = answers.find(({ statusCode }) => statusCode === 420)
     t.match(refused?.json(), { message: 'Busy', retryAfter: Number(refused?.headers['retry-after']) })
@@ -216,7 +238,11 @@ t.test('Redis hangs: requests under way are answered too, and none is admitted b
   const answers = await Promise.all(Array.from({ length: 20 }, () => app.inject('/a')))
   t.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 3)
   t.equal(answers.filter(({ statusCode }) => statusCode === 429).length, 17)
-  t.same(answers.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => headers['x-ratelimit-remaining']).sort(), ['0', '1', '2'])
+  t.same(answers.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => headers['x-ratelimit-remaining']).sort(), [
+    '0',
+    '1',
+    '2'
+  ])
   redis.resume()
   await until('Redis is used again', () => lines.some((line) => line.includes('Redis is back')))
   await redis.command('flushall')

@@ -24,12 +24,13 @@ async function open (t: Test, engine: DatabaseSection): Promise<Opened> {
 }
 
 /** One server for both: opening an embedded database takes most of their time. */
-test('the roles of the platform', (t) => forEachEngine(t, async (t, engine) => {
-  const opened = await open(t, engine)
-  await t.test('are made, read, changed and deleted, and so are permissions', (t) => madeAndDeleted(t, opened))
-  await t.test("are not given to a tenant's user without the tenant", (t) => tenantUsers(t, opened))
-  await t.test('are given to users and taken away, each in its own tenant', (t) => givenAndTaken(t, opened))
-}))
+test('the roles of the platform', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const opened = await open(t, engine)
+    await t.test('are made, read, changed and deleted, and so are permissions', (t) => madeAndDeleted(t, opened))
+    await t.test("are not given to a tenant's user without the tenant", (t) => tenantUsers(t, opened))
+    await t.test('are given to users and taken away, each in its own tenant', (t) => givenAndTaken(t, opened))
+  }))
 
 async function madeAndDeleted (t: Test, { app, ask }: Opened): Promise<void> {
   t.same((await ask('GET /rbac/roles')).body, { data: [], pagination: { limit: 20, offset: 0, total: 0 } })
@@ -40,7 +41,11 @@ async function madeAndDeleted (t: Test, { app, ask }: Opened): Promise<void> {
   const bare = await makeRole(t, ask, { name: 'Bare' })
   t.match(bare, { description: null, permissions: [] })
   t.same((await ask(`GET /rbac/roles/${editor.id}`)).body, editor)
-  t.same((await ask('GET /rbac/roles')).body, { data: [bare, editor], pagination: { limit: 20, offset: 0, total: 2 } }, 'by name, upper case first')
+  t.same(
+    (await ask('GET /rbac/roles')).body,
+    { data: [bare, editor], pagination: { limit: 20, offset: 0, total: 2 } },
+    'by name, upper case first'
+  )
   t.same((await ask('GET /rbac/roles?limit=1&offset=1')).body, { data: [editor], pagination: { limit: 1, offset: 1, total: 2 } })
 
   refused(t, await ask('POST /rbac/roles', { body: { name: 'editor' } }), 409, 'CONFLICT')
@@ -48,31 +53,70 @@ async function madeAndDeleted (t: Test, { app, ask }: Opened): Promise<void> {
 
   const lacking = await ask('POST /rbac/roles', { body: { name: 'new', permissions: ['notes:read', 'files:*', 'notes:delete'] } })
   refused(t, lacking, 400, 'VALIDATION_FAILED', 'permissions that there are not')
-  t.same(lacking.body.details, [1, 2].map((index) => ({ path: `/body/permissions/${index}`, message: `there is no permission "${['', 'files:*', 'notes:delete'][index]}": POST /rbac/permissions makes it`, keyword: 'enum' })))
-  refused(t, await ask(`PUT /rbac/roles/${bare.id}`, { body: { name: 'none', permissions: ['*'] } }), 400, 'VALIDATION_FAILED', 'in a change')
+  t.same(
+    lacking.body.details,
+    [1, 2].map((index) => ({
+      path: `/body/permissions/${index}`,
+      message: `there is no permission "${['', 'files:*', 'notes:delete'][index]}": POST /rbac/permissions makes it`,
+      keyword: 'enum'
+    }))
+  )
+  refused(
+    t,
+    await ask(`PUT /rbac/roles/${bare.id}`, { body: { name: 'none', permissions: ['*'] } }),
+    400,
+    'VALIDATION_FAILED',
+    'in a change'
+  )
   t.same((await ask(`GET /rbac/roles/${bare.id}`)).body, bare, 'which changed nothing')
-  t.match((await ask('GET /rbac/permissions')).body, { data: [{ name: 'notes:read' }, { name: 'notes:write' }], pagination: { total: 2 } }, 'and nothing was added')
+  t.match(
+    (await ask('GET /rbac/permissions')).body,
+    { data: [{ name: 'notes:read' }, { name: 'notes:write' }], pagination: { total: 2 } },
+    'and nothing was added'
+  )
   t.equal((await ask('POST /rbac/permissions', { body: { name: 'files:*' } })).status, 201)
-  t.match(await ask(`PUT /rbac/roles/${bare.id}`, { body: { permissions: ['files:*', 'notes:read'] } }), { status: 200, body: { id: bare.id, name: 'Bare', permissions: ['files:*', 'notes:read'] } })
-  t.match(await ask(`PUT /rbac/roles/${editor.id}`, { body: { name: 'writer', description: null } }), { status: 200, body: { name: 'writer', description: null, permissions: ['notes:read', 'notes:write'] } }, 'what is left out stays')
+  t.match(await ask(`PUT /rbac/roles/${bare.id}`, { body: { permissions: ['files:*', 'notes:read'] } }), {
+    status: 200,
+    body: { id: bare.id, name: 'Bare', permissions: ['files:*', 'notes:read'] }
+  })
+  t.match(await ask(`PUT /rbac/roles/${editor.id}`, { body: { name: 'writer', description: null } }), {
+    status: 200,
+    body: { name: 'writer', description: null, permissions: ['notes:read', 'notes:write'] }
+  }, 'what is left out stays')
   t.match(await ask(`PUT /rbac/roles/${editor.id}`, { body: { name: 'writer' } }), { status: 200 }, 'its own name is free')
 
   const listed = (await ask('GET /rbac/permissions')).body
-  t.match(listed, { data: [{ id: uuid, name: 'files:*', description: null, created_at: /Z$/ }, { name: 'notes:read' }, { name: 'notes:write' }], pagination: { total: 3 } })
-  t.match(await ask('POST /rbac/permissions', { body: { name: 'billing:read', description: 'Bills' } }), { status: 201, body: { id: uuid, name: 'billing:read', description: 'Bills' } })
+  t.match(listed, {
+    data: [{ id: uuid, name: 'files:*', description: null, created_at: /Z$/ }, { name: 'notes:read' }, { name: 'notes:write' }],
+    pagination: { total: 3 }
+  })
+  t.match(await ask('POST /rbac/permissions', { body: { name: 'billing:read', description: 'Bills' } }), {
+    status: 201,
+    body: { id: uuid, name: 'billing:read', description: 'Bills' }
+  })
   refused(t, await ask('POST /rbac/permissions', { body: { name: 'billing:read' } }), 409, 'CONFLICT')
   const read = String(listed.data?.find(({ name }) => name === 'notes:read')?.['id'])
   t.match(await ask(`DELETE /rbac/permissions/${read}`), { status: 200, body: { success: true } })
   refused(t, await ask(`DELETE /rbac/permissions/${read}`), 404, 'NOT_FOUND')
-  t.match((await ask('GET /rbac/roles')).body.data, [{ name: 'Bare', permissions: ['files:*'] }, { name: 'writer', permissions: ['notes:write'] }], 'it is gone from every role')
+  t.match((await ask('GET /rbac/roles')).body.data, [{ name: 'Bare', permissions: ['files:*'] }, {
+    name: 'writer',
+    permissions: ['notes:write']
+  }], 'it is gone from every role')
 
-  for (const user of ['u', 'v']) t.equal((await ask('POST /rbac/assign', { body: { userId: user, roleId: editor.id }, tenant: 'acme' })).status, 201)
+  for (const user of ['u', 'v']) {
+    t.equal((await ask('POST /rbac/assign', { body: { userId: user, roleId: editor.id }, tenant: 'acme' })).status, 201)
+  }
   t.equal((await ask('POST /rbac/assign', { body: { userId: 'u', roleId: bare.id }, tenant: 'acme' })).status, 201)
   t.match(await ask(`DELETE /rbac/roles/${editor.id}`), { status: 200, body: { success: true } })
   t.match((await ask('GET /rbac/users/u/roles', { tenant: 'acme' })).body, { data: [{ id: bare.id }], pagination: { total: 1 } })
-  const { rows } = await sql<{ left: number }>`select (select count(*) from tenantry.user_roles where role_id = ${editor.id})::int + (select count(*) from tenantry.role_permissions where role_id = ${editor.id})::int as left`.execute(app.db)
+  const { rows } = await sql<
+    { left: number }
+  >`select (select count(*) from tenantry.user_roles where role_id = ${editor.id})::int + (select count(*) from tenantry.role_permissions where role_id = ${editor.id})::int as left`
+    .execute(app.db)
   t.same(rows, [{ left: 0 }], 'nothing of a deleted role is left')
-  for (const method of ['GET', 'PUT', 'DELETE']) refused(t, await ask(`${method} /rbac/roles/${editor.id}`, method === 'PUT' ? { body: { name: 'x' } } : {}), 404, 'NOT_FOUND', method)
+  for (const method of ['GET', 'PUT', 'DELETE']) {
+    refused(t, await ask(`${method} /rbac/roles/${editor.id}`, method === 'PUT' ? { body: { name: 'x' } } : {}), 404, 'NOT_FOUND', method)
+  }
 }
 
 async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
@@ -84,26 +128,32 @@ async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
   t.match(await ask('POST /rbac/assign', { body: pair, tenant: 'acme' }), { status: 200, body: { success: true, ...pair } }, 'again')
   t.equal((await ask('POST /rbac/assign', { body: { ...pair, roleId: b.id }, tenant: 'acme' })).status, 201)
   t.same((await ask(`GET ${at}/roles`, { tenant: 'acme' })).body, { data: [a, b], pagination: { limit: 20, offset: 0, total: 2 } })
-  t.same((await ask(`GET ${at}/permissions`, { tenant: 'acme' })).body, { permissions: ['a:first', 'x:one', 'x:two'] }, 'in order, each once')
+  t.same(
+    (await ask(`GET ${at}/permissions`, { tenant: 'acme' })).body,
+    { permissions: ['a:first', 'x:one', 'x:two'] },
+    'in order, each once'
+  )
   for (const request of [{}, { tenant: 'globex' }]) {
     t.same((await ask(`GET ${at}/roles`, request)).body.data, [], 'the same sub elsewhere is another user')
     t.same((await ask(`GET ${at}/permissions`, request)).body, { permissions: [] })
   }
 
-  for (const [what, target, request] of [
-    ['nothing', 'DELETE /rbac/unassign', {}],
-    ['no role', 'DELETE /rbac/unassign', { body: { userId: pair.userId } }],
-    ['no user', `DELETE /rbac/unassign?roleId=${a.id}`, {}],
-    ['two users', `DELETE /rbac/unassign?userId=other&roleId=${a.id}`, { body: pair }],
-    ['two roles', `DELETE /rbac/unassign?roleId=${b.id}`, { body: pair }],
-    ['an id that is none', 'DELETE /rbac/unassign?userId=u&roleId=x', {}],
-    ['another member', 'DELETE /rbac/unassign', { body: { ...pair, tenant: 'globex' } }],
-    ['a list of users', `DELETE /rbac/unassign?userId=${encodeURIComponent(pair.userId)}&userId=other&roleId=${a.id}`, {}],
-    ['an empty user beside one', 'DELETE /rbac/unassign?userId=', { body: pair }],
-    ['a prototype', `DELETE /rbac/unassign?__proto__=x&roleId=${a.id}`, { body: { userId: pair.userId } }],
-    ['a body that is a list', `DELETE /rbac/unassign?userId=u&roleId=${a.id}`, { body: [] }],
-    ['null as a user', 'DELETE /rbac/unassign', { body: { ...pair, userId: null } }]
-  ] as const) refused(t, await ask(target, { tenant: 'acme', ...request }), 400, 'VALIDATION_FAILED', what)
+  for (
+    const [what, target, request] of [
+      ['nothing', 'DELETE /rbac/unassign', {}],
+      ['no role', 'DELETE /rbac/unassign', { body: { userId: pair.userId } }],
+      ['no user', `DELETE /rbac/unassign?roleId=${a.id}`, {}],
+      ['two users', `DELETE /rbac/unassign?userId=other&roleId=${a.id}`, { body: pair }],
+      ['two roles', `DELETE /rbac/unassign?roleId=${b.id}`, { body: pair }],
+      ['an id that is none', 'DELETE /rbac/unassign?userId=u&roleId=x', {}],
+      ['another member', 'DELETE /rbac/unassign', { body: { ...pair, tenant: 'globex' } }],
+      ['a list of users', `DELETE /rbac/unassign?userId=${encodeURIComponent(pair.userId)}&userId=other&roleId=${a.id}`, {}],
+      ['an empty user beside one', 'DELETE /rbac/unassign?userId=', { body: pair }],
+      ['a prototype', `DELETE /rbac/unassign?__proto__=x&roleId=${a.id}`, { body: { userId: pair.userId } }],
+      ['a body that is a list', `DELETE /rbac/unassign?userId=u&roleId=${a.id}`, { body: [] }],
+      ['null as a user', 'DELETE /rbac/unassign', { body: { ...pair, userId: null } }]
+    ] as const
+  ) refused(t, await ask(target, { tenant: 'acme', ...request }), 400, 'VALIDATION_FAILED', what)
   refused(t, await ask('DELETE /rbac/unassign', { body: pair }), 404, 'NOT_FOUND', "the platform's user of the same sub")
   refused(t, await ask('DELETE /rbac/unassign', { body: pair, tenant: 'globex' }), 404, 'NOT_FOUND', "another tenant's")
   t.match(await ask('DELETE /rbac/unassign', { body: pair, tenant: 'acme' }), { status: 200, body: { success: true } }, 'in the body')
@@ -120,47 +170,119 @@ async function tenantUsers (t: Test, { app, ask }: Opened): Promise<void> {
   const { id: roleId } = await makeRole(t, ask, { name: 'for users', permissions: [] })
   const [ada, bob, both] = [randomUUID(), randomUUID(), randomUUID()]
   for (const [tenant, id] of [['acme', ada], ['', bob], ['globex', both], ['', both]] as const) {
-    await sql`insert into tenantry.users (tenant_id, id, email, password_hash, role) values (${tenant}, ${id}::uuid, ${`${id}@example.com`}, '$argon2id$', 'user')`.execute(app.db)
+    await sql`insert into tenantry.users (tenant_id, id, email, password_hash, role) values (${tenant}, ${id}::uuid, ${`${id}@example.com`}, '$argon2id$', 'user')`
+      .execute(app.db)
   }
   const refusal = await ask('POST /rbac/assign', { body: { userId: ada, roleId } })
   refused(t, refusal, 400, 'TENANT_REQUIRED', 'a user whom only a tenant has')
   t.match(refusal.body['message'], /X-Tenant-ID: acme$/, 'it says what to send')
   t.same((await ask(`GET /rbac/users/${ada}/roles`)).body.data, [], 'and nothing is written')
   t.equal((await ask('POST /rbac/assign', { body: { userId: ada, roleId }, tenant: 'acme' })).status, 201)
-  for (const userId of [bob, both, randomUUID(), ada.toUpperCase()]) t.equal((await ask('POST /rbac/assign', { body: { userId, roleId } })).status, 201, 'a user of the platform, and a `sub` that no user with a password has')
+  for (const userId of [bob, both, randomUUID(), ada.toUpperCase()]) {
+    t.equal(
+      (await ask('POST /rbac/assign', { body: { userId, roleId } })).status,
+      201,
+      'a user of the platform, and a `sub` that no user with a password has'
+    )
+  }
 }
 
 test('what is no role, no permission and no user is refused, and what looks like SQL is a text', async (t) => {
   const { app, ask } = await open(t, await postgresSection(t))
   const role = await makeRole(t, ask, { name: "'); drop table tenantry.roles; --", permissions: ['a:b'] })
-  for (const name of ['__proto__', 'constructor', 'admin', 'Ünïcode role ✓']) t.match(await makeRole(t, ask, { name, permissions: ['constructor:__proto__'] }), { name })
+  for (const name of ['__proto__', 'constructor', 'admin', 'Ünïcode role ✓']) {
+    t.match(await makeRole(t, ask, { name, permissions: ['constructor:__proto__'] }), { name })
+  }
   t.match((await ask('GET /rbac/roles')).body.pagination, { total: 5 })
 
-  for (const body of [
-    {}, [], { permissions: [] }, { name: '' }, { name: ' x' }, { name: 'x ' }, { name: 'a\u0000' }, { name: 'a\nb' }, { name: '\ud800' }, { name: 'a\udfffb' }, { name: 'x'.repeat(101) }, { name: 1 }, { name: null },
-    { name: 'x', permissions: ['read'] }, { name: 'x', permissions: ['*:read'] }, { name: 'x', permissions: ['a:'] }, { name: 'x', permissions: ['a:b c'] }, { name: 'x', permissions: [`a:${'b'.repeat(127)}`] },
-    { name: 'x', permissions: ['a:b', 'a:b'] }, { name: 'x', permissions: Array.from({ length: 201 }, (_, n) => `a:${n}`) }, { name: 'x', permissions: 'a:b' }, { name: 'x', permissions: [null] },
-    { name: 'x', description: 'x'.repeat(501) }, { name: 'x', id: randomUUID() }, { name: 'x', users: ['me'] }, { name: 'x', parentRole: 'editor' }
-  ]) {
+  for (
+    const body of [
+      {},
+      [],
+      { permissions: [] },
+      { name: '' },
+      { name: ' x' },
+      { name: 'x ' },
+      { name: 'a\u0000' },
+      { name: 'a\nb' },
+      { name: '\ud800' },
+      { name: 'a\udfffb' },
+      { name: 'x'.repeat(101) },
+      { name: 1 },
+      { name: null },
+      { name: 'x', permissions: ['read'] },
+      { name: 'x', permissions: ['*:read'] },
+      { name: 'x', permissions: ['a:'] },
+      { name: 'x', permissions: ['a:b c'] },
+      { name: 'x', permissions: [`a:${'b'.repeat(127)}`] },
+      { name: 'x', permissions: ['a:b', 'a:b'] },
+      { name: 'x', permissions: Array.from({ length: 201 }, (_, n) => `a:${n}`) },
+      { name: 'x', permissions: 'a:b' },
+      { name: 'x', permissions: [null] },
+      { name: 'x', description: 'x'.repeat(501) },
+      { name: 'x', id: randomUUID() },
+      { name: 'x', users: ['me'] },
+      { name: 'x', parentRole: 'editor' }
+    ]
+  ) {
     refused(t, await ask('POST /rbac/roles', { body }), 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 80))
-    refused(t, await ask(`PUT /rbac/roles/${role.id}`, { body: Array.isArray(body) || Object.keys(body).length === 0 || !('name' in body) ? { nme: 'x' } : body }), 400, 'VALIDATION_FAILED')
+    refused(
+      t,
+      await ask(`PUT /rbac/roles/${role.id}`, {
+        body: Array.isArray(body) || Object.keys(body).length === 0 || !('name' in body) ? { nme: 'x' } : body
+      }),
+      400,
+      'VALIDATION_FAILED'
+    )
   }
-  for (const name of ['read', '', ':', 'a:', ':b', '**', 'a:*:b ', "a:b'--"]) refused(t, await ask('POST /rbac/permissions', { body: { name } }), 400, 'VALIDATION_FAILED', name)
-  for (const userId of ['', 'x'.repeat(257), 'a\u0000', '\ud800']) refused(t, await ask('POST /rbac/assign', { body: { userId, roleId: role.id } }), 400, 'VALIDATION_FAILED', JSON.stringify(userId).slice(0, 20))
-  for (const target of ['GET /rbac/roles/x', 'DELETE /rbac/roles/1', "DELETE /rbac/permissions/' or 1=1", 'GET /rbac/roles?limit=0', 'GET /rbac/roles?offset=-1', 'GET /rbac/roles?order=name', `GET /rbac/users/${'x'.repeat(257)}/roles`]) {
+  for (const name of ['read', '', ':', 'a:', ':b', '**', 'a:*:b ', "a:b'--"]) {
+    refused(t, await ask('POST /rbac/permissions', { body: { name } }), 400, 'VALIDATION_FAILED', name)
+  }
+  for (const userId of ['', 'x'.repeat(257), 'a\u0000', '\ud800']) {
+    refused(
+      t,
+      await ask('POST /rbac/assign', { body: { userId, roleId: role.id } }),
+      400,
+      'VALIDATION_FAILED',
+      JSON.stringify(userId).slice(0, 20)
+    )
+  }
+  for (
+    const target of [
+      'GET /rbac/roles/x',
+      'DELETE /rbac/roles/1',
+      "DELETE /rbac/permissions/' or 1=1",
+      'GET /rbac/roles?limit=0',
+      'GET /rbac/roles?offset=-1',
+      'GET /rbac/roles?order=name',
+      `GET /rbac/users/${'x'.repeat(257)}/roles`
+    ]
+  ) {
     refused(t, await ask(target.replaceAll(' or ', '%20or%20')), 400, 'VALIDATION_FAILED', target.slice(0, 60))
   }
   t.match((await ask('GET /rbac/users/%27%20or%20true--/permissions')).body, { permissions: [] })
-  t.ok((await app.inject({ method: 'POST', url: '/rbac/roles', headers: { authorization: `Bearer ${platform}`, 'content-type': 'application/json' }, payload: '{"name": "x", "__proto__": {"permissions": ["*"]}}' })).statusCode === 400, 'a prototype in the body')
+  t.ok(
+    (await app.inject({
+      method: 'POST',
+      url: '/rbac/roles',
+      headers: { authorization: `Bearer ${platform}`, 'content-type': 'application/json' },
+      payload: '{"name": "x", "__proto__": {"permissions": ["*"]}}'
+    })).statusCode === 400,
+    'a prototype in the body'
+  )
 
   // A list that is as long as a list may be, and the bounds of all of them.
   const many = Array.from({ length: 200 }, (_, n) => `many:${n}`.padEnd(128, 'x'))
   const { body: { details } } = await ask('POST /rbac/roles', { body: { name: 'many', permissions: many } })
   t.equal(details?.length, 50, 'a refusal that is not as long')
   await sql`insert into tenantry.permissions (name) select rpad('many:' || n, 128, 'x') from generate_series(0, 4997) n`.execute(app.db)
-  t.match(await ask('POST /rbac/roles', { body: { name: 'many', permissions: many } }), { status: 201, body: { permissions: [...many].sort() } })
+  t.match(await ask('POST /rbac/roles', { body: { name: 'many', permissions: many } }), {
+    status: 201,
+    body: { permissions: [...many].sort() }
+  })
   refused(t, await ask('POST /rbac/permissions', { body: { name: 'one:more' } }), 409, 'CONFLICT', '5,000 permissions')
-  await sql`insert into tenantry.roles (name) select 'filler' || n from generate_series(1, (select 1000 - count(*)::int from tenantry.roles)) n`.execute(app.db)
+  await sql`insert into tenantry.roles (name) select 'filler' || n from generate_series(1, (select 1000 - count(*)::int from tenantry.roles)) n`
+    .execute(app.db)
   refused(t, await ask('POST /rbac/roles', { body: { name: 'more' } }), 409, 'CONFLICT', '1,000 roles')
   await sql`insert into tenantry.user_roles (user_id, role_id) select 'u', gen_random_uuid() from generate_series(1, 100)`.execute(app.db)
   refused(t, await ask('POST /rbac/assign', { body: { userId: 'u', roleId: role.id } }), 409, 'CONFLICT', '100 roles of a user')

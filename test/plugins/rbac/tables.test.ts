@@ -14,24 +14,61 @@ import { makeRole } from './roles.js'
 const faults = (rbac: unknown, more: object = {}) => faultsOf({ routes: [], rbac, ...more })
 
 test('a document gives the tables names of their own', async (t) => {
-  t.strictSame(faults({ enabled: true, rolesTable: 'order', permissionsTable: '_p1', userRolesTable: 'x'.repeat(63), defaultRole: 'Content editor' }), [])
+  t.strictSame(
+    faults({ enabled: true, rolesTable: 'order', permissionsTable: '_p1', userRolesTable: 'x'.repeat(63), defaultRole: 'Content editor' }),
+    []
+  )
   t.match(faults({}), [/^\/rbac\/enabled: missing/])
-  for (const name of ['', 'Roles', '1roles', 'a-b', 'a.b', 'ro"les', 'roles; drop table x', 'public.roles', 'rölés', 'x'.repeat(64), '__PROTO__']) {
-    for (const member of ['rolesTable', 'permissionsTable', 'userRolesTable']) t.match(faults({ enabled: true, [member]: name }), [new RegExp(`^/rbac/${member}: expected 1 to 63 of`)], `${member} ${name}`)
+  for (
+    const name of [
+      '',
+      'Roles',
+      '1roles',
+      'a-b',
+      'a.b',
+      'ro"les',
+      'roles; drop table x',
+      'public.roles',
+      'rölés',
+      'x'.repeat(64),
+      '__PROTO__'
+    ]
+  ) {
+    for (const member of ['rolesTable', 'permissionsTable', 'userRolesTable']) {
+      t.match(faults({ enabled: true, [member]: name }), [new RegExp(`^/rbac/${member}: expected 1 to 63 of`)], `${member} ${name}`)
+    }
   }
-  for (const name of ['tenants', 'migrations', 'secrets', 'tenant_roles', 'audit_log', 'deleted_tenants', 'role_permissions']) t.match(faults({ enabled: true, userRolesTable: name }), [/^\/rbac\/userRolesTable: .* is another table of the server/], name)
+  for (const name of ['tenants', 'migrations', 'secrets', 'tenant_roles', 'audit_log', 'deleted_tenants', 'role_permissions']) {
+    t.match(faults({ enabled: true, userRolesTable: name }), [/^\/rbac\/userRolesTable: .* is another table of the server/], name)
+  }
   t.match(faults({ enabled: true, rolesTable: 'a', userRolesTable: 'a' }), ['/rbac/userRolesTable: "a" is the `rolesTable` already'])
-  t.match(faults({ enabled: true, rolesTable: 'user_roles' }), ['/rbac/userRolesTable: "user_roles" is the `rolesTable` already'], 'the default name, too')
-  for (const defaultRole of ['', ' x', 'a\nb', 'x'.repeat(101)]) t.match(faults({ enabled: true, defaultRole }), [/^\/rbac\/defaultRole: expected/])
+  t.match(
+    faults({ enabled: true, rolesTable: 'user_roles' }),
+    ['/rbac/userRolesTable: "user_roles" is the `rolesTable` already'],
+    'the default name, too'
+  )
+  for (const defaultRole of ['', ' x', 'a\nb', 'x'.repeat(101)]) {
+    t.match(faults({ enabled: true, defaultRole }), [/^\/rbac\/defaultRole: expected/])
+  }
   t.match(faults({ enabled: true, tables: {} }), [/^\/rbac\/tables: unknown member/])
 
   // The group is off: so are its tables, and the paths are the document's.
   const routes = [{ path: '/rbac/roles', method: 'get', response: {} }]
-  const of = (document: Record<string, unknown>) => Object(checkConfig(Object.assign({ routes: [] }, document), { env: {} })).database.roleTables
+  const of = (document: Record<string, unknown>) =>
+    Object(checkConfig(Object.assign({ routes: [] }, document), { env: {} })).database.roleTables
   t.strictSame(of({ rbac: { enabled: true } }), defaultRoleTables)
-  for (const off of [{}, { rbac: { enabled: false } }, { rbac: { enabled: true }, plugins: { rbac: false }, routes }]) t.equal(of(off), undefined)
+  for (const off of [{}, { rbac: { enabled: false } }, { rbac: { enabled: true }, plugins: { rbac: false }, routes }]) {
+    t.equal(of(off), undefined)
+  }
   t.match(faults({ enabled: true }, { routes }), [/^\/routes\/0\/path: /])
-  t.strictSame(faults({ enabled: true }, { routes: [{ path: '/r', method: 'get', queries: [{ table: 'roles', operation: 'select' }] }], tables: { roles: { columns: { id: { type: 'integer', primaryKey: true } } } } }), [], "the application's own table of the same name is another one")
+  t.strictSame(
+    faults({ enabled: true }, {
+      routes: [{ path: '/r', method: 'get', queries: [{ table: 'roles', operation: 'select' }] }],
+      tables: { roles: { columns: { id: { type: 'integer', primaryKey: true } } } }
+    }),
+    [],
+    "the application's own table of the same name is another one"
+  )
 })
 
 test('each name is a migration, which a server of another document knows', async (t) => {
@@ -41,7 +78,12 @@ test('each name is a migration, which a server of another document knows', async
   t.equal(base.roleTables, null)
   const names = async (roleTables: typeof defaultRoleTables) => {
     const { migrations, tables } = await (await openEngine(t, { ...postgres, roleTables, migrate: 'manual' })).migration.plan()
-    return { migrations: migrations.map(({ name }) => name.replace(/^\d+_/, '')), tables: Object.entries(tables).filter(([name]) => /role|permission|who/.test(name) && name !== 'tenantry.tenant_roles').map(([name, there]) => `${name} ${String(there)}`) }
+    return {
+      migrations: migrations.map(({ name }) => name.replace(/^\d+_/, '')),
+      tables: Object.entries(tables).filter(([name]) => /role|permission|who/.test(name) && name !== 'tenantry.tenant_roles').map((
+        [name, there]
+      ) => `${name} ${String(there)}`)
+    }
   }
   t.strictSame(await names(defaultRoleTables), {
     migrations: ['roles_table_roles', 'permissions_table_permissions', 'role_permissions', 'user_roles_table_user_roles'],
@@ -54,22 +96,39 @@ test('each name is a migration, which a server of another document knows', async
     migrations: ['user_roles_table_who_has'],
     tables: ['tenantry.roles true', 'tenantry.permissions true', 'tenantry.role_permissions true', 'tenantry.who_has false']
   }, 'another name is another table')
-  t.strictSame((await names({ roles: 'permissions', permissions: 'roles', userRoles: 'user_roles' })).migrations, ['roles_table_permissions', 'permissions_table_roles'])
-  t.match(await rejection(createEngine({ ...postgres, roleTables: { ...defaultRoleTables, roles: 'permissions' }, migrate: 'auto' })), { code: 'TENANTRY_CONFLICT', message: /roles_table_permissions cannot be applied: relation "permissions" already exists/ }, 'a table that is of another use')
+  t.strictSame((await names({ roles: 'permissions', permissions: 'roles', userRoles: 'user_roles' })).migrations, [
+    'roles_table_permissions',
+    'permissions_table_roles'
+  ])
+  t.match(await rejection(createEngine({ ...postgres, roleTables: { ...defaultRoleTables, roles: 'permissions' }, migrate: 'auto' })), {
+    code: 'TENANTRY_CONFLICT',
+    message: /roles_table_permissions cannot be applied: relation "permissions" already exists/
+  }, 'a table that is of another use')
 
   await query("insert into tenantry.migrations (name) values ('900_roles_table_of another kind')")
-  t.match(await rejection(createEngine({ ...postgres, roleTables: defaultRoleTables })), { message: /newer than this version.*900_roles_table_of another kind/ })
+  t.match(await rejection(createEngine({ ...postgres, roleTables: defaultRoleTables })), {
+    message: /newer than this version.*900_roles_table_of another kind/
+  })
 })
 
 test('who has which role is kept apart by policies, as all that tenants own', async (t) => {
   const { connectionString, admin } = await postgresDatabase(t, { role: 'owner' })
   const postgres = { connectionString, rowLevelSecurity: true, pool: { max: 2 } }
-  const app = await testServer(t, { rbac: { enabled: true, userRolesTable: 'user' }, routes: [{ method: 'get', path: '/read', requiredPermissions: ['a:b'], response: {} }] }, { engine: { provider: 'postgres', postgres }, tenants: ['a', 'b'] })
+  const app = await testServer(t, {
+    rbac: { enabled: true, userRolesTable: 'user' },
+    routes: [{ method: 'get', path: '/read', requiredPermissions: ['a:b'], response: {} }]
+  }, { engine: { provider: 'postgres', postgres }, tenants: ['a', 'b'] })
   const ask = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })
   const { id: roleId } = await makeRole(t, ask, { name: 'r', permissions: ['a:b'] })
   for (const tenant of ['a', 'b']) t.equal((await ask('POST /rbac/assign', { tenant, body: { userId: tenant, roleId } })).status, 201)
-  for (const [sub, tenant, status] of [['a', 'a', 200], ['b', 'b', 200], ['a', 'b', 403]] as const) t.equal((await ask('GET /read', { token: signToken({ sub, tenant_id: tenant }) })).status, status, `${sub} of ${tenant}`)
-  t.equal(await app.engine.text({ text: 'select string_agg(user_id, \',\') from tenantry."user"' }, [], { tenantId: 'a' }), 'a', "a tenant's session sees its own")
+  for (const [sub, tenant, status] of [['a', 'a', 200], ['b', 'b', 200], ['a', 'b', 403]] as const) {
+    t.equal((await ask('GET /read', { token: signToken({ sub, tenant_id: tenant }) })).status, status, `${sub} of ${tenant}`)
+  }
+  t.equal(
+    await app.engine.text({ text: 'select string_agg(user_id, \',\') from tenantry."user"' }, [], { tenantId: 'a' }),
+    'a',
+    "a tenant's session sees its own"
+  )
   t.equal(await app.engine.text({ text: 'select string_agg(user_id, \',\') from tenantry."user"' }, [], nobody), null)
   t.equal((await ask('DELETE /tenants/a')).status, 200)
   t.same(await admin('select user_id from tenantry."user"'), [{ user_id: 'b' }])
@@ -79,7 +138,9 @@ test('who has which role is kept apart by policies, as all that tenants own', as
 
 test('without its tables the group answers that they are lacking, and the rest is served when they are there', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const app = await testServer(t, { rbac: { enabled: true, defaultRole: 'r' }, migrate: 'manual' }, { engine: { provider: 'postgres', postgres: { connectionString } } })
+  const app = await testServer(t, { rbac: { enabled: true, defaultRole: 'r' }, migrate: 'manual' }, {
+    engine: { provider: 'postgres', postgres: { connectionString } }
+  })
   const ask = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })
   refused(t, await ask('GET /rbac/roles'), 503, 'SCHEMA_CHANGED')
   t.match((await ask('GET /migration/status')).body, { ready: false, tables: { 'tenantry.roles': false, 'tenantry.user_roles': false } })

@@ -23,7 +23,10 @@ test('a logout closes, and a lost permission silences', async (t) => {
   const other = await join('acme', { permissions: ['tasks:read', 'chat:read'] })
   t.match(await other.ask({ type: 'watch', table: 'tasks' }), { type: 'ack' })
   t.match(await other.ask({ type: 'join', room: 'chat-1' }), { type: 'ack' })
-  t.ok(await other.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 1), 'it has left the room')
+  t.ok(
+    await other.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 1),
+    'it has left the room'
+  )
   t.equal((await acme('POST /tasks', { body: { number: 2, title: 'unseen' } })).status, 201)
   t.match(await other.change(), { id: 2 })
   app.realtime.publish('acme', { room: 'chat-1', data: 'unheard' })
@@ -40,7 +43,9 @@ test('a logout closes, and a lost permission silences', async (t) => {
 })
 
 test('10,000 messages in a burst are all answered where the document allows so many', async (t) => {
-  const { connect: join } = await open(t, { realtime: { ...document.realtime, maxMessagesPerSecond: 10_000 } }, { engine: await postgresSection(t) })
+  const { connect: join } = await open(t, { realtime: { ...document.realtime, maxMessagesPerSecond: 10_000 } }, {
+    engine: await postgresSection(t)
+  })
   const client = await join('acme')
   const last = client.next(({ ref }) => ref === 9999)
   for (let ref = 0; ref < 10_000; ref++) client.send({ type: 'ping', ref })
@@ -83,5 +88,9 @@ test('an event stream goes on where it ended', async (t) => {
   await second.until('"three"')
   await acme('POST /notes', { body: { title: 'four' } })
   const text = await second.until('"four"')
-  t.same([...text.matchAll(/"title":"(\w+)"/g)].map(([, title]) => title), ['two', 'three', 'four'], 'what was missed, then what comes, each once')
+  t.same(
+    [...text.matchAll(/"title":"(\w+)"/g)].map(([, title]) => title),
+    ['two', 'three', 'four'],
+    'what was missed, then what comes, each once'
+  )
 })

@@ -14,14 +14,29 @@ export const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 
 export const document: TestDocument = {
   tables: {
-    notes: { tenantScoped: true, softDelete: true, columns: { id, title: { type: 'text' }, done: { type: 'boolean', default: false }, amount: { type: 'numeric' }, secret: { type: 'text' } } },
+    notes: {
+      tenantScoped: true,
+      softDelete: true,
+      columns: {
+        id,
+        title: { type: 'text' },
+        done: { type: 'boolean', default: false },
+        amount: { type: 'numeric' },
+        secret: { type: 'text' }
+      }
+    },
     tasks: { tenantScoped: true, columns: { number: { type: 'bigint', primaryKey: true }, title: { type: 'text' } } },
     plain: { columns: { id } }
   },
   routes: [
     { path: '/notes', method: 'post', queries: [{ table: 'notes', operation: 'insert' }] },
     { path: '/notes/:id', method: 'patch', queries: [{ table: 'notes', operation: 'update', id: '{{params.id}}' }] },
-    { path: '/notes/:id', method: 'delete', softDelete: { enabled: true, allowHardDelete: true }, queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] },
+    {
+      path: '/notes/:id',
+      method: 'delete',
+      softDelete: { enabled: true, allowHardDelete: true },
+      queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }]
+    },
     { path: '/tasks', method: 'post', queries: [{ table: 'tasks', operation: 'insert' }] }
   ],
   realtime: { tables: { notes: { excludeFields: ['secret'] }, tasks: { permissions: ['tasks:read'], trigger: true } } },
@@ -37,7 +52,10 @@ export interface Opened {
 }
 
 export async function open (t: Test, changes: TestDocument = {}, options: TestServerOptions = {}): Promise<Opened> {
-  const app = await testServer(t, { ...document, ...changes }, { tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }], ...options })
+  const app = await testServer(t, { ...document, ...changes }, {
+    tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }],
+    ...options
+  })
   const origin = await listen(app)
   return {
     app,
@@ -57,7 +75,13 @@ export async function ready (t: Test, origin: string, token: string): Promise<Cl
   return client
 }
 
-export function connect (t: Test, origin: string, options: WebSocket.ClientOptions = {}, protocols: string[] = [], path = '/realtime'): Client {
+export function connect (
+  t: Test,
+  origin: string,
+  options: WebSocket.ClientOptions = {},
+  protocols: string[] = [],
+  path = '/realtime'
+): Client {
   const client = new Client(new WebSocket(`${origin.replace('http', 'ws')}${path}`, protocols, options))
   t.teardown(() => client.socket.terminate())
   return client

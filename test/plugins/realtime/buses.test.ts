@@ -17,13 +17,17 @@ interface Heard {
 type Make = (app: FastifyInstance) => Promise<Heard>
 
 const message = (room: string, text: string): RoomEvent => ({ kind: 'message', room, text })
-const textsOf = ({ heard }: Heard, room: string) => heard.flatMap(([, event]) => event.kind === 'message' && event.room === room ? [event.text] : [])
+const textsOf = ({ heard }: Heard, room: string) =>
+  heard.flatMap(([, event]) => event.kind === 'message' && event.room === room ? [event.text] : [])
 
 async function made (t: Test, app: FastifyInstance, url: string | null): Promise<Heard> {
   const heard: Heard['heard'] = []
-  const listener = (tenant: string, event: RoomEvent) => { heard.push([tenant, event]) }
+  const listener = (tenant: string, event: RoomEvent) => {
+    heard.push([tenant, event])
+  }
   const parts = { db: app.db, instance: crypto.randomUUID(), log: app.log }
-  const overPostgres = (listener: (tenant: string, event: RoomEvent) => void) => createPostgresBus({ ...parts, events: app.events, listener })
+  const overPostgres = (listener: (tenant: string, event: RoomEvent) => void) =>
+    createPostgresBus({ ...parts, events: app.events, listener })
   const bus = url === null ? overPostgres(listener) : await createRedisBus({ ...parts, url, listener, fallback: overPostgres })
   t.teardown(() => bus.close())
   await bus.open()
@@ -55,9 +59,16 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
     first.bus.send('globex', message('b', 'of globex'))
     first.bus.send('globex', { kind: 'presence', room: 'b' })
     await when('all have arrived', () => second.heard.filter(([, { room }]) => room === 'b').length === 3)
-    t.same(second.heard.flatMap(([tenant, event]) => event.room === 'b' ? [[tenant, event.kind, event.kind === 'message' ? event.text : '']] : []).sort(), [
-      ['acme', 'message', 'of acme'], ['globex', 'message', 'of globex'], ['globex', 'presence', '']
-    ])
+    t.same(
+      second.heard.flatMap(([tenant, event]) =>
+        event.room === 'b' ? [[tenant, event.kind, event.kind === 'message' ? event.text : '']] : []
+      ).sort(),
+      [
+        ['acme', 'message', 'of acme'],
+        ['globex', 'message', 'of globex'],
+        ['globex', 'presence', '']
+      ]
+    )
   })
 
   await t.test('large and strange texts arrive as they are', async (t) => {
@@ -122,7 +133,13 @@ test('over Redis that is frozen, and thaws', async (t) => {
   redis.resume()
   await when('Redis is used again', async () => {
     first.bus.send('acme', message('probe', 'x'))
-    return Number((await redis.command('pubsub', 'numsub', ...(await redis.command('pubsub', 'channels', 'tenantry:realtime:*').then((names) => Array.isArray(names) ? names.map(String) : []))).then((counts) => Array.isArray(counts) ? counts[1] : 0))) >= 2
+    return Number(
+      await redis.command(
+        'pubsub',
+        'numsub',
+        ...(await redis.command('pubsub', 'channels', 'tenantry:realtime:*').then((names) => Array.isArray(names) ? names.map(String) : []))
+      ).then((counts) => Array.isArray(counts) ? counts[1] : 0)
+    ) >= 2
   })
   await say(10)
   t.same(textsOf(second, 'a'), texts, 'each once and in order, also what Redis had kept')

@@ -4,43 +4,57 @@ import { sql } from 'kysely'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { document, open } from './app.js'
 
-test('a watch gets created, updated, left and deleted rows in order, without excluded fields', (t) => forEachEngine(t, async (t, engine) => {
-  const { connect, ask } = await open(t, {}, { engine })
-  const acme = ask('acme')
-  const before = await acme('POST /notes', { body: { title: 'before' } })
-  t.equal(before.status, 201)
-  const client = await connect('acme')
-  const ack = await client.ask({ type: 'watch', table: 'notes', filter: { done: false } })
-  t.match(ack, { type: 'ack', watch: String, position: 1 }, 'behind what was committed before')
-  const made = await acme('POST /notes', { body: { title: 'one', amount: 12.5, secret: 'hidden' } })
-  const path = `/notes/${String(made.body['id'])}`
-  await acme(`PATCH ${path}`, { body: { title: 'two' } })
-  await acme(`PATCH ${path}`, { body: { done: true } })
-  await acme(`PATCH ${path}`, { body: { title: 'unseen' } })
-  await acme(`PATCH ${path}`, { body: { done: false } })
-  await acme(`DELETE ${path}`)
-  await acme('POST /notes', { body: { title: 'done', done: true } })
-  await acme('POST /notes', { body: { title: 'last' } })
+test('a watch gets created, updated, left and deleted rows in order, without excluded fields', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { connect, ask } = await open(t, {}, { engine })
+    const acme = ask('acme')
+    const before = await acme('POST /notes', { body: { title: 'before' } })
+    t.equal(before.status, 201)
+    const client = await connect('acme')
+    const ack = await client.ask({ type: 'watch', table: 'notes', filter: { done: false } })
+    t.match(ack, { type: 'ack', watch: String, position: 1 }, 'behind what was committed before')
+    const made = await acme('POST /notes', { body: { title: 'one', amount: 12.5, secret: 'hidden' } })
+    const path = `/notes/${String(made.body['id'])}`
+    await acme(`PATCH ${path}`, { body: { title: 'two' } })
+    await acme(`PATCH ${path}`, { body: { done: true } })
+    await acme(`PATCH ${path}`, { body: { title: 'unseen' } })
+    await acme(`PATCH ${path}`, { body: { done: false } })
+    await acme(`DELETE ${path}`)
+    await acme('POST /notes', { body: { title: 'done', done: true } })
+    await acme('POST /notes', { body: { title: 'last' } })
 
-  const changes = []
-  for (let index = 0; index < 6; index++) changes.push(await client.change())
-  t.match(changes, [
-    { watch: ack['watch'], table: 'notes', action: 'created', id: made.body['id'], position: 2, record: { title: 'one', amount: 12.5, done: false } },
-    { action: 'updated', record: { title: 'two' }, position: 3 },
-    { action: 'left', record: null, id: made.body['id'], position: 4 },
-    { action: 'updated', record: { title: 'unseen', done: false }, position: 6 },
-    { action: 'deleted', record: null, position: 7 },
-    { action: 'created', record: { title: 'last' }, position: 9 }
-  ])
-  t.notMatch(JSON.stringify(changes), /secret|hidden/)
-  await client.settle()
-  t.equal(client.messages.length, 0)
-}))
+    const changes = []
+    for (let index = 0; index < 6; index++) changes.push(await client.change())
+    t.match(changes, [
+      {
+        watch: ack['watch'],
+        table: 'notes',
+        action: 'created',
+        id: made.body['id'],
+        position: 2,
+        record: { title: 'one', amount: 12.5, done: false }
+      },
+      { action: 'updated', record: { title: 'two' }, position: 3 },
+      { action: 'left', record: null, id: made.body['id'], position: 4 },
+      { action: 'updated', record: { title: 'unseen', done: false }, position: 6 },
+      { action: 'deleted', record: null, position: 7 },
+      { action: 'created', record: { title: 'last' }, position: 9 }
+    ])
+    t.notMatch(JSON.stringify(changes), /secret|hidden/)
+    await client.settle()
+    t.equal(client.messages.length, 0)
+  }))
 
 test('a row that is removed is named by its key, also one whose key has several columns or changes', async (t) => {
   const engine = await postgresSection(t)
   const { app, connect, ask } = await open(t, {
-    tables: { ...document.tables, pairs: { tenantScoped: true, columns: { a: { type: 'integer', primaryKey: true }, b: { type: 'text', primaryKey: true }, title: { type: 'text' } } } },
+    tables: {
+      ...document.tables,
+      pairs: {
+        tenantScoped: true,
+        columns: { a: { type: 'integer', primaryKey: true }, b: { type: 'text', primaryKey: true }, title: { type: 'text' } }
+      }
+    },
     realtime: { tables: { notes: {}, tasks: { trigger: true }, pairs: { trigger: true } } }
   }, { engine })
   const client = await connect('acme')
@@ -53,7 +67,11 @@ test('a row that is removed is named by its key, also one whose key has several 
   await sql`insert into tasks (tenant_id, number, title) values ('acme', 7, 'x')`.execute(app.db)
   t.match(await client.change(), { action: 'created', id: 7 })
   await sql`update tasks set number = 8 where number = 7`.execute(app.db)
-  t.match([await client.change(), await client.change()], [{ action: 'deleted', id: 7 }, { action: 'created', id: 8, record: { number: 8 } }])
+  t.match([await client.change(), await client.change()], [{ action: 'deleted', id: 7 }, {
+    action: 'created',
+    id: 8,
+    record: { number: 8 }
+  }])
   await sql`delete from tasks`.execute(app.db)
   t.match(await client.change(), { table: 'tasks', action: 'deleted', id: 8 })
   await sql`insert into pairs (tenant_id, a, b) values ('acme', 1, 'x')`.execute(app.db)

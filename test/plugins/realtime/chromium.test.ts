@@ -43,13 +43,19 @@ test('Chromium watches and talks from a page whose origin is allowed, and from n
   const received = await page.evaluate(() => Object(globalThis).received as Record<string, unknown>[])
   t.match(received.find(({ type }) => type === 'change'), { action: 'created', record: { title: 'from the server' } })
   t.match(received.find(({ type }) => type === 'message'), { event: 'hi', data: { text: 'é 😀' } })
-  t.match(await other.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 2), { members: [{ state: { name: 'Ada' } }, {}] })
+  t.match(await other.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 2), {
+    members: [{ state: { name: 'Ada' } }, {}]
+  })
   await page.close()
-  t.ok(await other.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 1), 'the page is gone, and so is its member')
+  t.ok(
+    await other.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 1),
+    'the page is gone, and so is its member'
+  )
 
   const elsewhere = await visit(foreign)
-  const code = await elsewhere.evaluate(async ([address, token]) => await new Promise<number>((resolve) => {
-    new WebSocket(String(address), ['tenantry', `bearer.${token}`]).onclose = ({ code }) => resolve(code)
-  }), [address, token])
+  const code = await elsewhere.evaluate(async ([address, token]) =>
+    await new Promise<number>((resolve) => {
+      new WebSocket(String(address), ['tenantry', `bearer.${token}`]).onclose = ({ code }) => resolve(code)
+    }), [address, token])
   t.equal(code, 4403)
 })

@@ -45,7 +45,11 @@ test('refusals are close codes', async (t) => {
   t.equal(await codeOf({ headers: { authorization: `Bearer ${token}`, 'x-tenant-id': 'globex' } }), 4403)
   t.equal(await codeOf(bearer(signToken({ sub: 'eve' }))), 4403, 'of no tenant')
   t.equal(await codeOf(bearer(signToken({ sub: 'root', role: 'admin' }))), 4403, 'a platform administrator without X-Tenant-ID')
-  t.match(await connect(t, origin, { headers: { authorization: `Bearer ${signToken({ sub: 'root', role: 'admin' })}`, 'x-tenant-id': 'acme' } }).next(), { type: 'ready' })
+  t.match(
+    await connect(t, origin, { headers: { authorization: `Bearer ${signToken({ sub: 'root', role: 'admin' })}`, 'x-tenant-id': 'acme' } })
+      .next(),
+    { type: 'ready' }
+  )
   t.equal(await codeOf({ ...bearer(token), origin: 'https://evil.example.com' }), 4403)
   t.match(await connect(t, origin, { ...bearer(token), origin: 'https://app.example.com' }).next(), { type: 'ready' })
   const talks = connect(t, origin)
@@ -66,7 +70,12 @@ test('messages are bounded in size and number', async (t) => {
   for (let index = 0; index < 10_000 && burst.socket.readyState === 1; index++) burst.send({ type: 'ping' })
   t.equal((await burst.closed).code, 4429)
   const wrong = await join('acme')
-  for (const [text, message] of [['{', /not JSON/], ['[]', /not an object/], ['{"type":"drop"}', /no known type/], ['{"type":"join","room":"a b"}', /room/], ['{"type":"ping","more":1}', /more/]] as const) {
+  for (
+    const [text, message] of [['{', /not JSON/], ['[]', /not an object/], ['{"type":"drop"}', /no known type/], [
+      '{"type":"join","room":"a b"}',
+      /room/
+    ], ['{"type":"ping","more":1}', /more/]] as const
+  ) {
     wrong.socket.send(text)
     t.match(await wrong.next(), { type: 'error', status: 400, message })
   }
@@ -81,7 +90,11 @@ test('broken frames end the connection with the codes of the protocol', async (t
   const codeAfter = async (frame: Buffer): Promise<number> => {
     const socket = tcp(Number(new URL(origin).port), '127.0.0.1')
     t.teardown(() => socket.destroy())
-    socket.write(`GET /realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${randomBytes(16).toString('base64')}\r\nAuthorization: Bearer ${tokenOf('acme')}\r\n\r\n`)
+    socket.write(
+      `GET /realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${
+        randomBytes(16).toString('base64')
+      }\r\nAuthorization: Bearer ${tokenOf('acme')}\r\n\r\n`
+    )
     let received = Buffer.alloc(0)
     let isSent = false
     for await (const chunk of socket) {
@@ -104,17 +117,26 @@ test('broken frames end the connection with the codes of the protocol', async (t
 test('an upgrade to another protocol is a plain request', async (t) => {
   const { origin, ask } = await open(t)
   t.ok(ask)
-  const answerTo = (method: string, path: string, upgrade: string, body?: string) => new Promise<{ status: number | undefined, text: string }>((resolve, reject) => {
-    const sent = request(`${origin}${path}`, {
-      method,
-      headers: { connection: 'Upgrade, HTTP2-Settings', upgrade, 'http2-settings': 'AAMAAABkAAQAAP__', authorization: `Bearer ${signToken({ role: 'admin', sub: 'ada', tenant_id: 'acme' })}`, ...body !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) } }
-    }, (response) => {
-      let text = ''
-      response.setEncoding('utf8').on('data', (chunk: string) => { text += chunk }).on('end', () => resolve({ status: response.statusCode, text }))
+  const answerTo = (method: string, path: string, upgrade: string, body?: string) =>
+    new Promise<{ status: number | undefined, text: string }>((resolve, reject) => {
+      const sent = request(`${origin}${path}`, {
+        method,
+        headers: {
+          connection: 'Upgrade, HTTP2-Settings',
+          upgrade,
+          'http2-settings': 'AAMAAABkAAQAAP__',
+          authorization: `Bearer ${signToken({ role: 'admin', sub: 'ada', tenant_id: 'acme' })}`,
+          ...body !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }
+        }
+      }, (response) => {
+        let text = ''
+        response.setEncoding('utf8').on('data', (chunk: string) => {
+          text += chunk
+        }).on('end', () => resolve({ status: response.statusCode, text }))
+      })
+      sent.on('error', reject)
+      sent.end(body)
     })
-    sent.on('error', reject)
-    sent.end(body)
-  })
   t.match(await answerTo('GET', '/health', 'h2c'), { status: 200, text: /"status":"ok"/ })
   t.match(await answerTo('POST', '/notes', 'h2c', JSON.stringify({ title: 'by Java' })), { status: 201, text: /by Java/ })
   t.match(await answerTo('GET', '/health', 'websocket'), { status: 200 })
@@ -151,7 +173,9 @@ test('a connection ends with its token, its tenant, or the server', async (t) =>
 })
 
 test('a plan limits connections, watches and rooms', async (t) => {
-  const { app, origin, connect: join, ask } = await open(t, { plans: { small: { price: { monthly: 1 }, limits: { websocket: { maxConnections: 2, maxRooms: 1, maxEntitiesWatched: 1 } } } } }, { tenants: [{ id: 'acme', plan: 'small' }] })
+  const { app, origin, connect: join, ask } = await open(t, {
+    plans: { small: { price: { monthly: 1 }, limits: { websocket: { maxConnections: 2, maxRooms: 1, maxEntitiesWatched: 1 } } } }
+  }, { tenants: [{ id: 'acme', plan: 'small' }] })
   const [first, second] = [await join('acme'), await join('acme')]
   const third = connect(t, origin, bearer(tokenOf('acme')))
   t.match(await third.next(), { type: 'error', status: 402, upgrade: { plan: String } })
@@ -162,7 +186,9 @@ test('a plan limits connections, watches and rooms', async (t) => {
   t.match(await first.ask({ type: 'join', room: 'a' }), { type: 'ack' })
   t.match(await second.ask({ type: 'join', room: 'a' }), { type: 'ack' }, 'one room, whoever is in it')
   t.match(await second.ask({ type: 'join', room: 'b' }), { type: 'error', status: 402, upgrade: { plan: String } })
-  t.match((await ask('acme')('GET /billing/usage')).body, { usage: { websocket: { connections: { current: 2 }, rooms: { current: 1 }, entitiesWatched: { current: 1 } } } })
+  t.match((await ask('acme')('GET /billing/usage')).body, {
+    usage: { websocket: { connections: { current: 2 }, rooms: { current: 1 }, entitiesWatched: { current: 1 } } }
+  })
   t.match(await first.ask({ type: 'unwatch', watch: watched['watch'] }), { type: 'ack' })
   t.match(await first.ask({ type: 'unwatch', watch: watched['watch'] }), { type: 'error', status: 404 })
   t.match(await second.ask({ type: 'watch', table: 'notes' }), { type: 'ack' })
@@ -203,13 +229,21 @@ async def main():
         print('pong')
 asyncio.run(main())
 `
-  const child = spawn('/usr/bin/python3', ['-c', script, `${origin.replace('http', 'ws')}/realtime`, tokenOf('acme')], { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn('/usr/bin/python3', ['-c', script, `${origin.replace('http', 'ws')}/realtime`, tokenOf('acme')], {
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
   let output = ''
-  child.stdout.on('data', (chunk) => { output += String(chunk) })
+  child.stdout.on('data', (chunk) => {
+    output += String(chunk)
+  })
   let errors = ''
-  child.stderr.on('data', (chunk) => { errors += String(chunk) })
+  child.stderr.on('data', (chunk) => {
+    errors += String(chunk)
+  })
   await once(child, 'close')
-  if (errors.includes("No module named 'websockets'")) return t.plan(0, 'python3-websockets is missing: run "apt-get install python3-websockets"')
+  if (errors.includes("No module named 'websockets'")) {
+    return t.plan(0, 'python3-websockets is missing: run "apt-get install python3-websockets"')
+  }
   t.match(output, /^ready\n\{'type': 'pong', 'ref': 7\}\npong\n$/)
   t.equal(errors, '')
 })

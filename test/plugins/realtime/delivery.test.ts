@@ -9,15 +9,27 @@ import { document, open, ready, tokenOf } from './app.js'
 test('two transactions that commit in the other order, SQL by hand, since, gap, tenants, permissions', async (t) => {
   const engine = await postgresSection(t)
   const { app, connect, ask } = await open(t, {}, { engine })
-  const [client, other, plain] = [await connect('acme', { permissions: ['tasks:read'] }), await connect('globex', { permissions: ['tasks:read'] }), await connect('acme')]
+  const [client, other, plain] = [
+    await connect('acme', { permissions: ['tasks:read'] }),
+    await connect('globex', { permissions: ['tasks:read'] }),
+    await connect('acme')
+  ]
   t.match(await plain.ask({ type: 'watch', table: 'tasks' }), { type: 'error', status: 403 })
-  for (const table of ['tenants', 'tenantry.tenants', 'pg_class', 'plain']) t.match(await client.ask({ type: 'watch', table }), { type: 'error', status: 400 })
-  for (const filter of [{ secret: 'x' }, { 'done = false or 1=1 --': 1 }, { title: '{{auth.sub}}' }, { title: { gt: 1 } }, { done: 'x' }]) t.match(await client.ask({ type: 'watch', table: 'notes', filter }), { type: 'error', status: 400 }, JSON.stringify(filter))
+  for (const table of ['tenants', 'tenantry.tenants', 'pg_class', 'plain']) {
+    t.match(await client.ask({ type: 'watch', table }), { type: 'error', status: 400 })
+  }
+  for (
+    const filter of [{ secret: 'x' }, { 'done = false or 1=1 --': 1 }, { title: '{{auth.sub}}' }, { title: { gt: 1 } }, { done: 'x' }]
+  ) { t.match(await client.ask({ type: 'watch', table: 'notes', filter }), { type: 'error', status: 400 }, JSON.stringify(filter)) }
   await other.ask({ type: 'watch', table: 'tasks' })
   const connectionString = Object(engine).postgres.connectionString
   const [a, b] = [new pg.Client({ connectionString }), new pg.Client({ connectionString })]
-  for (const each of [a, b]) { await each.connect(); t.teardown(() => each.end()) }
-  await a.query('begin'); await a.query("insert into tasks (tenant_id, number, title) values ('acme', 1, 'first written')")
+  for (const each of [a, b]) {
+    await each.connect()
+    t.teardown(() => each.end())
+  }
+  await a.query('begin')
+  await a.query("insert into tasks (tenant_id, number, title) values ('acme', 1, 'first written')")
   t.match(await client.ask({ type: 'watch', table: 'tasks' }), { type: 'ack', position: 0 })
   await b.query("insert into tasks (tenant_id, number, title) values ('acme', 2, 'first committed')")
   t.match(await client.change(), { id: 2, position: 1 })
@@ -39,10 +51,15 @@ test('server-sent events', async (t) => {
   const acme = ask('acme')
   await acme('POST /notes', { body: { title: 'one' } })
   await acme('POST /notes', { body: { title: 'two' } })
-  const response = await fetch(`${origin}/realtime/events?watch=${encodeURIComponent('notes?done=false')}`, { headers: { ...headers, 'last-event-id': '1' } })
+  const response = await fetch(`${origin}/realtime/events?watch=${encodeURIComponent('notes?done=false')}`, {
+    headers: { ...headers, 'last-event-id': '1' }
+  })
   t.equal(response.status, 200)
   let text = ''
-  for await (const chunk of response.body!) { text += Buffer.from(chunk).toString(); if (text.includes('"two"')) break }
+  for await (const chunk of response.body!) {
+    text += Buffer.from(chunk).toString()
+    if (text.includes('"two"')) break
+  }
   t.match(text, /^event: ready\ndata: .*\n\nevent: ack\n(?:id: 2\n)?data: .*\n\nevent: change\n(?:id: 2\n)?data: .*"two"/)
   t.comment(text)
   t.equal((await fetch(`${origin}/realtime/events?watch=nothing`, { headers })).status, 400)

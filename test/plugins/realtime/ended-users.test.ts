@@ -13,7 +13,9 @@ async function stream (t: Test, origin: string, token: string): Promise<{ readon
   t.match([response.status, response.headers.get('cache-control')], [200, 'no-store'])
   const reader = response.body!.getReader()
   await reader.read()
-  const drain = async () => { while (!(await reader.read()).done); }
+  const drain = async () => {
+    while (!(await reader.read()).done);
+  }
   return { end: drain() }
 }
 
@@ -40,7 +42,10 @@ test('websockets and streams of a user who is disabled or deleted end on every s
     const streams = []
     const others = []
     for (const server of [origin, there.address]) {
-      clients.push(connect(t, server, { headers: { authorization: `Bearer ${token}` } }), connect(t, server, { headers: { 'x-api-key': key } }))
+      clients.push(
+        connect(t, server, { headers: { authorization: `Bearer ${token}` } }),
+        connect(t, server, { headers: { 'x-api-key': key } })
+      )
       streams.push(await stream(t, server, token))
       others.push(connect(t, server, { headers: { authorization: `Bearer ${admin}` } }))
     }
@@ -48,7 +53,11 @@ test('websockets and streams of a user who is disabled or deleted end on every s
 
     const start = performance.now()
     t.equal((await ask(`${target} /users/${id}`, { token: admin, ...body !== undefined && { body } })).status, 200)
-    t.same((await Promise.all(clients.map(({ closed }) => closed))).map(({ code }) => code), [4401, 4401, 4401, 4401], `${what}: the token and the API key, on both servers`)
+    t.same(
+      (await Promise.all(clients.map(({ closed }) => closed))).map(({ code }) => code),
+      [4401, 4401, 4401, 4401],
+      `${what}: the token and the API key, on both servers`
+    )
     await Promise.all(streams.map(({ end }) => end))
     t.comment(`${what}: all have ended after ${Math.round(performance.now() - start)} ms`)
     for (const other of others) await other.settle()

@@ -8,7 +8,8 @@ import { listen, testServer } from '../../helpers/server.js'
 import { document, open, ready, tokenOf, when } from './app.js'
 
 const isMessage = ({ type }: Record<string, unknown>) => type === 'message'
-const membersOf = (count: number) => ({ type, members }: Record<string, unknown>) => type === 'presence' && Array.isArray(members) && members.length === count
+const membersOf = (count: number) => ({ type, members }: Record<string, unknown>) =>
+  type === 'presence' && Array.isArray(members) && members.length === count
 
 test('PostgreSQL is restarted: connections stay, and their changes, rooms and presence come back', async (t) => {
   const server = await postgresServer(t, { settings: { synchronous_commit: 'on' } })
@@ -90,7 +91,10 @@ test('the clock of PostgreSQL is set back: members are present again after a bea
   await one.next(membersOf(1))
   // As it is where the clock that wrote the last beat was an hour ahead.
   await sql`update tenantry.realtime_instances set seen_at = seen_at + interval '1 hour'`.execute(app.db)
-  await when('a beat corrects it', async () => (await sql`select from tenantry.realtime_instances where seen_at <= clock_timestamp()`.execute(app.db)).rows.length === 1)
+  await when(
+    'a beat corrects it',
+    async () => (await sql`select from tenantry.realtime_instances where seen_at <= clock_timestamp()`.execute(app.db)).rows.length === 1
+  )
   const two = await connect('acme')
   await two.ask({ type: 'join', room: 'a' })
   t.ok(await two.next(membersOf(2)))

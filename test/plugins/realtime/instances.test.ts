@@ -51,7 +51,9 @@ class Follower {
     socket.on('error', () => {})
     socket.on('message', (data) => {
       const message: Message = JSON.parse(String(data))
-      if (message['type'] === 'ready') socket.send(JSON.stringify({ type: 'watch', table: 'notes', ref: 1, ...this.#last !== undefined && { since: this.#last } }))
+      if (message['type'] === 'ready') {
+        socket.send(JSON.stringify({ type: 'watch', table: 'notes', ref: 1, ...this.#last !== undefined && { since: this.#last } }))
+      }
       if (message['type'] === 'gap' || message['type'] === 'error') this.faults.push(JSON.stringify(message))
       if (message['type'] === 'ack') {
         this.isReady = true
@@ -81,8 +83,15 @@ test('two processes behind nginx', async (t) => {
   await startNginx(t, proxy(port, [first.address, second.address]), port)
   const origin = `http://127.0.0.1:${port}`
   const platform = { authorization: `Bearer ${signToken({ role: 'admin', sub: 'root' })}`, 'content-type': 'application/json' }
-  await fetch(`${second.address}/tenants`, { method: 'POST', headers: platform, body: JSON.stringify({ id: 'acme', name: 'acme', plan: 'large' }) })
-  const headers = { authorization: `Bearer ${signToken({ role: 'admin', sub: 'ada', tenant_id: 'acme' })}`, 'content-type': 'application/json' }
+  await fetch(`${second.address}/tenants`, {
+    method: 'POST',
+    headers: platform,
+    body: JSON.stringify({ id: 'acme', name: 'acme', plan: 'large' })
+  })
+  const headers = {
+    authorization: `Bearer ${signToken({ role: 'admin', sub: 'ada', tenant_id: 'acme' })}`,
+    'content-type': 'application/json'
+  }
   const write = async (title: string) => {
     const response = await fetch(`${origin}/notes`, { method: 'POST', headers, body: JSON.stringify({ title }) }).catch(() => null)
     return response?.status === 201
@@ -97,7 +106,9 @@ test('two processes behind nginx', async (t) => {
     const instances = await database.admin('select distinct instance_id from tenantry.realtime_members')
     t.equal(instances.length, 2, 'nginx spread them')
     t.ok(await write('one') && await write('two'))
-    for (const client of clients) t.match([await client.change(), await client.change()], [{ record: { title: 'one' } }, { record: { title: 'two' } }])
+    for (const client of clients) {
+      t.match([await client.change(), await client.change()], [{ record: { title: 'one' } }, { record: { title: 'two' } }])
+    }
     clients[0]?.send({ type: 'message', room: 'a', data: 'hello' })
     for (const client of clients.slice(1)) t.match(await client.next(({ type }) => type === 'message'), { data: 'hello' })
   })
@@ -134,9 +145,14 @@ test('two processes behind nginx', async (t) => {
     t.ok(followers.some(({ reconnects }) => reconnects > 0), 'some were on the one that died')
 
     // 30 seconds of silence, at once.
-    const aged = await database.admin("update tenantry.realtime_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.realtime_members where id = $1) returning id", [connectionId])
+    const aged = await database.admin(
+      "update tenantry.realtime_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.realtime_members where id = $1) returning id",
+      [connectionId]
+    )
     t.equal(aged.length, 1)
-    const left = await stays.next(({ type, room, members }) => type === 'presence' && room === 'b' && Array.isArray(members) && members.length === 1)
+    const left = await stays.next(({ type, room, members }) =>
+      type === 'presence' && room === 'b' && Array.isArray(members) && members.length === 1
+    )
     t.notMatch(JSON.stringify(left), String(connectionId))
   })
 

@@ -11,7 +11,11 @@ test('a plan limits connections, watches and rooms of two processes together', a
   const plans = { small: { price: { monthly: 1 }, limits: { websocket: { maxConnections: 3, maxRooms: 1, maxEntitiesWatched: 2 } } } }
   const { origin, ask } = await open(t, { plans }, { engine, tenants: [{ id: 'acme', plan: 'small' }, { id: 'globex', plan: 'small' }] })
   const there = await startInstance(t, { ...document, plans }, engine)
-  const [here, far, farther] = [await ready(t, origin, tokenOf('acme')), await ready(t, there.address, tokenOf('acme')), await ready(t, there.address, tokenOf('acme'))]
+  const [here, far, farther] = [
+    await ready(t, origin, tokenOf('acme')),
+    await ready(t, there.address, tokenOf('acme')),
+    await ready(t, there.address, tokenOf('acme'))
+  ]
   for (const server of [origin, there.address]) {
     const refused = connect(t, server, { headers: { authorization: `Bearer ${tokenOf('acme')}` } })
     t.match(await refused.next(), { type: 'error', status: 402, upgrade: { plan: String } })
@@ -31,7 +35,9 @@ test('a plan limits connections, watches and rooms of two processes together', a
   t.match(await far.ask({ type: 'join', room: 'b' }), { type: 'error', status: 402, upgrade: { plan: String } })
   t.match(await far.ask({ type: 'join', room: 'a' }), { type: 'ack' }, 'the room that there is')
 
-  t.match((await ask('acme')('GET /billing/usage')).body, { usage: { websocket: { connections: { current: 3 }, rooms: { current: 1 }, entitiesWatched: { current: 2 } } } })
+  t.match((await ask('acme')('GET /billing/usage')).body, {
+    usage: { websocket: { connections: { current: 3 }, rooms: { current: 1 }, entitiesWatched: { current: 2 } } }
+  })
   far.socket.close()
   await far.closed
   await when('its place is free', async () => {
@@ -91,7 +97,11 @@ test('a reader that stalls changes nothing for the others', async (t) => {
   for (const client of others) {
     const of = (type: string) => client.messages.filter((message) => message['type'] === type)
     await when('all have arrived', () => of('message').length >= published && of('change').length >= titles.length)
-    t.strictSame(of('message').map((message) => Object(message['data']).number), Array.from({ length: published }, (_, index) => index), 'each message once, in order')
+    t.strictSame(
+      of('message').map((message) => Object(message['data']).number),
+      Array.from({ length: published }, (_, index) => index),
+      'each message once, in order'
+    )
     t.strictSame(of('change').map(({ record }) => Object(record).title), titles, 'each change once, in order')
   }
 })

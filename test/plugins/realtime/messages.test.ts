@@ -70,7 +70,9 @@ test('all messages are as the AsyncAPI document says', async (t) => {
   t.match(text, /^tenantry_realtime_connections 2$/m)
   t.match(text, /^tenantry_realtime_watches 1$/m)
   t.match(text, /^tenantry_realtime_rooms 1$/m)
-  t.match((await acme('GET /billing/usage')).body, { usage: { websocket: { connections: { current: 2 }, rooms: { current: 1 }, entitiesWatched: { current: 1 } } } })
+  t.match((await acme('GET /billing/usage')).body, {
+    usage: { websocket: { connections: { current: 2 }, rooms: { current: 1 }, entitiesWatched: { current: 1 } } }
+  })
   for (const client of [one, two]) client.socket.close()
   await when('all is over', () => app.realtime.connections === 0)
   t.same(app.realtime.status(), { connections: 0, watches: 0, rooms: 0, bus: 'postgres' })

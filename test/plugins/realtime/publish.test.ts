@@ -8,8 +8,22 @@ import { document, open } from './app.js'
 
 const routes: NonNullable<TestDocument['routes']> = [
   ...document.routes ?? [],
-  { path: '/posts/:chat', method: 'post', queries: [{ table: 'notes', operation: 'insert', alias: 'post', data: { title: '{{body.title}}' } }], realtime: { room: 'chat-{{params.chat}}', event: 'post-{{body.title}}', data: { id: '{{results.post.id}}', by: '{{auth.sub}}', fixed: 1 } } },
-  { path: '/loose', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { title: 'loose' } }], realtime: { room: '{{body.room}}', data: '{{body.data}}' } },
+  {
+    path: '/posts/:chat',
+    method: 'post',
+    queries: [{ table: 'notes', operation: 'insert', alias: 'post', data: { title: '{{body.title}}' } }],
+    realtime: {
+      room: 'chat-{{params.chat}}',
+      event: 'post-{{body.title}}',
+      data: { id: '{{results.post.id}}', by: '{{auth.sub}}', fixed: 1 }
+    }
+  },
+  {
+    path: '/loose',
+    method: 'post',
+    queries: [{ table: 'notes', operation: 'insert', data: { title: 'loose' } }],
+    realtime: { room: '{{body.room}}', data: '{{body.data}}' }
+  },
   { path: '/bell', method: 'post', realtime: { room: 'chat-1', data: 'ding' } },
   {
     path: '/runs',
@@ -22,38 +36,55 @@ const routes: NonNullable<TestDocument['routes']> = [
       ]
     }
   },
-  { path: '/later', method: 'post', workflow: { async: true, steps: [{ id: 'tell', type: 'realtime', room: 'chat-1', data: '{{input.text}}' }] } }
+  {
+    path: '/later',
+    method: 'post',
+    workflow: { async: true, steps: [{ id: 'tell', type: 'realtime', room: 'chat-1', data: '{{input.text}}' }] }
+  }
 ]
 
 const isMessage = ({ type }: Record<string, unknown>) => type === 'message'
 
-test('a route sends its message to the room of its tenant', (t) => forEachEngine(t, async (t, engine) => {
-  const { connect, ask } = await open(t, { routes }, { engine })
-  const [member, stranger] = [await connect('acme'), await connect('globex')]
-  for (const each of [member, stranger]) t.match(await each.ask({ type: 'join', room: 'chat-1' }), { type: 'ack' })
-  const acme = ask('acme')
-  const made = await acme('POST /posts/1', { body: { title: 'one' } })
-  t.equal(made.status, 201)
-  t.same(await member.next(isMessage), { type: 'message', room: 'chat-1', event: 'post-one', data: { id: made.body['id'], by: 'ada', fixed: 1 }, from: null })
+test('a route sends its message to the room of its tenant', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { connect, ask } = await open(t, { routes }, { engine })
+    const [member, stranger] = [await connect('acme'), await connect('globex')]
+    for (const each of [member, stranger]) t.match(await each.ask({ type: 'join', room: 'chat-1' }), { type: 'ack' })
+    const acme = ask('acme')
+    const made = await acme('POST /posts/1', { body: { title: 'one' } })
+    t.equal(made.status, 201)
+    t.same(await member.next(isMessage), {
+      type: 'message',
+      room: 'chat-1',
+      event: 'post-one',
+      data: { id: made.body['id'], by: 'ada', fixed: 1 },
+      from: null
+    })
 
-  t.equal((await acme('POST /posts/2', { body: { title: 'elsewhere' } })).status, 201)
-  t.equal((await acme('POST /posts/1', { body: { title: 12 } })).status, 400, 'a failed request')
-  t.equal((await acme('POST /loose', { body: { room: 'no name', data: 1 } })).status, 201, 'a name that no room can have')
-  t.equal((await acme('POST /loose', { body: { room: 'chat-1', data: 'x'.repeat(65_536) } })).status, 201, 'too large a message')
-  for (let times = 0; times < 2; times++) t.equal((await acme('POST /bell', { headers: { 'idempotency-key': 'once' } })).status, 200)
-  t.equal((await acme('POST /loose', { body: { room: 'chat-1', data: { any: ['json', null] } } })).status, 201)
-  t.match([await member.next(isMessage), await member.next(isMessage)], [{ data: 'ding' }, { data: { any: ['json', null] } }], 'the others sent nothing')
-  await stranger.settle()
-  t.notOk(stranger.messages.some(isMessage), 'the room of the same name of another tenant')
+    t.equal((await acme('POST /posts/2', { body: { title: 'elsewhere' } })).status, 201)
+    t.equal((await acme('POST /posts/1', { body: { title: 12 } })).status, 400, 'a failed request')
+    t.equal((await acme('POST /loose', { body: { room: 'no name', data: 1 } })).status, 201, 'a name that no room can have')
+    t.equal((await acme('POST /loose', { body: { room: 'chat-1', data: 'x'.repeat(65_536) } })).status, 201, 'too large a message')
+    for (let times = 0; times < 2; times++) t.equal((await acme('POST /bell', { headers: { 'idempotency-key': 'once' } })).status, 200)
+    t.equal((await acme('POST /loose', { body: { room: 'chat-1', data: { any: ['json', null] } } })).status, 201)
+    t.match(
+      [await member.next(isMessage), await member.next(isMessage)],
+      [{ data: 'ding' }, { data: { any: ['json', null] } }],
+      'the others sent nothing'
+    )
+    await stranger.settle()
+    t.notOk(stranger.messages.some(isMessage), 'the room of the same name of another tenant')
 
-  const { body: doc } = await acme('GET /doc')
-  t.match(JSON.stringify(doc), /Sends a message to the members of the room `chat-\{\{params\.chat\}\}`\./)
-}))
+    const { body: doc } = await acme('GET /doc')
+    t.match(JSON.stringify(doc), /Sends a message to the members of the room `chat-\{\{params\.chat\}\}`\./)
+  }))
 
 test('a message is sent after the commit only', async (t) => {
   const { app, connect, ask } = await open(t, { routes }, { engine: await postgresSection(t) })
-  await sql`create function refuse () returns trigger language plpgsql as $$begin if new.title = 'refused' then raise exception 'not today'; end if; return null; end$$`.execute(app.db)
-  await sql`create constraint trigger late after insert on notes deferrable initially deferred for each row execute function refuse()`.execute(app.db)
+  await sql`create function refuse () returns trigger language plpgsql as $$begin if new.title = 'refused' then raise exception 'not today'; end if; return null; end$$`
+    .execute(app.db)
+  await sql`create constraint trigger late after insert on notes deferrable initially deferred for each row execute function refuse()`
+    .execute(app.db)
   const member = await connect('acme')
   await member.ask({ type: 'join', room: 'chat-1' })
   const acme = ask('acme')
@@ -68,11 +99,17 @@ test('steps of workflows send messages', async (t) => {
   for (const each of [member, stranger]) await each.ask({ type: 'join', room: 'chat-1' })
   const acme = ask('acme')
   t.match(await acme('POST /runs', { body: { number: 1, chat: '1' } }), { status: 200, body: { status: 'completed', result: null } })
-  t.match([await member.next(isMessage), await member.next(isMessage)], [{ event: 'started', data: null }, { event: 'done', data: { number: 1 }, from: null }])
+  t.match([await member.next(isMessage), await member.next(isMessage)], [{ event: 'started', data: null }, {
+    event: 'done',
+    data: { number: 1 },
+    from: null
+  }])
   t.equal((await acme('POST /runs', { body: { number: 1, chat: '1' } })).status, 409, 'the row is there already')
   t.match(await acme('POST /runs', { body: { number: 2, chat: 'a b' } }), { status: 400 }, 'a name that no room can have')
   t.equal((await acme('POST /later', { body: { text: 'from a job' } })).status, 202)
-  t.match([await member.next(isMessage), await member.next(isMessage), await member.next(isMessage)], [{ event: 'started' }, { event: 'started' }, { data: 'from a job' }])
+  t.match([await member.next(isMessage), await member.next(isMessage), await member.next(isMessage)], [{ event: 'started' }, {
+    event: 'started'
+  }, { data: 'from a job' }])
   await stranger.settle()
   t.notOk(stranger.messages.some(isMessage))
 })

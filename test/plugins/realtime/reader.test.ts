@@ -16,8 +16,21 @@ interface Sent {
 
 /** A watch of tasks whose client records what it is sent. */
 function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
-  const outlet: Outlet = { send: (text) => { sent.push({ tenant, text }) }, drained: async () => {}, close: () => {} }
-  const client: Client = { id, outlet, identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }) }, isClosed: false, watches: new Map(), rooms: new Set() }
+  const outlet: Outlet = {
+    send: (text) => {
+      sent.push({ tenant, text })
+    },
+    drained: async () => {},
+    close: () => {}
+  }
+  const client: Client = {
+    id,
+    outlet,
+    identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }) },
+    isClosed: false,
+    watches: new Map(),
+    rooms: new Set()
+  }
   return { id, client, tenant, table: 'tasks', conditions: [], permissions: [], isAllowed: true, isLive: true, isClosed: false }
 }
 
@@ -35,14 +48,25 @@ async function readers (t: Test) {
       t.teardown(() => reader.stop())
       return reader
     },
-    write: (tenant: string, count: number) => sql`insert into tasks (tenant_id, number, title) select ${tenant}, coalesce((select max(number) from tasks), 0) + n, 'x' from generate_series(1, ${count}::int) n`.execute(app.db)
+    write: (tenant: string, count: number) =>
+      sql`insert into tasks (tenant_id, number, title) select ${tenant}, coalesce((select max(number) from tasks), 0) + n, 'x' from generate_series(1, ${count}::int) n`
+        .execute(app.db)
   }
 }
 
 /** Counts its looks. */
 function counted (store: ChangeStore) {
   const count = { looks: 0 }
-  return { count, store: { ...store, async news (stamp: number) { count.looks++; return await store.news(stamp) } } }
+  return {
+    count,
+    store: {
+      ...store,
+      async news (stamp: number) {
+        count.looks++
+        return await store.news(stamp)
+      }
+    }
+  }
 }
 
 test('a reader looks for changes from its first watch to its last', async (t) => {
@@ -68,7 +92,9 @@ test('a reader looks for changes from its first watch to its last', async (t) =>
   await when('the change', () => sent.length === 1)
   const again = watchOf('3', 'acme', [])
   let at = 0
-  await second.open(again, ({ position }) => { at = position })
+  await second.open(again, ({ position }) => {
+    at = position
+  })
   t.equal(at, 1, 'a reader that rested begins behind what was committed')
 })
 
@@ -79,8 +105,12 @@ test('changes that nobody read wait without positions, and the first watch begin
   const third = reader(store)
   const sent: Sent[] = []
   const positions: number[] = []
-  await third.open(watchOf('1', 'globex', sent), ({ position }) => { positions.push(position) })
-  await third.open(watchOf('2', 'acme', sent), ({ position }) => { positions.push(position) })
+  await third.open(watchOf('1', 'globex', sent), ({ position }) => {
+    positions.push(position)
+  })
+  await third.open(watchOf('2', 'acme', sent), ({ position }) => {
+    positions.push(position)
+  })
   t.same(positions, [3, 4500])
   await write('acme', 1)
   await when('the change', () => sent.length > 0)
@@ -92,11 +122,19 @@ test('tenants take turns with their changes', async (t) => {
   const { store, reader, write } = await readers(t)
   let release = () => {}
   let gate: Promise<void> | null = null
-  const own = reader({ ...store, async news (stamp) { await gate; return await store.news(stamp) } })
+  const own = reader({
+    ...store,
+    async news (stamp) {
+      await gate
+      return await store.news(stamp)
+    }
+  })
   const sent: Sent[] = []
   await own.open(watchOf('1', 'acme', sent), () => {})
   await own.open(watchOf('2', 'globex', sent), () => {})
-  gate = new Promise((resolve) => { release = resolve })
+  gate = new Promise((resolve) => {
+    release = resolve
+  })
   for (const [tenant, count] of [['acme', 3000], ['globex', 1]] as const) {
     await write(tenant, count)
     while ((await store.givePositions('')).count > 0);
@@ -110,8 +148,11 @@ test('tenants take turns with their changes', async (t) => {
 test('a batch of positions begins behind the last tenant of the one before', async (t) => {
   const { app, store } = await readers(t)
   const ids = Array.from({ length: 101 }, (_, index) => `t${String(index).padStart(3, '0')}`)
-  await sql`insert into tenantry.tenants select (jsonb_populate_record(t, jsonb_build_object('id', made, 'name', made))).* from tenantry.tenants t, unnest(${ids}::text[]) made where t.id = 'acme'`.execute(app.db)
-  const fill = () => sql`insert into tasks (tenant_id, number, title) select made, (select coalesce(max(number), 0) from tasks) + row_number() over (), 'x' from unnest(${ids}::text[]) made`.execute(app.db)
+  await sql`insert into tenantry.tenants select (jsonb_populate_record(t, jsonb_build_object('id', made, 'name', made))).* from tenantry.tenants t, unnest(${ids}::text[]) made where t.id = 'acme'`
+    .execute(app.db)
+  const fill = () =>
+    sql`insert into tasks (tenant_id, number, title) select made, (select coalesce(max(number), 0) from tasks) + row_number() over (), 'x' from unnest(${ids}::text[]) made`
+      .execute(app.db)
   await fill()
   const first = await store.givePositions('')
   t.match(first, { count: 100, last: 't099', more: true })
@@ -124,9 +165,21 @@ test('a batch of positions begins behind the last tenant of the one before', asy
 test('a process looks for messages of rooms from its first member to its last', async (t) => {
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
   const bus = (counter: { statements: number }) => {
-    const plugin: KyselyPlugin = { transformQuery: ({ node }) => { counter.statements++; return node }, transformResult: async ({ result }) => result }
+    const plugin: KyselyPlugin = {
+      transformQuery: ({ node }) => {
+        counter.statements++
+        return node
+      },
+      transformResult: async ({ result }) => result
+    }
     const heard: string[] = []
-    const made = createPostgresBus({ db: app.db.withPlugin(plugin), events: app.events, instance: crypto.randomUUID(), listener: (tenant, event) => heard.push(`${tenant} ${event.room}`), log: app.log })
+    const made = createPostgresBus({
+      db: app.db.withPlugin(plugin),
+      events: app.events,
+      instance: crypto.randomUUID(),
+      listener: (tenant, event) => heard.push(`${tenant} ${event.room}`),
+      log: app.log
+    })
     t.teardown(() => made.close())
     return { bus: made, heard, counter }
   }

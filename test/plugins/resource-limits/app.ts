@@ -28,7 +28,11 @@ export interface Opened {
   readonly admin: (tenant: string) => Ask
 }
 
-export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = [], now, maxCounters }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
+  { tenants = [], now, maxCounters }: OpenOptions = {}
+): Promise<Opened> {
   const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
@@ -37,7 +41,8 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   await app.register(apiKeys)
   await app.register(resourceLimits, { now, maxCounters })
   for (const id of tenants) await app.tenants.create({ id, name: id })
-  const as = (who: TokenClaims | string) => caller(t, app, typeof who === 'string' ? { headers: { 'x-api-key': who } } : { token: signToken(who) })
+  const as = (who: TokenClaims | string) =>
+    caller(t, app, typeof who === 'string' ? { headers: { 'x-api-key': who } } : { token: signToken(who) })
   return { app, as, admin: (tenant) => as({ role: 'admin', tenant_id: tenant, sub: 'ada' }) }
 }
 
@@ -46,5 +51,9 @@ export function rule (changes: Partial<Rule> = {}): Rule {
   return { resource: 'llm', metric: 'tokens', period: 'day', limit: 7, gateAction: 'block', ...changes }
 }
 
-export const user = (changes: { tenant?: string, id?: string, role?: string, tier?: string } = {}) => ({ tenant: 'acme', id: 'uma', ...changes })
+export const user = (changes: { tenant?: string, id?: string, role?: string, tier?: string } = {}) => ({
+  tenant: 'acme',
+  id: 'uma',
+  ...changes
+})
 export const use = (amount = 1) => ({ resource: 'llm', metric: 'tokens', amount })

@@ -35,7 +35,11 @@ test('a change of rules holds on another server when it hears of it, and what is
   t.match(await here.resourceLimits.check(user(), use()), { allowed: false, usage: { current: 3 } })
   const given = taken.give()
   await Promise.all([given, there.close()])
-  t.match(await here.resourceLimits.check(user(), use()), { allowed: true, usage: { current: 2 } }, 'what a server gives back it gives before it ends')
+  t.match(
+    await here.resourceLimits.check(user(), use()),
+    { allowed: true, usage: { current: 2 } },
+    'what a server gives back it gives before it ends'
+  )
 })
 
 test('servers whose clocks differ by seconds count in one period', async (t) => {
@@ -45,16 +49,23 @@ test('servers whose clocks differ by seconds count in one period', async (t) => 
   const { app: ahead } = await open(t, engine, { tenants: ['acme'], now: () => midnight + 5000 })
   const { app: behind } = await open(t, engine, { now: () => midnight - 5000 })
   await ahead.resourceLimits.replace('acme', [rule()])
-  const results = await Promise.allSettled(Array.from({ length: 40 }, async (_, index) => { await (index % 2 === 0 ? ahead : behind).resourceLimits.take(user(), use()) }))
+  const results = await Promise.allSettled(Array.from({ length: 40 }, async (_, index) => {
+    await (index % 2 === 0 ? ahead : behind).resourceLimits.take(user(), use())
+  }))
   const admitted = results.filter(({ status }) => status === 'fulfilled').length
   // Until the first of the new day each counts in its own.
   t.ok(admitted >= 7 && admitted <= 14, `${admitted}`)
-  for (const { resourceLimits } of [ahead, behind]) t.match(await resourceLimits.check(user(), use()), { allowed: false, usage: { current: 7 } })
+  for (const { resourceLimits } of [ahead, behind]) {
+    t.match(await resourceLimits.check(user(), use()), { allowed: false, usage: { current: 7 } })
+  }
 })
 
 test('with row-level security', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
-  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } }, { tenants: ['acme', 'globex'], maxCounters: 2 })
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } }, {
+    tenants: ['acme', 'globex'],
+    maxCounters: 2
+  })
   const { resourceLimits: limits } = app
   for (const tenant of ['acme', 'globex']) await limits.replace(tenant, [rule()])
   const taken = await limits.take(user(), use(5))
@@ -86,7 +97,9 @@ test('changes of rules, sweeps and counts at a time stand in no circle, and ever
       else await limits.track({ tenant, id: `u${(index * 7 + round) % 30}` }, { ...use(), metric: index % 3 === 0 ? 'calls' : 'tokens' })
     }))
   }
-  const counted = await query('select l.tenant_id, l.counters, (select count(*)::int from tenantry.resource_usage u where u.tenant_id = l.tenant_id) as rows from tenantry.resource_limits l')
+  const counted = await query(
+    'select l.tenant_id, l.counters, (select count(*)::int from tenantry.resource_usage u where u.tenant_id = l.tenant_id) as rows from tenantry.resource_limits l'
+  )
   for (const { tenant_id: tenant, counters, rows } of counted) t.equal(counters, rows, String(tenant))
 })
 
@@ -94,10 +107,18 @@ test('a hundred requests at once, to two processes, take exactly what there is r
   const { connectionString, query } = await postgresDatabase(t)
   const document = {
     rateLimit: { enabled: false },
-    routes: [{ path: '/one', method: 'get' as const, requireAuth: true, resourceLimit: { resource: 'llm', metric: 'tokens' }, response: { ok: true } }]
+    routes: [{
+      path: '/one',
+      method: 'get' as const,
+      requireAuth: true,
+      resourceLimit: { resource: 'llm', metric: 'tokens' },
+      response: { ok: true }
+    }]
   }
   const instances = await startInstances(t, document, { provider: 'postgres', postgres: { connectionString } })
-  const asks = instances.map(({ address }) => remoteCaller(t, address, { token: signToken({ sub: 'uma', role: 'admin', tenant_id: 'acme' }) }))
+  const asks = instances.map(({ address }) =>
+    remoteCaller(t, address, { token: signToken({ sub: 'uma', role: 'admin', tenant_id: 'acme' }) })
+  )
   const [here, there] = asks
   if (here === undefined || there === undefined) throw new Error('there are two')
   const rules = [rule(), rule({ period: 'month', limit: 100 }), rule({ period: 'total', limit: 50 })]
@@ -105,11 +126,20 @@ test('a hundred requests at once, to two processes, take exactly what there is r
 
   const answers = await Promise.all(Array.from({ length: 100 }, (_, index) => (index % 2 === 0 ? here : there)('GET /one')))
   t.equal(answers.filter(({ status }) => status === 200).length, 7)
-  for (const { status, body } of answers) if (status !== 200) t.match({ status, body }, { status: 402, body: { allowed: false, usage: { current: 7, limit: 7 } } })
+  for (const { status, body } of answers) {
+    if (status !== 200) t.match({ status, body }, { status: 402, body: { allowed: false, usage: { current: 7, limit: 7 } } })
+  }
 
-  const tracked = await Promise.all(Array.from({ length: 100 }, (_, index) => (index % 2 === 0 ? here : there)('POST /tenant/limits/resources/track', { body: { userId: `u${index % 4}`, resource: 'llm', metric: 'tokens' } })))
+  const tracked = await Promise.all(
+    Array.from({ length: 100 }, (_, index) =>
+      (index % 2 === 0 ? here : there)('POST /tenant/limits/resources/track', {
+        body: { userId: `u${index % 4}`, resource: 'llm', metric: 'tokens' }
+      }))
+  )
   t.equal(tracked.filter(({ status }) => status === 200).length, 28, 'seven each of four users')
-  const rows = await query('select user_id, day_amount::int, month_amount::int, total_amount::int from tenantry.resource_usage order by user_id')
+  const rows = await query(
+    'select user_id, day_amount::int, month_amount::int, total_amount::int from tenantry.resource_usage order by user_id'
+  )
   t.same(rows, ['u0', 'u1', 'u2', 'u3', 'uma'].map((name) => ({ user_id: name, day_amount: 7, month_amount: 7, total_amount: 7 })))
   t.same(await query('select counters from tenantry.resource_limits'), [{ counters: 5 }], 'each row was counted once')
 })

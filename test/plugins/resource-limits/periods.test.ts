@@ -8,22 +8,28 @@ const spanOf = (period: Period, at: string) => {
 }
 
 test('periods are those of UTC', async (t) => {
-  for (const [period, at, expected] of [
-    ['minute', '2026-06-03T12:34:56.789Z', '2026-06-03T12:34:00.000Z 2026-06-03T12:35:00.000Z'],
-    ['minute', '2026-06-03T12:34:00.000Z', '2026-06-03T12:34:00.000Z 2026-06-03T12:35:00.000Z'],
-    ['hour', '2026-06-03T12:59:59.999Z', '2026-06-03T12:00:00.000Z 2026-06-03T13:00:00.000Z'],
-    ['day', '2026-06-03T23:59:59.999Z', '2026-06-03T00:00:00.000Z 2026-06-04T00:00:00.000Z'],
-    ['total', '2026-06-03T12:34:56.789Z', '1970-01-01T00:00:00.000Z never']
-  ] as const) t.equal(spanOf(period, at), expected, `${period} at ${at}`)
+  for (
+    const [period, at, expected] of [
+      ['minute', '2026-06-03T12:34:56.789Z', '2026-06-03T12:34:00.000Z 2026-06-03T12:35:00.000Z'],
+      ['minute', '2026-06-03T12:34:00.000Z', '2026-06-03T12:34:00.000Z 2026-06-03T12:35:00.000Z'],
+      ['hour', '2026-06-03T12:59:59.999Z', '2026-06-03T12:00:00.000Z 2026-06-03T13:00:00.000Z'],
+      ['day', '2026-06-03T23:59:59.999Z', '2026-06-03T00:00:00.000Z 2026-06-04T00:00:00.000Z'],
+      ['total', '2026-06-03T12:34:56.789Z', '1970-01-01T00:00:00.000Z never']
+    ] as const
+  ) t.equal(spanOf(period, at), expected, `${period} at ${at}`)
 })
 
 test('weeks begin on Monday, over the ends of months and years', async (t) => {
-  for (const [at, monday] of [
-    ['2026-06-07T23:59:59.999Z', '2026-06-01'], ['2026-06-08T00:00:00.000Z', '2026-06-08'], // a Sunday, a Monday
-    ['2027-01-01T12:00:00.000Z', '2026-12-28'], // a Friday in the 53rd week of 2026
-    ['2024-02-29T12:00:00.000Z', '2024-02-26'],
-    ['1970-01-01T00:00:00.000Z', '1969-12-29'], ['1970-01-05T00:00:00.000Z', '1970-01-05']
-  ] as const) {
+  for (
+    const [at, monday] of [
+      ['2026-06-07T23:59:59.999Z', '2026-06-01'],
+      ['2026-06-08T00:00:00.000Z', '2026-06-08'], // a Sunday, a Monday
+      ['2027-01-01T12:00:00.000Z', '2026-12-28'], // a Friday in the 53rd week of 2026
+      ['2024-02-29T12:00:00.000Z', '2024-02-26'],
+      ['1970-01-01T00:00:00.000Z', '1969-12-29'],
+      ['1970-01-05T00:00:00.000Z', '1970-01-05']
+    ] as const
+  ) {
     const start = startOf('week', Date.parse(at))
     t.equal(text(start), `${monday}T00:00:00.000Z`, at)
     t.equal(new Date(start).getUTCDay(), 1)
@@ -31,13 +37,15 @@ test('weeks begin on Monday, over the ends of months and years', async (t) => {
 })
 
 test('months have their own ends, in leap years too', async (t) => {
-  for (const [at, start, end] of [
-    ['2026-01-31T23:59:59.999Z', '2026-01-01', '2026-02-01'],
-    ['2026-02-28T23:59:59.999Z', '2026-02-01', '2026-03-01'],
-    ['2024-02-29T23:59:59.999Z', '2024-02-01', '2024-03-01'],
-    ['2100-02-28T12:00:00.000Z', '2100-02-01', '2100-03-01'],
-    ['2026-12-31T23:59:59.999Z', '2026-12-01', '2027-01-01']
-  ] as const) t.equal(spanOf('month', at), `${start}T00:00:00.000Z ${end}T00:00:00.000Z`, at)
+  for (
+    const [at, start, end] of [
+      ['2026-01-31T23:59:59.999Z', '2026-01-01', '2026-02-01'],
+      ['2026-02-28T23:59:59.999Z', '2026-02-01', '2026-03-01'],
+      ['2024-02-29T23:59:59.999Z', '2024-02-01', '2024-03-01'],
+      ['2100-02-28T12:00:00.000Z', '2100-02-01', '2100-03-01'],
+      ['2026-12-31T23:59:59.999Z', '2026-12-01', '2027-01-01']
+    ] as const
+  ) t.equal(spanOf('month', at), `${start}T00:00:00.000Z ${end}T00:00:00.000Z`, at)
 })
 
 test('every moment lies in its period, and a period begins where the one before it ends', async (t) => {

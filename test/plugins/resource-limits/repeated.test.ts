@@ -25,7 +25,10 @@ test('a use that is sent again under its key is counted once', async (t) => {
   t.equal(await used(), 2)
   refused(t, await acme!(track, { body: { ...body, amount: 3 }, ...under('one') }), 409, 'IDEMPOTENCY_MISMATCH')
 
-  const asked = Array.from({ length: 20 }, (_none, index): Promise<Answer> => [acme, other][index % 2]!(track, { body, ...under('parallel') }))
+  const asked = Array.from(
+    { length: 20 },
+    (_none, index): Promise<Answer> => [acme, other][index % 2]!(track, { body, ...under('parallel') })
+  )
   const done = (await Promise.all(asked)).filter((answer) => answer.status === 200 && !isReplay(answer))
   t.equal(done.length, 1, 'of parallel ones one is done')
   t.equal(await used(), 4)
@@ -39,7 +42,11 @@ test('a use that is sent again under its key is counted once', async (t) => {
   const large = { ...body, amount: 7 }
   refused(t, await acme!(track, { body: large, ...under('large') }), 402, 'RESOURCE_LIMIT')
   t.equal((await acme!(`PUT ${path}`, { body: [rule({ limit: 11 })] })).status, 200)
-  t.match(await acme!(track, { body: large, ...under('large') }), { status: 200, headers: { 'idempotency-replayed': undefined } }, 'a refusal is not kept')
+  t.match(
+    await acme!(track, { body: large, ...under('large') }),
+    { status: 200, headers: { 'idempotency-replayed': undefined } },
+    'a refusal is not kept'
+  )
   t.equal(await used(), 11)
 })
 
@@ -52,7 +59,9 @@ test('a use whose key was taken over is not counted', async (t) => {
     await sql`lock table tenantry.resource_usage in share mode`.execute(transaction)
     slow = acme(track, { body, ...under('slow') })
     for (let waits = 0; waits === 0;) {
-      const { rows: [row] } = await sql<{ n: number }>`select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
+      const { rows: [row] } = await sql<
+        { n: number }
+      >`select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
       waits = row?.n ?? 0
     }
     await sql`update tenantry.idempotency_keys set holder = gen_random_uuid()`.execute(app.db)

@@ -10,7 +10,12 @@ test('a limit for a role is enforced where an administrator names a user without
   const acme = admin('acme')
   const rule = (more: object) => ({ resource: 'credits', metric: 'count', period: 'month', limit: 10, ...more })
   const use = (userId: string, more: object = {}) => ({ body: { userId, resource: 'credits', metric: 'count', amount: 50, ...more } })
-  t.equal((await acme('PUT /tenant/limits/resources', { body: [rule({ conditions: { roles: ['user'] } }), rule({ resource: 'files', limit: 1 })] })).status, 200)
+  t.equal(
+    (await acme('PUT /tenant/limits/resources', {
+      body: [rule({ conditions: { roles: ['user'] } }), rule({ resource: 'files', limit: 1 })]
+    })).status,
+    200
+  )
 
   for (const action of ['check', 'track']) {
     const unknown = await acme(`POST /tenant/limits/resources/${action}`, use('u1'))
@@ -20,10 +25,15 @@ test('a limit for a role is enforced where an administrator names a user without
   t.match(await acme('GET /tenant/limits/resources/usage?userId=u1'), { status: 400, body: { details: [{ path: '/query/role' }] } })
   refused(t, await acme('POST /tenant/limits/resources/track', use('u1', { role: 'user' })), 402, 'RESOURCE_LIMIT')
   t.match(await acme('POST /tenant/limits/resources/track', use('u1', { role: 'editor' })), { status: 200, body: { allowed: true } })
-  t.match(await acme('POST /tenant/limits/resources/check', use('u1', { resource: 'files', amount: 1 })), { status: 200, body: { allowed: true } }, 'no rule of this resource names roles')
+  t.match(await acme('POST /tenant/limits/resources/check', use('u1', { resource: 'files', amount: 1 })), {
+    status: 200,
+    body: { allowed: true }
+  }, 'no rule of this resource names roles')
   t.match(await admin('globex')('POST /tenant/limits/resources/check', use('u1')), { status: 200 }, 'nor does a rule of another tenant')
 
   const { id } = await app.users.create({ email: 'uma@example.com', password: 'a password of Uma', role: 'user', tenant: 'acme' }, noActor)
   refused(t, await acme('POST /tenant/limits/resources/track', use(id)), 402, 'RESOURCE_LIMIT', 'a user whose role the server knows')
-  t.match((await acme(`GET /tenant/limits/resources/usage?userId=${id}`)).body, [{ resource: 'credits', current: 0 }, { resource: 'files' }])
+  t.match((await acme(`GET /tenant/limits/resources/usage?userId=${id}`)).body, [{ resource: 'credits', current: 0 }, {
+    resource: 'files'
+  }])
 })

@@ -23,10 +23,29 @@ const document: TestDocument = {
       response: { ok: true }
     },
     { path: '/notes', method: 'post', requireAuth: true, resourceLimit: limited, queries: [{ table: 'notes', operation: 'insert' }] },
-    { path: '/notes/:id', method: 'get', requireAuth: true, resourceLimit: limited, queries: [{ table: 'notes', operation: 'select', id: '{{params.id}}', single: true }] },
+    {
+      path: '/notes/:id',
+      method: 'get',
+      requireAuth: true,
+      resourceLimit: limited,
+      queries: [{ table: 'notes', operation: 'select', id: '{{params.id}}', single: true }]
+    },
     { path: '/cached', method: 'get', requireAuth: true, cache: { enabled: true }, resourceLimit: limited, response: { ok: true } },
-    { path: '/pages', method: 'get', requireAuth: true, request: { query: { pages: { type: 'integer' } } }, resourceLimit: { ...limited, amount: '{{query.pages}}' }, response: { ok: true } },
-    { path: '/own', method: 'get', requireAuth: true, resourceLimit: { ...limited, amount: '{{tenant.config.cost}}' }, response: { ok: true } }
+    {
+      path: '/pages',
+      method: 'get',
+      requireAuth: true,
+      request: { query: { pages: { type: 'integer' } } },
+      resourceLimit: { ...limited, amount: '{{query.pages}}' },
+      response: { ok: true }
+    },
+    {
+      path: '/own',
+      method: 'get',
+      requireAuth: true,
+      resourceLimit: { ...limited, amount: '{{tenant.config.cost}}' },
+      response: { ok: true }
+    }
   ]
 }
 
@@ -51,12 +70,18 @@ test('routes with limits', async (t) => {
     t.same([(await uma('GET /one')).status, (await uma('GET /one')).status], [200, 200])
     const refusal = await uma('GET /one')
     refused(t, refusal, 402, 'RESOURCE_LIMIT')
-    t.match(refusal.body, { error: 'Usage limit exceeded', message: 'The limit of llm tokens is 2 a day', allowed: false, gateAction: 'block', usage: { current: 2, limit: 2 } })
+    t.match(refusal.body, {
+      error: 'Usage limit exceeded',
+      message: 'The limit of llm tokens is 2 a day',
+      allowed: false,
+      gateAction: 'block',
+      usage: { current: 2, limit: 2 }
+    })
     t.equal(await used(), 2)
     t.equal((await as({ sub: 'ben' })('GET /one')).status, 200, 'another user has its own')
     t.equal((await as({ tenant_id: 'globex' })('GET /one')).status, 200, 'and so has the same one in another tenant')
     const ops = caller(t, app, { token: signToken({ sub: 'uma', role: 'admin' }), tenant: 'acme' })
-    t.equal((await ops('GET /one')).status, 200, 'the platform\'s administrator has none')
+    t.equal((await ops('GET /one')).status, 200, "the platform's administrator has none")
     t.equal(await used(), 2)
     for (const gateAction of ['upgrade', 'login'] as const) {
       await set(1, { gateAction })
@@ -107,21 +132,33 @@ test('routes with limits', async (t) => {
     t.equal(await used(), 4, 'an answer that was cached counts too')
   })
 
-  await t.test('a tenant\'s own routes', async (t) => {
+  await t.test("a tenant's own routes", async (t) => {
     const admin = as({ sub: 'ada', role: 'admin' })
-    const route = (changes: object) => ({ path: '/mine', method: 'post', requireAuth: true, resourceLimit: { ...limited, amount: '{{body.n}}' }, response: { mine: true }, ...changes })
+    const route = (changes: object) => ({
+      path: '/mine',
+      method: 'post',
+      requireAuth: true,
+      resourceLimit: { ...limited, amount: '{{body.n}}' },
+      response: { mine: true },
+      ...changes
+    })
     t.equal((await admin('POST /tenant/config', { body: { settings: { cost: 4 }, routes: [route({})] } })).status, 200)
     await set(7)
     t.equal((await uma('POST /mine', { body: { n: 2 } })).status, 200)
     t.equal((await uma('GET /own')).status, 200, 'its settings give an amount')
     t.equal(await used(), 6)
     t.match((await uma('POST /mine', { body: { n: 2 } })).body, { usage: { current: 6, limit: 7 } })
-    for (const [changes, message] of [
-      [{ requireAuth: false }, /only a caller with a token has limits/], [{ requireAuth: undefined }, /only a caller with a token has limits/],
-      [{ resourceLimit: { ...limited, amount: 0 } }, /at least 1/], [{ resourceLimit: { ...limited, amount: '{{secret:KEY}}' } }, /no `secret` here/],
-      [{ resourceLimit: { ...limited, amount: '{{results.notes.id}}' } }, /no `results` here/], [{ resourceLimit: { ...limited, amount: 'n={{body.n}}' } }, /one template/],
-      [{ resourceLimit: { resource: 'llm' } }, /missing/]
-    ] as const) {
+    for (
+      const [changes, message] of [
+        [{ requireAuth: false }, /only a caller with a token has limits/],
+        [{ requireAuth: undefined }, /only a caller with a token has limits/],
+        [{ resourceLimit: { ...limited, amount: 0 } }, /at least 1/],
+        [{ resourceLimit: { ...limited, amount: '{{secret:KEY}}' } }, /no `secret` here/],
+        [{ resourceLimit: { ...limited, amount: '{{results.notes.id}}' } }, /no `results` here/],
+        [{ resourceLimit: { ...limited, amount: 'n={{body.n}}' } }, /one template/],
+        [{ resourceLimit: { resource: 'llm' } }, /missing/]
+      ] as const
+    ) {
       const answer = await admin('POST /tenant/config', { body: { routes: [route(changes)] } })
       refused(t, answer, 400, 'CONFIG_INVALID', JSON.stringify(changes))
       t.match(answer.body.details, [{ message }])
@@ -131,15 +168,26 @@ test('routes with limits', async (t) => {
   await t.test('the documentation tells of the refusal', async (t) => {
     const { paths } = (await uma('GET /doc')).body as { paths?: Record<string, Record<string, { responses: object }>> }
     t.ok(paths?.['/one']?.['get'] !== undefined && '402' in paths['/one']['get'].responses)
-    t.ok(paths?.['/tenant/limits/resources/track']?.['post'] !== undefined && '402' in paths['/tenant/limits/resources/track']['post'].responses)
+    t.ok(
+      paths?.['/tenant/limits/resources/track']?.['post'] !== undefined &&
+        '402' in paths['/tenant/limits/resources/track']['post'].responses
+    )
   })
 })
 
 test('a document with a limited route needs the plugin, and one of a tenant does not', async (t) => {
-  await t.rejects(testServer(t, { ...document, plugins: { 'resource-limits': false } }), /\/routes\/0\/resourceLimit: the document turns limits off/)
+  await t.rejects(
+    testServer(t, { ...document, plugins: { 'resource-limits': false } }),
+    /\/routes\/0\/resourceLimit: the document turns limits off/
+  )
   const app = await testServer(t, { plugins: { 'resource-limits': false }, rateLimit: { enabled: false } }, { tenants: ['acme'] })
   const admin = caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' }) })
   refused(t, await admin('GET /tenant/limits/resources'), 404, 'NOT_FOUND')
-  t.equal((await admin('POST /tenant/config', { body: { routes: [{ path: '/mine', method: 'get', requireAuth: true, resourceLimit: limited, response: {} }] } })).status, 200)
+  t.equal(
+    (await admin('POST /tenant/config', {
+      body: { routes: [{ path: '/mine', method: 'get', requireAuth: true, resourceLimit: limited, response: {} }] }
+    })).status,
+    200
+  )
   t.equal((await admin('GET /mine')).status, 200, 'and without it no tenant has limits')
 })

@@ -20,25 +20,31 @@ function contradictions (rules: readonly Rule[]): string[] {
 }
 
 test('each rule is told the first that is for the same users', async (t) => {
-  for (const [rules, told] of [
-    [[forRoles('a'), forRoles('b'), rule({ period: 'week' }), rule({ metric: 'calls' }), rule({ resource: 'gpu' })], []],
-    [[forRoles('a'), forRoles('b'), rule()], ['/body/2 /body/0']],
-    [[forRoles('a'), rule({ period: 'week' }), rule(), rule(), forRoles('z')], ['/body/2 /body/0', '/body/3 /body/0', '/body/4 /body/2']],
-    [[forRoles('a', 'b'), forRoles('c'), forRoles('c', 'b'), forRoles('c')], ['/body/2 /body/0', '/body/3 /body/1']],
-    [[forRoles('a'), forRoles('__proto__', 'constructor'), forRoles('toString')], []]
-  ] as const) t.same(contradictions(rules), told, JSON.stringify(rules))
+  for (
+    const [rules, told] of [
+      [[forRoles('a'), forRoles('b'), rule({ period: 'week' }), rule({ metric: 'calls' }), rule({ resource: 'gpu' })], []],
+      [[forRoles('a'), forRoles('b'), rule()], ['/body/2 /body/0']],
+      [[forRoles('a'), rule({ period: 'week' }), rule(), rule(), forRoles('z')], ['/body/2 /body/0', '/body/3 /body/0', '/body/4 /body/2']],
+      [[forRoles('a', 'b'), forRoles('c'), forRoles('c', 'b'), forRoles('c')], ['/body/2 /body/0', '/body/3 /body/1']],
+      [[forRoles('a'), forRoles('__proto__', 'constructor'), forRoles('toString')], []]
+    ] as const
+  ) t.same(contradictions(rules), told, JSON.stringify(rules))
   t.equal(contradictions(Array.from({ length: 200 }, () => rule())).length, 50, 'of many the first')
 })
 
 test('200 rules on one resource, of 20 roles each, are judged by looking at each role once', async (t) => {
   let looks = 0
-  const watched = (roles: string[]) => new Proxy(roles, {
-    get (target, member, receiver) {
-      if (typeof member === 'string' && /^\d+$/.test(member)) looks++
-      return Reflect.get(target, member, receiver)
-    }
-  })
-  const rules = Array.from({ length: 200 }, (_, index) => rule({ conditions: { roles: watched(Array.from({ length: 20 }, (_, role) => `r${index}_${role}`)) } }))
+  const watched = (roles: string[]) =>
+    new Proxy(roles, {
+      get (target, member, receiver) {
+        if (typeof member === 'string' && /^\d+$/.test(member)) looks++
+        return Reflect.get(target, member, receiver)
+      }
+    })
+  const rules = Array.from(
+    { length: 200 },
+    (_, index) => rule({ conditions: { roles: watched(Array.from({ length: 20 }, (_, role) => `r${index}_${role}`)) } })
+  )
   t.same(contradictions(rules), [])
   t.equal(looks, 200 * 20)
 })

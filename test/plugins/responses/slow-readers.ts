@@ -7,7 +7,7 @@ import { connect } from 'node:net'
 export interface SlowReader {
   readonly socket: Socket
   /** Reads to the end of the connection, or to the end of the first response where that is an error. */
-  read (): Promise<{ readonly status: number, readonly bytes: number, readonly text: string }>
+  read(): Promise<{ readonly status: number, readonly bytes: number, readonly text: string }>
 }
 
 /** Sends the request and reads nothing. */
@@ -15,7 +15,9 @@ export async function slowReader (t: Test, origin: string, request: string): Pro
   const { hostname, port } = new URL(origin)
   const socket = connect({ host: hostname, port: Number(port) })
   socket.on('error', () => {})
-  t.teardown(() => { socket.destroy() })
+  t.teardown(() => {
+    socket.destroy()
+  })
   await once(socket, 'connect')
   socket.pause()
   socket.write(request)
@@ -37,5 +39,7 @@ export async function slowReader (t: Test, origin: string, request: string): Pro
 
 /** The text of a request of HTTP/1.1. */
 export function requestText (method: string, path: string, headers: Readonly<Record<string, string>> = {}): string {
-  return `${method} ${path} HTTP/1.1\r\nhost: test\r\n${Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
+  return `${method} ${path} HTTP/1.1\r\nhost: test\r\n${
+    Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')
+  }\r\n`
 }

@@ -41,7 +41,9 @@ async function open (t: Test, options: ResponsesOptions) {
   app.get('/medium', async () => ({ text: 'x'.repeat(10_000) }))
   app.get('/held', async () => await new Promise(() => {}))
   const connections: Socket[] = []
-  app.server.on('connection', (socket: Socket) => { connections.push(socket) })
+  app.server.on('connection', (socket: Socket) => {
+    connections.push(socket)
+  })
   return { app, ended, connections, origin: await listen(app) }
 }
 
@@ -58,10 +60,15 @@ t.test('60 callers that never read hold no more than the bound of their tenant, 
   const other = await fetch(`${origin}/large`, { headers: of('b') })
   t.equal((await other.text()).length, large + 2, 'another tenant gets its large response')
   const refused = await fetch(`${origin}/large`, { headers: of('a') })
-  t.match([refused.status, refused.headers.get('retry-after'), await refused.json()], [429, '1', { code: 'TENANTRY_RESPONSES_UNREAD', retryAfter: 1 }])
+  t.match([refused.status, refused.headers.get('retry-after'), await refused.json()], [429, '1', {
+    code: 'TENANTRY_RESPONSES_UNREAD',
+    retryAfter: 1
+  }])
   const answers = await Promise.all(readers.map(async ({ read, socket }, index) => {
     const end = read()
-    socket.on('data', () => { if (socket.bytesRead > large) socket.end() })
+    socket.on('data', () => {
+      if (socket.bytesRead > large) socket.end()
+    })
     return { index, ...await end }
   }))
   t.strictSame([...new Set(answers.map(({ status }) => status))].sort(), [200, 429])
@@ -102,7 +109,11 @@ t.test('the time-out ends with the response: a pipelined request may take longer
 
 t.test('requests that are pipelined on one connection are held to the bound of a connection', async (t) => {
   const { app, ended, origin } = await open(t, { maxUnsentBytes: 44 * megabyte, writeTimeoutMs: long })
-  const { socket } = await slowReader(t, origin, requestText('GET', '/large', of('a')).repeat(50) + requestText('GET', '/medium', of('a')).repeat(50))
+  const { socket } = await slowReader(
+    t,
+    origin,
+    requestText('GET', '/large', of('a')).repeat(50) + requestText('GET', '/medium', of('a')).repeat(50)
+  )
   await eventually(t, 'all were handled', () => ended.length >= 100)
   t.ok(app.responses.unsentBytes <= 11 * megabyte, `${app.responses.unsentBytes} bytes`)
   socket.destroy()
@@ -118,7 +129,9 @@ t.test('a write beyond the bound loses its connection, and gets no error status'
 })
 
 t.test('refuses options out of bounds', async (t) => {
-  const start = async (options: ResponsesOptions) => { await Fastify().register(responses, options) }
+  const start = async (options: ResponsesOptions) => {
+    await Fastify().register(responses, options)
+  }
   await t.rejects(start({ maxUnsentBytes: 1 }), /maxUnsentBytes is 1: expected a whole number from 1048576/)
   await t.rejects(start({ writeTimeoutMs: 1 }), /writeTimeoutMs is 1: expected a whole number from 100/)
 })

@@ -18,7 +18,9 @@ export function fakeClock (start = Date.parse('2026-06-01T12:00:00Z')) {
   let time = start
   return {
     now: () => time,
-    forward (ms: number) { time += ms }
+    forward (ms: number) {
+      time += ms
+    }
   }
 }
 
@@ -34,7 +36,11 @@ export interface Opened {
   readonly as: (tenant: string) => Ask
 }
 
-export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, onLog, previousKeys, now, ...keys }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
+  { tenants = {}, onLog, previousKeys, now, ...keys }: OpenOptions = {}
+): Promise<Opened> {
   const scan = scanLog(t, 'the log of the app')
   const app = Fastify({
     logger: {

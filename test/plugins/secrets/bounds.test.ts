@@ -22,9 +22,13 @@ const value = secretText('the value of a bounded secret')
 test('what took long, was lost or promised too much', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const clock = fakeClock()
-  const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { ...clock, tenants: { acme: 'enterprise', globex: 'pro', initech: 'pro' } })
+  const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
+    ...clock,
+    tenants: { acme: 'enterprise', globex: 'pro', initech: 'pro' }
+  })
   const [acme, globex, initech] = [as('acme'), as('globex'), as('initech')]
-  const audit = async (ask = globex) => (await ask('GET /tenant/secrets/audit')).body.data?.map(({ action, key, count }) => [action, key, count].join(' ').trim())
+  const audit = async (ask = globex) =>
+    (await ask('GET /tenant/secrets/audit')).body.data?.map(({ action, key, count }) => [action, key, count].join(' ').trim())
 
   await t.test('600 large secrets were read and decrypted in one piece', async (t) => {
     const large = value.padEnd(60_000, '.')
@@ -46,7 +50,9 @@ test('what took long, was lost or promised too much', async (t) => {
     t.equal(Object(await keys('?limit=5000')).length, 50)
     t.strictSame((await acme('GET /tenant/secrets?limit=5000')).body['pagination'], { limit: 100, offset: 0, total: 50 })
     t.same(await keys('?offset=50'), [])
-    for (const query of ['limit=0', 'offset=-1', 'page=1']) refused(t, await acme(`GET /tenant/secrets?${query}`), 400, 'VALIDATION_FAILED', query)
+    for (const query of ['limit=0', 'offset=-1', 'page=1']) {
+      refused(t, await acme(`GET /tenant/secrets?${query}`), 400, 'VALIDATION_FAILED', query)
+    }
   })
 
   await t.test('a plan without a limit had none at all', async (t) => {
@@ -54,8 +60,14 @@ test('what took long, was lost or promised too much', async (t) => {
     t.throws(() => refuseBeyond(builtInPlans, builtInPlans.of('enterprise'), 10_000), { code: 'TENANTRY_CONFLICT' })
     t.doesNotThrow(() => refuseBytes(8_388_608))
     t.throws(() => refuseBytes(8_388_609), { code: 'TENANTRY_CONFLICT' })
-    await sql`insert into tenantry.secrets (tenant_id, key, version, value) select 'acme', 'huge-' || n, 1, decode(repeat('00', 65000), 'hex') from generate_series(1, 110) n`.execute(app.db)
-    for (const [target, body] of [['POST /tenant/secrets', { key: 'more', value: 'x'.repeat(65_536) }], ['POST /tenant/secrets/rotate', { key: 'small-1', newValue: 'x'.repeat(65_536) }]] as const) {
+    await sql`insert into tenantry.secrets (tenant_id, key, version, value) select 'acme', 'huge-' || n, 1, decode(repeat('00', 65000), 'hex') from generate_series(1, 110) n`
+      .execute(app.db)
+    for (
+      const [target, body] of [['POST /tenant/secrets', { key: 'more', value: 'x'.repeat(65_536) }], ['POST /tenant/secrets/rotate', {
+        key: 'small-1',
+        newValue: 'x'.repeat(65_536)
+      }]] as const
+    ) {
       refused(t, await acme(target, { body }), 409, 'CONFLICT', target)
     }
     t.equal((await globex('POST /tenant/secrets', { body: { key: 'a', value } })).status, 201, 'another tenant has room')
@@ -90,7 +102,9 @@ test('what took long, was lost or promised too much', async (t) => {
   await t.test('a rotation promised the value of before beyond the expiry of the secret', async (t) => {
     const expiresAt = new Date(clock.now() + day).toISOString()
     await globex('POST /tenant/secrets', { body: { key: 'short', value, expiresAt } })
-    t.match((await globex('POST /tenant/secrets/short/rotate', { body: { newValue: value, gracePeriodDays: 30 } })).body, { oldKeyValidUntil: expiresAt })
+    t.match((await globex('POST /tenant/secrets/short/rotate', { body: { newValue: value, gracePeriodDays: 30 } })).body, {
+      oldKeyValidUntil: expiresAt
+    })
   })
 
   await t.test('deleted secrets stayed for ever, with what was said of them', async (t) => {

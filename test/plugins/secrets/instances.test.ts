@@ -10,7 +10,11 @@ import { masterKeys } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { fakeClock, open, valuesOf } from './app.js'
 
-const [one, two, three] = [secretText('the first value of several servers'), secretText('the second value of several servers'), secretText('the third value of several servers')]
+const [one, two, three] = [
+  secretText('the first value of several servers'),
+  secretText('the second value of several servers'),
+  secretText('the third value of several servers')
+]
 
 async function section (t: Test): Promise<DatabaseSection> {
   const { connectionString } = await postgresDatabase(t)
@@ -64,7 +68,12 @@ test('twenty secrets that come to two servers at once fill the plan and no more'
   const engine = await section(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'free' } })
   const { app: there } = await open(t, engine)
-  const results = await Promise.allSettled(Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? here : there).secrets.put('acme', { key: `k${index}`, value: one }, noActor)))
+  const results = await Promise.allSettled(
+    Array.from(
+      { length: 20 },
+      (_, index) => (index % 2 === 0 ? here : there).secrets.put('acme', { key: `k${index}`, value: one }, noActor)
+    )
+  )
   t.equal(results.filter(({ status }) => status === 'fulfilled').length, 5)
   t.equal((await there.secrets.list('acme')).length, 5)
 })
@@ -83,7 +92,9 @@ test('a rekey moves every value, those of before too, also one that a server wri
   const engine = await section(t)
   const [old, current] = [makeMasterKey(), makeMasterKey()]
   const { app: before } = await open(t, engine, { masterKey: old.text, tenants: { acme: 'team', globex: 'pro' } })
-  for (let index = 0; index < 120; index++) await before.secrets.put('acme', { key: `k${String(index).padStart(3, '0')}`, value: `${one} ${index}` }, noActor)
+  for (let index = 0; index < 120; index++) {
+    await before.secrets.put('acme', { key: `k${String(index).padStart(3, '0')}`, value: `${one} ${index}` }, noActor)
+  }
   await before.secrets.put('globex', { key: 'g', value: one }, noActor)
   await before.secrets.rotate('globex', { key: 'g', newValue: two, gracePeriodDays: 30 }, noActor)
   await before.secrets.rotate('globex', { key: 'g', newValue: three, gracePeriodDays: 1 }, noActor)
@@ -95,12 +106,15 @@ test('a rekey moves every value, those of before too, also one that a server wri
   let rekeying: Promise<unknown> = Promise.resolve()
   await serving.events.change({ topic: 'secrets', tenant: 'acme' }, async (transaction) => {
     const value = createSecretCipher(masterKeys(old.key)).encrypt({ tenant: 'acme', key: 'k050', version: 2 }, three)
-    await transaction.updateTable('tenantry.secrets').set({ value, version: 2 }).where('tenant_id', '=', 'acme').where('key', '=', 'k050').execute()
+    await transaction.updateTable('tenantry.secrets').set({ value, version: 2 }).where('tenant_id', '=', 'acme').where('key', '=', 'k050')
+      .execute()
     rekeying = rekeySecrets(before.db, cipher)
     // No other test's: of this database, and of the update that the rekey makes.
     for (let waiting = false, end = Date.now() + 30_000; !waiting;) {
       if (Date.now() > end) throw new Error('the rekey did not come to wait for the row')
-      const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'update "tenantry"."secrets"%'`.execute(before.db)
+      const { rows } =
+        await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'update "tenantry"."secrets"%'`
+          .execute(before.db)
       waiting = rows.length > 0
     }
   })
@@ -108,7 +122,10 @@ test('a rekey moves every value, those of before too, also one that a server wri
   t.match(result, { moved: 122, unreadable: [], unfinished: false })
   t.same(await rekeySecrets(before.db, cipher), { moved: 0, unreadable: [], unfinished: false }, 'it can be repeated')
 
-  const { rows } = await sql<{ value: Buffer }>`select value from tenantry.secrets union all select previous_value from tenantry.secrets where previous_value is not null union all select value from tenantry.secret_earlier_values`.execute(before.db)
+  const { rows } = await sql<
+    { value: Buffer }
+  >`select value from tenantry.secrets union all select previous_value from tenantry.secrets where previous_value is not null union all select value from tenantry.secret_earlier_values`
+    .execute(before.db)
   t.same([...new Set(rows.map(({ value }) => keyIdOf(value)))], [current.key.id])
   const { app: after } = await open(t, engine, { masterKey: current.text })
   const values = await valuesOf(after, 'acme')
@@ -116,7 +133,11 @@ test('a rekey moves every value, those of before too, also one that a server wri
   t.equal(values['k050'], three, 'what was written meanwhile is not lost')
   t.equal(values['k119'], `${one} 119`)
   t.same(await after.secrets.accepted('globex', 'g'), [three, two, one])
-  await t.rejects(open(t, engine, { masterKey: old.text }), new RegExp(`encrypted under the master key ${current.key.id}`), 'a server with the old key alone is refused')
+  await t.rejects(
+    open(t, engine, { masterKey: old.text }),
+    new RegExp(`encrypted under the master key ${current.key.id}`),
+    'a server with the old key alone is refused'
+  )
 })
 
 test('a server whose keys read nothing that is stored is refused; one whose keys read some of it says which it lacks', async (t) => {
@@ -125,7 +146,10 @@ test('a server whose keys read nothing that is stored is refused; one whose keys
   const { app } = await open(t, engine, { masterKey: one.text, tenants: { acme: 'pro' } })
   await app.secrets.put('acme', { key: 'a', value: two }, noActor)
   const error = await open(t, engine, { masterKey: other.text }).then(() => t.fail('it started'), (error: Error) => error)
-  t.match(error, { message: `the secrets in the database were encrypted under the master key ${one.key.id}, and this server has ${other.key.id}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with` })
+  t.match(error, {
+    message:
+      `the secrets in the database were encrypted under the master key ${one.key.id}, and this server has ${other.key.id}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with`
+  })
 
   const { app: both } = await open(t, engine, { masterKey: other.text, previousKeys: one.text })
   await both.secrets.put('acme', { key: 'b', value: three }, noActor)
@@ -136,5 +160,9 @@ test('a server whose keys read nothing that is stored is refused; one whose keys
   t.ok(lines.some((line) => line.includes(`"masterKeyIds":["${one.key.id}"]`)))
 
   const cipher = createSecretCipher(masterKeys(other.key))
-  t.match(await rekeySecrets(partly.db, cipher), { moved: 0, unfinished: false, unreadable: [{ tenant: 'acme', key: 'a', reason: new RegExp(one.key.id) }] })
+  t.match(await rekeySecrets(partly.db, cipher), {
+    moved: 0,
+    unfinished: false,
+    unreadable: [{ tenant: 'acme', key: 'a', reason: new RegExp(one.key.id) }]
+  })
 })

@@ -21,20 +21,35 @@ test('a ciphertext in the row of another tenant, key or version is no value, and
     await app.events.change({ topic: 'secrets', tenant }, async () => {})
   }
 
-  await run(sql`update tenantry.secrets set value = (select value from tenantry.secrets where tenant_id = 'acme' and key = 'a') where tenant_id = 'globex' and key = 'a'`, 'globex')
+  await run(
+    sql`update tenantry.secrets set value = (select value from tenantry.secrets where tenant_id = 'acme' and key = 'a') where tenant_id = 'globex' and key = 'a'`,
+    'globex'
+  )
   t.same(await valuesOf(app, 'globex'), { c: theirs }, "another tenant's")
   t.equal(await app.secrets.get('globex', 'a'), undefined)
   t.same(await app.secrets.accepted('globex', 'a'), [])
-  await run(sql`update tenantry.secrets set previous_value = (select value from tenantry.secrets where tenant_id = 'acme' and key = 'c'), previous_version = 1, previous_valid_until = now() + interval '1 day' where tenant_id = 'globex' and key = 'c'`, 'globex')
+  await run(
+    sql`update tenantry.secrets set previous_value = (select value from tenantry.secrets where tenant_id = 'acme' and key = 'c'), previous_version = 1, previous_valid_until = now() + interval '1 day' where tenant_id = 'globex' and key = 'c'`,
+    'globex'
+  )
   t.same(await app.secrets.accepted('globex', 'c'), [theirs], 'nor as one of before')
-  await run(sql`insert into tenantry.secret_earlier_values select 'globex', key, version, value, now() + interval '1 day' from tenantry.secrets where tenant_id = 'acme' and key = 'c'`, 'globex')
+  await run(
+    sql`insert into tenantry.secret_earlier_values select 'globex', key, version, value, now() + interval '1 day' from tenantry.secrets where tenant_id = 'acme' and key = 'c'`,
+    'globex'
+  )
   t.same(await app.secrets.accepted('globex', 'c'), [theirs], 'nor as an earlier one')
 
-  await run(sql`update tenantry.secrets set value = (select value from tenantry.secrets where tenant_id = 'acme' and key = 'a') where tenant_id = 'acme' and key = 'b'`, 'acme')
+  await run(
+    sql`update tenantry.secrets set value = (select value from tenantry.secrets where tenant_id = 'acme' and key = 'a') where tenant_id = 'acme' and key = 'b'`,
+    'acme'
+  )
   t.same(await valuesOf(app, 'acme'), { a: mine, c: mine }, "another key's")
   await run(sql`update tenantry.secrets set version = 2 where tenant_id = 'acme' and key = 'c'`, 'acme')
   t.same(await valuesOf(app, 'acme'), { a: mine }, 'another version')
-  await run(sql`update tenantry.secrets set value = set_byte(value, 40, 255 - get_byte(value, 40)) where tenant_id = 'acme' and key = 'a'`, 'acme')
+  await run(
+    sql`update tenantry.secrets set value = set_byte(value, 40, 255 - get_byte(value, 40)) where tenant_id = 'acme' and key = 'a'`,
+    'acme'
+  )
   t.same(await valuesOf(app, 'acme'), {}, 'one that was changed')
   await run(sql`update tenantry.secrets set value = '\\x01' where tenant_id = 'acme'`, 'acme')
   t.same(await valuesOf(app, 'acme'), {}, 'one that is none')
@@ -52,7 +67,9 @@ test('the database holds no value in plain, whatever it is looked at as', async 
   const { app, as } = await open(t, engine, { tenants: { acme: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: mine } })
   await as('acme')('POST /tenant/secrets/a/rotate', { body: { newValue: other, gracePeriodDays: 5 } })
-  const { rows: [row] } = await sql<{ all: string }>`select json_agg(s)::text || (select json_agg(a)::text from tenantry.audit_log a) as all from tenantry.secrets s`.execute(app.db)
+  const { rows: [row] } = await sql<
+    { all: string }
+  >`select json_agg(s)::text || (select json_agg(a)::text from tenantry.audit_log a) as all from tenantry.secrets s`.execute(app.db)
   for (const value of [mine, other]) {
     for (const form of ['utf8', 'hex', 'base64'] as const) t.notOk(row?.all.includes(Buffer.from(value).toString(form)), form)
   }

@@ -17,7 +17,16 @@ test('a plan admits exactly its number of secrets, also of twenty that come at o
   const refusals = answers.filter(({ status }) => status !== 201)
   t.equal(refusals.length, 18)
   for (const refusal of refusals) {
-    t.match(refusal, { status: 402, body: { error: 'Usage limit exceeded', code: 'TENANTRY_PLAN_LIMIT', message: 'The plan "free" includes 5 secrets', allowed: false, upgrade: { plan: 'pro', limit: 50 } } })
+    t.match(refusal, {
+      status: 402,
+      body: {
+        error: 'Usage limit exceeded',
+        code: 'TENANTRY_PLAN_LIMIT',
+        message: 'The plan "free" includes 5 secrets',
+        allowed: false,
+        upgrade: { plan: 'pro', limit: 50 }
+      }
+    })
   }
   t.equal((await app.secrets.list('acme')).length, 5)
   t.match(await put('a'), { status: 200 }, 'an update needs no room')
@@ -34,7 +43,12 @@ test('rotation takes a plan that has it', async (t) => {
   const { app, as } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' } })
   const acme = as('acme')
   await acme('POST /tenant/secrets', { body: { key: 'a', value } })
-  for (const [target, body] of [['POST /tenant/secrets/a/rotate', { newValue: value }], ['POST /tenant/secrets/rotate', { key: 'a', newValue: value }]] as const) {
+  for (
+    const [target, body] of [['POST /tenant/secrets/a/rotate', { newValue: value }], ['POST /tenant/secrets/rotate', {
+      key: 'a',
+      newValue: value
+    }]] as const
+  ) {
     const refusal = await acme(target, { body })
     refused(t, refusal, 402, 'PLAN_LIMIT', target)
     t.match(refusal.body, { allowed: false, upgrade: { plan: 'pro', limit: -1 } })

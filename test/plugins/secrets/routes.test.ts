@@ -10,39 +10,63 @@ const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const first = secretText('sk_live_the_first_value')
 const second = secretText('sk_live_the_second_value')
 
-test('a secret is stored, listed without its value, changed, deleted and stored anew; of each tenant its own', (t) => forEachEngine(t, async (t, engine) => {
-  const { app, as } = await open(t, engine, { tenants: { acme: 'pro', globex: 'pro' } })
-  const [acme, globex] = [as('acme'), as('globex')]
-  t.same(await acme('GET /tenant/secrets').then(({ body }) => body), { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
+test('a secret is stored, listed without its value, changed, deleted and stored anew; of each tenant its own', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app, as } = await open(t, engine, { tenants: { acme: 'pro', globex: 'pro' } })
+    const [acme, globex] = [as('acme'), as('globex')]
+    t.same(await acme('GET /tenant/secrets').then(({ body }) => body), { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
 
-  const created = await acme('POST /tenant/secrets', { body: { key: 'stripe', value: first, metadata: { type: 'api key', nested: { a: [1] } }, expiresAt: '2100-01-01T00:00:00Z' } })
-  t.match(created, { status: 201, body: { success: true, key: 'stripe' } })
-  t.match(await globex('POST /tenant/secrets', { body: { key: 'stripe', value: second } }), { status: 201 })
-  t.same(await valuesOf(app, 'acme'), { stripe: first })
-  t.same(await valuesOf(app, 'globex'), { stripe: second })
-  const listed = await acme('GET /tenant/secrets')
-  t.match(listed.body, { secrets: [{ key: 'stripe', createdAt: time, lastAccessedAt: null, accessCount: 0, expiresAt: '2100-01-01T00:00:00.000Z', metadata: { type: 'api key', nested: { a: [1] } } }] })
-  t.notMatch(listed.text, first)
+    const created = await acme('POST /tenant/secrets', {
+      body: { key: 'stripe', value: first, metadata: { type: 'api key', nested: { a: [1] } }, expiresAt: '2100-01-01T00:00:00Z' }
+    })
+    t.match(created, { status: 201, body: { success: true, key: 'stripe' } })
+    t.match(await globex('POST /tenant/secrets', { body: { key: 'stripe', value: second } }), { status: 201 })
+    t.same(await valuesOf(app, 'acme'), { stripe: first })
+    t.same(await valuesOf(app, 'globex'), { stripe: second })
+    const listed = await acme('GET /tenant/secrets')
+    t.match(listed.body, {
+      secrets: [{
+        key: 'stripe',
+        createdAt: time,
+        lastAccessedAt: null,
+        accessCount: 0,
+        expiresAt: '2100-01-01T00:00:00.000Z',
+        metadata: { type: 'api key', nested: { a: [1] } }
+      }]
+    })
+    t.notMatch(listed.text, first)
 
-  t.match(await acme('POST /tenant/secrets', { body: { key: 'stripe', value: second } }), { status: 200, body: { success: true, key: 'stripe' } })
-  t.same(await valuesOf(app, 'acme'), { stripe: second })
-  t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ expiresAt: '2100-01-01T00:00:00.000Z', metadata: { type: 'api key' } }] }, 'what an update leaves out stays')
-  await acme('POST /tenant/secrets', { body: { key: 'stripe', value: second, metadata: {}, expiresAt: null } })
-  t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ expiresAt: null, metadata: {} }] })
+    t.match(await acme('POST /tenant/secrets', { body: { key: 'stripe', value: second } }), {
+      status: 200,
+      body: { success: true, key: 'stripe' }
+    })
+    t.same(await valuesOf(app, 'acme'), { stripe: second })
+    t.match((await acme('GET /tenant/secrets')).body, {
+      secrets: [{ expiresAt: '2100-01-01T00:00:00.000Z', metadata: { type: 'api key' } }]
+    }, 'what an update leaves out stays')
+    await acme('POST /tenant/secrets', { body: { key: 'stripe', value: second, metadata: {}, expiresAt: null } })
+    t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ expiresAt: null, metadata: {} }] })
 
-  t.match(await acme('DELETE /tenant/secrets/stripe'), { status: 200, body: { success: true } })
-  refused(t, await acme('DELETE /tenant/secrets/stripe'), 404, 'NOT_FOUND')
-  t.same((await acme('GET /tenant/secrets')).body, { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
-  t.same(await valuesOf(app, 'acme'), {})
-  t.same(await valuesOf(app, 'globex'), { stripe: second }, "the other tenant's is untouched")
-  const { rows } = await sql`select value, previous_value, deleted_at is not null as deleted from tenantry.secrets where tenant_id = 'acme'`.execute(app.db)
-  t.same(rows, [{ value: null, previous_value: null, deleted: true }], 'its value is gone, its row is not')
+    t.match(await acme('DELETE /tenant/secrets/stripe'), { status: 200, body: { success: true } })
+    refused(t, await acme('DELETE /tenant/secrets/stripe'), 404, 'NOT_FOUND')
+    t.same((await acme('GET /tenant/secrets')).body, { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
+    t.same(await valuesOf(app, 'acme'), {})
+    t.same(await valuesOf(app, 'globex'), { stripe: second }, "the other tenant's is untouched")
+    const { rows } =
+      await sql`select value, previous_value, deleted_at is not null as deleted from tenantry.secrets where tenant_id = 'acme'`.execute(
+        app.db
+      )
+    t.same(rows, [{ value: null, previous_value: null, deleted: true }], 'its value is gone, its row is not')
 
-  await acme('POST /tenant/secrets', { body: { key: 'stripe', value: first, metadata: { a: 1 } } })
-  await acme('DELETE /tenant/secrets/stripe')
-  t.match(await acme('POST /tenant/secrets', { body: { key: 'stripe', value: first } }), { status: 201 }, 'one that was deleted is created')
-  t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ metadata: {} }] }, 'with nothing of before')
-}))
+    await acme('POST /tenant/secrets', { body: { key: 'stripe', value: first, metadata: { a: 1 } } })
+    await acme('DELETE /tenant/secrets/stripe')
+    t.match(
+      await acme('POST /tenant/secrets', { body: { key: 'stripe', value: first } }),
+      { status: 201 },
+      'one that was deleted is created'
+    )
+    t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ metadata: {} }] }, 'with nothing of before')
+  }))
 
 test('a refusal holds nothing of the value, and says what is wrong', async (t) => {
   const { app, as } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'pro' } })
@@ -94,7 +118,11 @@ test('keys named like the paths confuse nothing', async (t) => {
     const rotated = await acme(`POST /tenant/secrets/${key}/rotate`, { body: { newValue: `${second} ${key}` } })
     t.match(rotated, { status: 200, body: { success: true, oldKeyValidUntil: time } }, `${key}/rotate`)
     t.equal(await app.secrets.get('acme', key), `${second} ${key}`)
-    t.match(await acme('POST /tenant/secrets/rotate', { body: { key, newValue: `${second} again ${key}` } }), { status: 200 }, `rotate ${key}`)
+    t.match(
+      await acme('POST /tenant/secrets/rotate', { body: { key, newValue: `${second} again ${key}` } }),
+      { status: 200 },
+      `rotate ${key}`
+    )
     t.equal(await app.secrets.get('acme', key), `${second} again ${key}`)
   }
   t.match((await acme('GET /tenant/secrets/audit?limit=1000')).body, { pagination: { limit: 100, offset: 0 } })
@@ -108,7 +136,14 @@ test('keys named like the paths confuse nothing', async (t) => {
 test('administrators of the tenant and holders of secrets:write may, nobody else, and before the body is read', async (t) => {
   const { app, as } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'pro', globex: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: first } })
-  const targets = ['GET /tenant/secrets', 'POST /tenant/secrets', 'DELETE /tenant/secrets/a', 'POST /tenant/secrets/a/rotate', 'POST /tenant/secrets/rotate', 'GET /tenant/secrets/audit']
+  const targets = [
+    'GET /tenant/secrets',
+    'POST /tenant/secrets',
+    'DELETE /tenant/secrets/a',
+    'POST /tenant/secrets/a/rotate',
+    'POST /tenant/secrets/rotate',
+    'GET /tenant/secrets/audit'
+  ]
   const body = { nothing: 'right' }
   const stranger = caller(t, app)
   const user = caller(t, app, { token: signToken({ tenant_id: 'acme', role: 'editor' }) })

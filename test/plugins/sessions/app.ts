@@ -33,7 +33,11 @@ export interface Opened {
   readonly mint: (claims?: Partial<Claims>, expiresIn?: number) => string
 }
 
-export async function open (t: Test, engine: DatabaseSection, { tenants = [], now, tenancy: withTenancy = true }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: DatabaseSection,
+  { tenants = [], now, tenancy: withTenancy = true }: OpenOptions = {}
+): Promise<Opened> {
   const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })

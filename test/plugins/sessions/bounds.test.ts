@@ -10,7 +10,9 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
   const clock = fakeClock()
   const { app, ask, status, enter, mint } = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'], ...clock })
   const count = async (tenant: string) => {
-    const { rows: [row] } = await sql<{ rows: number }>`select count(*)::integer as rows from tenantry.revocations where tenant_id = ${tenant}`.execute(app.db)
+    const { rows: [row] } = await sql<
+      { rows: number }
+    >`select count(*)::integer as rows from tenantry.revocations where tenant_id = ${tenant}`.execute(app.db)
     return row?.rows
   }
 
@@ -32,9 +34,14 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
     t.same([await status(here), await status(bob), await status(elsewhere)], [401, 200, 200])
     t.same(new Set(await Promise.all(ended.map(status))), new Set([401]), 'what was ended stays so')
     t.equal(await status(await enter()), 200)
-    t.match(await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id', 'target', 'details']).orderBy('id', 'desc').limit(2).execute(), [
-      { action: 'auth.logout_all', user_id: 'ada', target: 'ada', details: { reason: /50/ } }, { action: 'auth.logout' }
-    ])
+    t.match(
+      await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id', 'target', 'details']).orderBy('id', 'desc').limit(2)
+        .execute(),
+      [
+        { action: 'auth.logout_all', user_id: 'ada', target: 'ada', details: { reason: /50/ } },
+        { action: 'auth.logout' }
+      ]
+    )
     clock.forward(long * 1000 - 10_000)
     t.equal(await status(ended.at(-1) ?? ''), 401, 'for as long as the one that lives longest')
   })
@@ -44,17 +51,24 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
     const statuses = await Promise.all(tokens.map(async (token) => (await ask('POST /auth/logout', token)).status))
     t.ok(statuses.every((one) => one === 200 || one === 401), [...new Set(statuses)].join())
     t.same(new Set(await Promise.all(tokens.map(status))), new Set([401]))
-    const { rows: [row] } = await sql<{ rows: number }>`select count(*)::integer as rows from tenantry.revocations where tenant_id = 'acme' and token <> ''`.execute(app.db)
+    const { rows: [row] } = await sql<
+      { rows: number }
+    >`select count(*)::integer as rows from tenantry.revocations where tenant_id = 'acme' and token <> ''`.execute(app.db)
     t.ok((row?.rows ?? Infinity) <= maxTokens, `${row?.rows}`)
   })
 
   await t.test('of a tenant', async (t) => {
     const fill = async (until: Date, owner = 'acme') => {
       await sql`delete from tenantry.revocations`.execute(app.db)
-      await sql`insert into tenantry.revocations (tenant_id, subject, token, expires_at) select ${owner}, sha256(n::text::bytea), sha256(n::text::bytea), ${until} from generate_series(1, ${maxRows}::integer) n`.execute(app.db)
+      await sql`insert into tenantry.revocations (tenant_id, subject, token, expires_at) select ${owner}, sha256(n::text::bytea), sha256(n::text::bytea), ${until} from generate_series(1, ${maxRows}::integer) n`
+        .execute(app.db)
       await app.events.change({ topic: 'sessions', tenant: 'acme' }, async () => {})
     }
-    const [bob, other, platform] = [await enter({ sub: 'bob' }), await enter({ tenant_id: 'globex' }), await enter({ tenant_id: undefined })]
+    const [bob, other, platform] = [
+      await enter({ sub: 'bob' }),
+      await enter({ tenant_id: 'globex' }),
+      await enter({ tenant_id: undefined })
+    ]
     // What is over does not count.
     await fill(new Date(clock.now() - 3_600_000))
     await ask('POST /auth/logout-all', await enter())
@@ -69,7 +83,11 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
     t.equal(await count('acme'), 1)
     t.same(await Promise.all([bob, ada, last, other, platform].map(status)), [401, 401, 401, 200, 200], 'all of the tenant, of no other')
     t.equal(await status(await enter()), 200)
-    const [entry] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id', 'target', 'details']).where('tenant_id', '=', 'acme').orderBy('id', 'desc').limit(1).execute()
+    const [entry] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id', 'target', 'details']).where(
+      'tenant_id',
+      '=',
+      'acme'
+    ).orderBy('id', 'desc').limit(1).execute()
     t.match(entry, { action: 'auth.logout_all', user_id: null, target: null, details: { users: 'all' } })
 
     // Afterwards a user ends its own again, and a new session is one of both.
@@ -84,7 +102,10 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
     t.equal((await ask('POST /auth/logout', of('idp:one-more'))).status, 200)
     t.same([await count(':idp'), await count('')], [1, 0])
     t.same(await Promise.all([operator, stranger, bobAgain].map(status)), [200, 401, 200])
-    const [told] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'details']).where('tenant_id', '=', '').orderBy('id', 'desc').limit(1).execute()
+    const [told] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'details']).where('tenant_id', '=', '').orderBy(
+      'id',
+      'desc'
+    ).limit(1).execute()
     t.match(told, { action: 'auth.logout_all', details: { users: 'idp:*' } })
     t.equal(await status(await enter({ sub: 'idp:stranger', tenant_id: undefined })), 200, 'and a session of theirs is one of afterwards')
   })

@@ -34,7 +34,8 @@ test('a logout holds in another process, and one of a process that was killed st
   const engine = await postgresSection(t)
   const killed = await startInstance(t, {}, engine)
   const { status } = await open(t, engine)
-  const end = async (path: string, token: string) => (await fetch(killed.address + path, { method: 'POST', headers: { authorization: `Bearer ${token}` } })).status
+  const end = async (path: string, token: string) =>
+    (await fetch(killed.address + path, { method: 'POST', headers: { authorization: `Bearer ${token}` } })).status
   const tokenOf = (sub: string, id: string) => signToken({ sub, tenant_id: 'acme', jti: id })
   const [one, two, other] = [tokenOf('ada', '1'), tokenOf('ada', '2'), tokenOf('bob', '3')]
   t.same(await Promise.all([one, two, other].map(status)), [200, 200, 200])

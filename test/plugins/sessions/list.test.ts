@@ -5,7 +5,9 @@ import { createRevocations } from '../../../plugins/sessions/list.js'
 import { createOwners } from '../../../plugins/sessions/owner.js'
 import { subjectOf } from '../../../plugins/sessions/sequence.js'
 
-const never = () => { throw new Error('nobody asked for the id') }
+const never = () => {
+  throw new Error('nobody asked for the id')
+}
 const later = Date.now() + 1e6
 const owners = createOwners(['idp'])
 
@@ -24,7 +26,11 @@ function open (maxTenants = 10) {
         reads++
         // What the database had when it was asked.
         const found = rows.get(tenant) ?? { tokens: null, ends: null }
-        if (held) await new Promise<void>((resolve) => { waiting.push(resolve) })
+        if (held) {
+          await new Promise<void>((resolve) => {
+            waiting.push(resolve)
+          })
+        }
         return found
       }
     }
@@ -33,7 +39,9 @@ function open (maxTenants = 10) {
     list,
     rows,
     reads: () => reads,
-    hold () { held = true },
+    hold () {
+      held = true
+    },
     async release () {
       held = false
       // The read begins in the next turn.
@@ -92,7 +100,17 @@ test('a list that made room for another is read again, and lacks nothing', async
 
 test('a list that cannot be read refuses nobody and admits nobody', async (t) => {
   let fault: Error | null = new Error('gone')
-  const list = createRevocations({ maxTenants: 1, owners, now: Date.now, store: { read: async () => { if (fault !== null) throw fault; return { tokens: 'one', ends: null } } } })
+  const list = createRevocations({
+    maxTenants: 1,
+    owners,
+    now: Date.now,
+    store: {
+      read: async () => {
+        if (fault !== null) throw fault
+        return { tokens: 'one', ends: null }
+      }
+    }
+  })
   await t.rejects(async () => list.refuses({ sub: 'ada' }, () => 'one'), /gone/)
   fault = null
   t.equal(await list.refuses({ sub: 'ada' }, () => 'one'), true, 'and is read at the next request')
@@ -103,9 +121,26 @@ test('the end of all that a user had goes before that of the tenant, while each 
   const [ada, bob] = ['ada', 'bob'].map((sub) => subjectOf(sub, 'base64'))
   rows.set('', { tokens: null, ends: ` 5000 ${later},${ada} 9000 ${later},${bob} 9000 1` })
   const refuses = async (sub: string, claims: object) => await list.refuses({ sub, ...claims }, never)
-  t.same(await Promise.all([{ session_seq: 0 }, { session_seq: 5000 }, { session_seq: 9000 }, { session_seq: 9001 }, { session_seq: 1e300 }, { session_seq: 1e300, iat: 10 }].map((claims) => refuses('ada', claims))), [true, true, false, false, true, false], 'a later one is of a logout that was not heard of yet; one that nobody gives is none')
-  t.same(await Promise.all([{}, { iat: 9 }, { iat: 9.5 }, { iat: 10 }, { iat: '10' }, { iat: NaN }].map((claims) => refuses('ada', claims))), [true, true, false, false, true, true], 'a token from elsewhere says when it was issued')
-  t.same(await Promise.all([{ session_seq: 5000 }, { session_seq: 9000 }, { iat: 5 }, { iat: 6 }].map((claims) => refuses('bob', claims))), [false, false, true, false], 'an end that is over is none')
+  t.same(
+    await Promise.all(
+      [{ session_seq: 0 }, { session_seq: 5000 }, { session_seq: 9000 }, { session_seq: 9001 }, { session_seq: 1e300 }, {
+        session_seq: 1e300,
+        iat: 10
+      }].map((claims) => refuses('ada', claims))
+    ),
+    [true, true, false, false, true, false],
+    'a later one is of a logout that was not heard of yet; one that nobody gives is none'
+  )
+  t.same(
+    await Promise.all([{}, { iat: 9 }, { iat: 9.5 }, { iat: 10 }, { iat: '10' }, { iat: NaN }].map((claims) => refuses('ada', claims))),
+    [true, true, false, false, true, true],
+    'a token from elsewhere says when it was issued'
+  )
+  t.same(
+    await Promise.all([{ session_seq: 5000 }, { session_seq: 9000 }, { iat: 5 }, { iat: 6 }].map((claims) => refuses('bob', claims))),
+    [false, false, true, false],
+    'an end that is over is none'
+  )
   t.equal(await refuses('eve', { session_seq: 5000 }), false)
   t.equal(await refuses('eve', { session_seq: 0 }), true)
   t.not(subjectOf('ada\ud800', 'base64'), subjectOf('ada\ud801', 'base64'), 'users whose names end in halves of characters are two')
@@ -116,8 +151,17 @@ test("users of no tenant are the platform's, or their provider's", async (t) => 
   const end = `${subjectOf('idp:ada', 'base64')} 9000 ${later}`
   rows.set(':idp', { tokens: null, ends: ` 9000 ${later}` })
   rows.set('', { tokens: null, ends: end })
-  const refuses = async (sub: string, tenant?: string) => await list.refuses({ sub, session_seq: 0, ...tenant !== undefined && { tenant_id: tenant } }, never)
-  t.same(await Promise.all(['idp:ada', 'ada', 'idp', ':idp', 'other:ada', 'idp:ada:x', 'idp:'].map((sub) => refuses(sub))), [true, false, false, false, false, true, true])
+  const refuses = async (sub: string, tenant?: string) =>
+    await list.refuses({ sub, session_seq: 0, ...tenant !== undefined && { tenant_id: tenant } }, never)
+  t.same(await Promise.all(['idp:ada', 'ada', 'idp', ':idp', 'other:ada', 'idp:ada:x', 'idp:'].map((sub) => refuses(sub))), [
+    true,
+    false,
+    false,
+    false,
+    false,
+    true,
+    true
+  ])
   t.equal(await refuses('idp:ada', 'acme'), false)
   rows.set(':idp', { tokens: null, ends: null })
   list.changed('acme')

@@ -33,13 +33,19 @@ async function start (t: Test, options: StopOptions = {}): Promise<Running> {
   const events: string[] = []
   let enter = () => {}
   let finish = () => {}
-  const entered = new Promise<void>((resolve) => { enter = resolve })
-  const finished = new Promise<void>((resolve) => { finish = resolve })
+  const entered = new Promise<void>((resolve) => {
+    enter = resolve
+  })
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve
+  })
   // Shorter than a drain may last: none of Fastify's own time-outs may cut it.
   const app = Fastify({ ...serverOptions, pluginTimeout: 200 })
   app.register(conventions, { root: true })
   app.register(stop, options)
-  app.addHook('onClose', async () => { events.push('resources closed') })
+  app.addHook('onClose', async () => {
+    events.push('resources closed')
+  })
   app.get('/slow', async () => {
     enter()
     await finished
@@ -48,7 +54,11 @@ async function start (t: Test, options: StopOptions = {}): Promise<Running> {
   })
   app.get('/', async () => ({ served: true }))
   app.get('/probe', { config: { probe: true } }, async () => ({ wanted: true }))
-  app.register(async (app) => { whenStopping(app, async () => { events.push('stopping') }) })
+  app.register(async (app) => {
+    whenStopping(app, async () => {
+      events.push('stopping')
+    })
+  })
   const port = Number(new URL(await app.listen({ port: 0, host: '127.0.0.1' })).port)
   t.teardown(() => {
     finish()
@@ -62,7 +72,9 @@ function get (port: number, path: string, agent = new Agent()): Promise<Answer> 
     request({ port, path, agent, host: '127.0.0.1' }, (response) => {
       let body = ''
       response.setEncoding('utf8')
-      response.on('data', (text: string) => { body += text })
+      response.on('data', (text: string) => {
+        body += text
+      })
       response.on('end', () => resolve({ status: response.statusCode, connection: response.headers.connection, body }))
     }).on('error', reject).end()
   })
@@ -81,7 +93,12 @@ t.test('while it stops, requests in flight finish, new ones get 503, and resourc
   for (const refused of [onNewConnection, onKeptConnection]) {
     t.equal(refused.status, 503)
     t.equal(refused.connection, 'close')
-    t.match(JSON.parse(refused.body), { error: 'Service Unavailable', code: 'TENANTRY_STOPPING', message: 'The server is stopping; try again elsewhere', requestId: String })
+    t.match(JSON.parse(refused.body), {
+      error: 'Service Unavailable',
+      code: 'TENANTRY_STOPPING',
+      message: 'The server is stopping; try again elsewhere',
+      requestId: String
+    })
   }
   t.equal((await get('/missing')).status, 503, 'unknown paths too')
   t.same(events, ['stopping'])
@@ -187,8 +204,12 @@ t.test('the delay ends by itself, and is none without a port or where it is to b
 t.test('an app without this plugin tells of its stop too, once', async (t) => {
   const app = Fastify()
   const told: string[] = []
-  whenStopping(app, async () => { told.push('stopping') })
-  app.addHook('onClose', async () => { told.push('closed') })
+  whenStopping(app, async () => {
+    told.push('stopping')
+  })
+  app.addHook('onClose', async () => {
+    told.push('closed')
+  })
   await app.ready()
   await app.close()
   t.same(told, ['stopping', 'closed'])
@@ -198,7 +219,9 @@ t.test('a delay that is none is refused', async (t) => {
   for (const delayMs of [-1, 0.5, NaN, 300_001]) {
     const app = Fastify()
     app.register(stop, { delayMs })
-    await t.rejects(async () => { await app.ready() }, { message: `delayMs is ${delayMs}: expected a whole number from 0 to 300000` })
+    await t.rejects(async () => {
+      await app.ready()
+    }, { message: `delayMs is ${delayMs}: expected a whole number from 0 to 300000` })
   }
 })
 
@@ -207,8 +230,12 @@ t.test('what a job uses is not closed before the job has ended, though it was re
   const events: string[] = []
   let enter = () => {}
   let finish = () => {}
-  const entered = new Promise<void>((resolve) => { enter = resolve })
-  const finished = new Promise<void>((resolve) => { finish = resolve })
+  const entered = new Promise<void>((resolve) => {
+    enter = resolve
+  })
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve
+  })
   const app = Fastify(serverOptions)
   app.register(stop)
   app.register(database, { provider: 'postgres', postgres: { connectionString } })
@@ -219,7 +246,9 @@ t.test('what a job uses is not closed before the job has ended, though it was re
       await finished
       events.push('job ended')
     })
-    app.addHook('onClose', async () => { events.push('resources closed') })
+    app.addHook('onClose', async () => {
+      events.push('resources closed')
+    })
   })
   t.teardown(() => finish())
   await app.listen({ port: 0, host: '127.0.0.1' })
@@ -244,7 +273,9 @@ t.test('what waits for a database that does not answer is given up when the time
   let written: unknown
   app.register(async (app) => {
     // As figures in memory are written.
-    app.addHook('onClose', async () => { written = await sql`select pg_sleep(600)`.execute(app.db).catch((error: unknown) => error) })
+    app.addHook('onClose', async () => {
+      written = await sql`select pg_sleep(600)`.execute(app.db).catch((error: unknown) => error)
+    })
   })
   await app.ready()
   await app.close()

@@ -22,7 +22,19 @@ test('the plugin stands alone, and tells what there is', async (t) => {
   const { status, body, headers } = await caller(t, app, admin)('GET /system/info')
   t.equal(status, 200)
   t.equal(headers['cache-control'], 'no-store')
-  t.match(body, { version, node: process.version, uptime: Number, startedAt: /Z$/, engine: null, instance: null, instances: null, configuration: { version: null }, database: null, cache: null, queue: null })
+  t.match(body, {
+    version,
+    node: process.version,
+    uptime: Number,
+    startedAt: /Z$/,
+    engine: null,
+    instance: null,
+    instances: null,
+    configuration: { version: null },
+    database: null,
+    cache: null,
+    queue: null
+  })
   t.same(groupsOf(body), ['system'])
 })
 
@@ -78,14 +90,27 @@ test('the version of a configuration', async (t) => {
   t.not(of({ rateLimit: { enabled: true } }), first, 'another document has another')
   const routes = [{ path: '/a', method: 'get', response: { a: 1 } }, { path: '/b', method: 'get', response: { a: 1 } }]
   t.not(of({ routes }), of({ routes: routes.toReversed() }), 'the order of routes counts')
-  t.equal(of({ routes: [{ response: { a: 1 }, method: 'get', path: '/a' }] }), of({ routes: routes.slice(0, 1) }), 'that of members does not')
+  t.equal(
+    of({ routes: [{ response: { a: 1 }, method: 'get', path: '/a' }] }),
+    of({ routes: routes.slice(0, 1) }),
+    'that of members does not'
+  )
   const jwt = { secret: '{{env.KEY}}', issuer: 'me' }
-  const [key, other] = [secretText('a key of 32 characters, or of more', 'a key'), secretText('another key of 32 characters, or so', 'another key')]
+  const [key, other] = [
+    secretText('a key of 32 characters, or of more', 'a key'),
+    secretText('another key of 32 characters, or so', 'another key')
+  ]
   t.equal(of({ jwt }, { KEY: key }), of({ jwt }, { KEY: other }), 'what settings hold does not count')
   t.equal(of({ jwt: { secret: key } }), of({ jwt: { secret: other } }), 'nor do secrets that the document holds')
   t.not(of({ jwt: { secret: key, issuer: 'me' } }), of({ jwt: { secret: key, issuer: 'you' } }), 'what stands beside them does')
-  t.equal(of({ credentials: { chat: { webhookUrl: 'https://chat.example/one' } } }), of({ credentials: { chat: { webhookUrl: 'https://chat.example/two' } } }))
-  const postgres = (password: string) => ({ databaseProvider: 'postgres', postgres: { connectionString: `postgres://user:${password}@db.example/app` } })
+  t.equal(
+    of({ credentials: { chat: { webhookUrl: 'https://chat.example/one' } } }),
+    of({ credentials: { chat: { webhookUrl: 'https://chat.example/two' } } })
+  )
+  const postgres = (password: string) => ({
+    databaseProvider: 'postgres',
+    postgres: { connectionString: `postgres://user:${password}@db.example/app` }
+  })
   t.equal(of(postgres('one')), of(postgres('two')))
 })
 

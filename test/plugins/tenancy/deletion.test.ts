@@ -14,8 +14,19 @@ import { forgetDeleted } from '../../../plugins/tenancy/sweep.js'
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 const tables = {
   authors: { tenantScoped: true, columns: { id, name: { type: 'text', notNull: true } } },
-  articles: { tenantScoped: true, softDelete: true, columns: { id, title: { type: 'text', notNull: true }, author_id: { type: 'uuid', references: 'authors.id', notNull: true } } },
-  reviews: { tenantScoped: true, columns: { id, article_id: { type: 'uuid', references: 'articles.id', notNull: true }, author_id: { type: 'uuid', references: 'authors.id' } } },
+  articles: {
+    tenantScoped: true,
+    softDelete: true,
+    columns: { id, title: { type: 'text', notNull: true }, author_id: { type: 'uuid', references: 'authors.id', notNull: true } }
+  },
+  reviews: {
+    tenantScoped: true,
+    columns: {
+      id,
+      article_id: { type: 'uuid', references: 'articles.id', notNull: true },
+      author_id: { type: 'uuid', references: 'authors.id' }
+    }
+  },
   topics: { columns: { id, name: { type: 'text' } } }
 } as const satisfies ConfigInput['tables']
 
@@ -50,7 +61,9 @@ async function runAll (app: FastifyInstance, text: string): Promise<void> {
 /** Something in every table that has a tenant_id, 2500 rows in one of them. */
 async function fill (app: FastifyInstance, tenant: string, offset: number): Promise<void> {
   const own = `'${tenant}'`
-  await runAll(app, `
+  await runAll(
+    app,
+    `
 with author as (insert into authors (tenant_id, name) values (${own}, 'x'), (${own}, 'y') returning id),
   article as (insert into articles (tenant_id, title, author_id, deleted) select ${own}, 'x', id, true from author returning id)
   insert into reviews (tenant_id, article_id) select ${own}, id from article;
@@ -113,16 +126,23 @@ insert into tenantry.webhook_secrets values (${own}, '\\x00', now());
 insert into tenantry.webhook_receipts values (${own}, '/hook', 'i', gen_random_uuid(), null, now());
 insert into tenantry.usage_notices values (${own}, 'llm_tokens', '2026-01', now());
 insert into tenantry.oauth_tokens (tenant_id, key) values (${own}, 'crm_access_token');
-`)
+`
+  )
 }
 
 /** Every table with a tenant_id, whoever made it, and how many rows the id has there. */
 async function rowsOf (app: FastifyInstance, ...ids: string[]): Promise<Record<string, number>> {
-  const all = await run(app, `select format('%I.%I', c.table_schema, c.table_name) as name from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
-    where c.column_name = 'tenant_id' and t.table_type = 'BASE TABLE' and c.table_schema in ('public', 'tenantry', 'tenantry_queue') order by 1`)
+  const all = await run(
+    app,
+    `select format('%I.%I', c.table_schema, c.table_name) as name from information_schema.columns c join information_schema.tables t using (table_schema, table_name)
+    where c.column_name = 'tenant_id' and t.table_type = 'BASE TABLE' and c.table_schema in ('public', 'tenantry', 'tenantry_queue') order by 1`
+  )
   const counts: Record<string, number> = {}
   for (const { name } of all) {
-    const [row] = await run(app, `select count(*)::int as count from ${String(name)} where tenant_id::text in (${ids.map((one) => `'${one}'`).join(', ')})`)
+    const [row] = await run(
+      app,
+      `select count(*)::int as count from ${String(name)} where tenant_id::text in (${ids.map((one) => `'${one}'`).join(', ')})`
+    )
     counts[String(name)] = Number(row?.['count'])
   }
   return counts
@@ -131,7 +151,11 @@ async function rowsOf (app: FastifyInstance, ...ids: string[]): Promise<Record<s
 const platform = { token: signToken({ role: 'admin', sub: 'root' }) }
 
 async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
-  const app = await testServer(t, { tables, routes: [{ method: 'get', path: '/authors', cache: { enabled: true }, queries: [{ table: 'authors', operation: 'select' }] }], cache: { enabled: true, provider: 'memory' } }, { engine, tenants: ['a', 'b'] })
+  const app = await testServer(t, {
+    tables,
+    routes: [{ method: 'get', path: '/authors', cache: { enabled: true }, queries: [{ table: 'authors', operation: 'select' }] }],
+    cache: { enabled: true, provider: 'memory' }
+  }, { engine, tenants: ['a', 'b'] })
   // With row-level security the tables have no policies, which the next start would refuse: the deletion goes on without.
   await runAll(app, found)
   await fill(app, 'a', 100)
@@ -148,9 +172,15 @@ async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
   t.ok(Object.values(before).every((count) => count > 0))
 
   const told: string[] = []
-  app.tenants.onDelete(async (tenant) => { told.push(`${tenant} ${Object.values(await rowsOf(app, tenant)).join('')}`) })
+  app.tenants.onDelete(async (tenant) => {
+    told.push(`${tenant} ${Object.values(await rowsOf(app, tenant)).join('')}`)
+  })
   const heard = new Set<string>()
-  for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'limits', 'tenant'] as const) t.teardown(app.events.on(topic, (tenant) => { heard.add(`${topic} ${tenant}`) }))
+  for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'limits', 'tenant'] as const) {
+    t.teardown(app.events.on(topic, (tenant) => {
+      heard.add(`${topic} ${tenant}`)
+    }))
+  }
   for (const one of ['a', uuids.a]) t.match(await ask(`DELETE /tenants/${one}`, platform), { status: 200, body: { success: true } })
 
   for (const [table, count] of Object.entries(await rowsOf(app, 'a', uuids.a))) t.equal(count, 0, `${table} has none any more`)
@@ -158,29 +188,47 @@ async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
   t.same(await run(app, 'select id from tenantry.tenants order by id'), [{ id: uuids.b }, { id: 'b' }])
   t.same(await run(app, "select id from tenantry.deleted_tenants where id = 'a'"), [{ id: 'a' }])
   t.match(told, [/^a 0+$/, new RegExp(`^${uuids.a} 0+$`)], 'listeners are told afterwards')
-  for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'limits', 'tenant']) t.ok(heard.has(`${topic} a`), `whoever remembers ${topic} is told`)
+  for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'limits', 'tenant']) {
+    t.ok(heard.has(`${topic} a`), `whoever remembers ${topic} is told`)
+  }
   refused(t, await ask('GET /authors', { tenant: 'a' }), 404, 'TENANT_UNKNOWN')
   await app.tenants.create({ id: 'a', name: 'again' })
-  t.match(await ask('GET /authors', { tenant: 'a' }), { body: { pagination: { total: 0 } }, headers: { 'x-cache': 'MISS' } }, 'a tenant of the same id begins with nothing')
+  t.match(
+    await ask('GET /authors', { tenant: 'a' }),
+    { body: { pagination: { total: 0 } }, headers: { 'x-cache': 'MISS' } },
+    'a tenant of the same id begins with nothing'
+  )
 }
 
 test('nothing of a deleted tenant is left, and all of another', (t) => forEachEngine(t, deletes))
 
 test('a deletion that cannot end keeps the tenant closed, and is carried on', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const app = await testServer(t, { tables, routes: [{ method: 'get', path: '/authors', queries: [{ table: 'authors', operation: 'select' }] }] }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a', 'b'] })
-  await runAll(app, `alter table authors add unique (id);
+  const app = await testServer(t, {
+    tables,
+    routes: [{ method: 'get', path: '/authors', queries: [{ table: 'authors', operation: 'select' }] }]
+  }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a', 'b'] })
+  await runAll(
+    app,
+    `alter table authors add unique (id);
 create table notes_of_nobody (author_id uuid references authors (id));
 insert into authors (tenant_id, name) values ('a', 'x'), ('b', 'y');
 insert into notes_of_nobody select id from authors where tenant_id = 'a';
-`)
+`
+  )
   const ask = caller(t, app)
   const answer = await ask('DELETE /tenants/a', platform)
   refused(t, answer, 409, 'CONFLICT')
   t.match(answer.body['message'], /"authors"/, 'it names the table')
   t.match((await ask('GET /tenants/a', platform)).body, { status: 'deleting' })
   refused(t, await ask('GET /authors', { tenant: 'a' }), 403, 'TENANT_SUSPENDED', 'strangers')
-  refused(t, await ask('GET /tenant/info', { token: signToken({ tenant_id: 'a', role: 'admin' }) }), 403, 'TENANT_SUSPENDED', 'its administrator')
+  refused(
+    t,
+    await ask('GET /tenant/info', { token: signToken({ tenant_id: 'a', role: 'admin' }) }),
+    403,
+    'TENANT_SUSPENDED',
+    'its administrator'
+  )
   refused(t, await ask('GET /authors', { ...platform, tenant: 'a' }), 403, 'TENANT_SUSPENDED', 'the platform')
   refused(t, await ask('PATCH /tenants/a', { ...platform, body: { status: 'active' } }), 409, 'CONFLICT')
   refused(t, await ask('POST /tenants', { ...platform, body: { id: 'a', name: 'a' } }), 409, 'CONFLICT')
@@ -197,10 +245,17 @@ test('what a request wrote while its tenant was deleted is not there for the nex
   const app = await testServer(t, { tables }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a', 'c'] })
   for (const tenant of ['a', 'c']) {
     await app.tenants.delete(tenant)
-    await runAll(app, `insert into authors (tenant_id, name) values ('${tenant}', 'late');\ninsert into tenantry.documents (tenant_id, collection, id, data) values ('${tenant}', 'docs', 'late', '{}')`)
+    await runAll(
+      app,
+      `insert into authors (tenant_id, name) values ('${tenant}', 'late');\ninsert into tenantry.documents (tenant_id, collection, id, data) values ('${tenant}', 'docs', 'late', '{}')`
+    )
   }
   await app.tenants.create({ id: 'a', name: 'a' })
-  t.equal((await app.inject({ url: '/tenant/info', headers: bearer({ tenant_id: 'c', iat: Math.floor(Date.now() / 1000) + 2 }) })).statusCode, 200, 'by a token from afterwards')
+  t.equal(
+    (await app.inject({ url: '/tenant/info', headers: bearer({ tenant_id: 'c', iat: Math.floor(Date.now() / 1000) + 2 }) })).statusCode,
+    200,
+    'by a token from afterwards'
+  )
   for (const tenant of ['a', 'c']) {
     for (const [table, count] of Object.entries(await rowsOf(app, tenant))) {
       // The request of c is counted within the second.
@@ -214,21 +269,36 @@ test('with row-level security, of a role that is bound by it', async (t) => {
   const postgres = { connectionString, rowLevelSecurity: true, preparedStatements: false, pool: { max: 1 } }
   const app = await testServer(t, { tables }, { engine: { provider: 'postgres', postgres }, tenants: ['a', 'b'] })
   // The application's own policy, which shows a session no other tenant's rows, whatever the server sets.
-  await runAll(app, 'create policy own on topics_of_tenant for all using (tenant_id = current_setting(\'app.tenant_id\', true))'.replace(/^/, `create table topics_of_tenant (tenant_id text not null, name text);
+  await runAll(
+    app,
+    "create policy own on topics_of_tenant for all using (tenant_id = current_setting('app.tenant_id', true))".replace(
+      /^/,
+      `create table topics_of_tenant (tenant_id text not null, name text);
 insert into topics_of_tenant values ('a', 'x'), ('b', 'y');
 alter table topics_of_tenant enable row level security;
 alter table topics_of_tenant force row level security;
-`))
-  for (const tenant of ['a', 'b']) await admin(`insert into authors (tenant_id, name) values ('${tenant}', 'x'); insert into tenantry.documents (tenant_id, collection, id, data) values ('${tenant}', 'c', 'i', '{}')`)
+`
+    )
+  )
+  for (const tenant of ['a', 'b']) {
+    await admin(
+      `insert into authors (tenant_id, name) values ('${tenant}', 'x'); insert into tenantry.documents (tenant_id, collection, id, data) values ('${tenant}', 'c', 'i', '{}')`
+    )
+  }
   await app.tenants.delete('a')
-  for (const table of ['authors', 'tenantry.documents', 'topics_of_tenant']) t.same(await admin(`select tenant_id from ${table}`), [{ tenant_id: 'b' }], table)
+  for (const table of ['authors', 'tenantry.documents', 'topics_of_tenant']) {
+    t.same(await admin(`select tenant_id from ${table}`), [{ tenant_id: 'b' }], table)
+  }
 })
 
 test('forgets a deleted tenant when no token from before the deletion is accepted any more', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const day = 86_400
   const maxLifetime = 30 * day
-  const app = await testServer(t, { tables, jwt: { secret: testSecret, maxLifetime } }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['old', 'recent', 'again', 'stuck'] })
+  const app = await testServer(t, { tables, jwt: { secret: testSecret, maxLifetime } }, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants: ['old', 'recent', 'again', 'stuck']
+  })
   const { db, engine, events } = app
   const store = createTenantStore(db)
   const parts = { store, erasure: createErasure(engine, db, app.plans, events), maxLifetime: app.auth.maxLifetime }
@@ -239,16 +309,22 @@ test('forgets a deleted tenant when no token from before the deletion is accepte
     await runAll(app, `insert into authors (tenant_id, name) values ('${tenant}', 'late')`)
   }
   await app.tenants.create({ id: 'again', name: 'again' })
-  await runAll(app, `insert into authors (tenant_id, name) values ('again', 'new');
+  await runAll(
+    app,
+    `insert into authors (tenant_id, name) values ('again', 'new');
 update tenantry.deleted_tenants set deleted_at = now() - interval '32 days' where id <> 'recent';
 update tenantry.deleted_tenants set deleted_at = now() - interval '29 days' where id = 'recent';
 alter table authors add unique (id);
 create table notes_of_nobody (author_id uuid references authors (id));
 insert into notes_of_nobody select id from authors where tenant_id = 'stuck';
-`)
+`
+  )
   await t.rejects(forgetDeleted(parts, Date.now()), { errors: [{ code: 'TENANTRY_CONFLICT' }] })
   t.same(await marks(), ['again', 'recent', 'stuck'])
-  t.same(await run(app, 'select tenant_id, name from authors order by 1'), [{ tenant_id: 'again', name: 'new' }, { tenant_id: 'recent', name: 'late' }, { tenant_id: 'stuck', name: 'late' }])
+  t.same(await run(app, 'select tenant_id, name from authors order by 1'), [{ tenant_id: 'again', name: 'new' }, {
+    tenant_id: 'recent',
+    name: 'late'
+  }, { tenant_id: 'stuck', name: 'late' }])
 
   const ask = caller(t, app)
   const now = Math.floor(Date.now() / 1000)

@@ -8,11 +8,18 @@ import { redisSection, type CacheSection } from '../cache/stores.js'
 /** The answer that is left once the connection for notices was lost and made again. */
 async function leftAfterGap (t: Test, cache: CacheSection): Promise<string | undefined> {
   const database = await postgresDatabase(t)
-  const app = await testServer(t, { cache }, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } }, tenants: ['acme'] })
+  const app = await testServer(t, { cache }, {
+    engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } },
+    tenants: ['acme']
+  })
   await app.cache.set('acme', 'k', 'kept', 60_000)
   t.equal(await found(app.cache.get('acme', 'k')), 'kept')
-  const told = new Promise<void>((resolve) => { app.events.onGap(resolve) })
-  const ended = await database.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'")
+  const told = new Promise<void>((resolve) => {
+    app.events.onGap(resolve)
+  })
+  const ended = await database.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'"
+  )
   t.equal(ended.length, 1)
   await told
   return found(app.cache.get('acme', 'k'))

@@ -24,7 +24,10 @@ interface Options extends TenancyOptions {
 }
 
 /** The plugin in an app of its own. */
-async function appWith (t: Test, { engine = { provider: 'embedded' }, tenants = ['acme', 'globex'], max = 10_000, ...options }: Options = {}): Promise<FastifyInstance> {
+async function appWith (
+  t: Test,
+  { engine = { provider: 'embedded' }, tenants = ['acme', 'globex'], max = 10_000, ...options }: Options = {}
+): Promise<FastifyInstance> {
   const app = Fastify()
   t.teardown(() => app.close())
   app.register(conventions)
@@ -65,7 +68,10 @@ function looksOf (app: FastifyInstance): number {
 
 /** The tenant's id, or status and code of the error. */
 async function tenantOf (app: FastifyInstance, url: string, claims: TokenClaims | null, header?: string): Promise<unknown> {
-  const response = await app.inject({ url, headers: { ...(claims !== null && bearer(claims)), ...(header !== undefined && { 'x-tenant-id': header }) } })
+  const response = await app.inject({
+    url,
+    headers: { ...(claims !== null && bearer(claims)), ...(header !== undefined && { 'x-tenant-id': header }) }
+  })
   const body = response.json()
   return response.statusCode === 200 ? body.tenant?.id ?? null : `${response.statusCode} ${body.code}`
 }
@@ -113,20 +119,49 @@ test('callers and the tenants that they name', async (t) => {
   })
 
   await t.test('a malformed id and several headers are 400, whoever sends them', async (t) => {
-    for (const header of ['', ' ', 'a b', 'a.b', '../x', '%2e%2e', 'acme%00', 'acme\u0000', '*', "''", "' or '1'='1", 'acme,globex', 'acme, acme', 'x'.repeat(65), 'é', 'аcme', '\u{1f600}', "a'--", '{{auth.sub}}', 'acme\u200b']) {
+    for (
+      const header of [
+        '',
+        ' ',
+        'a b',
+        'a.b',
+        '../x',
+        '%2e%2e',
+        'acme%00',
+        'acme\u0000',
+        '*',
+        "''",
+        "' or '1'='1",
+        'acme,globex',
+        'acme, acme',
+        'x'.repeat(65),
+        'é',
+        'аcme',
+        '\u{1f600}',
+        "a'--",
+        '{{auth.sub}}',
+        'acme\u200b'
+      ]
+    ) {
       for (const claims of [null, { tenant_id: 'acme' }, admin]) {
         const answer = await tenantOf(app, '/open', claims, header)
         t.equal(answer, '400 TENANTRY_TENANT_INVALID', header)
       }
     }
     for (const claims of [null, { tenant_id: 'acme' }, admin]) {
-      const response = await app.inject({ url: '/open', headers: { ...(claims !== null && bearer(claims)), 'x-tenant-id': ['acme', 'globex'] } })
+      const response = await app.inject({
+        url: '/open',
+        headers: { ...(claims !== null && bearer(claims)), 'x-tenant-id': ['acme', 'globex'] }
+      })
       t.equal(response.json().code, 'TENANTRY_TENANT_INVALID', 'two headers')
     }
     for (const id of ['__proto__', 'constructor', 'toString', 'x'.repeat(64)]) t.equal(await tenantOf(app, '/open', null, id), unknown, id)
     t.equal(await tenantOf(app, '/user', { tenant_id: '__proto__' }), '__proto__', 'an id like any other')
     for (const claim of ['*', '', 'a b', 'x'.repeat(65), 'acme\u0000', ['acme'], { id: 'acme' }, 7, null]) {
-      const response = await app.inject({ url: '/user', headers: bearer(Object.assign({}, JSON.parse(JSON.stringify({ tenant_id: claim })))) })
+      const response = await app.inject({
+        url: '/user',
+        headers: bearer(Object.assign({}, JSON.parse(JSON.stringify({ tenant_id: claim }))))
+      })
       t.equal(response.statusCode, 401, `a token with the tenant ${JSON.stringify(claim)}`)
     }
   })
@@ -147,7 +182,9 @@ test('callers and the tenants that they name', async (t) => {
   await t.test('a suspended tenant is refused at once to its users, and administrators of the platform still reach it', async (t) => {
     t.equal(await tenantOf(app, '/user', { tenant_id: 'globex' }), 'globex')
     await app.tenants.update('globex', { status: 'suspended' })
-    for (const claims of [{ tenant_id: 'globex' }, { tenant_id: 'globex', role: 'admin' }]) t.equal(await tenantOf(app, '/user', claims), suspended)
+    for (const claims of [{ tenant_id: 'globex' }, { tenant_id: 'globex', role: 'admin' }]) {
+      t.equal(await tenantOf(app, '/user', claims), suspended)
+    }
     t.equal(await tenantOf(app, '/open', null, 'globex'), suspended)
     t.equal(await tenantOf(app, '/user', admin, 'globex'), 'globex')
     t.equal((await app.inject({ url: '/tenants/globex', headers: bearer(admin) })).json().status, 'suspended')
@@ -157,8 +194,17 @@ test('callers and the tenants that they name', async (t) => {
   })
 
   await t.test('tenant.config is the settings of the document in force, and nobody changes it', async (t) => {
-    const save = (version: number, document: unknown) => app.events.change({ topic: 'config', tenant: 'acme' }, (transaction) =>
-      transaction.insertInto('tenantry.tenant_configs').values({ tenant_id: 'acme', version, document: JSON.stringify(document), created_by: 'test' }).execute())
+    const save = (version: number, document: unknown) =>
+      app.events.change(
+        { topic: 'config', tenant: 'acme' },
+        (transaction) =>
+          transaction.insertInto('tenantry.tenant_configs').values({
+            tenant_id: 'acme',
+            version,
+            document: JSON.stringify(document),
+            created_by: 'test'
+          }).execute()
+      )
     const config = async () => (await app.inject({ url: '/open', headers: { 'x-tenant-id': 'acme' } })).json().tenant.config
     t.same(await config(), {})
     await save(1, { routes: [], settings: { colour: 'red', deep: { list: [1, { a: 2 }] } } })
@@ -197,9 +243,14 @@ test('tenants that nobody has made', async (t) => {
 
   await t.test('a verified token makes its tenant, once for two servers at once', async (t) => {
     const [one, two] = [await appWith(t, { engine, tenants: [] }), await appWith(t, { engine, tenants: [] })]
-    const answers = await Promise.all(Array.from({ length: 40 }, (_, index) => tenantOf(index % 2 === 0 ? one : two, '/user', { tenant_id: `new-${index % 4 >> 1}` })))
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, (_, index) => tenantOf(index % 2 === 0 ? one : two, '/user', { tenant_id: `new-${index % 4 >> 1}` }))
+    )
     t.same(answers, Array.from({ length: 40 }, (_, index) => `new-${index % 4 >> 1}`))
-    t.same(await query('select id, name, plan, status from tenantry.tenants order by id'), ['new-0', 'new-1'].map((id) => ({ id, name: id, plan: 'free', status: 'active' })))
+    t.same(
+      await query('select id, name, plan, status from tenantry.tenants order by id'),
+      ['new-0', 'new-1'].map((id) => ({ id, name: id, plan: 'free', status: 'active' }))
+    )
     t.equal((await one.inject({ url: '/user', headers: { authorization: 'Bearer nonsense', 'x-tenant-id': 'forged' } })).statusCode, 401)
     t.equal(await two.tenants.get('forged'), null, 'a token that is none makes none')
   })
@@ -225,7 +276,8 @@ test('tenants that nobody has made', async (t) => {
       t.match(answer, /404 TENANTRY_TENANT_UNKNOWN|401 TENANTRY_TOKEN_INVALID/, `issued at ${iat}`)
     }
     t.equal(looksOf(app) - looked, 1, 'old tokens cost a look a second, and write nothing')
-    const told = async (iat: number | undefined) => (await app.inject({ url: '/user', headers: bearer(Object.assign({ tenant_id: 'gone' }, { iat })) })).json().message
+    const told = async (iat: number | undefined) =>
+      (await app.inject({ url: '/user', headers: bearer(Object.assign({ tenant_id: 'gone' }, { iat })) })).json().message
     t.equal(await told(0), 'The token is older than the deletion of this tenant: get a new one')
     t.equal(await tenantOf(app, '/user', admin, 'gone'), unknown)
     t.not(await deletedAt(), null)
@@ -261,7 +313,12 @@ test('tenants that nobody has made', async (t) => {
 
 test('unknown ids that strangers name', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const app = await appWith(t, { engine: { provider: 'postgres', postgres: { connectionString } }, max: 30, maxRemembered: 2, tenants: ['acme', 'globex'] })
+  const app = await appWith(t, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    max: 30,
+    maxRemembered: 2,
+    tenants: ['acme', 'globex']
+  })
   t.equal(await tenantOf(app, '/open', null, 'acme'), 'acme')
   t.equal(await tenantOf(app, '/open', null, 'globex'), 'globex')
   const looked = looksOf(app)
@@ -274,11 +331,20 @@ test('unknown ids that strangers name', async (t) => {
 })
 
 test('the plugins that it needs are named', async (t) => {
-  await t.rejects(async () => Fastify().register(tenancy).ready(), /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/tenancy"/)
+  await t.rejects(
+    async () => Fastify().register(tenancy).ready(),
+    /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/tenancy"/
+  )
   const app = Fastify().register(database, { provider: 'embedded', migrate: 'auto' })
   t.teardown(() => app.close())
-  await t.rejects(async () => app.register(tenancy).ready(), /register the plugin "tenantry\/plugins\/auth" before "tenantry\/plugins\/tenancy"/)
-  await t.rejects(async () => Fastify().register(tenantsPlugin).ready(), /register the plugin "tenantry\/plugins\/tenancy" before "tenantry\/plugins\/tenants"/)
+  await t.rejects(
+    async () => app.register(tenancy).ready(),
+    /register the plugin "tenantry\/plugins\/auth" before "tenantry\/plugins\/tenancy"/
+  )
+  await t.rejects(
+    async () => Fastify().register(tenantsPlugin).ready(),
+    /register the plugin "tenantry\/plugins\/tenancy" before "tenantry\/plugins\/tenants"/
+  )
 })
 
 /** Notices of other servers take up to a second. */

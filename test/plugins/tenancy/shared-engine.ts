@@ -6,7 +6,11 @@ import fp from 'fastify-plugin'
 import { createEngine } from '../../../lib/database/index.js'
 
 /** Registers a stand-in for the plugin database, on an engine that ends with the tests. The tenants exist. */
-export async function sharedEngine (t: Test, tenants: readonly string[] = [], tables: EngineOptions['tables'] = {}): Promise<(app: FastifyInstance) => void> {
+export async function sharedEngine (
+  t: Test,
+  tenants: readonly string[] = [],
+  tables: EngineOptions['tables'] = {}
+): Promise<(app: FastifyInstance) => void> {
   const engine = await createEngine({ provider: 'embedded', embedded: {}, tables, migrate: 'auto' })
   t.teardown(() => engine.close())
   for (const id of tenants) await engine.kysely.insertInto('tenantry.tenants').values({ id, name: id }).execute()
@@ -15,5 +19,7 @@ export async function sharedEngine (t: Test, tenants: readonly string[] = [], ta
     app.decorate('db', engine.kysely)
     app.decorate('events', engine.events)
   }, { name: 'tenantry-database' })
-  return (app) => { app.register(shared) }
+  return (app) => {
+    app.register(shared)
+  }
 }

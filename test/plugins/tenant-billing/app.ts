@@ -13,7 +13,11 @@ import { testMasterKey } from '../../helpers/server.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
 import { caller, type Ask } from '../../http/caller.js'
 
-export const product = { name: 'Berth', description: 'A place in the harbour', prices: [{ amount: 2900, currency: 'usd', interval: 'month' }] }
+export const product = {
+  name: 'Berth',
+  description: 'A place in the harbour',
+  prices: [{ amount: 2900, currency: 'usd', interval: 'month' }]
+}
 
 export interface Opened {
   readonly app: FastifyInstance

@@ -8,13 +8,14 @@ import { open, product, type Opened } from './app.js'
 const unknown = '7f3d4c7e-5f0e-4c9b-9a39-5f1c6f9a0b11'
 
 // What is tried again or times out is waited for.
-test('failures', (t) => atOnce(t, {
-  'what payprov refuses or cannot do': fails,
-  'of a provider that is silent ten requests of a tenant wait, an eleventh is refused, and others are served': crowds,
-  'a product that nobody knows of is audited as a failure': isUnknown,
-  'all pages of a list share the time': pages,
-  'what was done is answered though the audit log cannot be written': answers
-}))
+test('failures', (t) =>
+  atOnce(t, {
+    'what payprov refuses or cannot do': fails,
+    'of a provider that is silent ten requests of a tenant wait, an eleventh is refused, and others are served': crowds,
+    'a product that nobody knows of is audited as a failure': isUnknown,
+    'all pages of a list share the time': pages,
+    'what was done is answered though the audit log cannot be written': answers
+  }))
 
 async function fails (t: Test): Promise<void> {
   const { as, world, accounts, app } = await open(t, ['acme'])
@@ -23,10 +24,14 @@ async function fails (t: Test): Promise<void> {
   if (account === undefined) throw new Error('no account')
   const make = () => acme('POST /billing/tenant/products', { body: product })
   const list = () => acme('GET /billing/tenant/products')
-  const entries = async () => (await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome']).where('action', 'like', 'tenant_billing.%').orderBy('id').execute()).map(({ action, outcome }) => `${action.slice(15)} ${outcome}`)
+  const entries = async () =>
+    (await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome']).where('action', 'like', 'tenant_billing.%').orderBy('id')
+      .execute()).map(({ action, outcome }) => `${action.slice(15)} ${outcome}`)
 
   await t.test('values: 400 with its words, without the key', async (t) => {
-    const answer = await acme('POST /billing/tenant/products', { body: { ...product, prices: [{ amount: 1, currency: 'usd', interval: 'month' }] } })
+    const answer = await acme('POST /billing/tenant/products', {
+      body: { ...product, prices: [{ amount: 1, currency: 'usd', interval: 'month' }] }
+    })
     refused(t, answer, 400, 'PROVIDER_REFUSED')
     t.match(answer.body, { message: /prices.0.price_amount: Amount is below the minimum/ })
     world.misfortune({ status: 422, message: `not with ${account.token}\n${'x'.repeat(5000)}` })
@@ -50,7 +55,14 @@ async function fails (t: Test): Promise<void> {
   await t.test('what it does not have: 404', async (t) => {
     refused(t, await acme(`GET /billing/tenant/customers/${unknown}/state`), 404, 'NOT_FOUND')
     refused(t, await acme(`DELETE /billing/tenant/subscriptions/${unknown}`), 404, 'NOT_FOUND')
-    refused(t, await acme('POST /billing/tenant/checkout', { body: { productPriceId: unknown, customerEmail: 'a@example.com', successUrl: 'https://a.example', cancelUrl: 'https://a.example' } }), 404, 'NOT_FOUND')
+    refused(
+      t,
+      await acme('POST /billing/tenant/checkout', {
+        body: { productPriceId: unknown, customerEmail: 'a@example.com', successUrl: 'https://a.example', cancelUrl: 'https://a.example' }
+      }),
+      404,
+      'NOT_FOUND'
+    )
   })
 
   await t.test('rates: it waits as long as is asked for, or 503 says how long', async (t) => {
@@ -80,7 +92,11 @@ async function fails (t: Test): Promise<void> {
     for (const query of ['', '?atPeriodEnd=true']) {
       const { id } = account.subscribe(account.customerFor(null, `${query.length}@example.com`), productId)
       world.misfortune('lost')
-      t.match((await acme(`DELETE /billing/tenant/subscriptions/${id}${query}`)).body, { success: true, subscription: { id, status: query === '' ? 'canceled' : 'active' }, cancelAtPeriodEnd: query !== '' })
+      t.match((await acme(`DELETE /billing/tenant/subscriptions/${id}${query}`)).body, {
+        success: true,
+        subscription: { id, status: query === '' ? 'canceled' : 'active' },
+        cancelAtPeriodEnd: query !== ''
+      })
     }
   })
 
@@ -122,7 +138,11 @@ async function crowds (t: Test): Promise<void> {
   world.misfortune('silent', 10)
   const waiting = Array.from({ length: 10 }, () => acme('GET /billing/tenant/products'))
   const deadline = Date.now() + 2000
-  while (world.calls.length < 10 && Date.now() < deadline) await new Promise((resolve) => { setTimeout(resolve, 5) })
+  while (world.calls.length < 10 && Date.now() < deadline) {
+    await new Promise((resolve) => {
+      setTimeout(resolve, 5)
+    })
+  }
   t.equal(world.calls.length, 10)
   const eleventh = await acme('GET /billing/tenant/customers')
   refused(t, eleventh, 429, 'RATE_LIMITED')
@@ -138,8 +158,14 @@ async function isUnknown (t: Test): Promise<void> {
   const { as, world, app } = await silent(t, ['acme'])
   world.misfortune('silent')
   refused(t, await as('acme')('POST /billing/tenant/products', { body: product }), 504, 'PROVIDER_TIMEOUT')
-  t.match(await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome', 'target']).where('tenant_id', '=', 'acme').where('action', 'like', 'tenant_billing.%').execute(),
-    [{ action: 'tenant_billing.product.create', outcome: 'failure', target: null }])
+  t.match(
+    await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome', 'target']).where('tenant_id', '=', 'acme').where(
+      'action',
+      'like',
+      'tenant_billing.%'
+    ).execute(),
+    [{ action: 'tenant_billing.product.create', outcome: 'failure', target: null }]
+  )
 }
 
 async function pages (t: Test): Promise<void> {
@@ -147,14 +173,22 @@ async function pages (t: Test): Promise<void> {
   for (let index = 0; index < 250; index++) accounts['acme']?.customerFor(null, `c${index}@example.com`)
   world.forget()
   const asked = as('acme')('GET /billing/tenant/customers')
-  while (world.calls.length < 1) await new Promise((resolve) => { setImmediate(resolve) })
+  while (world.calls.length < 1) {
+    await new Promise((resolve) => {
+      setImmediate(resolve)
+    })
+  }
   world.misfortune('silent', 1)
   refused(t, await asked, 504, 'PROVIDER_TIMEOUT')
 }
 
 async function answers (t: Test): Promise<void> {
   const { as, accounts, app } = await open(t, ['acme'])
-  t.intercept(app.engine, 'kyselyFor', { value: () => { throw new Error('the database is away') } })
+  t.intercept(app.engine, 'kyselyFor', {
+    value: () => {
+      throw new Error('the database is away')
+    }
+  })
   t.equal((await as('acme')('POST /billing/tenant/products', { body: product })).status, 201)
   t.equal(accounts['acme']?.products.size, 1)
 }

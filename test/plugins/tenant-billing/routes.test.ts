@@ -9,69 +9,132 @@ import { open, openAccount, product } from './app.js'
 
 const urls = { successUrl: 'https://harbour.example/thanks?checkout={CHECKOUT_ID}', cancelUrl: 'http://localhost:8080/prices' }
 
-test('two tenants sell through accounts of their own, and neither reaches what is the other one\'s', (t) => forEachEngine(t, async (t, engine) => {
-  const world = await payprovWorld(t)
-  const app = await testServer(t, {}, { engine, tenants: ['acme', 'globex'], env: { PAYPROV_BASE_URL: world.baseUrl } })
-  const as = (tenant: string, claims = {}) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada', ...claims }) })
-  const [acme, globex] = [as('acme', { role: 'admin' }), as('globex', { permissions: ['billing:write'] })]
-  const own = await openAccount(t, world, 'acme', acme)
-  const other = await openAccount(t, world, 'globex', as('globex', { role: 'admin' }))
+test("two tenants sell through accounts of their own, and neither reaches what is the other one's", (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const world = await payprovWorld(t)
+    const app = await testServer(t, {}, { engine, tenants: ['acme', 'globex'], env: { PAYPROV_BASE_URL: world.baseUrl } })
+    const as = (tenant: string, claims = {}) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada', ...claims }) })
+    const [acme, globex] = [as('acme', { role: 'admin' }), as('globex', { permissions: ['billing:write'] })]
+    const own = await openAccount(t, world, 'acme', acme)
+    const other = await openAccount(t, world, 'globex', as('globex', { role: 'admin' }))
 
-  const made = await acme('POST /billing/tenant/products', { body: { ...product, prices: [...product.prices, { amount: 2700, currency: 'eur', interval: 'month' }] } })
-  t.equal(made.status, 201)
-  const { id: productId, prices } = made.body
-  const [usd, eur] = idsOf(prices)
-  t.same(made.body, {
-    id: productId,
-    name: 'Berth',
-    description: 'A place in the harbour',
-    prices: [{ id: usd, amount: 2900, currency: 'usd', interval: 'month' }, { id: eur, amount: 2700, currency: 'eur', interval: 'month' }]
-  })
-  t.match(own.product(String(productId)), { recurring_interval: 'month', recurring_interval_count: 1 })
-  t.same((await acme('GET /billing/tenant/products')).body, { items: [made.body] })
-  t.same((await globex('GET /billing/tenant/products')).body, { items: [] })
+    const made = await acme('POST /billing/tenant/products', {
+      body: { ...product, prices: [...product.prices, { amount: 2700, currency: 'eur', interval: 'month' }] }
+    })
+    t.equal(made.status, 201)
+    const { id: productId, prices } = made.body
+    const [usd, eur] = idsOf(prices)
+    t.same(made.body, {
+      id: productId,
+      name: 'Berth',
+      description: 'A place in the harbour',
+      prices: [{ id: usd, amount: 2900, currency: 'usd', interval: 'month' }, { id: eur, amount: 2700, currency: 'eur', interval: 'month' }]
+    })
+    t.match(own.product(String(productId)), { recurring_interval: 'month', recurring_interval_count: 1 })
+    t.same((await acme('GET /billing/tenant/products')).body, { items: [made.body] })
+    t.same((await globex('GET /billing/tenant/products')).body, { items: [] })
 
-  const bought = await acme('POST /billing/tenant/checkout', { body: { productPriceId: eur, customerEmail: 'grace@example.com', ...urls } })
-  t.equal(bought.status, 200)
-  t.same(Object.keys(bought.body).sort(), ['id', 'url'])
-  const checkout = own.checkouts.get(String(bought.body['id']))
-  t.match(checkout, { amount: 2700, currency: 'eur', customer_email: 'grace@example.com', success_url: `https://harbour.example/thanks?checkout=${String(bought.body['id'])}`, return_url: urls.cancelUrl, url: bought.body['url'] })
-  refused(t, await globex('POST /billing/tenant/checkout', { body: { productPriceId: eur, customerEmail: 'grace@example.com', ...urls } }), 404, 'NOT_FOUND', "another tenant's price")
-  t.equal(other.checkouts.size, 0)
+    const bought = await acme('POST /billing/tenant/checkout', {
+      body: { productPriceId: eur, customerEmail: 'grace@example.com', ...urls }
+    })
+    t.equal(bought.status, 200)
+    t.same(Object.keys(bought.body).sort(), ['id', 'url'])
+    const checkout = own.checkouts.get(String(bought.body['id']))
+    t.match(checkout, {
+      amount: 2700,
+      currency: 'eur',
+      customer_email: 'grace@example.com',
+      success_url: `https://harbour.example/thanks?checkout=${String(bought.body['id'])}`,
+      return_url: urls.cancelUrl,
+      url: bought.body['url']
+    })
+    refused(
+      t,
+      await globex('POST /billing/tenant/checkout', { body: { productPriceId: eur, customerEmail: 'grace@example.com', ...urls } }),
+      404,
+      'NOT_FOUND',
+      "another tenant's price"
+    )
+    t.equal(other.checkouts.size, 0)
 
-  const sold = own.pay(String(bought.body['id']))
-  const subscription = { id: sold.id, customer_id: sold.customer_id, status: 'active', current_period_end: '2026-02-14T12:00:00.000Z', product: { name: 'Berth' } }
-  t.same((await acme('GET /billing/tenant/customers')).body, { items: [{ id: sold.customer_id, email: 'grace@example.com', name: null, created_at: '2026-01-15T12:00:00.000Z' }] })
-  t.same((await acme('GET /billing/tenant/subscriptions')).body, { items: [subscription] })
-  t.same((await acme(`GET /billing/tenant/customers/${sold.customer_id}/state`)).body, { customerId: sold.customer_id, hasActiveSubscription: true, subscriptions: [{ id: sold.id, status: 'active', product: 'Berth' }] })
-  for (const list of ['customers', 'subscriptions']) t.same((await globex(`GET /billing/tenant/${list}`)).body, { items: [] })
-  refused(t, await globex(`GET /billing/tenant/customers/${sold.customer_id}/state`), 404, 'NOT_FOUND', "another tenant's customer")
-  refused(t, await globex(`DELETE /billing/tenant/subscriptions/${sold.id}`), 404, 'NOT_FOUND', "another tenant's subscription")
-  refused(t, await globex(`DELETE /billing/tenant/subscriptions/${sold.id}?atPeriodEnd=true`), 404, 'NOT_FOUND', "another tenant's subscription")
-  t.match(own.subscription(sold.id), { status: 'active', cancel_at_period_end: false })
+    const sold = own.pay(String(bought.body['id']))
+    const subscription = {
+      id: sold.id,
+      customer_id: sold.customer_id,
+      status: 'active',
+      current_period_end: '2026-02-14T12:00:00.000Z',
+      product: { name: 'Berth' }
+    }
+    t.same((await acme('GET /billing/tenant/customers')).body, {
+      items: [{ id: sold.customer_id, email: 'grace@example.com', name: null, created_at: '2026-01-15T12:00:00.000Z' }]
+    })
+    t.same((await acme('GET /billing/tenant/subscriptions')).body, { items: [subscription] })
+    t.same((await acme(`GET /billing/tenant/customers/${sold.customer_id}/state`)).body, {
+      customerId: sold.customer_id,
+      hasActiveSubscription: true,
+      subscriptions: [{ id: sold.id, status: 'active', product: 'Berth' }]
+    })
+    for (const list of ['customers', 'subscriptions']) t.same((await globex(`GET /billing/tenant/${list}`)).body, { items: [] })
+    refused(t, await globex(`GET /billing/tenant/customers/${sold.customer_id}/state`), 404, 'NOT_FOUND', "another tenant's customer")
+    refused(t, await globex(`DELETE /billing/tenant/subscriptions/${sold.id}`), 404, 'NOT_FOUND', "another tenant's subscription")
+    refused(
+      t,
+      await globex(`DELETE /billing/tenant/subscriptions/${sold.id}?atPeriodEnd=true`),
+      404,
+      'NOT_FOUND',
+      "another tenant's subscription"
+    )
+    t.match(own.subscription(sold.id), { status: 'active', cancel_at_period_end: false })
 
-  const later = { success: true, subscription, cancelAtPeriodEnd: true }
-  t.same((await acme(`DELETE /billing/tenant/subscriptions/${sold.id}?atPeriodEnd=true`)).body, later)
-  t.same((await acme(`DELETE /billing/tenant/subscriptions/${sold.id}?atPeriodEnd=true`)).body, later, 'a second time')
-  const canceled = { success: true, subscription: { ...subscription, status: 'canceled' }, cancelAtPeriodEnd: true }
-  for (const what of ['now', 'a second time']) t.same((await acme(`DELETE /billing/tenant/subscriptions/${sold.id}`)).body, canceled, what)
-  t.same((await acme(`GET /billing/tenant/customers/${sold.customer_id}/state`)).body, { customerId: sold.customer_id, hasActiveSubscription: false, subscriptions: [] })
-  t.match((await acme('GET /billing/tenant/subscriptions')).body, { items: [{ status: 'canceled' }] }, 'ended ones too')
+    const later = { success: true, subscription, cancelAtPeriodEnd: true }
+    t.same((await acme(`DELETE /billing/tenant/subscriptions/${sold.id}?atPeriodEnd=true`)).body, later)
+    t.same((await acme(`DELETE /billing/tenant/subscriptions/${sold.id}?atPeriodEnd=true`)).body, later, 'a second time')
+    const canceled = { success: true, subscription: { ...subscription, status: 'canceled' }, cancelAtPeriodEnd: true }
+    for (const what of ['now', 'a second time']) {
+      t.same((await acme(`DELETE /billing/tenant/subscriptions/${sold.id}`)).body, canceled, what)
+    }
+    t.same((await acme(`GET /billing/tenant/customers/${sold.customer_id}/state`)).body, {
+      customerId: sold.customer_id,
+      hasActiveSubscription: false,
+      subscriptions: []
+    })
+    t.match((await acme('GET /billing/tenant/subscriptions')).body, { items: [{ status: 'canceled' }] }, 'ended ones too')
 
-  const keys = new Set(world.calls.map(({ headers }) => headers.authorization))
-  t.same(keys, new Set([`Bearer ${own.token}`, `Bearer ${other.token}`]))
-  const entries = (await acme('GET /audit?limit=100')).body.data?.filter(({ action }) => String(action).startsWith('tenant_billing.')).map(({ action, userId, target, outcome, details }) => ({ action, userId, target, outcome, details }))
-  const cancel = (atPeriodEnd: boolean) => ({ action: 'tenant_billing.subscription.cancel', userId: 'ada', target: sold.id, outcome: 'success', details: { atPeriodEnd } })
-  t.same(entries, [
-    cancel(false), cancel(false), cancel(true), cancel(true),
-    { action: 'tenant_billing.checkout.create', userId: 'ada', target: bought.body['id'], outcome: 'success', details: { productPriceId: eur } },
-    { action: 'tenant_billing.product.create', userId: 'ada', target: productId, outcome: 'success', details: { name: 'Berth' } }
-  ])
-  t.notMatch(JSON.stringify(await app.db.selectFrom('tenantry.audit_log').selectAll().execute()), /grace@example/)
-  t.equal((await caller(t, app, { token: signToken({ tenant_id: 'globex', role: 'admin' }) })('GET /audit')).body.data?.filter(({ action }) => String(action).startsWith('tenant_billing.')).length, 0)
-  const { api_calls: calls } = (await globex('GET /usage/summary')).body
-  t.ok(Number(calls) >= 8, `${String(calls)} requests are counted`)
-}))
+    const keys = new Set(world.calls.map(({ headers }) => headers.authorization))
+    t.same(keys, new Set([`Bearer ${own.token}`, `Bearer ${other.token}`]))
+    const entries = (await acme('GET /audit?limit=100')).body.data?.filter(({ action }) => String(action).startsWith('tenant_billing.'))
+      .map(({ action, userId, target, outcome, details }) => ({ action, userId, target, outcome, details }))
+    const cancel = (atPeriodEnd: boolean) => ({
+      action: 'tenant_billing.subscription.cancel',
+      userId: 'ada',
+      target: sold.id,
+      outcome: 'success',
+      details: { atPeriodEnd }
+    })
+    t.same(entries, [
+      cancel(false),
+      cancel(false),
+      cancel(true),
+      cancel(true),
+      {
+        action: 'tenant_billing.checkout.create',
+        userId: 'ada',
+        target: bought.body['id'],
+        outcome: 'success',
+        details: { productPriceId: eur }
+      },
+      { action: 'tenant_billing.product.create', userId: 'ada', target: productId, outcome: 'success', details: { name: 'Berth' } }
+    ])
+    t.notMatch(JSON.stringify(await app.db.selectFrom('tenantry.audit_log').selectAll().execute()), /grace@example/)
+    t.equal(
+      (await caller(t, app, { token: signToken({ tenant_id: 'globex', role: 'admin' }) })('GET /audit')).body.data?.filter(({ action }) =>
+        String(action).startsWith('tenant_billing.')
+      ).length,
+      0
+    )
+    const { api_calls: calls } = (await globex('GET /usage/summary')).body
+    t.ok(Number(calls) >= 8, `${String(calls)} requests are counted`)
+  }))
 
 test('lists', async (t) => {
   const { as, accounts, world } = await open(t, ['acme'])
@@ -90,9 +153,18 @@ test('lists', async (t) => {
     account.customerFor(null, 'new@example.com')
     const second = (await acme(`GET /billing/tenant/customers?cursor=${String(first['nextCursor'])}`)).body
     t.notOk('nextCursor' in second)
-    t.same([...emailsOf(first), ...emailsOf(second)], [...Array.from({ length: 1050 }, (_, index) => `c${index}@example.com`), 'new@example.com'])
+    t.same([...emailsOf(first), ...emailsOf(second)], [
+      ...Array.from({ length: 1050 }, (_, index) => `c${index}@example.com`),
+      'new@example.com'
+    ])
     t.equal(emailsOf(first).length, 1000)
-    refused(t, await acme(`GET /billing/tenant/subscriptions?cursor=${String(first['nextCursor'])}`), 400, 'VALIDATION_FAILED', 'the cursor of another list')
+    refused(
+      t,
+      await acme(`GET /billing/tenant/subscriptions?cursor=${String(first['nextCursor'])}`),
+      400,
+      'VALIDATION_FAILED',
+      'the cursor of another list'
+    )
   })
 
   await t.test('exactly 1,000 are all', async (t) => {
@@ -103,7 +175,9 @@ test('lists', async (t) => {
   })
 
   await t.test('answers of many bytes end earlier', async (t) => {
-    for (let index = 0; index < 250; index++) account.sell({ name: `Long ${index}`, amount: 100, currency: 'usd', description: 'x'.repeat(30_000) })
+    for (let index = 0; index < 250; index++) {
+      account.sell({ name: `Long ${index}`, amount: 100, currency: 'usd', description: 'x'.repeat(30_000) })
+    }
     const first = (await acme('GET /billing/tenant/products')).body
     const second = (await acme(`GET /billing/tenant/products?cursor=${String(first['nextCursor'])}`)).body
     t.equal(itemsOf(first).length, 200)
@@ -114,7 +188,11 @@ test('lists', async (t) => {
   await t.test('what is archived is left out, and no amount is told that is not fixed', async (t) => {
     const archived = account.addProduct({ name: 'Old', interval: 'month', prices: [{ amount: 100, currency: 'usd' }] })
     account.products.set(archived.id, { ...archived, is_archived: true })
-    const two = account.addProduct({ name: 'Two', interval: 'month', prices: [{ amount: 100, currency: 'usd' }, { amount: 200, currency: 'eur' }] })
+    const two = account.addProduct({
+      name: 'Two',
+      interval: 'month',
+      prices: [{ amount: 100, currency: 'usd' }, { amount: 200, currency: 'eur' }]
+    })
     const [kept, gone] = two.prices
     if (kept === undefined || gone === undefined) return t.fail('two prices')
     account.products.set(two.id, { ...two, recurring_interval_count: 3, prices: [kept, { ...gone, is_archived: true }] })
@@ -124,15 +202,37 @@ test('lists', async (t) => {
     const [given] = open.prices
     if (price === undefined || given === undefined) return t.fail('a price')
     const { id, created_at: created, modified_at: modified, source, is_archived: isArchived, product_id: of } = given
-    account.products.set(open.id, { ...open, prices: [{ id, created_at: created, modified_at: modified, source, is_archived: isArchived, product_id: of, price_currency: 'usd', tax_behavior: null, amount_type: 'custom', minimum_amount: 50, maximum_amount: null, preset_amount: 500 }] })
+    account.products.set(open.id, {
+      ...open,
+      prices: [{
+        id,
+        created_at: created,
+        modified_at: modified,
+        source,
+        is_archived: isArchived,
+        product_id: of,
+        price_currency: 'usd',
+        tax_behavior: null,
+        amount_type: 'custom',
+        minimum_amount: 50,
+        maximum_amount: null,
+        preset_amount: 500
+      }]
+    })
     t.same((await acme('GET /billing/tenant/products')).body, {
       items: [
-        { id: two.id, name: 'Two', description: null, prices: [{ id: kept.id, amount: 100, currency: 'usd', interval: 'month', intervalCount: 3 }] },
+        {
+          id: two.id,
+          name: 'Two',
+          description: null,
+          prices: [{ id: kept.id, amount: 100, currency: 'usd', interval: 'month', intervalCount: 3 }]
+        },
         { id: free.id, name: 'Once', description: null, prices: [{ id: price.id, amount: 0, currency: 'usd', interval: null }] },
         { id: open.id, name: 'Gift', description: null, prices: [{ id, amount: null, currency: 'usd', interval: null }] }
       ]
     })
-    const buy = (productPriceId: string | undefined) => acme('POST /billing/tenant/checkout', { body: { productPriceId, customerEmail: 'a@example.com', ...urls } })
+    const buy = (productPriceId: string | undefined) =>
+      acme('POST /billing/tenant/checkout', { body: { productPriceId, customerEmail: 'a@example.com', ...urls } })
     refused(t, await buy(gone.id), 404, 'NOT_FOUND', 'an archived price')
     refused(t, await buy(archived.prices[0]?.id), 404, 'NOT_FOUND', 'a price of an archived product')
   })
@@ -143,35 +243,64 @@ test('lists', async (t) => {
       world.advance(1000)
       account.sell({ name: `Later ${index}`, amount: 100, currency: 'usd' })
     }
-    t.equal((await acme('POST /billing/tenant/checkout', { body: { productPriceId: old.price, customerEmail: 'a@example.com', ...urls } })).status, 200)
+    t.equal(
+      (await acme('POST /billing/tenant/checkout', { body: { productPriceId: old.price, customerEmail: 'a@example.com', ...urls } }))
+        .status,
+      200
+    )
   })
 
   await t.test('a product of before, with prices of several intervals, is not sold at the wrong one', async (t) => {
-    const before = account.addProduct({ name: 'Before', interval: null, prices: [{ amount: 100, currency: 'usd' }, { amount: 1000, currency: 'usd' }] })
+    const before = account.addProduct({
+      name: 'Before',
+      interval: null,
+      prices: [{ amount: 100, currency: 'usd' }, { amount: 1000, currency: 'usd' }]
+    })
     const [monthly, yearly] = before.prices
     if (monthly?.amount_type !== 'fixed' || yearly?.amount_type !== 'fixed') return t.fail('two prices')
-    account.products.set(before.id, { ...before, prices: [{ ...monthly, type: 'recurring', recurring_interval: 'month', legacy: true }, { ...yearly, type: 'recurring', recurring_interval: 'year', legacy: true }] })
-    const answer = await acme('POST /billing/tenant/checkout', { body: { productPriceId: yearly.id, customerEmail: 'a@example.com', ...urls } })
+    account.products.set(before.id, {
+      ...before,
+      prices: [{ ...monthly, type: 'recurring', recurring_interval: 'month', legacy: true }, {
+        ...yearly,
+        type: 'recurring',
+        recurring_interval: 'year',
+        legacy: true
+      }]
+    })
+    const answer = await acme('POST /billing/tenant/checkout', {
+      body: { productPriceId: yearly.id, customerEmail: 'a@example.com', ...urls }
+    })
     refused(t, answer, 400, 'PROVIDER_REFUSED')
     t.match(answer.body, { message: /several intervals/ })
   })
 
   await t.test('a customer with many subscriptions to few products', async (t) => {
     const customer = account.customerFor(null, 'c1@example.com')
-    const [one, two] = [account.sell({ name: 'One', amount: 100, currency: 'usd' }), account.sell({ name: 'Two', amount: 100, currency: 'usd' })]
-    const ids = [account.subscribe(customer, one.product).id, account.subscribe(customer, two.product, { trialDays: 7 }).id, account.subscribe(customer, one.product).id]
+    const [one, two] = [
+      account.sell({ name: 'One', amount: 100, currency: 'usd' }),
+      account.sell({ name: 'Two', amount: 100, currency: 'usd' })
+    ]
+    const ids = [
+      account.subscribe(customer, one.product).id,
+      account.subscribe(customer, two.product, { trialDays: 7 }).id,
+      account.subscribe(customer, one.product).id
+    ]
     account.change(account.subscribe(customer, one.product).id, 'end')
     const sold = account.product(two.product)
     account.products.set(sold.id, { ...sold, is_archived: true })
     t.same((await acme(`GET /billing/tenant/customers/${customer.id}/state`)).body, {
       customerId: customer.id,
       hasActiveSubscription: true,
-      subscriptions: [{ id: ids[0], status: 'active', product: 'One' }, { id: ids[1], status: 'trialing', product: 'Two' }, { id: ids[2], status: 'active', product: 'One' }]
+      subscriptions: [{ id: ids[0], status: 'active', product: 'One' }, { id: ids[1], status: 'trialing', product: 'Two' }, {
+        id: ids[2],
+        status: 'active',
+        product: 'One'
+      }]
     })
   })
 })
 
-test('one key of a caller makes one product, and each tenant\'s and endpoint\'s is another', async (t) => {
+test("one key of a caller makes one product, and each tenant's and endpoint's is another", async (t) => {
   const { as, accounts, world } = await open(t, ['acme', 'globex'])
   const make = (ask: Ask, key: string) => ask('POST /billing/tenant/products', { body: product, headers: { 'idempotency-key': key } })
   const first = await make(as('acme'), 'order-7')

@@ -14,31 +14,75 @@ test('a caller who may save documents and not use secrets neither adds a secret 
   const attempt = async (document: object) => (await save(app, 'acme', document, { headers: writer })).statusCode
 
   t.equal(await attempt({ routes: [leak] }), 403)
-  t.equal(await attempt({ routes: [{ ...leak, queries: [{ table: 'notes', operation: 'insert', data: { title: '{{\nsecret:mail}}' } }] }] }), 403, 'on a line of its own')
+  t.equal(
+    await attempt({ routes: [{ ...leak, queries: [{ table: 'notes', operation: 'insert', data: { title: '{{\nsecret:mail}}' } }] }] }),
+    403,
+    'on a line of its own'
+  )
   t.equal(await attempt({ credentials }), 403)
   t.equal(await attempt({ credentials: { email: { apiKey: '{{env.MAIL_KEY}}' } } }), 403, 'a setting for which a secret may stand')
   const oauth2 = { type: 'oauth2', tokenUrl: 'https://example.com/token', clientId: 'a', clientSecret: 'b' }
-  t.equal(await attempt({ customIntegrations: [{ name: 'crm', baseUrl: 'https://example.com', auth: oauth2, actions: { get: { method: 'get', path: '/' } } }] }), 403, 'tokens that are stored as secrets')
+  t.equal(
+    await attempt({
+      customIntegrations: [{ name: 'crm', baseUrl: 'https://example.com', auth: oauth2, actions: { get: { method: 'get', path: '/' } } }]
+    }),
+    403,
+    'tokens that are stored as secrets'
+  )
   t.equal((await save(app, 'acme', { credentials, routes: [notes.list] })).statusCode, 200, 'an administrator may')
   t.equal(await attempt({ credentials, routes: [notes.list, leak] }), 403, 'a secret that is named elsewhere is used in another place')
-  t.equal(await attempt({ credentials: { email: { apiKey: '{{secret:mail}}', baseUrl: 'https://example.com' } } }), 403, 'credentials are sent to another address')
+  t.equal(
+    await attempt({ credentials: { email: { apiKey: '{{secret:mail}}', baseUrl: 'https://example.com' } } }),
+    403,
+    'credentials are sent to another address'
+  )
   t.equal(await attempt({ credentials, routes: [notes.add] }), 200, 'what names a secret stays, the rest changes')
-  t.equal((await save(app, 'acme', { routes: [leak] }, { headers: bearer({ sub: 'both', tenant_id: 'acme', permissions: ['config:write', 'secrets:write'] }) })).statusCode, 200)
+  t.equal(
+    (await save(app, 'acme', { routes: [leak] }, {
+      headers: bearer({ sub: 'both', tenant_id: 'acme', permissions: ['config:write', 'secrets:write'] })
+    })).statusCode,
+    200
+  )
 })
 
 test('a secret that PostgreSQL refuses as a value is in no log and no answer', async (t) => {
   const lines: string[] = []
-  const log = new Writable({ write (chunk, _encoding, done) { lines.push(String(chunk)); done() } })
+  const log = new Writable({
+    write (chunk, _encoding, done) {
+      lines.push(String(chunk))
+      done()
+    }
+  })
   const app = await testServer(t, {
     ...platform,
-    tables: { moments: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, at: { type: 'timestamptz' } } } },
+    tables: {
+      moments: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, at: { type: 'timestamptz' } } }
+    },
     tenancy: {},
     routes: [
-      { path: '/at', method: 'post', requireAuth: true, queries: [{ table: 'moments', operation: 'insert', data: { at: '{{secret:when}}' } }] },
-      { path: '/by', method: 'get', requireAuth: true, queries: [{ table: 'moments', operation: 'select', filters: [{ column: 'at', operator: 'eq', value: '{{secret:when}}' }] }] }
+      {
+        path: '/at',
+        method: 'post',
+        requireAuth: true,
+        queries: [{ table: 'moments', operation: 'insert', data: { at: '{{secret:when}}' } }]
+      },
+      {
+        path: '/by',
+        method: 'get',
+        requireAuth: true,
+        queries: [{ table: 'moments', operation: 'select', filters: [{ column: 'at', operator: 'eq', value: '{{secret:when}}' }] }]
+      }
     ]
   }, { logger: { level: 'trace', stream: log } })
-  t.equal((await app.inject({ method: 'POST', url: '/tenant/secrets', headers: admin('acme'), payload: { key: 'when', value: '2026 is no moment but a password' } })).statusCode, 201)
+  t.equal(
+    (await app.inject({
+      method: 'POST',
+      url: '/tenant/secrets',
+      headers: admin('acme'),
+      payload: { key: 'when', value: '2026 is no moment but a password' }
+    })).statusCode,
+    201
+  )
   for (const [method, url] of [['POST', '/at'], ['GET', '/by']] as const) {
     const refused = await ask(app, 'acme', method, url)
     t.equal(refused.statusCode, 400)
@@ -52,7 +96,8 @@ test('answers and documentation of a tenant that was deleted are not those of th
   const app = await testServer(t, platform)
   const route = (path: string, text: string) => ({ path, method: 'get', cache: { enabled: true }, response: { text } })
   const root = bearer({ sub: 'root', role: 'admin' })
-  const asAdmin = (method: 'GET' | 'POST' | 'DELETE', url: string, payload?: object) => app.inject({ method, url, headers: { ...root, 'x-tenant-id': 'acme' }, ...payload !== undefined && { payload } })
+  const asAdmin = (method: 'GET' | 'POST' | 'DELETE', url: string, payload?: object) =>
+    app.inject({ method, url, headers: { ...root, 'x-tenant-id': 'acme' }, ...payload !== undefined && { payload } })
   await app.tenants.create({ id: 'acme', name: 'First' })
   t.equal((await asAdmin('POST', '/tenant/config', { routes: [route('/old', 'old'), route('/same', 'old')] })).statusCode, 200)
   t.match((await asAdmin('GET', '/same')).json(), { text: 'old' })
@@ -71,7 +116,9 @@ test('in an app of its own, under a prefix, conflicts are those of the paths bel
   await app.register(async (api) => {
     api.get('/status', async () => ({ by: 'the app' }))
   }, { prefix: '/api' })
-  app.setNotFoundHandler((_request, reply) => { reply.code(404).send({ by: 'the app' }) })
+  app.setNotFoundHandler((_request, reply) => {
+    reply.code(404).send({ by: 'the app' })
+  })
   const route = (path: string) => ({ routes: [{ path, method: 'get', response: { by: 'the tenant' } }] })
   const saved = (path: string) => app.inject({ method: 'POST', url: '/api/tenant/config', headers: admin('acme'), payload: route(path) })
   t.equal((await saved('/status')).statusCode, 409)

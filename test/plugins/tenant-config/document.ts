@@ -7,7 +7,14 @@ import { bearer } from '../../helpers/tokens.js'
 /** Notes of tenants, colours that the platform shares, and prices that it does not. */
 export const platform: TestDocument = {
   tables: {
-    notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true }, author: { type: 'text' } } },
+    notes: {
+      tenantScoped: true,
+      columns: {
+        id: { type: 'uuid', primaryKey: true, default: 'uuid()' },
+        title: { type: 'text', notNull: true },
+        author: { type: 'text' }
+      }
+    },
     colours: { columns: { name: { type: 'text', primaryKey: true } } },
     prices: { columns: { id: { type: 'text', primaryKey: true }, amount: { type: 'integer' } } }
   },
@@ -20,9 +27,19 @@ export const platform: TestDocument = {
 }
 
 export const notes = {
-  list: { path: '/notes', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select', order: { column: 'title' } }] },
+  list: {
+    path: '/notes',
+    method: 'get',
+    requireAuth: true,
+    queries: [{ table: 'notes', operation: 'select', order: { column: 'title' } }]
+  },
   add: { path: '/notes', method: 'post', requireAuth: true, queries: [{ table: 'notes', operation: 'insert' }] },
-  one: { path: '/notes/:id', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select', id: '{{params.id}}', single: true }] }
+  one: {
+    path: '/notes/:id',
+    method: 'get',
+    requireAuth: true,
+    queries: [{ table: 'notes', operation: 'select', id: '{{params.id}}', single: true }]
+  }
 }
 
 export const admin = (tenant: string) => bearer({ sub: `admin of ${tenant}`, role: 'admin', tenant_id: tenant })
@@ -30,10 +47,22 @@ export const user = (tenant: string) => bearer({ sub: `user of ${tenant}`, tenan
 
 /** Saves a document as the tenant's administrator. */
 export async function save (app: FastifyInstance, tenant: string, document: object, options: InjectOptions = {}) {
-  return await app.inject({ method: 'POST', url: '/tenant/config', payload: document, ...options, headers: { ...admin(tenant), ...options.headers } })
+  return await app.inject({
+    method: 'POST',
+    url: '/tenant/config',
+    payload: document,
+    ...options,
+    headers: { ...admin(tenant), ...options.headers }
+  })
 }
 
 /** Asks as a user of the tenant. */
-export async function ask (app: FastifyInstance, tenant: string, method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, payload?: object) {
+export async function ask (
+  app: FastifyInstance,
+  tenant: string,
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  url: string,
+  payload?: object
+) {
   return await app.inject({ method, url, headers: user(tenant), ...payload !== undefined && { payload } })
 }

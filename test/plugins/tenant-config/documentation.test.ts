@@ -29,17 +29,30 @@ test('/doc shows a tenant its own routes, and strangers those that need no token
   t.notOk(later.json().paths['/notes'].get, 'of the document in force')
 })
 
-test('a tenant\'s route on a path of the server stands beside it, with the parameters that the path has there', async (t) => {
+test("a tenant's route on a path of the server stands beside it, with the parameters that the path has there", async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme'] })
-  const change = { path: '/items/:name', method: 'post', requiredPermissions: ['items:write'], request: { params: { name: { type: 'string', maxLength: 20 } }, query: { name: { type: 'boolean' } } }, response: {} }
-  t.equal((await save(app, 'acme', { routes: [change, { path: '/own/:a', method: 'get', response: {} }, { path: '/own/:b', method: 'delete', response: {} }] })).statusCode, 200)
+  const change = {
+    path: '/items/:name',
+    method: 'post',
+    requiredPermissions: ['items:write'],
+    request: { params: { name: { type: 'string', maxLength: 20 } }, query: { name: { type: 'boolean' } } },
+    response: {}
+  }
+  t.equal(
+    (await save(app, 'acme', {
+      routes: [change, { path: '/own/:a', method: 'get', response: {} }, { path: '/own/:b', method: 'delete', response: {} }]
+    })).statusCode,
+    200
+  )
   const { paths } = await documentOf(t, app)
   t.strictSame(Object.keys(paths).filter((path) => /^.(items|own)/.test(path)), ['/items/{id}', '/own/{a}'])
   t.strictSame(Object.keys(paths['/items/{id}']), ['get', 'post'])
   t.match(paths['/items/{id}'].post, {
     operationId: 'postItemsById',
     security: [{ bearer: [] }, { apiKey: [] }],
-    parameters: [{ in: 'path', name: 'id', required: true, schema: { type: 'string', maxLength: 20 } }, { in: 'query', name: 'name' }, { $ref: '#/components/parameters/TenantId' }]
+    parameters: [{ in: 'path', name: 'id', required: true, schema: { type: 'string', maxLength: 20 } }, { in: 'query', name: 'name' }, {
+      $ref: '#/components/parameters/TenantId'
+    }]
   })
   t.strictSame(Object.keys(paths['/own/{a}']), ['get', 'delete'])
   t.match(paths['/own/{a}'].delete.parameters, [{ in: 'path', name: 'a' }])
@@ -49,7 +62,15 @@ test('under a prefix the documentation has the paths that serve', async (t) => {
   const app = ownApp(t)
   await app.register(tenantConfig, { prefix: '/api' })
   const route = (path: string) => ({ path, method: 'get', response: {} })
-  t.equal((await app.inject({ method: 'POST', url: '/api/tenant/config', headers: admin('acme'), payload: { routes: [route('/'), route('/mine')] } })).statusCode, 200)
+  t.equal(
+    (await app.inject({
+      method: 'POST',
+      url: '/api/tenant/config',
+      headers: admin('acme'),
+      payload: { routes: [route('/'), route('/mine')] }
+    })).statusCode,
+    200
+  )
   const own = Object.keys((await documentOf(t, app)).paths).filter((path) => !path.includes('/tenant/config'))
   t.strictSame(own, ['/api/', '/api/mine', '/doc', '/ui'])
   for (const url of own) t.equal((await app.inject({ url, headers: user('acme') })).statusCode, 200, url)
@@ -57,6 +78,11 @@ test('under a prefix the documentation has the paths that serve', async (t) => {
 
 test('documents of tenants stand in the context of the plugins that read them', async (t) => {
   const app = ownApp(t)
-  app.register(async (scope) => { await scope.register(tenantConfig) })
-  await t.rejects(async () => app.ready(), { message: 'register the plugin "tenantry/plugins/tenant-config" in the context that has `openapi`: plugins of a context do not see what is registered below it' })
+  app.register(async (scope) => {
+    await scope.register(tenantConfig)
+  })
+  await t.rejects(async () => app.ready(), {
+    message:
+      'register the plugin "tenantry/plugins/tenant-config" in the context that has `openapi`: plugins of a context do not see what is registered below it'
+  })
 })

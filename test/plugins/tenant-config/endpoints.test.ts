@@ -47,7 +47,10 @@ test('a document is read as it was saved, with its version as ETag', async (t) =
   t.equal((await app.inject({ url: '/tenant/config?version=3', headers: admin('acme') })).statusCode, 404)
 
   const versions = await app.inject({ url: '/tenant/config/versions?limit=1', headers: admin('acme') })
-  t.match(versions.json(), { data: [{ version: 2, createdBy: 'admin of acme', createdAt: /^\d{4}-.*Z$/ }], pagination: { limit: 1, offset: 0, total: 2 } })
+  t.match(versions.json(), {
+    data: [{ version: 2, createdBy: 'admin of acme', createdAt: /^\d{4}-.*Z$/ }],
+    pagination: { limit: 1, offset: 0, total: 2 }
+  })
   t.strictSame((await app.inject({ url: '/tenant/config/versions', headers: admin('other') })).json().data, [], 'of its own tenant only')
 })
 
@@ -70,10 +73,20 @@ test('a dry run checks and saves nothing', async (t) => {
   const checked = await save(app, 'acme', { routes: [notes.list] }, { url: '/tenant/config?dryRun=true' })
   t.match(checked.json(), { success: true, message: /nothing was saved/, version: 0 })
   t.equal((await ask(app, 'acme', 'GET', '/notes')).statusCode, 404)
-  const wrong = await save(app, 'acme', { routes: [{ ...notes.list, queries: [{ table: 'nots', operation: 'select' }] }] }, { url: '/tenant/config?dryRun=true' })
-  t.match(wrong.json(), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/queries/0/table', message: /no table "nots".*did you mean "notes"/, keyword: 'config' }] })
-  const silent = await save(app, 'acme', { routes: [{ ...notes.list, request: { query: { verbose: { type: 'boolean' } } }, transform: { fields: { x: 'query.verbos' } } }] }, { url: '/tenant/config?dryRun=true' })
-  t.match(silent.json(), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/transform/fields/x', message: /no `query.verbos`.*did you mean "verbose"/ }] })
+  const wrong = await save(app, 'acme', { routes: [{ ...notes.list, queries: [{ table: 'nots', operation: 'select' }] }] }, {
+    url: '/tenant/config?dryRun=true'
+  })
+  t.match(wrong.json(), {
+    code: 'TENANTRY_CONFIG_INVALID',
+    details: [{ path: '/routes/0/queries/0/table', message: /no table "nots".*did you mean "notes"/, keyword: 'config' }]
+  })
+  const silent = await save(app, 'acme', {
+    routes: [{ ...notes.list, request: { query: { verbose: { type: 'boolean' } } }, transform: { fields: { x: 'query.verbos' } } }]
+  }, { url: '/tenant/config?dryRun=true' })
+  t.match(silent.json(), {
+    code: 'TENANTRY_CONFIG_INVALID',
+    details: [{ path: '/routes/0/transform/fields/x', message: /no `query.verbos`.*did you mean "verbose"/ }]
+  })
   t.equal((await save(app, 'acme', {}, { url: '/tenant/config?dryRun=true', headers: { 'if-match': '"4"' } })).statusCode, 412)
 })
 
@@ -94,29 +107,37 @@ test('a document with faults is refused with all of them, and the one before ser
   for (const path of ['/routes/1/method', '/unknown']) t.ok(paths.includes(path), path)
   t.equal((await ask(app, 'acme', 'GET', '/notes')).statusCode, 200)
 
-  for (const [route, path] of [
-    [{ path: '/a', method: 'get', queries: [{ table: 'prices', operation: 'select' }] }, '/routes/0/queries/0/table'],
-    [{ path: '/c', method: 'post', queries: [{ table: 'colours', operation: 'insert' }] }, '/routes/0/queries/0/table'],
-    [{ path: '/d', method: 'get', response: '{{env.JWT_SECRET}}' }, '/routes/0/response']
-  ] as const) {
+  for (
+    const [route, path] of [
+      [{ path: '/a', method: 'get', queries: [{ table: 'prices', operation: 'select' }] }, '/routes/0/queries/0/table'],
+      [{ path: '/c', method: 'post', queries: [{ table: 'colours', operation: 'insert' }] }, '/routes/0/queries/0/table'],
+      [{ path: '/d', method: 'get', response: '{{env.JWT_SECRET}}' }, '/routes/0/response']
+    ] as const
+  ) {
     t.match((await save(app, 'acme', { routes: [route] })).json(), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path }] })
   }
 })
 
-test('a route in the place of one of the server\'s is a conflict that names it', async (t) => {
+test("a route in the place of one of the server's is a conflict that names it", async (t) => {
   const app = await testServer(t, platform)
-  for (const [method, path, named] of [
-    ['get', '/status', /GET \/status/],
-    ['get', '/items/new', /\/items\/:id/],
-    ['get', '/health', /\/health/],
-    ['post', '/tenant/config', /\/tenant\/config/],
-    ['get', '/usage/summary', /\/usage\/summary/]
-  ] as const) {
+  for (
+    const [method, path, named] of [
+      ['get', '/status', /GET \/status/],
+      ['get', '/items/new', /\/items\/:id/],
+      ['get', '/health', /\/health/],
+      ['post', '/tenant/config', /\/tenant\/config/],
+      ['get', '/usage/summary', /\/usage\/summary/]
+    ] as const
+  ) {
     const refused = await save(app, 'acme', { routes: [{ path, method, response: { by: 'the tenant' } }] })
     t.match(refused.json(), { code: 'TENANTRY_ROUTE_CONFLICT', message: named }, path)
     t.equal(refused.statusCode, 409)
   }
-  t.equal((await save(app, 'acme', { routes: [{ path: '/status', method: 'post', response: { by: 'the tenant' } }] })).statusCode, 200, 'another method is free')
+  t.equal(
+    (await save(app, 'acme', { routes: [{ path: '/status', method: 'post', response: { by: 'the tenant' } }] })).statusCode,
+    200,
+    'another method is free'
+  )
   t.match((await ask(app, 'acme', 'POST', '/status')).json(), { by: 'the tenant' })
   t.match((await ask(app, 'acme', 'GET', '/status')).json(), { by: 'the platform' })
 })
@@ -127,7 +148,25 @@ test('who may save and read', async (t) => {
   t.equal((await call({})).statusCode, 401)
   t.equal((await call(bearer({ tenant_id: 'acme' }))).statusCode, 403, 'before the body is read')
   t.equal((await call(bearer({ tenant_id: 'acme', permissions: ['config:read'] }))).statusCode, 403)
-  t.equal((await app.inject({ method: 'POST', url: '/tenant/config', payload: {}, headers: bearer({ tenant_id: 'acme', permissions: ['config:write'] }) })).statusCode, 200)
-  t.match((await app.inject({ method: 'POST', url: '/tenant/config', payload: {}, headers: bearer({ role: 'admin' }) })).json(), { code: 'TENANTRY_TENANT_REQUIRED' })
-  t.equal((await app.inject({ method: 'POST', url: '/tenant/config', payload: {}, headers: { ...bearer({ role: 'admin' }), 'x-tenant-id': 'acme' } })).json().version, 2)
+  t.equal(
+    (await app.inject({
+      method: 'POST',
+      url: '/tenant/config',
+      payload: {},
+      headers: bearer({ tenant_id: 'acme', permissions: ['config:write'] })
+    })).statusCode,
+    200
+  )
+  t.match((await app.inject({ method: 'POST', url: '/tenant/config', payload: {}, headers: bearer({ role: 'admin' }) })).json(), {
+    code: 'TENANTRY_TENANT_REQUIRED'
+  })
+  t.equal(
+    (await app.inject({
+      method: 'POST',
+      url: '/tenant/config',
+      payload: {},
+      headers: { ...bearer({ role: 'admin' }), 'x-tenant-id': 'acme' }
+    })).json().version,
+    2
+  )
 })

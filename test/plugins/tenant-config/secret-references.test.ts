@@ -8,8 +8,11 @@ const table = { type: 'database', table: 'notes', operation: 'select' }
 const guess = "secret.tok.startsWith('a')"
 const workflow = (steps: readonly object[], more: object = {}) => ({ workflows: [{ id: 'guess', steps, ...more }] })
 const route = (more: object) => ({ routes: [{ path: '/guess', method: 'post', ...more }] })
-const custom = (more: object) => ({ customIntegrations: [{ name: 'crm', baseUrl: 'https://example.com', actions: { add: { method: 'post', path: '/' } }, ...more }] })
-const call = (more: object) => route({ integrations: [{ type: 'webhook', action: 'send', params: { url: 'https://example.com', body: {} }, ...more }] })
+const custom = (more: object) => ({
+  customIntegrations: [{ name: 'crm', baseUrl: 'https://example.com', actions: { add: { method: 'post', path: '/' } }, ...more }]
+})
+const call = (more: object) =>
+  route({ integrations: [{ type: 'webhook', action: 'send', params: { url: 'https://example.com', body: {} }, ...more }] })
 const insert = (data: unknown) => route({ queries: [{ table: 'notes', operation: 'insert', data }] })
 
 /** A document for each place in which a tenant's text can read a secret. */
@@ -22,13 +25,29 @@ const places: Readonly<Record<string, object>> = {
   'a list in a condition': workflow([{ id: 'a', ...table, condition: 'input.p in [secret.tok]' }]),
   'a step within a parallel step': workflow([{ id: 'a', parallel: [{ id: 'b', ...table }, { id: 'c', ...table, condition: guess }] }]),
   'the value of a switch': workflow([{ id: 'a', type: 'switch', value: 'secret.tok', cases: { x: 'b' } }, { id: 'b', ...table }]),
-  'the target of a switch': workflow([{ id: 'a', type: 'switch', value: 'input.p', cases: { x: 'b' } }, { id: 'b', ...table, condition: guess }]),
-  'a filter of a step': workflow([{ id: 'a', ...table, filters: [{ column: 'title', operator: 'eq', value: 'x{{ input.a || secret:tok }}' }] }]),
+  'the target of a switch': workflow([{ id: 'a', type: 'switch', value: 'input.p', cases: { x: 'b' } }, {
+    id: 'b',
+    ...table,
+    condition: guess
+  }]),
+  'a filter of a step': workflow([{
+    id: 'a',
+    ...table,
+    filters: [{ column: 'title', operator: 'eq', value: 'x{{ input.a || secret:tok }}' }]
+  }]),
   'the callback of a workflow': workflow([{ id: 'a', ...table }], { webhookOnComplete: { url: 'https://example.com/{{secret:tok}}' } }),
   'the workflow of a route': route({ workflow: { steps: [{ id: 'a', ...table, condition: guess }] } }),
   'the data of a query': insert({ title: '{{secret:tok}}' }),
-  'data in a deeper member': route({ queries: [{ table: 'notes', operation: 'insert', data: { title: 'x', author: 'a {{body.x}} {{\nsecret:tok}}' } }] }),
-  'a filter of a query': route({ queries: [{ table: 'notes', operation: 'select', filters: [{ or: [{ not: { column: 'title', operator: 'eq', value: '{{secret.tok}}' } }] }] }] }),
+  'data in a deeper member': route({
+    queries: [{ table: 'notes', operation: 'insert', data: { title: 'x', author: 'a {{body.x}} {{\nsecret:tok}}' } }]
+  }),
+  'a filter of a query': route({
+    queries: [{
+      table: 'notes',
+      operation: 'select',
+      filters: [{ or: [{ not: { column: 'title', operator: 'eq', value: '{{secret.tok}}' } }] }]
+    }]
+  }),
   'the params of a call': call({ params: { url: 'https://example.com', body: { a: [{ b: '{{secret:tok}}' }] } } }),
   'the condition of a call': call({ condition: guess }),
   'the credentials of a connector': { credentials: { email: { apiKey: '{{secret:tok}}' } } },
@@ -36,8 +55,24 @@ const places: Readonly<Record<string, object>> = {
   'the address of a custom integration': custom({ baseUrl: 'https://{{secret:tok}}.example.com' }),
   'an action of a custom integration': custom({ actions: { add: { method: 'post', path: '/', body: { a: '{{secret:tok}}' } } } }),
   'an outbound webhook': { webhooks: [{ name: 'out', url: 'https://example.com', events: ['entity.created'], secret: '{{secret:tok}}' }] },
-  'an inbound webhook': { webhooks: [{ name: 'in', path: '/in', provider: 'github', secret: '{{secret:tok}}', actions: [{ type: 'webhook', action: 'send', params: { url: 'https://example.com', body: {} } }] }] },
-  'the action of an inbound webhook': { webhooks: [{ name: 'in', path: '/in', provider: 'github', secret: 'plain', actions: [{ type: 'webhook', action: 'send', condition: guess, params: { url: 'https://example.com', body: {} } }] }] }
+  'an inbound webhook': {
+    webhooks: [{
+      name: 'in',
+      path: '/in',
+      provider: 'github',
+      secret: '{{secret:tok}}',
+      actions: [{ type: 'webhook', action: 'send', params: { url: 'https://example.com', body: {} } }]
+    }]
+  },
+  'the action of an inbound webhook': {
+    webhooks: [{
+      name: 'in',
+      path: '/in',
+      provider: 'github',
+      secret: 'plain',
+      actions: [{ type: 'webhook', action: 'send', condition: guess, params: { url: 'https://example.com', body: {} } }]
+    }]
+  }
 }
 
 test('in every place where a document can read a secret, saving it needs secrets:write', async (t) => {
@@ -60,10 +95,18 @@ test('secrets are refused where an answer or a stored text would show them, and 
     'a transform': route({ ...read, transform: { fields: { x: guess } } }),
     'a response': route({ ...read, response: { x: '{{secret:tok}}' } }),
     'a cache key': { routes: [{ path: '/guess', method: 'get', ...read, cache: { enabled: true, key: '{{secret:tok}}' } }] },
-    'the input of a workflow': { ...workflow([{ id: 'a', ...table }]), ...route({ workflow: { ref: 'guess', input: { x: '{{secret:tok}}' } } }) }
+    'the input of a workflow': {
+      ...workflow([{ id: 'a', ...table }]),
+      ...route({ workflow: { ref: 'guess', input: { x: '{{secret:tok}}' } } })
+    }
   }
-  for (const [place, document] of Object.entries(refused)) t.match((await save(app, 'acme', document)).json(), { code: 'TENANTRY_CONFIG_INVALID' }, place)
-  t.match((await save(app, 'acme', { settings: { x: '{{secret:tok}}' } }, { headers: writer })).json(), { success: true, secretsDetected: [] }, 'a template in settings is text')
+  for (const [place, document] of Object.entries(refused)) {
+    t.match((await save(app, 'acme', document)).json(), { code: 'TENANTRY_CONFIG_INVALID' }, place)
+  }
+  t.match((await save(app, 'acme', { settings: { x: '{{secret:tok}}' } }, { headers: writer })).json(), {
+    success: true,
+    secretsDetected: []
+  }, 'a template in settings is text')
 })
 
 test('without secrets:write a document keeps the connectors and settings that a part with a secret depends on', async (t) => {
@@ -71,7 +114,11 @@ test('without secrets:write a document keeps the connectors and settings that a 
   const sends = (url: string) => ({ type: 'webhook', action: 'send', params: { url, body: { key: '{{secret:tok}}' } } })
   const document = {
     settings: { url: 'https://example.com', colour: 'red' },
-    customIntegrations: [{ name: 'crm', baseUrl: 'https://example.com', actions: { add: { method: 'post', path: '/', body: { key: '{{params.key}}' } } } }],
+    customIntegrations: [{
+      name: 'crm',
+      baseUrl: 'https://example.com',
+      actions: { add: { method: 'post', path: '/', body: { key: '{{params.key}}' } } }
+    }],
     routes: [
       { path: '/crm', method: 'post', integrations: [{ type: 'crm', action: 'add', params: { key: '{{secret:tok}}' } }] },
       { path: '/out', method: 'post', integrations: [sends('{{tenant.config.url}}')] }
@@ -80,15 +127,24 @@ test('without secrets:write a document keeps the connectors and settings that a 
   const attempt = async (change: object) => (await save(app, 'acme', { ...document, ...change }, { headers: writer })).json()
   t.match((await save(app, 'acme', document)).json(), { success: true })
   const [crm] = document.customIntegrations
-  t.match(await attempt({ customIntegrations: [{ ...crm, baseUrl: 'https://attacker.example' }] }), { code: 'TENANTRY_FORBIDDEN', message: /customIntegrations\/0/ })
-  t.match(await attempt({ settings: { ...document.settings, url: 'https://attacker.example' } }), { code: 'TENANTRY_FORBIDDEN', message: /settings\/url/ })
+  t.match(await attempt({ customIntegrations: [{ ...crm, baseUrl: 'https://attacker.example' }] }), {
+    code: 'TENANTRY_FORBIDDEN',
+    message: /customIntegrations\/0/
+  })
+  t.match(await attempt({ settings: { ...document.settings, url: 'https://attacker.example' } }), {
+    code: 'TENANTRY_FORBIDDEN',
+    message: /settings\/url/
+  })
   t.match(await attempt({ settings: { colour: 'red' } }), { code: 'TENANTRY_FORBIDDEN' }, 'a setting is removed')
-  t.match(await attempt({ settings: { ...document.settings, colour: 'blue' }, routes: [notes.list, ...document.routes] }), { success: true }, 'the rest can change')
+  t.match(await attempt({ settings: { ...document.settings, colour: 'blue' }, routes: [notes.list, ...document.routes] }), {
+    success: true
+  }, 'the rest can change')
 })
 
 test('steps that are sent need secrets:write where an expression reads a secret', async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme'] })
-  const run = async (steps: readonly object[], headers: Record<string, string>) => (await app.inject({ method: 'POST', url: '/agent/workflow', headers, payload: { steps, async: false, input: { p: 'a' } } })).json()
+  const run = async (steps: readonly object[], headers: Record<string, string>) =>
+    (await app.inject({ method: 'POST', url: '/agent/workflow', headers, payload: { steps, async: false, input: { p: 'a' } } })).json()
   for (const place of Object.keys(places).filter((name) => /condition|parallel|switch|filter of a step/.test(name))) {
     const { workflows: [sent] = [] }: { workflows?: { steps: object[] }[] } = places[place] ?? {}
     if (sent === undefined) continue
@@ -100,13 +156,26 @@ test('steps that are sent need secrets:write where an expression reads a secret'
 
 test('saving a document asks only for the secrets that are missing, and its audit entry names all of them', async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme'] })
-  const stored = await app.inject({ method: 'POST', url: '/tenant/secrets', headers: admin('acme'), payload: { key: 'mail', value: 'a-value-of-mail' } })
+  const stored = await app.inject({
+    method: 'POST',
+    url: '/tenant/secrets',
+    headers: admin('acme'),
+    payload: { key: 'mail', value: 'a-value-of-mail' }
+  })
   t.equal(stored.statusCode, 201)
   const document = { credentials: { email: { apiKey: '{{secret:mail}}' }, chat: { webhookUrl: '{{secret:chat}}' } } }
   const saved = (await save(app, 'acme', document)).json()
   t.strictSame(saved.secretsDetected, ['chat', 'mail'])
   t.match(saved.message, /missing.*: chat$/)
-  t.equal((await app.inject({ method: 'POST', url: '/tenant/secrets', headers: admin('acme'), payload: { key: 'chat', value: 'a-value-of-chat' } })).statusCode, 201)
+  t.equal(
+    (await app.inject({
+      method: 'POST',
+      url: '/tenant/secrets',
+      headers: admin('acme'),
+      payload: { key: 'chat', value: 'a-value-of-chat' }
+    })).statusCode,
+    201
+  )
   t.equal((await save(app, 'acme', document)).json().message, 'Configuration saved')
   const audit = (await app.inject({ url: '/audit?action=config.save', headers: admin('acme') })).json()
   t.match(audit.data, [{ details: { version: 2, secrets: ['chat', 'mail'] } }, {}])

@@ -17,7 +17,8 @@ test('of two saves at a time, what names a secret was compared with the document
     }
   }
   const service = createConfigService(store, () => context, async () => {}, async () => new Map())
-  const save = (document: unknown, maySecrets: boolean) => service.save({ tenant: 'acme', document, actor: noActor, match: undefined, dryRun: false, usesSecrets: () => maySecrets })
+  const save = (document: unknown, maySecrets: boolean) =>
+    service.save({ tenant: 'acme', document, actor: noActor, match: undefined, dryRun: false, usesSecrets: () => maySecrets })
   await t.rejects(save({ credentials }, false), { code: 'TENANTRY_VERSION_CONFLICT' })
   t.equal((await save({ credentials }, true)).version, 3, 'an administrator')
   t.equal((await save({ settings: { a: 1 } }, false)).version, 3, 'a document that names none')

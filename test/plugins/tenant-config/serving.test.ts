@@ -3,7 +3,7 @@ import { testServer } from '../../helpers/server.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { admin, ask, notes, platform, save, user } from './document.js'
 
-test('settings and shared settings of the environment reach a tenant\'s routes, and the platform\'s see the settings', async (t) => {
+test("settings and shared settings of the environment reach a tenant's routes, and the platform's see the settings", async (t) => {
   const app = await testServer(t, {
     ...platform,
     routes: [{ path: '/theme', method: 'get', response: { theme: '{{tenant.config.theme || "plain"}}' } }]
@@ -31,16 +31,26 @@ test('an answer that was kept is not given after the document changed, nor to an
   t.match(await ask(app, 'acme', 'GET', '/text'), { headers: { 'x-cache': 'MISS' }, payload: '{"text":"three"}' })
 })
 
-test('a tenant\'s limits count its own callers, beside the limit of the server', async (t) => {
-  const app = await testServer(t, { ...platform, rateLimit: { enabled: true, default: { max: 20, windowMs: 60_000 } } }, { tenants: ['acme', 'other'] })
+test("a tenant's limits count its own callers, beside the limit of the server", async (t) => {
+  const app = await testServer(t, { ...platform, rateLimit: { enabled: true, default: { max: 20, windowMs: 60_000 } } }, {
+    tenants: ['acme', 'other']
+  })
   const open = (max: number) => ({ path: '/open', method: 'get', rateLimit: { max, windowMs: 60_000 }, response: {} })
   await save(app, 'acme', { routes: [open(2)], rateLimit: { enabled: true, default: { max: 1, windowMs: 60_000 } } })
   await save(app, 'other', { routes: [open(1_000_000)] })
   const strangers = (tenant: string) => app.inject({ url: '/open', headers: { 'x-tenant-id': tenant } })
-  t.strictSame([(await strangers('acme')).statusCode, (await strangers('acme')).statusCode, (await strangers('acme')).statusCode], [200, 200, 429])
+  t.strictSame([(await strangers('acme')).statusCode, (await strangers('acme')).statusCode, (await strangers('acme')).statusCode], [
+    200,
+    200,
+    429
+  ])
   t.equal((await strangers('other')).statusCode, 200, 'the limit of one tenant is none of another')
   const answers = await Promise.all(Array.from({ length: 25 }, () => app.inject({ url: '/open', headers: user('other') })))
-  t.equal(answers.filter(({ statusCode }) => statusCode === 429).length, 6, 'the generous limit of a tenant is not the server\'s: its save counted too')
+  t.equal(
+    answers.filter(({ statusCode }) => statusCode === 429).length,
+    6,
+    "the generous limit of a tenant is not the server's: its save counted too"
+  )
 })
 
 test('a route that asks for a token is refused before its body is read, and an unknown one is not found', async (t) => {
@@ -55,7 +65,7 @@ test('a route that asks for a token is refused before its body is read, and an u
   t.match((await ask(app, 'acme', 'POST', '/notes', { title: 'a', colour: 'b' })).json(), { code: 'TENANTRY_VALIDATION_FAILED' })
 })
 
-test('permissions of a tenant\'s route are asked for', async (t) => {
+test("permissions of a tenant's route are asked for", async (t) => {
   const app = await testServer(t, platform)
   await save(app, 'acme', { routes: [{ path: '/reports', method: 'get', requiredPermissions: ['reports:read'], response: {} }] })
   t.equal((await ask(app, 'acme', 'GET', '/reports')).statusCode, 403)
@@ -64,7 +74,9 @@ test('permissions of a tenant\'s route are asked for', async (t) => {
 test('a table that is gone is 503 for the routes that need it until it is back, and no other', async (t) => {
   const database = await postgresDatabase(t)
   const app = await testServer(t, platform, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } } })
-  await save(app, 'acme', { routes: [notes.list, { path: '/colours', method: 'get', queries: [{ table: 'colours', operation: 'select' }] }] })
+  await save(app, 'acme', {
+    routes: [notes.list, { path: '/colours', method: 'get', queries: [{ table: 'colours', operation: 'select' }] }]
+  })
   t.equal((await ask(app, 'acme', 'GET', '/notes')).statusCode, 200)
   await database.query('alter table notes rename to elsewhere')
   await app.engine.refresh()

@@ -13,9 +13,12 @@ const webhook: Route = { path: '/hooks/a', method: 'post', webhook: { provider: 
 test('routes that differ in their paths, their descriptions and their tags alone are one', async (t) => {
   const catalogue = library()
   const shared = createSharedRoutes()
-  const make = (route: Route, settings: unknown = {}, tables = catalogue) => shared(settings)(route, tables, () => compile(route, { origin: 'tenant', catalogue: tables }))
+  const make = (route: Route, settings: unknown = {}, tables = catalogue) =>
+    shared(settings)(route, tables, () => compile(route, { origin: 'tenant', catalogue: tables }))
   const first = make(one)
-  for (const same of [{ ...one }, { ...one, path: '/b/c/:id' }, { ...one, description: 'x', tags: ['y'] }]) t.equal(make(same), first, same.path)
+  for (const same of [{ ...one }, { ...one, path: '/b/c/:id' }, { ...one, description: 'x', tags: ['y'] }]) {
+    t.equal(make(same), first, same.path)
+  }
 
   t.not(make({ ...one, path: '/a/:other', queries: [{ table: 'articles', operation: 'select', id: '{{params.other}}' }] }), first)
   t.not(make({ ...one, path: '/a/:more/:id' }), first, 'other parameters')

@@ -25,11 +25,25 @@ const routes = [
   get('/count', { queries: [{ table: 'notes', operation: 'select', limit: 1, select: 'id' }] }),
   get('/pages', { queries: [{ table: 'notes', operation: 'select', select: 'a:text, b:text' }] }),
   get('/several', { queries: times(2, (index) => ({ alias: `q${index}`, table: 'notes', operation: 'select', select: 'text' })) }),
-  get('/computed', { queries: [{ table: 'notes', operation: 'select', select: 'text' }], transform: { fields: { a: 'item.text', b: 'item.text', ok: '1 + 1' } } }),
-  get('/mapped', { queries: [{ table: 'notes', operation: 'select', select: 'text', limit: 5 }], response: members(5, '{{results.notes.data}}') }),
+  get('/computed', {
+    queries: [{ table: 'notes', operation: 'select', select: 'text' }],
+    transform: { fields: { a: 'item.text', b: 'item.text', ok: '1 + 1' } }
+  }),
+  get('/mapped', {
+    queries: [{ table: 'notes', operation: 'select', select: 'text', limit: 5 }],
+    response: members(5, '{{results.notes.data}}')
+  }),
   get('/embed', { queries: [{ table: 'people', operation: 'select', select: 'id, notes(id)' }] }),
   get('/nested', { queries: [{ table: 'people', operation: 'select', select: 'id, notes(id, people(id, notes(id)))' }] }),
-  post('/rename', { queries: [{ table: 'notes', operation: 'update', filters: [{ not: { column: 'text', operator: 'is', value: null } }], data: { person_id: '{{body.person}}' }, select: 'a:text, b:text' }] }),
+  post('/rename', {
+    queries: [{
+      table: 'notes',
+      operation: 'update',
+      filters: [{ not: { column: 'text', operator: 'is', value: null } }],
+      data: { person_id: '{{body.person}}' },
+      select: 'a:text, b:text'
+    }]
+  }),
   post('/echo', { response: members(450, '{{body.text}}') }),
   post('/text', { response: { all: '{{body.text}}'.repeat(450) } }),
   post('/whole', { response: members(100, '{{body.o}}') }),
@@ -44,8 +58,15 @@ const tooLarge = { code: 'TENANTRY_ANSWER_TOO_LARGE', error: 'Bad Request' }
 test('what is too large is refused, and the server goes on', async (t) => {
   const engine = await postgresSection(t)
   const app = await testServer(t, platform, { engine, tenants: ['acme'] })
-  const multiplied = await save(app, 'acme', { routes: [get('/x', { queries: [{ table: 'notes', operation: 'select', select: times(120, (index) => `a${index}:text`).join() }] })] })
-  t.match(multiplied.json(), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/queries/0/select', message: /at most 100; this one has 120/ }, { message: /one column under names: at most 2; this one has 120/ }] })
+  const multiplied = await save(app, 'acme', {
+    routes: [get('/x', { queries: [{ table: 'notes', operation: 'select', select: times(120, (index) => `a${index}:text`).join() }] })]
+  })
+  t.match(multiplied.json(), {
+    code: 'TENANTRY_CONFIG_INVALID',
+    details: [{ path: '/routes/0/queries/0/select', message: /at most 100; this one has 120/ }, {
+      message: /one column under names: at most 2; this one has 120/
+    }]
+  })
   const saved = await save(app, 'acme', { routes })
   t.equal(saved.statusCode, 200, saved.payload)
   const refused = async (method: 'GET' | 'POST', url: string, payload?: object) => {
@@ -58,7 +79,8 @@ test('what is too large is refused, and the server goes on', async (t) => {
     t.ok(response.statusCode < 300, `${method} ${url}: ${response.payload.slice(0, 200)}`)
     return response.json()
   }
-  const total = async (expected: number, message: string) => t.match(await served('GET', '/count'), { pagination: { total: expected } }, message)
+  const total = async (expected: number, message: string) =>
+    t.match(await served('GET', '/count'), { pagination: { total: expected } }, message)
 
   // Templates that copy what was sent.
   const text = { text: million.slice(0, 900_000) }
@@ -71,7 +93,11 @@ test('what is too large is refused, and the server goes on', async (t) => {
   await total(0, 'a write whose answer is refused is not made')
   t.match(await served('POST', '/echo', { text: 'short' }), { f0: 'short', f449: 'short' })
   t.match(await served('POST', '/mirror', { text: 'short' }), { f0: 'short', f19: 'short' })
-  t.equal(Object.keys(await served('POST', '/fields', members(60, million.slice(0, 15_000)))).length, 60, 'fields of one large body, each once')
+  t.equal(
+    Object.keys(await served('POST', '/fields', members(60, million.slice(0, 15_000)))).length,
+    60,
+    'fields of one large body, each once'
+  )
 
   // Rows that are large together.
   const { id: person } = await served('POST', '/people', { name: 'Ada' })
@@ -81,8 +107,15 @@ test('what is too large is refused, and the server goes on', async (t) => {
   await refused('GET', '/mapped')
   const { id: other } = await served('POST', '/people', { name: 'Grace' })
   await refused('POST', '/rename', { person: other })
-  t.match(await served('GET', '/embed'), { data: [{ id: person, notes: { length: 9 } }, { id: other, notes: [] }].toSorted((left, right) => String(left.id) < String(right.id) ? -1 : 1) }, 'nothing was renamed')
-  t.match((await ask(app, 'acme', 'GET', '/computed')).json(), { code: 'TENANTRY_EXPRESSION_LIMIT', details: [{ path: /^\/routes\/\d+\/transform\/fields\/[ab]$/ }] }, 'computed fields that are too large together are refused')
+  t.match(await served('GET', '/embed'), {
+    data: [{ id: person, notes: { length: 9 } }, { id: other, notes: [] }].toSorted((left, right) =>
+      String(left.id) < String(right.id) ? -1 : 1
+    )
+  }, 'nothing was renamed')
+  t.match((await ask(app, 'acme', 'GET', '/computed')).json(), {
+    code: 'TENANTRY_EXPRESSION_LIMIT',
+    details: [{ path: /^\/routes\/\d+\/transform\/fields\/[ab]$/ }]
+  }, 'computed fields that are too large together are refused')
 
   // Embedded rows, of which none is large.
   await served('POST', '/bulk', times(92, () => ({ person_id: person })))

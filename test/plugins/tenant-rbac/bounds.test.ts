@@ -14,18 +14,34 @@ import { open, postgresSection } from '../auth/app.js'
 
 /** Each inherits from the one before it. */
 function chain (length: number, permissions: readonly string[] = []): RbacConfig {
-  const roles = Array.from({ length }, (_, index): Role => ({ name: `r${index}`, description: null, permissions, parentRole: index === 0 ? null : `r${index - 1}` }))
+  const roles = Array.from(
+    { length },
+    (_, index): Role => ({ name: `r${index}`, description: null, permissions, parentRole: index === 0 ? null : `r${index - 1}` })
+  )
   return { enabled: true, defaultRole: null, roles: new Map(roles.map((role) => [role.name, role])) }
 }
 
 test('a chain of 200 parents took a tenth of a second to judge', async (t) => {
   t.doesNotThrow(() => checkRbac(chain(17)))
   t.throws(() => checkRbac(chain(18)), { code: 'TENANTRY_ROLE_INVALID', message: 'The role "r17" has more than 16 parents above it' })
-  t.throws(() => checkRbac({ ...chain(3), roles: new Map([...chain(3).roles, ['r0', { name: 'r0', description: null, permissions: [], parentRole: 'r2' }]]) }), { message: /inherits from itself/ })
+  t.throws(
+    () =>
+      checkRbac({
+        ...chain(3),
+        roles: new Map([...chain(3).roles, ['r0', { name: 'r0', description: null, permissions: [], parentRole: 'r2' }]])
+      }),
+    { message: /inherits from itself/ }
+  )
 
   // What is looked at of each role are the permissions of 17 roles at most.
   let looks = 0
-  const held = { has: () => { looks++; return false }, values: () => [] }
+  const held = {
+    has: () => {
+      looks++
+      return false
+    },
+    values: () => []
+  }
   const permissions = Array.from({ length: 25 }, (_, index) => `a:${index}`)
   t.throws(() => requireRbacGrant(held, { ...chain(0), enabled: true }, chain(17, permissions)), { code: 'TENANTRY_GRANT_EXCEEDS' })
   t.ok(looks < 200, `${looks} questions`)
@@ -53,7 +69,13 @@ test('the roles of the tenant that a gateway names gave its users nothing', asyn
   })
   for (const id of ['acme', 'globex']) await app.tenants.create({ id, name: id })
   const ask = caller(t, app)
-  t.equal((await ask('PUT /tenant/rbac', { token: signToken({ role: 'admin', tenant_id: 'acme' }), body: { enabled: true, defaultRole: 'reader', roles: [{ name: 'reader', permissions: ['notes:read'] }] } })).status, 200)
+  t.equal(
+    (await ask('PUT /tenant/rbac', {
+      token: signToken({ role: 'admin', tenant_id: 'acme' }),
+      body: { enabled: true, defaultRole: 'reader', roles: [{ name: 'reader', permissions: ['notes:read'] }] }
+    })).status,
+    200
+  )
   const token = signToken({ sub: 'eve' })
   t.equal((await ask('GET /read', { token, tenant: 'acme' })).status, 200)
   refused(t, await ask('GET /read', { token, tenant: 'globex' }), 403, 'FORBIDDEN', 'another tenant has its own')

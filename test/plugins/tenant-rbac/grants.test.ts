@@ -8,7 +8,11 @@ interface TestRole {
   parentRole?: string
 }
 
-const role = (name: string, permissions: string[], parentRole?: string): TestRole => ({ name, permissions, ...parentRole !== undefined && { parentRole } })
+const role = (name: string, permissions: string[], parentRole?: string): TestRole => ({
+  name,
+  permissions,
+  ...parentRole !== undefined && { parentRole }
+})
 const roles = [
   role('keeper', ['rbac:write', 'articles:read', 'files:*']),
   role('strong', ['billing:write']),
@@ -17,7 +21,12 @@ const roles = [
   role('weak-heir', [], 'weak')
 ]
 const saved = { enabled: true, defaultRole: 'weak', roles }
-const put = (changes: object, ...changed: TestRole[]) => ['PUT /tenant/rbac', { ...saved, roles: [...roles.filter(({ name }) => !changed.some((one) => one.name === name)), ...changed], ...changes }] as const
+const put = (changes: object, ...changed: TestRole[]) =>
+  ['PUT /tenant/rbac', {
+    ...saved,
+    roles: [...roles.filter(({ name }) => !changed.some((one) => one.name === name)), ...changed],
+    ...changes
+  }] as const
 
 test('nobody who is no administrator gives a permission that they do not hold, whichever way', async (t) => {
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], plugins: ['tenant-rbac'] })
@@ -26,38 +35,46 @@ test('nobody who is no administrator gives a permission that they do not hold, w
   const reset = async (changes: object = {}) => t.equal((await admin('PUT /tenant/rbac', { body: { ...saved, ...changes } })).status, 200)
   await reset()
 
-  for (const [way, exceeding, [target, body]] of [
-    ['a new role', 'billing:write', ['POST /tenant/rbac/roles', role('new', ['billing:write'])]],
-    ['a wildcard over what it holds a part of', 'articles:*', ['POST /tenant/rbac/roles', role('new', ['articles:*'])]],
-    ['a parent', 'billing:write', ['POST /tenant/rbac/roles', role('new', [], 'strong')]],
-    ['a parent of a parent', 'billing:write', ['POST /tenant/rbac/roles', role('new', [], 'strong-heir')]],
-    ['the role that it has itself', '*', ['PUT /tenant/rbac/roles/keeper', { permissions: ['rbac:write', '*'] }]],
-    ['another parent of the role that it has itself', 'billing:write', ['PUT /tenant/rbac/roles/keeper', { parentRole: 'strong' }]],
-    ['another parent of a role', 'billing:write', ['PUT /tenant/rbac/roles/weak-heir', { parentRole: 'strong-heir' }]],
-    ['a role that others inherit from', 'secrets:write', ['PUT /tenant/rbac/roles/weak', { permissions: ['secrets:write'] }]],
-    ['more of a role that is strong already', 'billing:*', ['PUT /tenant/rbac/roles/strong', { permissions: ['billing:*'] }]],
-    ['the default role', 'billing:write', put({ defaultRole: 'strong' })],
-    ['an heir as the default role', 'billing:write', put({ defaultRole: 'strong-heir' })],
-    ['the whole', 'secrets:write', put({}, role('weak', ['secrets:write']))],
-    ['a parent within the whole', 'billing:write', put({}, role('weak', [], 'strong'))],
-    ['a parent above the parent, within the whole', 'billing:write', put({}, role('weak', ['articles:read'], 'keeper'), role('keeper', ['rbac:write'], 'strong'))],
-    ['a permission that moves from one role to another', 'billing:write', put({}, role('strong', []), role('weak', ['billing:write']))]
-  ] as const) {
+  for (
+    const [way, exceeding, [target, body]] of [
+      ['a new role', 'billing:write', ['POST /tenant/rbac/roles', role('new', ['billing:write'])]],
+      ['a wildcard over what it holds a part of', 'articles:*', ['POST /tenant/rbac/roles', role('new', ['articles:*'])]],
+      ['a parent', 'billing:write', ['POST /tenant/rbac/roles', role('new', [], 'strong')]],
+      ['a parent of a parent', 'billing:write', ['POST /tenant/rbac/roles', role('new', [], 'strong-heir')]],
+      ['the role that it has itself', '*', ['PUT /tenant/rbac/roles/keeper', { permissions: ['rbac:write', '*'] }]],
+      ['another parent of the role that it has itself', 'billing:write', ['PUT /tenant/rbac/roles/keeper', { parentRole: 'strong' }]],
+      ['another parent of a role', 'billing:write', ['PUT /tenant/rbac/roles/weak-heir', { parentRole: 'strong-heir' }]],
+      ['a role that others inherit from', 'secrets:write', ['PUT /tenant/rbac/roles/weak', { permissions: ['secrets:write'] }]],
+      ['more of a role that is strong already', 'billing:*', ['PUT /tenant/rbac/roles/strong', { permissions: ['billing:*'] }]],
+      ['the default role', 'billing:write', put({ defaultRole: 'strong' })],
+      ['an heir as the default role', 'billing:write', put({ defaultRole: 'strong-heir' })],
+      ['the whole', 'secrets:write', put({}, role('weak', ['secrets:write']))],
+      ['a parent within the whole', 'billing:write', put({}, role('weak', [], 'strong'))],
+      [
+        'a parent above the parent, within the whole',
+        'billing:write',
+        put({}, role('weak', ['articles:read'], 'keeper'), role('keeper', ['rbac:write'], 'strong'))
+      ],
+      ['a permission that moves from one role to another', 'billing:write', put({}, role('strong', []), role('weak', ['billing:write']))]
+    ] as const
+  ) {
     const answer = await keeper(target, { body })
     refused(t, answer, 403, 'GRANT_EXCEEDS', way)
     t.match(answer.body, { permission: exceeding }, way)
   }
   t.same((await admin('GET /tenant/rbac')).body, saved, 'nothing was changed')
 
-  for (const [way, [target, body]] of [
-    ['what it holds', ['POST /tenant/rbac/roles', role('new', ['articles:read', 'files:read', 'files:*'], 'weak')]],
-    ['less of what it does not hold', ['PUT /tenant/rbac/roles/strong', { permissions: [] }]],
-    ['a description of a role that is strong', ['PUT /tenant/rbac/roles/strong', { description: 'Pays' }]],
-    ['a strong role without its parent', ['PUT /tenant/rbac/roles/strong-heir', { parentRole: null }]],
-    ['the same permission by the name of what the role has', ['PUT /tenant/rbac/roles/strong-heir', { permissions: ['billing:write'] }]],
-    ['the whole as it was', put({})],
-    ['roles out of force', put({ enabled: false })]
-  ] as const) {
+  for (
+    const [way, [target, body]] of [
+      ['what it holds', ['POST /tenant/rbac/roles', role('new', ['articles:read', 'files:read', 'files:*'], 'weak')]],
+      ['less of what it does not hold', ['PUT /tenant/rbac/roles/strong', { permissions: [] }]],
+      ['a description of a role that is strong', ['PUT /tenant/rbac/roles/strong', { description: 'Pays' }]],
+      ['a strong role without its parent', ['PUT /tenant/rbac/roles/strong-heir', { parentRole: null }]],
+      ['the same permission by the name of what the role has', ['PUT /tenant/rbac/roles/strong-heir', { permissions: ['billing:write'] }]],
+      ['the whole as it was', put({})],
+      ['roles out of force', put({ enabled: false })]
+    ] as const
+  ) {
     await reset()
     t.ok((await keeper(target, { body })).status < 300, way)
   }
@@ -69,12 +86,28 @@ test('roles that are out of force, and those of users whose role is gone, are no
   const keeper = as({ tenant_id: 'acme', role: 'weak', permissions: ['rbac:write'] })
   await admin('PUT /tenant/rbac', { body: { ...saved, enabled: false } })
   refused(t, await keeper('PUT /tenant/rbac', { body: { ...saved, enabled: true } }), 403, 'GRANT_EXCEEDS', 'all roles in force')
-  refused(t, await keeper('POST /tenant/rbac/roles', { body: role('new', ['billing:write']) }), 403, 'GRANT_EXCEEDS', 'what an administrator would put in force later')
+  refused(
+    t,
+    await keeper('POST /tenant/rbac/roles', { body: role('new', ['billing:write']) }),
+    403,
+    'GRANT_EXCEEDS',
+    'what an administrator would put in force later'
+  )
 
   t.equal((await admin('PUT /tenant/rbac', { body: { ...saved, defaultRole: 'strong' } })).status, 200)
-  refused(t, await keeper('DELETE /tenant/rbac/roles/weak-heir'), 403, 'GRANT_EXCEEDS', 'its users would have the default role, which is stronger')
+  refused(
+    t,
+    await keeper('DELETE /tenant/rbac/roles/weak-heir'),
+    403,
+    'GRANT_EXCEEDS',
+    'its users would have the default role, which is stronger'
+  )
   t.equal((await keeper('DELETE /tenant/rbac/roles/strong-heir')).status, 200, 'its users lose nothing')
-  t.equal((await keeper('PUT /tenant/rbac', { body: { enabled: true, defaultRole: null, roles: [role('weak', ['articles:read'])] } })).status, 200, 'where there is no default role, nobody gains')
+  t.equal(
+    (await keeper('PUT /tenant/rbac', { body: { enabled: true, defaultRole: null, roles: [role('weak', ['articles:read'])] } })).status,
+    200,
+    'where there is no default role, nobody gains'
+  )
 })
 
 test('of changes at a time none undoes what the other was judged on', async (t) => {

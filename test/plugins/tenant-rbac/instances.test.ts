@@ -60,8 +60,12 @@ test('each plugin works without the other one, and says which plugin it lacks', 
   const { key } = await makeKey(t, keys.as(admin), { scopes: ['articles:read'] })
   t.same(await statuses(keys.as(key), '/read', '/write'), { '/read': 200, '/write': 403 })
   const roles = await open(t, engine, { plugins: ['tenant-rbac'] })
-  await roles.as(admin)('PUT /tenant/rbac', { body: { enabled: true, defaultRole: 'reader', roles: [{ name: 'reader', permissions: ['articles:read'] }] } })
+  await roles.as(admin)('PUT /tenant/rbac', {
+    body: { enabled: true, defaultRole: 'reader', roles: [{ name: 'reader', permissions: ['articles:read'] }] }
+  })
   t.same(await statuses(roles.as({ tenant_id: 'acme' }), '/read', '/write'), { '/read': 200, '/write': 403 })
   t.equal((await roles.as(key)('GET /who')).status, 401, 'nobody knows keys of tenants')
-  for (const plugin of [apiKeys, tenantRbac]) await t.rejects(async () => Fastify().register(plugin, {}).ready(), /register the plugin "tenantry\/plugins\/database" before/)
+  for (const plugin of [apiKeys, tenantRbac]) {
+    await t.rejects(async () => Fastify().register(plugin, {}).ready(), /register the plugin "tenantry\/plugins\/database" before/)
+  }
 })

@@ -8,12 +8,28 @@ export const document: TestDocument = {
   tables: {
     notes: {
       tenantScoped: true,
-      columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true }, rank: { type: 'bigint' } }
+      columns: {
+        id: { type: 'uuid', primaryKey: true, default: 'uuid()' },
+        title: { type: 'text', notNull: true },
+        rank: { type: 'bigint' }
+      }
     }
   },
   routes: [
-    { path: '/notes', method: 'get', requireAuth: true, mcp: true, queries: [{ table: 'notes', operation: 'select', select: '*', order: { column: 'title' } }] },
-    { path: '/notes/:id', method: 'get', requireAuth: true, mcp: true, queries: [{ table: 'notes', operation: 'select', single: true, id: '{{params.id}}' }] },
+    {
+      path: '/notes',
+      method: 'get',
+      requireAuth: true,
+      mcp: true,
+      queries: [{ table: 'notes', operation: 'select', select: '*', order: { column: 'title' } }]
+    },
+    {
+      path: '/notes/:id',
+      method: 'get',
+      requireAuth: true,
+      mcp: true,
+      queries: [{ table: 'notes', operation: 'select', single: true, id: '{{params.id}}' }]
+    },
     {
       path: '/notes',
       method: 'post',
@@ -22,15 +38,34 @@ export const document: TestDocument = {
       request: { body: { title: { type: 'string', required: true, maxLength: 100 }, rank: { type: 'integer' } } },
       queries: [{ table: 'notes', operation: 'insert' }]
     },
-    { path: '/notes/:id', method: 'delete', requiredPermissions: ['notes:delete'], mcp: { name: 'remove_note' }, queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] },
-    { path: '/words', method: 'get', mcp: { name: 'words' }, request: { query: { q: { type: 'string', required: true }, tags: { type: 'array' } } }, response: { q: '{{query.q}}', tags: '{{query.tags}}', custom: '{{headers.x-custom}}', address: '{{headers.x-forwarded-for}}' } },
+    {
+      path: '/notes/:id',
+      method: 'delete',
+      requiredPermissions: ['notes:delete'],
+      mcp: { name: 'remove_note' },
+      queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }]
+    },
+    {
+      path: '/words',
+      method: 'get',
+      mcp: { name: 'words' },
+      request: { query: { q: { type: 'string', required: true }, tags: { type: 'array' } } },
+      response: { q: '{{query.q}}', tags: '{{query.tags}}', custom: '{{headers.x-custom}}', address: '{{headers.x-forwarded-for}}' }
+    },
     { path: '/hidden', method: 'get', response: {} }
   ]
 }
 
-export type Probe = (what: 'list' | 'call', body?: object, headers?: Record<string, string>) => Promise<{ status: number, body: { tools?: ProbeTool[], result?: unknown, message?: string, code?: string } }>
+export type Probe = (
+  what: 'list' | 'call',
+  body?: object,
+  headers?: Record<string, string>
+) => Promise<{ status: number, body: { tools?: ProbeTool[], result?: unknown, message?: string, code?: string } }>
 
-export interface ProbeTool { readonly name: string, readonly [member: string]: unknown }
+export interface ProbeTool {
+  readonly name: string
+  readonly [member: string]: unknown
+}
 
 export interface Opened {
   readonly app: FastifyInstance
@@ -44,7 +79,9 @@ export async function open (t: Test, own: TestDocument = document, options: Test
     ...options,
     prepare (app) {
       app.register(async (group) => {
-        group.post<{ Body: { name: string, input?: unknown, maxBytes?: number, timeoutMs?: number } }>('/probe/call', { config: { access: 'open' } }, async (request) => {
+        group.post<{ Body: { name: string, input?: unknown, maxBytes?: number, timeoutMs?: number } }>('/probe/call', {
+          config: { access: 'open' }
+        }, async (request) => {
           const { name, input, maxBytes, timeoutMs } = request.body
           return { result: await group.tools.call(name, input, request, { maxBytes, timeoutMs }) }
         })
@@ -54,7 +91,13 @@ export async function open (t: Test, own: TestDocument = document, options: Test
     }
   })
   const probe = (own: Record<string, string>, remoteAddress?: string): Probe => async (what, body = {}, headers = {}) => {
-    const response = await app.inject({ method: 'POST', url: `/probe/${what}`, headers: { ...own, ...headers, 'content-type': 'application/json' }, payload: body, ...remoteAddress !== undefined && { remoteAddress } })
+    const response = await app.inject({
+      method: 'POST',
+      url: `/probe/${what}`,
+      headers: { ...own, ...headers, 'content-type': 'application/json' },
+      payload: body,
+      ...remoteAddress !== undefined && { remoteAddress }
+    })
     return { status: response.statusCode, body: response.json() }
   }
   return { app, probe, as: (tenant, claims = {}) => probe(bearer({ sub: 'ada', role: 'user', tenant_id: tenant, ...claims })) }

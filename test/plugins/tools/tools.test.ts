@@ -8,19 +8,42 @@ const names = (body: { tools?: Array<{ name: string }> }) => body.tools?.map(({ 
 test('lists the tools that the caller may call, by name', async (t) => {
   const { as, probe } = await open(t)
   t.strictSame(names((await as('acme')('list')).body), ['add_note', 'get_notes', 'get_notes_by_id', 'words'])
-  t.strictSame(names((await as('acme', { permissions: ['notes:*'] })('list')).body), ['add_note', 'get_notes', 'get_notes_by_id', 'remove_note', 'words'])
+  t.strictSame(names((await as('acme', { permissions: ['notes:*'] })('list')).body), [
+    'add_note',
+    'get_notes',
+    'get_notes_by_id',
+    'remove_note',
+    'words'
+  ])
   t.strictSame(names((await probe({})('list')).body), ['words'], 'a caller without a token')
   const { body: { tools = [] } } = await as('acme', { role: 'admin' })('list')
   t.match(tools.find(({ name }) => name === 'add_note'), {
     description: 'Adds a note.',
     readOnly: false,
     destructive: false,
-    inputSchema: { type: 'object', properties: { body: { anyOf: [{ properties: { title: { type: 'string', maxLength: 100 } }, additionalProperties: false }, { type: 'array' }] } }, required: ['body'], additionalProperties: false },
+    inputSchema: {
+      type: 'object',
+      properties: {
+        body: { anyOf: [{ properties: { title: { type: 'string', maxLength: 100 } }, additionalProperties: false }, { type: 'array' }] }
+      },
+      required: ['body'],
+      additionalProperties: false
+    },
     outputSchema: { anyOf: [{ properties: { title: { type: 'string' } } }, {}] }
   })
-  t.match(tools.find(({ name }) => name === 'get_notes'), { readOnly: true, destructive: false, inputSchema: { properties: { limit: { type: 'integer' }, offset: { type: 'integer' } } } })
-  t.match(tools.find(({ name }) => name === 'remove_note'), { readOnly: false, destructive: true, inputSchema: { properties: { id: { type: 'string' } }, required: ['id'] } })
-  t.match(tools.find(({ name }) => name === 'words'), { inputSchema: { properties: { q: { type: 'string' }, tags: { type: 'array' } }, required: ['q'] } })
+  t.match(tools.find(({ name }) => name === 'get_notes'), {
+    readOnly: true,
+    destructive: false,
+    inputSchema: { properties: { limit: { type: 'integer' }, offset: { type: 'integer' } } }
+  })
+  t.match(tools.find(({ name }) => name === 'remove_note'), {
+    readOnly: false,
+    destructive: true,
+    inputSchema: { properties: { id: { type: 'string' } }, required: ['id'] }
+  })
+  t.match(tools.find(({ name }) => name === 'words'), {
+    inputSchema: { properties: { q: { type: 'string' }, tags: { type: 'array' } }, required: ['q'] }
+  })
 })
 
 test('calls a route with the rights and the tenant of the caller', async (t) => {
@@ -30,10 +53,15 @@ test('calls a route with the rights and the tenant of the caller', async (t) => 
   t.match({ status, result }, { status: 200, result: { title: 'a' } })
   const { id } = Object(result)
   t.match((await acme('call', { name: 'get_notes_by_id', input: { id } })).body, { result: { id, title: 'a' } })
-  t.match((await acme('call', { name: 'get_notes', input: { limit: 1, offset: null } })).body, { result: { data: [{ id }], pagination: { limit: 1 } } })
+  t.match((await acme('call', { name: 'get_notes', input: { limit: 1, offset: null } })).body, {
+    result: { data: [{ id }], pagination: { limit: 1 } }
+  })
   t.match(await as('globex')('call', { name: 'get_notes_by_id', input: { id } }), { status: 404, body: { code: 'TENANTRY_NOT_FOUND' } })
   t.match(await acme('call', { name: 'remove_note', input: { id } }), { status: 400, body: { code: 'TENANTRY_TOOL_UNKNOWN' } })
-  t.match(await as('acme', { permissions: ['notes:delete'] })('call', { name: 'remove_note', input: { id } }), { status: 200, body: { result: { success: true } } })
+  t.match(await as('acme', { permissions: ['notes:delete'] })('call', { name: 'remove_note', input: { id } }), {
+    status: 200,
+    body: { result: { success: true } }
+  })
 })
 
 test('says which value of the input is wrong', async (t) => {
@@ -48,7 +76,9 @@ test('says which value of the input is wrong', async (t) => {
   t.match(await call('add_note', 'a'), { status: 400, text: /must be an object/ })
   t.match(await call('get_notes', { limit: 'many' }), { status: 400, text: /limit/ })
   t.match(await call('get_notes_by_id', {}), { status: 400, text: /\/id.*is required/ })
-  for (const id of ['', '.', '..', { a: 1 }, '\ud800', ['x']]) t.match(await call('get_notes_by_id', { id }), { status: 400, text: /\/id/ }, JSON.stringify(id))
+  for (const id of ['', '.', '..', { a: 1 }, '\ud800', ['x']]) {
+    t.match(await call('get_notes_by_id', { id }), { status: 400, text: /\/id/ }, JSON.stringify(id))
+  }
   t.match(await call('get_notes_by_id', { id: '../hidden' }), { status: 400, text: /TENANTRY/ }, 'a slash stays within its segment')
   t.match(await call('words', { q: 'x'.repeat(9000) }), { status: 400, text: /8192 characters/ })
   t.match(await call('hidden', {}), { status: 400, text: /TENANTRY_TOOL_UNKNOWN/ }, 'a route that is no tool')
@@ -56,15 +86,25 @@ test('says which value of the input is wrong', async (t) => {
 
 test('passes on who calls, and no other header', async (t) => {
   const { as } = await open(t)
-  const { body } = await as('acme')('call', { name: 'words', input: { q: 'a&b=c?#', tags: ['x', 'y'] } }, { 'x-custom': 'mine', 'x-tenantry-tool-call': 'mine' })
+  const { body } = await as('acme')('call', { name: 'words', input: { q: 'a&b=c?#', tags: ['x', 'y'] } }, {
+    'x-custom': 'mine',
+    'x-tenantry-tool-call': 'mine'
+  })
   t.strictSame(body.result, { q: 'a&b=c?#', tags: ['x', 'y'] })
 })
 
 test('counts the address of the caller', async (t) => {
-  const limited = { ...document, routes: [{ path: '/once', method: 'get' as const, mcp: { name: 'once' }, rateLimit: { max: 1 }, response: { ok: true } }] }
+  const limited = {
+    ...document,
+    routes: [{ path: '/once', method: 'get' as const, mcp: { name: 'once' }, rateLimit: { max: 1 }, response: { ok: true } }]
+  }
   const { probe } = await open(t, limited)
   const [here, there] = [probe({}, '192.0.2.1'), probe({}, '192.0.2.2')]
-  t.strictSame([(await here('call', { name: 'once' })).status, (await here('call', { name: 'once' })).status, (await there('call', { name: 'once' })).status], [200, 429, 200])
+  t.strictSame([
+    (await here('call', { name: 'once' })).status,
+    (await here('call', { name: 'once' })).status,
+    (await there('call', { name: 'once' })).status
+  ], [200, 429, 200])
 })
 
 test('counts calls as usage of the tenant', async (t) => {
@@ -76,9 +116,17 @@ test('counts calls as usage of the tenant', async (t) => {
 
 test('a result has a bound, and numbers that no double holds are texts', async (t) => {
   const { app, as } = await open(t)
-  await app.db.executeQuery({ sql: "insert into notes (tenant_id, title, rank) values ('acme', repeat('x', 5000), 9007199254740993)", parameters: [], query: Object({ kind: 'RawNode' }), queryId: { queryId: 'test' } })
+  await app.db.executeQuery({
+    sql: "insert into notes (tenant_id, title, rank) values ('acme', repeat('x', 5000), 9007199254740993)",
+    parameters: [],
+    query: Object({ kind: 'RawNode' }),
+    queryId: { queryId: 'test' }
+  })
   t.match((await as('acme')('call', { name: 'get_notes' })).body, { result: { data: [{ rank: '9007199254740993' }] } })
-  t.match(await as('acme')('call', { name: 'get_notes', maxBytes: 4000 }), { status: 400, body: { code: 'TENANTRY_ANSWER_TOO_LARGE', message: 'The result has more than 4000 bytes: ask for fewer records or fields' } })
+  t.match(await as('acme')('call', { name: 'get_notes', maxBytes: 4000 }), {
+    status: 400,
+    body: { code: 'TENANTRY_ANSWER_TOO_LARGE', message: 'The result has more than 4000 bytes: ask for fewer records or fields' }
+  })
 })
 
 test('tools that call tools end at a depth', async (t) => {
@@ -86,14 +134,19 @@ test('tools that call tools end at a depth', async (t) => {
   const { probe } = await open(t, document, {
     prepare (app) {
       app.register(async (group) => {
-        group.get('/again', { config: { access: 'open', tool: { name: 'again', description: 'Calls itself.', readOnly: true, destructive: false } } }, async (request) => {
+        group.get('/again', {
+          config: { access: 'open', tool: { name: 'again', description: 'Calls itself.', readOnly: true, destructive: false } }
+        }, async (request) => {
           depths.push(request.toolDepth)
           return { within: await group.tools.call('again', {}, request) }
         })
       })
     }
   })
-  t.match(await probe({})('call', { name: 'again' }, { 'x-tenantry-tool-call': 'guess' }), { status: 400, body: { code: 'TENANTRY_TOOLS_NESTED' } })
+  t.match(await probe({})('call', { name: 'again' }, { 'x-tenantry-tool-call': 'guess' }), {
+    status: 400,
+    body: { code: 'TENANTRY_TOOLS_NESTED' }
+  })
   t.strictSame(depths, [1, 2, 3])
 })
 
@@ -108,20 +161,33 @@ test('a tool that does not answer in time is given up', async (t) => {
           ended.push(name)
         }
         group.get('/slow', { config: { access: 'open', tool: { name: 'slow', ...tool } } }, wait('slow'))
-        group.post('/slower', { config: { access: 'open', tool: { name: 'slower', ...tool } }, schema: { body: { type: 'object' } } }, wait('slower'))
+        group.post(
+          '/slower',
+          { config: { access: 'open', tool: { name: 'slower', ...tool } }, schema: { body: { type: 'object' } } },
+          wait('slower')
+        )
       })
     }
   })
-  for (const name of ['slow', 'slower']) t.match(await probe({})('call', { name, timeoutMs: 50, ...name === 'slower' && { input: { body: {} } } }), { status: 504, body: { code: 'TENANTRY_TOOL_TIMEOUT' } }, name)
+  for (const name of ['slow', 'slower']) {
+    t.match(await probe({})('call', { name, timeoutMs: 50, ...name === 'slower' && { input: { body: {} } } }), {
+      status: 504,
+      body: { code: 'TENANTRY_TOOL_TIMEOUT' }
+    }, name)
+  }
   t.strictSame(ended, ['slow', 'slower'], 'the requests of the tools were ended')
 })
 
 test('a tenant has tools of its own routes', async (t) => {
   const { app, as } = await open(t)
   const admin = bearer({ sub: 'boss', role: 'admin', tenant_id: 'acme' })
-  const save = async (routes: unknown[], headers = admin) => await app.inject({ method: 'POST', url: '/tenant/config', headers, payload: { routes } })
+  const save = async (routes: unknown[], headers = admin) =>
+    await app.inject({ method: 'POST', url: '/tenant/config', headers, payload: { routes } })
   const mine = { path: '/mine/:name', method: 'get', mcp: { name: 'mine' }, response: { hello: '{{params.name}}' } }
-  t.match((await save([mine, { path: '/staff', method: 'get', requiredPermissions: ['staff:read'], mcp: true, response: {} }])).statusCode, 200)
+  t.match(
+    (await save([mine, { path: '/staff', method: 'get', requiredPermissions: ['staff:read'], mcp: true, response: {} }])).statusCode,
+    200
+  )
   t.strictSame(names((await as('acme')('list')).body), ['add_note', 'get_notes', 'get_notes_by_id', 'mine', 'words'])
   t.strictSame(names((await as('globex')('list')).body), ['add_note', 'get_notes', 'get_notes_by_id', 'words'])
   t.match((await as('acme')('call', { name: 'mine', input: { name: 'a/b' } })).body, { result: { hello: 'a/b' } })
@@ -130,7 +196,15 @@ test('a tenant has tools of its own routes', async (t) => {
   t.match((await as('acme')('call', { name: 'get_staff' })).status, 400)
 
   t.equal((await save([{ ...mine, response: { bye: '{{params.name}}' } }])).statusCode, 200)
-  t.match((await as('acme')('call', { name: 'mine', input: { name: 'a' } })).body, { result: { bye: 'a' } }, 'a saved document holds at once')
-  t.match((await save([{ ...mine, mcp: { name: 'words' } }])).json(), { details: [{ path: '/routes/0/mcp', message: /the server has a tool "words"/ }] })
-  t.match((await save([mine, { ...mine, path: '/other' }])).json(), { details: [{ path: '/routes/1/mcp', message: /stands at \/routes\/0 already/ }] })
+  t.match(
+    (await as('acme')('call', { name: 'mine', input: { name: 'a' } })).body,
+    { result: { bye: 'a' } },
+    'a saved document holds at once'
+  )
+  t.match((await save([{ ...mine, mcp: { name: 'words' } }])).json(), {
+    details: [{ path: '/routes/0/mcp', message: /the server has a tool "words"/ }]
+  })
+  t.match((await save([mine, { ...mine, path: '/other' }])).json(), {
+    details: [{ path: '/routes/1/mcp', message: /stands at \/routes\/0 already/ }]
+  })
 })

@@ -26,7 +26,12 @@ export const smallPlans: Plans = {
 function planOf (limit: number, price: number): Plans[string] {
   return {
     price: { monthly: price },
-    limits: { websocket: { maxConnections: limit, maxRooms: limit, maxEntitiesWatched: limit }, fileStorage: { maxStorageMB: limit }, ai: { llmTokensPerMonth: limit, maxCostPerMonth: limit }, tenantConfig: { maxSecrets: limit } }
+    limits: {
+      websocket: { maxConnections: limit, maxRooms: limit, maxEntitiesWatched: limit },
+      fileStorage: { maxStorageMB: limit },
+      ai: { llmTokensPerMonth: limit, maxCostPerMonth: limit },
+      tenantConfig: { maxSecrets: limit }
+    }
   }
 }
 
@@ -45,7 +50,11 @@ export interface Opened {
   readonly as: (tenant: string) => Ask
 }
 
-export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>, { tenants = {}, onLog, routes, report, now }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
+  { tenants = {}, onLog, routes, report, now }: OpenOptions = {}
+): Promise<Opened> {
   const scan = scanLog(t, 'the log of the app')
   const app = Fastify({
     forceCloseConnections: true,
@@ -70,7 +79,10 @@ export async function open (t: Test, engine: Pick<EngineOptions, 'provider' | 'p
   return { app, as: (tenant) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada', role: 'user' }) }) }
 }
 
-/** The rows of the ledger, of these tenants or of all, `tenant counter period`, and the amount; with each month, which is the sum of its days. */
+/**
+ * The rows of the ledger, of these tenants or of all, `tenant counter period`, and the amount; with each month, which is the sum
+ * of its days.
+ */
 export async function ledgerOf (app: FastifyInstance, tenants?: readonly string[]): Promise<Record<string, number>> {
   const { rows } = await sql<{ name: string, amount: number }>`with figures as (
     select tenant_id, counter, period, amount from tenantry.usage_counters
@@ -84,7 +96,10 @@ export async function ledgerOf (app: FastifyInstance, tenants?: readonly string[
 
 /** An instance that was heard of that many seconds ago. */
 export async function instanceSilentFor (app: FastifyInstance, seconds: number): Promise<string> {
-  const { rows: [row] } = await sql<{ id: string }>`insert into tenantry.usage_instances (id, seen_at, last_batch) values (gen_random_uuid(), clock_timestamp() - make_interval(secs => ${seconds}), 1) returning id`.execute(app.db)
+  const { rows: [row] } = await sql<
+    { id: string }
+  >`insert into tenantry.usage_instances (id, seen_at, last_batch) values (gen_random_uuid(), clock_timestamp() - make_interval(secs => ${seconds}), 1) returning id`
+    .execute(app.db)
   return String(row?.id)
 }
 

@@ -12,21 +12,47 @@ test('days and months are those of UTC, leap years included', async (t) => {
   t.equal(monthOf('2026-12-31'), '2026-12')
   const lengths = (...months: string[]) => months.map((month) => daysOf(month, '9999-12-31').length)
   t.same(lengths('2024-02', '2026-02', '2000-02', '1900-02', '0004-02', '0099-02'), [29, 28, 29, 28, 29, 28])
-  t.same(lengths(...Array.from({ length: 12 }, (_none, index) => `2026-${String(index + 1).padStart(2, '0')}`)), [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
+  t.same(lengths(...Array.from({ length: 12 }, (_none, index) => `2026-${String(index + 1).padStart(2, '0')}`)), [
+    31,
+    28,
+    31,
+    30,
+    31,
+    30,
+    31,
+    31,
+    30,
+    31,
+    30,
+    31
+  ])
   t.same(daysOf('2026-06', '2026-06-03'), ['2026-06-01', '2026-06-02', '2026-06-03'])
   t.same(daysOf('2026-07', '2026-06-30'), [], 'a month to come')
   t.equal(daysOf('2026-05', '2026-06-03').at(-1), '2026-05-31')
 })
 
 test('sizes for people', async (t) => {
-  const sizes: [number, string][] = [[0, '0 B'], [1, '1 B'], [1023, '1023 B'], [1024, '1 KB'], [1_572_864, '1.5 MB'], [200 * 1_048_576, '200 MB'], [5120 * 1_048_576, '5 GB'], [1_048_575, '1 MB'], [1_048_000, '1023.44 KB'], [Number.MAX_SAFE_INTEGER, '8 PB']]
+  const sizes: [number, string][] = [
+    [0, '0 B'],
+    [1, '1 B'],
+    [1023, '1023 B'],
+    [1024, '1 KB'],
+    [1_572_864, '1.5 MB'],
+    [200 * 1_048_576, '200 MB'],
+    [5120 * 1_048_576, '5 GB'],
+    [1_048_575, '1 MB'],
+    [1_048_000, '1023.44 KB'],
+    [Number.MAX_SAFE_INTEGER, '8 PB']
+  ]
   for (const [bytes, text] of sizes) t.equal(bytesText(bytes), text)
 })
 
 test('figures go to the day of the clock, forwards and backwards', async (t) => {
   const clock = fakeClock(Date.parse('2028-02-29T23:59:59.999Z'))
   const counts = createCounts(clock.now)
-  const call = () => { counts.of('acme', 1)!.calls++ }
+  const call = () => {
+    counts.of('acme', 1)!.calls++
+  }
   call()
   clock.forward(1)
   call()
@@ -60,7 +86,14 @@ test('what was freed stands by itself: it is of no day', async (t) => {
   counts.of('acme', 1)!.freed = 5
   Object.assign(counts.of('globex', null)!, { bandwidth: 7, freed: 6 })
   t.same(counts.take(10), {
-    figures: { day: '1970-01-01', tenants: ['globex'], since: [null], calls: [0], bandwidth: [7], freed: [{ tenant: 'acme', since: 1, amount: 5 }, { tenant: 'globex', since: null, amount: 6 }] },
+    figures: {
+      day: '1970-01-01',
+      tenants: ['globex'],
+      since: [null],
+      calls: [0],
+      bandwidth: [7],
+      freed: [{ tenant: 'acme', since: 1, amount: 5 }, { tenant: 'globex', since: null, amount: 6 }]
+    },
     more: false
   })
 })

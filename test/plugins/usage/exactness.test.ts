@@ -5,30 +5,31 @@ import { createUsage } from '../../../plugins/usage/service.js'
 import { createPlans } from '../../../lib/plans.js'
 import { fakeClock, open } from './app.js'
 
-test('a million increments over a thousand tenants are in the ledger to the last one after a stop', (t) => forEachEngine(t, async (t, engine) => {
-  // The embedded engine writes rows more slowly, and serves fewer tenants.
-  const tenants = engine.provider === 'postgres' ? 1000 : 200
-  const { app } = await open(t, engine, { now: fakeClock().now })
-  await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(0, ${tenants - 1}::int) i`.execute(app.db)
-  // It stops before the database of the app does, so that what it wrote can be read.
-  const service = createUsage({ engine: app.engine, tenants: app.tenants, plans: createPlans(), log: app.log, now: fakeClock().now })
-  const expected = new Map<string, number>()
-  for (let index = 0; index < 1_000_000; index++) {
-    const tenant = `t${(index * 7919 + (index >> 9)) % tenants}`
-    const amount = index % 5 === 0 ? 3 : 1
-    service.record(tenant, 'api_calls', amount)
-    expected.set(tenant, (expected.get(tenant) ?? 0) + amount)
-    // Others write while it counts.
-    if (index % 250_000 === 200_000) await service.flush()
-  }
-  await service.close()
-  t.equal(service.waiting, 0)
-  const { rows } = await sql<{ tenant_id: string, sum: number }>`select tenant_id, sum(api_calls)::float8 as sum
+test('a million increments over a thousand tenants are in the ledger to the last one after a stop', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    // The embedded engine writes rows more slowly, and serves fewer tenants.
+    const tenants = engine.provider === 'postgres' ? 1000 : 200
+    const { app } = await open(t, engine, { now: fakeClock().now })
+    await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(0, ${tenants - 1}::int) i`.execute(app.db)
+    // It stops before the database of the app does, so that what it wrote can be read.
+    const service = createUsage({ engine: app.engine, tenants: app.tenants, plans: createPlans(), log: app.log, now: fakeClock().now })
+    const expected = new Map<string, number>()
+    for (let index = 0; index < 1_000_000; index++) {
+      const tenant = `t${(index * 7919 + (index >> 9)) % tenants}`
+      const amount = index % 5 === 0 ? 3 : 1
+      service.record(tenant, 'api_calls', amount)
+      expected.set(tenant, (expected.get(tenant) ?? 0) + amount)
+      // Others write while it counts.
+      if (index % 250_000 === 200_000) await service.flush()
+    }
+    await service.close()
+    t.equal(service.waiting, 0)
+    const { rows } = await sql<{ tenant_id: string, sum: number }>`select tenant_id, sum(api_calls)::float8 as sum
     from tenantry.usage_requests group by 1`.execute(app.db)
-  t.equal(rows.length, tenants)
-  t.equal(rows.filter(({ tenant_id: id, sum }) => expected.get(id) === sum).length, tenants, 'each is exact')
-  t.equal(rows.reduce((all, { sum }) => all + sum, 0), 1_400_000)
-}))
+    t.equal(rows.length, tenants)
+    t.equal(rows.filter(({ tenant_id: id, sum }) => expected.get(id) === sum).length, tenants, 'each is exact')
+    t.equal(rows.reduce((all, { sum }) => all + sum, 0), 1_400_000)
+  }))
 
 test('memory is that of what waits: ten thousand tenants leave nothing behind', async (t) => {
   const { connectionString } = await postgresDatabase(t)
@@ -43,7 +44,9 @@ test('memory is that of what waits: ten thousand tenants leave nothing behind', 
     await service.flush()
     t.equal(service.waiting, 0)
   }
-  const { rows: [sum] } = await sql`select count(*)::int as rows, sum(api_calls)::float8 as calls, sum(bandwidth_bytes)::float8 as bytes from tenantry.usage_requests`.execute(app.db)
+  const { rows: [sum] } =
+    await sql`select count(*)::int as rows, sum(api_calls)::float8 as calls, sum(bandwidth_bytes)::float8 as bytes from tenantry.usage_requests`
+      .execute(app.db)
   t.same(sum, { rows: 10_000, calls: 30_000, bytes: 300_000 })
   service.record('nobody', 'api_calls')
   t.equal(service.waiting, 0, 'an id that no tenant has takes no room')

@@ -14,23 +14,36 @@ async function section (t: Test): Promise<DatabaseSection> {
 
 const gauges = ['connections', 'rooms', 'entities_watched'] as const
 
-test('of a hundred at a time a plan with room for seven admits seven; what is given back makes room', (t) => forEachEngine(t, async (t, engine) => {
-  const { app } = await open(t, engine, { tenants: { acme: 'seven', globex: 'seven', big: 'much' } })
-  for (const gauge of gauges) {
-    t.equal(await admitted(t, Array.from({ length: 100 }, () => app.usage.take('acme', gauge))), 7, gauge)
-    for (let index = 0; index < 4; index++) app.usage.give('acme', gauge)
-    t.equal(await admitted(t, Array.from({ length: 10 }, () => app.usage.take('acme', gauge))), 4, 'before that was written')
-    t.equal(await admitted(t, [app.usage.take('globex', gauge)]), 1)
-    t.equal(await admitted(t, Array.from({ length: 2500 }, () => app.usage.take('big', gauge))), 2500)
-  }
-  const error = await app.usage.take('acme', 'connections').then(() => t.fail('it was admitted'), (error) => error)
-  t.match(error, { statusCode: 402, message: 'The plan "seven" includes 7 websocket connections at a time', extras: { allowed: false, upgrade: { plan: 'eight', limit: 8 } } })
-  t.match(await app.usage.report('acme'), { usage: { websocket: { connections: { current: 7, limit: 7, percentage: 100 }, rooms: { current: 7 }, entitiesWatched: { current: 7 } } } })
-  t.match(await app.usage.report('big'), { usage: { websocket: { connections: { current: 2500, limit: -1, percentage: 0 } } } })
-  for (let index = 0; index < 20; index++) app.usage.give('acme', 'connections')
-  app.usage.give('nobody', 'rooms')
-  t.match(await app.usage.report('acme'), { usage: { websocket: { connections: { current: 0 } } } }, 'more than was taken is not given back')
-}))
+test('of a hundred at a time a plan with room for seven admits seven; what is given back makes room', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app } = await open(t, engine, { tenants: { acme: 'seven', globex: 'seven', big: 'much' } })
+    for (const gauge of gauges) {
+      t.equal(await admitted(t, Array.from({ length: 100 }, () => app.usage.take('acme', gauge))), 7, gauge)
+      for (let index = 0; index < 4; index++) app.usage.give('acme', gauge)
+      t.equal(await admitted(t, Array.from({ length: 10 }, () => app.usage.take('acme', gauge))), 4, 'before that was written')
+      t.equal(await admitted(t, [app.usage.take('globex', gauge)]), 1)
+      t.equal(await admitted(t, Array.from({ length: 2500 }, () => app.usage.take('big', gauge))), 2500)
+    }
+    const error = await app.usage.take('acme', 'connections').then(() => t.fail('it was admitted'), (error) => error)
+    t.match(error, {
+      statusCode: 402,
+      message: 'The plan "seven" includes 7 websocket connections at a time',
+      extras: { allowed: false, upgrade: { plan: 'eight', limit: 8 } }
+    })
+    t.match(await app.usage.report('acme'), {
+      usage: {
+        websocket: { connections: { current: 7, limit: 7, percentage: 100 }, rooms: { current: 7 }, entitiesWatched: { current: 7 } }
+      }
+    })
+    t.match(await app.usage.report('big'), { usage: { websocket: { connections: { current: 2500, limit: -1, percentage: 0 } } } })
+    for (let index = 0; index < 20; index++) app.usage.give('acme', 'connections')
+    app.usage.give('nobody', 'rooms')
+    t.match(
+      await app.usage.report('acme'),
+      { usage: { websocket: { connections: { current: 0 } } } },
+      'more than was taken is not given back'
+    )
+  }))
 
 test('servers count together; those of one that is gone drop out, and come back with it', async (t) => {
   const engine = await section(t)
@@ -45,12 +58,20 @@ test('servers count together; those of one that is gone drop out, and come back 
   t.equal(await admitted(t, Array.from({ length: 5 }, () => here.usage.take('acme', 'connections'))), 5)
   const connections = async () => (await there.usage.report('acme')).usage.websocket.connections.current
   const silent = await instanceSilentFor(here, 28)
-  await sql`insert into tenantry.usage_gauges (instance_id, tenant_id, gauge, value, written) values (${silent}::uuid, 'acme', 'connections', 2, 1)`.execute(here.db)
+  await sql`insert into tenantry.usage_gauges (instance_id, tenant_id, gauge, value, written) values (${silent}::uuid, 'acme', 'connections', 2, 1)`
+    .execute(here.db)
   t.equal(await connections(), 7)
   t.equal(await admitted(t, [here.usage.take('acme', 'connections')]), 0)
   await sql`update tenantry.usage_instances set seen_at = seen_at - interval '3 seconds' where id = ${silent}::uuid`.execute(here.db)
   t.equal(await connections(), 5, 'silent for 31 s')
-  t.equal(await admitted(t, [here.usage.take('acme', 'connections'), there.usage.take('acme', 'connections'), there.usage.take('acme', 'connections')]), 2)
+  t.equal(
+    await admitted(t, [
+      here.usage.take('acme', 'connections'),
+      there.usage.take('acme', 'connections'),
+      there.usage.take('acme', 'connections')
+    ]),
+    2
+  )
   await sql`update tenantry.usage_instances set seen_at = clock_timestamp() where id = ${silent}::uuid`.execute(here.db)
   t.equal(await connections(), 9, 'it was not gone')
   await sql`update tenantry.usage_instances set seen_at = seen_at - interval '8 days' where id = ${silent}::uuid`.execute(here.db)
@@ -66,7 +87,10 @@ test('an older value that is written late changes nothing, and memory forgets wh
   const store = createUsageStore(app.engine)
   const instance = await instanceSilentFor(app, 0)
   const own = createGauges({ store, instance, plans: createPlans(smallPlans), registered: () => {}, notices: { reached: () => {} } })
-  const value = async () => (await sql<{ value: number }>`select value::int as value from tenantry.usage_gauges where instance_id = ${instance}::uuid`.execute(app.db)).rows[0]?.value
+  const value = async () =>
+    (await sql<{ value: number }>`select value::int as value from tenantry.usage_gauges where instance_id = ${instance}::uuid`.execute(
+      app.db
+    )).rows[0]?.value
   await own.take('acme', 'rooms')
   await own.take('acme', 'rooms')
   own.give('acme', 'rooms')

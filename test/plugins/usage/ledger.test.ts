@@ -11,13 +11,18 @@ import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.
 import { fakeClock, ledgerOf, open, type Opened } from './app.js'
 
 // One app of each engine, in which each of them has tenants of its own.
-test('the ledger', (t) => forEachEngine(t, async (t, engine) => {
-  const opened = await open(t, engine, { now: fakeClock().now, tenants: { acme: 'free', globex: 'free', sums: 'much', leaver: 'much', stayer: 'much' } })
-  await t.test('a write whose answer was lost counts once, whatever was counted since', (t) => countsOnce(t, opened))
-  await t.test('sums end at what JSON holds exactly; what is freed ends at nothing', (t) => endsExactly(t, opened))
-  await t.test('figures are of the tenant that was made in that millisecond', (t) => isOfThatMillisecond(t, opened))
-  await t.test('figures of a deleted tenant are gone, do not come back with a late write, and are none of the next one of its id', (t) => isGone(t, opened))
-}))
+test('the ledger', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const opened = await open(t, engine, {
+      now: fakeClock().now,
+      tenants: { acme: 'free', globex: 'free', sums: 'much', leaver: 'much', stayer: 'much' }
+    })
+    await t.test('a write whose answer was lost counts once, whatever was counted since', (t) => countsOnce(t, opened))
+    await t.test('sums end at what JSON holds exactly; what is freed ends at nothing', (t) => endsExactly(t, opened))
+    await t.test('figures are of the tenant that was made in that millisecond', (t) => isOfThatMillisecond(t, opened))
+    await t.test('figures of a deleted tenant are gone, do not come back with a late write, and are none of the next one of its id', (t) =>
+      isGone(t, opened))
+  }))
 
 async function countsOnce (t: Test, { app }: Opened): Promise<void> {
   const clock = fakeClock()
@@ -51,7 +56,11 @@ async function countsOnce (t: Test, { app }: Opened): Promise<void> {
   service.give('globex', 'rooms')
   await service.flush()
   t.match(await ledgerOf(app), { 'globex bandwidth_bytes 2026-06': 7 })
-  t.match((await service.report('globex')).usage.websocket.rooms, { current: 0 }, 'gauges of a write that was repeated are written all the same')
+  t.match(
+    (await service.report('globex')).usage.websocket.rooms,
+    { current: 0 },
+    'gauges of a write that was repeated are written all the same'
+  )
   await service.close()
 }
 
@@ -80,13 +89,28 @@ async function endsExactly (t: Test, { app, as }: Opened): Promise<void> {
 async function isOfThatMillisecond (t: Test, { app }: Opened): Promise<void> {
   const at = Date.parse('2026-05-01T12:00:00.123Z')
   const micros = { first: '123000', last: '123999', before: '122999', after: '124000' }
-  for (const [id, fraction] of Object.entries(micros)) await sql`insert into tenantry.tenants (id, name, created_at) values (${id}, ${id}, ${`2026-05-01T12:00:00.${fraction}Z`}::timestamptz)`.execute(app.db)
+  for (const [id, fraction] of Object.entries(micros)) {
+    await sql`insert into tenantry.tenants (id, name, created_at) values (${id}, ${id}, ${`2026-05-01T12:00:00.${fraction}Z`}::timestamptz)`
+      .execute(app.db)
+  }
   const tenants = Object.keys(micros)
-  const figures = { ...noFigures, day: '2026-06-01', tenants, since: tenants.map(() => at), calls: tenants.map(() => 1), bandwidth: tenants.map(() => 0) }
+  const figures = {
+    ...noFigures,
+    day: '2026-06-01',
+    tenants,
+    since: tenants.map(() => at),
+    calls: tenants.map(() => 1),
+    bandwidth: tenants.map(() => 0)
+  }
   const store = createUsageStore(app.engine)
   t.equal(await store.write('00000000-0000-0000-0000-000000000001', { number: 1, figures }, []), true)
   t.equal(await store.write('00000000-0000-0000-0000-000000000001', { number: 1, figures }, []), false)
-  t.same(await ledgerOf(app, tenants), { 'first api_calls 2026-06': 1, 'first api_calls 2026-06-01': 1, 'last api_calls 2026-06': 1, 'last api_calls 2026-06-01': 1 })
+  t.same(await ledgerOf(app, tenants), {
+    'first api_calls 2026-06': 1,
+    'first api_calls 2026-06-01': 1,
+    'last api_calls 2026-06': 1,
+    'last api_calls 2026-06-01': 1
+  })
 }
 
 async function isGone (t: Test, { app }: Opened): Promise<void> {
@@ -120,12 +144,19 @@ async function isGone (t: Test, { app }: Opened): Promise<void> {
   await app.tenants.create({ id: 'leaver', name: 'leaver', plan: 'seven' })
   usage.record('leaver', 'api_calls', 1)
   await usage.flush()
-  t.notOk((await ledgerOf(app))['leaver api_calls 2026-06'], 'what was counted for the one before is dropped, with what was added to it within the second')
+  t.notOk(
+    (await ledgerOf(app))['leaver api_calls 2026-06'],
+    'what was counted for the one before is dropped, with what was added to it within the second'
+  )
   t.match(await usage.report('leaver'), { usage: { websocket: { connections: { current: 0 } } } })
   await usage.take('leaver', 'connections')
   t.match(await usage.report('leaver'), { usage: { websocket: { connections: { current: 1 } } } })
   for (let index = 0; index < 2; index++) usage.give('leaver', 'connections')
-  t.match(await usage.report('leaver'), { usage: { websocket: { connections: { current: 1 } } } }, 'what the tenant before had open, given back, is not of this one')
+  t.match(
+    await usage.report('leaver'),
+    { usage: { websocket: { connections: { current: 1 } } } },
+    'what the tenant before had open, given back, is not of this one'
+  )
   usage.give('leaver', 'connections')
   t.match(await usage.report('leaver'), { usage: { websocket: { connections: { current: 0 } } } })
   usage.record('leaver', 'api_calls', 3)
@@ -139,7 +170,8 @@ test('servers that write the same tenants at the same time never wait for each o
   await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(0, 499) i`.execute(app.db)
   const parts = { engine: app.engine, tenants: { get: () => null }, plans: app.plans, log: app.log, now: fakeClock().now }
   const createdAt = (await app.db.selectFrom('tenantry.tenants').select('created_at').executeTakeFirstOrThrow()).created_at
-  const request = (service: ReturnType<typeof createUsage>, index: number) => service.request({ id: `t${index}`, name: 't', plan: 'free', status: 'active', createdAt, config: {} }, 1)
+  const request = (service: ReturnType<typeof createUsage>, index: number) =>
+    service.request({ id: `t${index}`, name: 't', plan: 'free', status: 'active', createdAt, config: {} }, 1)
   const [one, other] = [createUsage(parts), createUsage(parts)]
   for (let round = 0; round < 20; round++) {
     for (let index = 0; index < 500; index++) {
@@ -148,7 +180,9 @@ test('servers that write the same tenants at the same time never wait for each o
     }
     await Promise.all([one.flush(), other.flush()])
   }
-  const { rows } = await sql`select api_calls::int as calls, bandwidth_bytes::int as bytes, count(*)::int as tenants from tenantry.usage_requests group by 1, 2`.execute(app.db)
+  const { rows } =
+    await sql`select api_calls::int as calls, bandwidth_bytes::int as bytes, count(*)::int as tenants from tenantry.usage_requests group by 1, 2`
+      .execute(app.db)
   t.same(rows, [{ calls: 40, bytes: 40, tenants: 500 }])
   await Promise.all([one.close(), other.close()])
 })
@@ -160,22 +194,36 @@ test('requests that were counted before they had rows of their own are carried o
   const plan = await engine.migration.plan()
   await query(planSql({ ...plan, migrations: plan.migrations.filter(({ name }) => !name.endsWith('_usage_requests')) }))
   await admin("insert into tenantry.tenants (id, name) values ('acme', 'a'), ('globex', 'g')")
-  await admin(`insert into tenantry.usage_counters values ('acme', 'api_calls', '2026-06-01', 5), ('acme', 'bandwidth_bytes', '2026-06-01', 70), ('acme', 'api_calls', '2026-06-02', ${maxAmount}),
-    ('acme', 'llm_tokens', '2026-06-01', 9), ('globex', 'bandwidth_bytes', '2026-06-02', 3), ('globex', 'storage_bytes', 'total', 4)`)
+  await admin(
+    `insert into tenantry.usage_counters values ('acme', 'api_calls', '2026-06-01', 5), ('acme', 'bandwidth_bytes', '2026-06-01', 70), ('acme', 'api_calls', '2026-06-02', ${maxAmount}),
+    ('acme', 'llm_tokens', '2026-06-01', 9), ('globex', 'bandwidth_bytes', '2026-06-02', 3), ('globex', 'storage_bytes', 'total', 4)`
+  )
   await query(planSql(await engine.migration.plan()))
   t.same(await engine.pendingMigrations(), [])
-  t.same(await admin('select tenant_id, day, api_calls::text as calls, bandwidth_bytes::text as bytes from tenantry.usage_requests order by 1, 2'), [
-    { tenant_id: 'acme', day: '2026-06-01', calls: '5', bytes: '70' },
-    { tenant_id: 'acme', day: '2026-06-02', calls: String(maxAmount), bytes: '0' },
-    { tenant_id: 'globex', day: '2026-06-02', calls: '0', bytes: '3' }
-  ])
-  t.same(await admin('select counter, amount::int as amount from tenantry.usage_counters order by 1'), [{ counter: 'llm_tokens', amount: 9 }, { counter: 'storage_bytes', amount: 4 }], 'what else was counted stays')
+  t.same(
+    await admin(
+      'select tenant_id, day, api_calls::text as calls, bandwidth_bytes::text as bytes from tenantry.usage_requests order by 1, 2'
+    ),
+    [
+      { tenant_id: 'acme', day: '2026-06-01', calls: '5', bytes: '70' },
+      { tenant_id: 'acme', day: '2026-06-02', calls: String(maxAmount), bytes: '0' },
+      { tenant_id: 'globex', day: '2026-06-02', calls: '0', bytes: '3' }
+    ]
+  )
+  t.same(await admin('select counter, amount::int as amount from tenantry.usage_counters order by 1'), [{
+    counter: 'llm_tokens',
+    amount: 9
+  }, { counter: 'storage_bytes', amount: 4 }], 'what else was counted stays')
 })
 
 test('while the database is away figures wait, and are written when it is back', async (t) => {
   const server = await postgresServer(t)
   const lines: string[] = []
-  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, { now: fakeClock().now, tenants: { acme: 'much' }, onLog: (line) => lines.push(line) })
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, {
+    now: fakeClock().now,
+    tenants: { acme: 'much' },
+    onLog: (line) => lines.push(line)
+  })
   app.usage.record('acme', 'api_calls', 1)
   const [settled, released] = [await app.usage.reserve('acme', 'llm_tokens', 10), await app.usage.reserve('acme', 'llm_tokens', 1000)]
   await app.usage.take('acme', 'rooms')

@@ -26,7 +26,9 @@ test('a caller who leaves when its body has been read is counted', async (t) => 
         begun.push(url)
         await porch.opened
       })
-      group.addHook('onError', async ({ url }) => { ended.push(url) })
+      group.addHook('onError', async ({ url }) => {
+        ended.push(url)
+      })
       group.post('/hall', { config }, async ({ url }) => {
         begun.push(url)
         await hall.opened
@@ -41,7 +43,13 @@ test('a caller who leaves when its body has been read is counted', async (t) => 
         ended.push(url)
         return answer
       })
-      group.delete('/porch/limited', { config, onRequest: async (request) => { request.rateLimited = true; throw failure('rateLimited') } }, async () => answer)
+      group.delete('/porch/limited', {
+        config,
+        onRequest: async (request) => {
+          request.rateLimited = true
+          throw failure('rateLimited')
+        }
+      }, async () => answer)
     }
   })
   const port = Number(new URL(await listen(app)).port)

@@ -22,25 +22,48 @@ function routes (app: FastifyInstance): void {
   app.get('/not-modified', { config }, async (_request, reply) => reply.code(304).header('content-length', '10000').send())
   app.get('/empty', { config }, async (_request, reply) => reply.code(204).send())
   app.get('/stream', { config }, async (_request, reply) => reply.send(Readable.from([text, Buffer.from(text)])))
-  app.get('/stream-of-length', { config }, async (_request, reply) => reply.header('content-length', '10000').send(Readable.from([Buffer.from(text)])))
+  app.get(
+    '/stream-of-length',
+    { config },
+    async (_request, reply) => reply.header('content-length', '10000').send(Readable.from([Buffer.from(text)]))
+  )
   app.get('/web-stream', { config }, async (_request, reply) => reply.send(new Blob([text]).stream()))
   app.get('/response', { config }, async (_request, reply) => reply.send(new Response(text, { status: 202, headers: { 'x-mine': 'yes' } })))
   app.get('/no-content-response', { config }, async (_request, reply) => reply.send(new Response(null, { status: 204 })))
-  app.get('/replaced', { config, onSend: async (_request, _reply, payload) => payload instanceof Readable ? payload.map(() => 'four') : payload }, async (_request, reply) => reply.send(Readable.from([text])))
-  app.get('/fails', { config }, async () => { throw failure('conflict') })
-  app.post('/fails-early', { config, onRequest: async () => { throw failure('conflict') } }, async () => '')
+  app.get('/replaced', {
+    config,
+    onSend: async (_request, _reply, payload) => payload instanceof Readable ? payload.map(() => 'four') : payload
+  }, async (_request, reply) => reply.send(Readable.from([text])))
+  app.get('/fails', { config }, async () => {
+    throw failure('conflict')
+  })
+  app.post('/fails-early', {
+    config,
+    onRequest: async () => {
+      throw failure('conflict')
+    }
+  }, async () => '')
   app.get('/late', { config }, (_request, reply) => {
     reply.hijack()
     reply.raw.write('begun')
     held.push(() => reply.raw.end('too late'))
   })
-  app.get('/refused', { config, onRequest: async (request) => { request.rateLimited = true; throw failure('rateLimited') } }, async () => '')
+  app.get('/refused', {
+    config,
+    onRequest: async (request) => {
+      request.rateLimited = true
+      throw failure('rateLimited')
+    }
+  }, async () => '')
   app.get('/hijacked', { config }, (_request, reply) => {
     reply.hijack()
     reply.raw.end(text)
   })
   app.get('/large', { config }, async () => megabytes)
-  app.get('/large-stream', { config }, async (_request, reply) => reply.send(Readable.from(async function * () { for (;;) yield megabytes.subarray(0, 100_000) }())))
+  app.get('/large-stream', { config }, async (_request, reply) =>
+    reply.send(Readable.from(async function * () {
+      for (;;) yield megabytes.subarray(0, 100_000)
+    }())))
   app.get('/held', { config }, async () => {
     await new Promise<void>((resolve) => held.push(resolve))
     return text
@@ -53,7 +76,11 @@ function routes (app: FastifyInstance): void {
 
 test('every request of a tenant counts once, with the bytes of its bodies', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { now: fakeClock().now, tenants: { acme: 'much' }, routes })
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
+    now: fakeClock().now,
+    tenants: { acme: 'much' },
+    routes
+  })
   const origin = await listen(app)
   const port = Number(new URL(origin).port)
   const authorization = `Bearer ${signToken({ tenant_id: 'acme', sub: 'ada' })}`
@@ -76,8 +103,19 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
   }
 
   const cases: [path: string, status: number, bytes: number, method?: string][] = [
-    ['/text', 200, 10_000], ['/buffer', 200, 10_000], ['/text', 200, 0, 'HEAD'], ['/stream', 200, 0, 'HEAD'], ['/not-modified', 304, 0], ['/empty', 204, 0],
-    ['/stream', 200, 20_000], ['/stream-of-length', 200, 10_000], ['/web-stream', 200, 10_000], ['/response', 202, 10_000], ['/no-content-response', 204, 0], ['/replaced', 200, 4], ['/hijacked', 200, 0]
+    ['/text', 200, 10_000],
+    ['/buffer', 200, 10_000],
+    ['/text', 200, 0, 'HEAD'],
+    ['/stream', 200, 0, 'HEAD'],
+    ['/not-modified', 304, 0],
+    ['/empty', 204, 0],
+    ['/stream', 200, 20_000],
+    ['/stream-of-length', 200, 10_000],
+    ['/web-stream', 200, 10_000],
+    ['/response', 202, 10_000],
+    ['/no-content-response', 204, 0],
+    ['/replaced', 200, 4],
+    ['/hijacked', 200, 0]
   ]
   for (const [path, status, bytes, method = 'GET'] of cases) {
     t.equal(await ask(path, { method }), status, path)
@@ -117,27 +155,48 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
   const head = (line: string, more = '') => `${line} HTTP/1.1\r\nhost: a\r\nauthorization: ${authorization}\r\n${more}\r\n`
   const answers = (received: Buffer) => received.toString('latin1').split('HTTP/1.1 ').length - 1
 
-  await send(head('GET /text') + head('HEAD /text') + head('POST /length', 'content-type: application/json\r\ncontent-length: 2\r\n') + '{}' + head('GET /empty'), (received) => answers(received) === 4)
+  await send(
+    head('GET /text') + head('HEAD /text') + head('POST /length', 'content-type: application/json\r\ncontent-length: 2\r\n') + '{}' +
+      head('GET /empty'),
+    (received) => answers(received) === 4
+  )
   await until(t, 'pipelined requests', async () => (await app.usage.summary('acme')).api_calls === last.calls + 4)
   t.same(await counted(), { calls: 4, bytes: 10_000 + 2 + '{"length":2}'.length })
 
-  const started = new Promise<void>((resolve) => app.server.on('request', ({ url }: { url: string }) => { if (url === '/held?3') resolve() }))
+  const started = new Promise<void>((resolve) =>
+    app.server.on('request', ({ url }: { url: string }) => {
+      if (url === '/held?3') resolve()
+    })
+  )
   await send(head('GET /held?1') + head('GET /held?2') + head('GET /held?3'), started)
   await until(t, 'requests that were cut off', async () => (await app.usage.summary('acme')).api_calls === last.calls + 3)
   await ask('/release')
   t.same(await counted(), { calls: 3, bytes: 0 }, 'they count once, and nothing of them was sent')
 
-  await send(head('POST /length', 'content-type: application/json\r\ncontent-length: 900000\r\n') + '{"a":"', new Promise((resolve) => setImmediate(resolve)))
+  await send(
+    head('POST /length', 'content-type: application/json\r\ncontent-length: 900000\r\n') + '{"a":"',
+    new Promise((resolve) => setImmediate(resolve))
+  )
   await until(t, 'an upload that was cut off', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
   t.ok((await counted()).bytes < 1000, 'of what did not arrive nothing counts')
 
-  await send(head('POST /length', 'content-type: application/json\r\ncontent-length: 90000000\r\n') + '{"a":"', (received) => received.includes('413'))
+  await send(
+    head('POST /length', 'content-type: application/json\r\ncontent-length: 90000000\r\n') + '{"a":"',
+    (received) => received.includes('413')
+  )
   await until(t, 'a body that was refused', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
   t.ok((await counted()).bytes < 2000)
 
-  await send(head('POST /fails-early', 'content-type: application/json\r\ncontent-length: 90000\r\n') + '{"a":"', (received) => received.includes('409'))
+  await send(
+    head('POST /fails-early', 'content-type: application/json\r\ncontent-length: 90000\r\n') + '{"a":"',
+    (received) => received.includes('409')
+  )
   await send(head('GET /late'), (received) => received.includes('begun'))
-  await until(t, 'an answer before the body is there, and one that was cut off', async () => (await app.usage.summary('acme')).api_calls === last.calls + 2)
+  await until(
+    t,
+    'an answer before the body is there, and one that was cut off',
+    async () => (await app.usage.summary('acme')).api_calls === last.calls + 2
+  )
   await ask('/release')
   await ask('/empty')
   t.equal((await counted()).calls, 3, 'each is one, whatever is written late')

@@ -15,13 +15,27 @@ async function section (t: Test): Promise<DatabaseSection> {
 const counters = [['llm_tokens', 1, '2026-06'], ['ai_cost', 1_000_000, '2026-06'], ['storage_bytes', MB, 'total']] as const
 
 // One app of each engine, in which each of them has tenants of its own.
-test('reservations', (t) => forEachEngine(t, async (t, engine) => {
-  const clock = fakeClock()
-  const { app } = await open(t, engine, { now: clock.now, tenants: { acme: 'much', globex: 'seven', booked: 'seven', unused: 'seven', hundred: 'seven', other: 'seven', nothing: 'none', big: 'much' } })
-  await t.test('what an instance had reserved that is gone is resolved once; one that comes back ends it as it would have', (t) => resolves(t, app))
-  await t.test('what was used is booked once, be it more or less than was reserved', (t) => books(t, app, clock))
-  await t.test('of a hundred at a time a plan with room for seven admits seven; what is released makes room again', (t) => admits(t, app))
-}))
+test('reservations', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const clock = fakeClock()
+    const { app } = await open(t, engine, {
+      now: clock.now,
+      tenants: {
+        acme: 'much',
+        globex: 'seven',
+        booked: 'seven',
+        unused: 'seven',
+        hundred: 'seven',
+        other: 'seven',
+        nothing: 'none',
+        big: 'much'
+      }
+    })
+    await t.test('what an instance had reserved that is gone is resolved once; one that comes back ends it as it would have', (t) =>
+      resolves(t, app))
+    await t.test('what was used is booked once, be it more or less than was reserved', (t) => books(t, app, clock))
+    await t.test('of a hundred at a time a plan with room for seven admits seven; what is released makes room again', (t) => admits(t, app))
+  }))
 
 async function resolves (t: Test, app: FastifyInstance): Promise<void> {
   const store = createUsageStore(app.engine)
@@ -34,10 +48,18 @@ async function resolves (t: Test, app: FastifyInstance): Promise<void> {
   await moveTo(await instanceSilentFor(app, 25))
   t.equal(await store.resolve(), 0, 'silent for 25 s')
   await moveTo(await instanceSilentFor(app, 31))
-  t.equal((await Promise.all([store.resolve(), store.resolve()])).reduce((sum, count) => sum + count), 13, 'silent for 31 s, and two look at a time')
+  t.equal(
+    (await Promise.all([store.resolve(), store.resolve()])).reduce((sum, count) => sum + count),
+    13,
+    'silent for 31 s, and two look at a time'
+  )
   t.equal(await store.resolve(), 0)
   const day = (counter: string, amount: number) => ({ [`acme ${counter} 2026-06`]: amount, [`acme ${counter} 2026-06-01`]: amount })
-  t.same(await ledgerOf(app), { ...day('llm_tokens', 11_110), ...day('ai_cost', 11_110) }, 'tokens and cost as they were reserved, of storage nothing')
+  t.same(
+    await ledgerOf(app),
+    { ...day('llm_tokens', 11_110), ...day('ai_cost', 11_110) },
+    'tokens and cost as they were reserved, of storage nothing'
+  )
   t.equal(await admitted(t, [app.usage.reserve('globex', 'storage_bytes', 7 * MB)]), 1, 'storage has its room again')
 
   await Promise.all(more.map((reservation) => reservation.settle(15)))
@@ -65,7 +87,11 @@ async function books (t: Test, app: FastifyInstance, clock: ReturnType<typeof fa
   clock.forward(120_000)
   t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 7)]), 1, 'a new month has all of its room')
   await next.settle(50)
-  t.same(await used(), { 'booked llm_tokens 2026-06': 52, 'booked llm_tokens 2026-06-30': 52 }, 'it counts for the day on which it was reserved')
+  t.same(
+    await used(),
+    { 'booked llm_tokens 2026-06': 52, 'booked llm_tokens 2026-06-30': 52 },
+    'it counts for the day on which it was reserved'
+  )
   clock.forward(-120_000)
   t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1)]), 0, 'a clock that is set back finds the month as it was')
   await (await app.usage.reserve('unused', 'llm_tokens', 7)).settle(0)
@@ -86,7 +112,11 @@ async function admits (t: Test, app: FastifyInstance): Promise<void> {
     await Promise.all(reservations.slice(3, 5).map((reservation) => reservation.settle(one)))
     t.equal((await ledgerOf(app))[`hundred ${counter} ${period}`], 2 * one, 'what was used')
     t.equal(await admitted(t, Array.from({ length: 20 }, () => app.usage.reserve('hundred', counter, one))), 3, 'what was released')
-    t.equal(await admitted(t, [app.usage.reserve('other', counter, 7 * one), app.usage.reserve('other', counter, 1)]), 1, 'of another tenant nothing is taken')
+    t.equal(
+      await admitted(t, [app.usage.reserve('other', counter, 7 * one), app.usage.reserve('other', counter, 1)]),
+      1,
+      'of another tenant nothing is taken'
+    )
     t.equal(await admitted(t, [app.usage.reserve('other', counter, 8 * one), app.usage.reserve('nothing', counter, 1)]), 0)
     t.equal(await admitted(t, [app.usage.reserve('big', counter, 2 ** 53 - 1), app.usage.reserve('big', counter, 2 ** 53 - 1)]), 2)
   }
@@ -94,13 +124,33 @@ async function admits (t: Test, app: FastifyInstance): Promise<void> {
 
 test('what is refused names the limit, and the plan to change to', async (t) => {
   const { app } = await open(t, await section(t), { tenants: { acme: 'seven', globex: 'none', free: 'free', top: 'enterprise' } })
-  const refusal = (tenant: string, counter: typeof counters[number][0], amount: number) => app.usage.reserve(tenant, counter, amount).then(() => t.fail('it was admitted'), (error) => error)
-  t.match(await refusal('acme', 'llm_tokens', 8), { statusCode: 402, message: 'The plan "seven" includes 7 tokens of language models a month', extras: { allowed: false, upgrade: { plan: 'eight', limit: 8 } } })
-  t.match(await refusal('acme', 'llm_tokens', 9), { extras: { upgrade: { plan: 'much', limit: -1 } } }, 'the lowest that has room for all of it')
-  t.match(await refusal('acme', 'storage_bytes', 7 * MB + 1), { message: 'The plan "seven" includes 7 MB of files', extras: { upgrade: { plan: 'eight', limit: 8 } } })
-  t.match(await refusal('free', 'storage_bytes', 201 * MB), { message: 'The plan "free" includes 200 MB of files', extras: { upgrade: { plan: 'much', limit: -1 } } })
-  t.match(await refusal('globex', 'ai_cost', 1_500_000), { message: 'The plan "none" includes 0 USD for language models a month', extras: { upgrade: { plan: 'seven', limit: 7 } } })
-  for (const amount of [0, -1, 1.5, NaN, 2 ** 53, Infinity]) await t.rejects(app.usage.reserve('acme', 'llm_tokens', amount), TypeError, String(amount))
+  const refusal = (tenant: string, counter: typeof counters[number][0], amount: number) =>
+    app.usage.reserve(tenant, counter, amount).then(() => t.fail('it was admitted'), (error) => error)
+  t.match(await refusal('acme', 'llm_tokens', 8), {
+    statusCode: 402,
+    message: 'The plan "seven" includes 7 tokens of language models a month',
+    extras: { allowed: false, upgrade: { plan: 'eight', limit: 8 } }
+  })
+  t.match(
+    await refusal('acme', 'llm_tokens', 9),
+    { extras: { upgrade: { plan: 'much', limit: -1 } } },
+    'the lowest that has room for all of it'
+  )
+  t.match(await refusal('acme', 'storage_bytes', 7 * MB + 1), {
+    message: 'The plan "seven" includes 7 MB of files',
+    extras: { upgrade: { plan: 'eight', limit: 8 } }
+  })
+  t.match(await refusal('free', 'storage_bytes', 201 * MB), {
+    message: 'The plan "free" includes 200 MB of files',
+    extras: { upgrade: { plan: 'much', limit: -1 } }
+  })
+  t.match(await refusal('globex', 'ai_cost', 1_500_000), {
+    message: 'The plan "none" includes 0 USD for language models a month',
+    extras: { upgrade: { plan: 'seven', limit: 7 } }
+  })
+  for (const amount of [0, -1, 1.5, NaN, 2 ** 53, Infinity]) {
+    await t.rejects(app.usage.reserve('acme', 'llm_tokens', amount), TypeError, String(amount))
+  }
   await t.rejects(app.usage.reserve('nobody', 'llm_tokens', 1), { code: 'TENANTRY_TENANT_UNKNOWN' })
 })
 
@@ -109,7 +159,14 @@ test('two servers admit together what the plan has room for', async (t) => {
   const { app: here } = await open(t, engine, { tenants: { acme: 'seven' } })
   const { app: there } = await open(t, engine)
   for (const [counter, one] of counters) {
-    t.equal(await admitted(t, Array.from({ length: 100 }, (_none, index) => (index % 2 === 0 ? here : there).usage.reserve('acme', counter, one))), 7, counter)
+    t.equal(
+      await admitted(
+        t,
+        Array.from({ length: 100 }, (_none, index) => (index % 2 === 0 ? here : there).usage.reserve('acme', counter, one))
+      ),
+      7,
+      counter
+    )
   }
 })
 
@@ -122,17 +179,27 @@ test('a server that stops in order leaves no reservation, and no trace of itself
   there.usage.record('acme', 'api_calls', 3)
   await there.close()
   t.same(await ledgerOf(here), {
-    'acme ai_cost 2026-06': 7, 'acme ai_cost 2026-06-01': 7, 'acme api_calls 2026-06': 3, 'acme api_calls 2026-06-01': 3, 'acme llm_tokens 2026-06': 7, 'acme llm_tokens 2026-06-01': 7
+    'acme ai_cost 2026-06': 7,
+    'acme ai_cost 2026-06-01': 7,
+    'acme api_calls 2026-06': 3,
+    'acme api_calls 2026-06-01': 3,
+    'acme llm_tokens 2026-06': 7,
+    'acme llm_tokens 2026-06-01': 7
   })
   await here.usage.flush()
-  const { rows: [rows] } = await sql`select (select count(*)::int from tenantry.usage_reservations) as reservations, (select count(*)::int from tenantry.usage_gauges) as gauges, (select count(*)::int from tenantry.usage_instances) as instances`.execute(here.db)
+  const { rows: [rows] } =
+    await sql`select (select count(*)::int from tenantry.usage_reservations) as reservations, (select count(*)::int from tenantry.usage_gauges) as gauges, (select count(*)::int from tenantry.usage_instances) as instances`
+      .execute(here.db)
   t.match(rows, { reservations: 0, gauges: 0 })
   t.ok(Number(Object(rows).instances) <= 1)
 })
 
 test('with row-level security, under a role that it binds', async (t) => {
   const { connectionString, admin } = await postgresDatabase(t, { role: 'owner' })
-  const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } }, { now: fakeClock().now, tenants: { acme: 'seven', globex: 'seven' } })
+  const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } }, {
+    now: fakeClock().now,
+    tenants: { acme: 'seven', globex: 'seven' }
+  })
   for (const [counter, one] of counters) {
     t.equal(await admitted(t, Array.from({ length: 20 }, () => app.usage.reserve('acme', counter, one))), 7)
     await (await app.usage.reserve('globex', counter, one)).settle(one)

@@ -22,7 +22,14 @@ test('the summary, the history and the report, of each tenant its own', async (t
   await (await app.usage.reserve('acme', 'llm_tokens', 2)).settle(3)
   await (await app.usage.reserve('acme', 'storage_bytes', MB)).settle(1.5 * MB)
   await app.usage.reserve('acme', 'storage_bytes', MB)
-  t.same((await acme('GET /usage/summary')).body, { tenant_id: 'acme', period: '2028-02', api_calls: 2, llm_tokens: 3, storage_bytes: 2.5 * MB, bandwidth_bytes: first.text.length + second.text.length }, 'with what is reserved')
+  t.same((await acme('GET /usage/summary')).body, {
+    tenant_id: 'acme',
+    period: '2028-02',
+    api_calls: 2,
+    llm_tokens: 3,
+    storage_bytes: 2.5 * MB,
+    bandwidth_bytes: first.text.length + second.text.length
+  }, 'with what is reserved')
   t.match((await globex('GET /usage/summary')).body, { tenant_id: 'globex', ...nothing })
 
   clock.forward(86_400_000)
@@ -32,33 +39,60 @@ test('the summary, the history and the report, of each tenant its own', async (t
   await acme('GET /usage/history')
   const day = (date: string, calls = 0, tokens = 0) => ({ date, api_calls: calls, llm_tokens: tokens })
   const february = Array.from({ length: 27 }, (_none, index) => day(`2028-02-${String(index + 1).padStart(2, '0')}`))
-  t.same((await acme('GET /usage/history?period=2028-02')).body, { history: [...february, day('2028-02-28', 3, 3), day('2028-02-29', 4)] }, 'a leap year')
+  t.same(
+    (await acme('GET /usage/history?period=2028-02')).body,
+    { history: [...february, day('2028-02-28', 3, 3), day('2028-02-29', 4)] },
+    'a leap year'
+  )
   t.same((await acme('GET /usage/history')).body, { history: [day('2028-03-01', 2, 1)] }, 'of the current month as far as today')
   t.match((await globex('GET /usage/history?period=2028-02')).body, { history: [...february, day('2028-02-28', 1), day('2028-02-29')] })
   t.same((await acme('GET /usage/history?period=2028-04')).body, { history: [] }, 'a month to come')
   t.equal(Object((await acme('GET /usage/history?period=2027-02')).body).history.length, 28)
-  t.match((await acme('GET /usage/summary')).body, { period: '2028-03', llm_tokens: 1, storage_bytes: 2.5 * MB }, 'what is stored is no matter of months')
+  t.match(
+    (await acme('GET /usage/summary')).body,
+    { period: '2028-03', llm_tokens: 1, storage_bytes: 2.5 * MB },
+    'what is stored is no matter of months'
+  )
   clock.forward(-86_400_000)
   t.match((await acme('GET /usage/history')).body, { history: { length: 29 } }, 'by a clock that was set back')
 
   await app.usage.take('acme', 'connections')
   await app.usage.take('acme', 'rooms')
   await app.usage.take('acme', 'rooms')
-  await sql`insert into tenantry.secrets (tenant_id, key, version, deleted_at) values ('acme', 'a', 1, null), ('acme', 'b', 1, now()), ('globex', 'c', 1, null)`.execute(app.db)
+  await sql`insert into tenantry.secrets (tenant_id, key, version, deleted_at) values ('acme', 'a', 1, null), ('acme', 'b', 1, now()), ('globex', 'c', 1, null)`
+    .execute(app.db)
   t.same((await acme('GET /billing/usage')).body, {
     tenantId: 'acme',
     plan: 'seven',
     usage: {
-      websocket: { connections: { current: 1, limit: 7, percentage: 14.29 }, entitiesWatched: { current: 0, limit: 7, percentage: 0 }, rooms: { current: 2, limit: 7, percentage: 28.57 } },
+      websocket: {
+        connections: { current: 1, limit: 7, percentage: 14.29 },
+        entitiesWatched: { current: 0, limit: 7, percentage: 0 },
+        rooms: { current: 2, limit: 7, percentage: 28.57 }
+      },
       fileStorage: { storage: { current: 2.5 * MB, limit: 7 * MB, percentage: 35.71, currentFormatted: '2.5 MB', limitFormatted: '7 MB' } },
       tenantConfig: { secrets: { current: 1, limit: 7, percentage: 14.29 } }
     }
   })
-  t.match((await globex('GET /billing/usage')).body, { plan: 'much', usage: { fileStorage: { storage: { current: 0, limit: -1, percentage: 0, currentFormatted: '0 B', limitFormatted: 'Unlimited' } }, tenantConfig: { secrets: { current: 1, limit: -1, percentage: 0 } } } })
+  t.match((await globex('GET /billing/usage')).body, {
+    plan: 'much',
+    usage: {
+      fileStorage: { storage: { current: 0, limit: -1, percentage: 0, currentFormatted: '0 B', limitFormatted: 'Unlimited' } },
+      tenantConfig: { secrets: { current: 1, limit: -1, percentage: 0 } }
+    }
+  })
   await app.tenants.update('acme', { plan: 'none' })
-  t.match((await acme('GET /billing/usage')).body, { plan: 'none', usage: { websocket: { connections: { current: 1, limit: 0, percentage: 100 }, entitiesWatched: { current: 0, limit: 0, percentage: 0 } }, fileStorage: { storage: { limit: 0, percentage: 100, limitFormatted: '0 B' } } } })
+  t.match((await acme('GET /billing/usage')).body, {
+    plan: 'none',
+    usage: {
+      websocket: { connections: { current: 1, limit: 0, percentage: 100 }, entitiesWatched: { current: 0, limit: 0, percentage: 0 } },
+      fileStorage: { storage: { limit: 0, percentage: 100, limitFormatted: '0 B' } }
+    }
+  })
   await app.tenants.update('acme', { plan: 'free' })
-  t.match((await acme('GET /billing/usage')).body, { usage: { fileStorage: { storage: { limit: 200 * MB, percentage: 1.25, limitFormatted: '200 MB' } } } })
+  t.match((await acme('GET /billing/usage')).body, {
+    usage: { fileStorage: { storage: { limit: 200 * MB, percentage: 1.25, limitFormatted: '200 MB' } } }
+  })
 })
 
 test('who may not ask, and what cannot be asked', async (t) => {
@@ -71,7 +105,22 @@ test('who may not ask, and what cannot be asked', async (t) => {
     t.equal((await platform(`GET ${path}`, { tenant: 'acme' })).status, 200, path)
     refused(t, await as('acme')(`GET ${path}`, { tenant: 'globex' }), 403, 'TENANT_MISMATCH', path)
   }
-  for (const period of ['2026-13', '2026-00', '2026-1', '2026', '2026-02-01', '26-02', '', ' 2026-02', '2026-02x', '-2026-02', '2026-02&period=2026-03', '%D9%A2%D9%A0%D9%A2%D9%A6-02']) {
+  for (
+    const period of [
+      '2026-13',
+      '2026-00',
+      '2026-1',
+      '2026',
+      '2026-02-01',
+      '26-02',
+      '',
+      ' 2026-02',
+      '2026-02x',
+      '-2026-02',
+      '2026-02&period=2026-03',
+      '%D9%A2%D9%A0%D9%A2%D9%A6-02'
+    ]
+  ) {
     const answer = await as('acme')(`GET /usage/history?period=${period}`)
     refused(t, answer, 400, 'VALIDATION_FAILED', period)
     t.match(answer.body.details, [{ path: '/query/period', message: /YYYY-MM|a string/ }], period)
@@ -84,10 +133,16 @@ test('who may not ask, and what cannot be asked', async (t) => {
 })
 
 test('the plugin asks for what it needs; a document turns it off', async (t) => {
-  await t.rejects(async () => { await Fastify().register(usage) }, /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/usage"/)
+  await t.rejects(async () => {
+    await Fastify().register(usage)
+  }, /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/usage"/)
   const report = { path: '/billing/usage', method: 'get', response: { own: true } } as const
   const unbilled = await testServer(t, { plugins: { billing: false }, routes: [report] }, { engine: await postgresSection(t) })
-  t.same((await caller(t, unbilled)('GET /billing/usage')).body, { own: true }, 'the report is in two groups: either is enough to free its path')
+  t.same(
+    (await caller(t, unbilled)('GET /billing/usage')).body,
+    { own: true },
+    'the report is in two groups: either is enough to free its path'
+  )
   const app = await testServer(t, { plugins: { usage: false }, routes: [report] }, { engine: await postgresSection(t), tenants: ['acme'] })
   t.equal(app.hasDecorator('usage'), false)
   const acme = caller(t, app, { token: signToken({ tenant_id: 'acme', sub: 'ada', role: 'user' }) })
@@ -97,7 +152,13 @@ test('the plugin asks for what it needs; a document turns it off', async (t) => 
 
 test('on the whole server, what the routes of the document and of tenants are asked counts, and what the rate limit refuses does not', async (t) => {
   const app = await testServer(t, {
-    routes: [{ path: '/hello', method: 'GET', requireAuth: true, rateLimit: { max: 3, windowMs: 60_000 }, response: { hello: '{{tenant.id}}' } }]
+    routes: [{
+      path: '/hello',
+      method: 'GET',
+      requireAuth: true,
+      rateLimit: { max: 3, windowMs: 60_000 },
+      response: { hello: '{{tenant.id}}' }
+    }]
   }, { engine: await postgresSection(t), tenants: ['acme', 'globex'] })
   const admin = caller(t, app, { token: signToken({ tenant_id: 'acme', sub: 'ada', role: 'admin' }) })
   const globex = caller(t, app, { token: signToken({ tenant_id: 'globex', sub: 'ada', role: 'user' }) })
@@ -106,7 +167,10 @@ test('on the whole server, what the routes of the document and of tenants are as
   for (let index = 0; index < 5; index++) statuses.push((await admin('GET /hello')).status)
   t.same(statuses, [200, 200, 200, 429, 429])
   t.equal(await calls('acme'), 3)
-  t.equal((await admin('POST /tenant/config', { body: { routes: [{ path: '/mine', method: 'GET', response: { mine: 'yes' } }] } })).status, 200)
+  t.equal(
+    (await admin('POST /tenant/config', { body: { routes: [{ path: '/mine', method: 'GET', response: { mine: 'yes' } }] } })).status,
+    200
+  )
   t.equal((await admin('GET /mine')).status, 200)
   t.equal((await admin('GET /nothing')).status, 404)
   t.equal((await globex('GET /mine')).status, 404)

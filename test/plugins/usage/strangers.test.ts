@@ -23,22 +23,58 @@ async function counted (app: FastifyInstance, options: InjectOptions): Promise<{
 
 test('a stranger who names a tenant bills it with what is published for it, and with nothing else', async (t) => {
   const app = await testServer(t, document, { tenants: ['acme'] })
-  const own = [{ path: '/own', method: 'get', response: { own: true } }, { path: '/own/users', method: 'get', requireAuth: true, response: { own: true } }]
+  const own = [{ path: '/own', method: 'get', response: { own: true } }, {
+    path: '/own/users',
+    method: 'get',
+    requireAuth: true,
+    response: { own: true }
+  }]
   t.equal((await app.inject({ method: 'POST', url: '/tenant/config', headers: admin, payload: { routes: own } })).statusCode, 200)
 
   for (const [url, status, bytes] of [['/open', 200, '{"hello":"you"}'.length], ['/own', 200, '{"own":true}'.length]] as const) {
     t.same(await counted(app, { url, headers: stranger }), { status, calls: 1, bytes }, url)
     t.same(await counted(app, { method: 'HEAD', url, headers: stranger }), { status, calls: 1, bytes: 0 }, `HEAD ${url}`)
   }
-  for (const [url, status] of [['/nope', 404], ['/doc', 200], ['/health', 200], ['/billing/plans', 200], ['/known', 401], ['/own/users', 401], ['/platform', 401], ['/usage/summary', 401]] as const) {
+  for (
+    const [url, status] of [
+      ['/nope', 404],
+      ['/doc', 200],
+      ['/health', 200],
+      ['/billing/plans', 200],
+      ['/known', 401],
+      ['/own/users', 401],
+      ['/platform', 401],
+      ['/usage/summary', 401]
+    ] as const
+  ) {
     t.same(await counted(app, { url, headers: stranger }), { status, calls: 0, bytes: 0 }, url)
   }
-  t.same(await counted(app, { method: 'POST', url: '/nope', headers: { ...stranger, 'content-type': 'text/plain' }, payload: 'x'.repeat(1_000_000) }), { status: 404, calls: 0, bytes: 0 }, 'a large body to nowhere')
-  t.same(await counted(app, { url: '/open', headers: { ...stranger, authorization: `Bearer ${signToken({ sub: 'eve', tenant_id: 'acme' })}x` } }), { status: 401, calls: 0, bytes: 0 }, 'a token that is none')
-  for (const [url, status] of [['/known', 200], ['/nope', 404], ['/doc', 200]] as const) t.match(await counted(app, { url, headers: admin }), { status, calls: 1 }, `whoever is known: ${url}`)
+  t.same(
+    await counted(app, {
+      method: 'POST',
+      url: '/nope',
+      headers: { ...stranger, 'content-type': 'text/plain' },
+      payload: 'x'.repeat(1_000_000)
+    }),
+    { status: 404, calls: 0, bytes: 0 },
+    'a large body to nowhere'
+  )
+  t.same(
+    await counted(app, {
+      url: '/open',
+      headers: { ...stranger, authorization: `Bearer ${signToken({ sub: 'eve', tenant_id: 'acme' })}x` }
+    }),
+    { status: 401, calls: 0, bytes: 0 },
+    'a token that is none'
+  )
+  for (const [url, status] of [['/known', 200], ['/nope', 404], ['/doc', 200]] as const) {
+    t.match(await counted(app, { url, headers: admin }), { status, calls: 1 }, `whoever is known: ${url}`)
+  }
 })
 
 test('where a gateway vouches for the tenant every request counts', async (t) => {
   const app = await testServer(t, { ...document, tenancy: { trustHeader: true } }, { tenants: ['acme'] })
-  for (const [url, status] of [['/open', 200], ['/nope', 404], ['/doc', 200]] as const) t.match(await counted(app, { url, headers: stranger }), { status, calls: 1 }, url)
+  for (const [url, status] of [['/open', 200], ['/nope', 404], ['/doc', 200]] as const) {
+    t.match(await counted(app, { url, headers: stranger }), { status, calls: 1 }, url)
+  }
 })

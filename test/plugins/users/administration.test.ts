@@ -23,50 +23,89 @@ async function as ({ ask, logIn }: Opened, tenant: string, address: string): Pro
 
 const status = async ({ ask }: Opened, token: unknown) => (await ask('GET /auth/me', { token: String(token) })).status
 
-test('administrators of a tenant list, read, change and delete its users', (t) => forEachEngine(t, async (t, engine) => {
-  const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
-  const { app, ask } = opened
-  const own = await addUser(app, 'acme', boss, 'admin')
-  const ada = await addUser(app, 'acme', email, 'editor')
-  await addUser(app, 'acme', 'eve@example.com')
-  const foreign = await addUser(app, 'globex', email, 'admin')
-  const admin = await as(opened, 'acme', boss)
+test('administrators of a tenant list, read, change and delete its users', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
+    const { app, ask } = opened
+    const own = await addUser(app, 'acme', boss, 'admin')
+    const ada = await addUser(app, 'acme', email, 'editor')
+    await addUser(app, 'acme', 'eve@example.com')
+    const foreign = await addUser(app, 'globex', email, 'admin')
+    const admin = await as(opened, 'acme', boss)
 
-  const shown = { id: ada, email, role: 'editor', status: 'active', emailVerified: false, createdAt: String }
-  t.match((await admin('GET /users')).body, { data: [shown, { email: boss }, { email: 'eve@example.com' }], pagination: { limit: 20, offset: 0, total: 3 } })
-  t.notOk(JSON.stringify((await admin('GET /users')).body).includes('argon2'), 'nothing of passwords')
-  t.match((await admin('GET /users?limit=1&offset=1')).body, { data: [{ email: boss }], pagination: { limit: 1, offset: 1, total: 3 } })
-  t.match((await admin('GET /users?search=ADA%40')).body, { data: [shown], pagination: { total: 1 } })
-  for (const text of ['%25', '_da', "'", 'ada%40example.com%20']) t.same((await admin(`GET /users?search=${text}`)).body.data, [], text)
-  for (const query of ['limit=0', 'offset=-1', 'status=deleted', 'search=', 'order=email', 'status=active&status=disabled', `search=${'x'.repeat(255)}`]) refused(t, await admin(`GET /users?${query}`), 400, 'VALIDATION_FAILED', query)
-  t.match(await admin(`GET /users/${ada}`), { status: 200, body: shown })
-  t.equal((await admin(`GET /users/${foreign}`)).status, 404, 'a user of another tenant')
-  refused(t, await admin('GET /users/x'), 400, 'VALIDATION_FAILED')
+    const shown = { id: ada, email, role: 'editor', status: 'active', emailVerified: false, createdAt: String }
+    t.match((await admin('GET /users')).body, {
+      data: [shown, { email: boss }, { email: 'eve@example.com' }],
+      pagination: { limit: 20, offset: 0, total: 3 }
+    })
+    t.notOk(JSON.stringify((await admin('GET /users')).body).includes('argon2'), 'nothing of passwords')
+    t.match((await admin('GET /users?limit=1&offset=1')).body, { data: [{ email: boss }], pagination: { limit: 1, offset: 1, total: 3 } })
+    t.match((await admin('GET /users?search=ADA%40')).body, { data: [shown], pagination: { total: 1 } })
+    for (const text of ['%25', '_da', "'", 'ada%40example.com%20']) t.same((await admin(`GET /users?search=${text}`)).body.data, [], text)
+    for (
+      const query of [
+        'limit=0',
+        'offset=-1',
+        'status=deleted',
+        'search=',
+        'order=email',
+        'status=active&status=disabled',
+        `search=${'x'.repeat(255)}`
+      ]
+    ) refused(t, await admin(`GET /users?${query}`), 400, 'VALIDATION_FAILED', query)
+    t.match(await admin(`GET /users/${ada}`), { status: 200, body: shown })
+    t.equal((await admin(`GET /users/${foreign}`)).status, 404, 'a user of another tenant')
+    refused(t, await admin('GET /users/x'), 400, 'VALIDATION_FAILED')
 
-  for (const target of [`PATCH /users/${foreign}`, `PATCH /users/${'1'.repeat(8)}-2222-4333-8444-555555555555`]) refused(t, await admin(target, { role: 'user' }), 404, 'NOT_FOUND', target)
-  refused(t, await admin(`DELETE /users/${foreign}`), 404, 'NOT_FOUND')
-  for (const body of [{}, { status: 'deleted' }, { role: '' }, { role: 'a b' }, { email: 'x@example.com' }, { tenant: 'globex' }, { role: null }]) refused(t, await admin(`PATCH /users/${ada}`, body), 400, 'VALIDATION_FAILED', JSON.stringify(body))
-  t.match(await admin(`PATCH /users/${ada}`, { role: 'viewer' }), { status: 200, body: { ...shown, role: 'viewer' } })
-  t.match((await admin(`PATCH /users/${ada}`, { status: 'disabled' })).body, { status: 'disabled', role: 'viewer' })
-  t.match((await admin('GET /users?status=disabled')).body, { data: [{ id: ada }], pagination: { total: 1 } })
-  refused(t, await opened.logIn('acme', email), 401, 'CREDENTIALS_INVALID')
-  t.match((await admin(`PATCH /users/${ada}`, { status: 'active' })).body, { status: 'active' })
-  t.equal((await opened.logIn('acme', email)).status, 200)
-  t.match(await admin(`DELETE /users/${ada}`), { status: 200, body: { success: true } })
-  refused(t, await admin(`DELETE /users/${ada}`), 404, 'NOT_FOUND')
-  t.equal((await opened.logIn('globex', email)).status, 200, 'nothing of another tenant')
+    for (const target of [`PATCH /users/${foreign}`, `PATCH /users/${'1'.repeat(8)}-2222-4333-8444-555555555555`]) {
+      refused(t, await admin(target, { role: 'user' }), 404, 'NOT_FOUND', target)
+    }
+    refused(t, await admin(`DELETE /users/${foreign}`), 404, 'NOT_FOUND')
+    for (
+      const body of [{}, { status: 'deleted' }, { role: '' }, { role: 'a b' }, { email: 'x@example.com' }, { tenant: 'globex' }, {
+        role: null
+      }]
+    ) {
+      refused(t, await admin(`PATCH /users/${ada}`, body), 400, 'VALIDATION_FAILED', JSON.stringify(body))
+    }
+    t.match(await admin(`PATCH /users/${ada}`, { role: 'viewer' }), { status: 200, body: { ...shown, role: 'viewer' } })
+    t.match((await admin(`PATCH /users/${ada}`, { status: 'disabled' })).body, { status: 'disabled', role: 'viewer' })
+    t.match((await admin('GET /users?status=disabled')).body, { data: [{ id: ada }], pagination: { total: 1 } })
+    refused(t, await opened.logIn('acme', email), 401, 'CREDENTIALS_INVALID')
+    t.match((await admin(`PATCH /users/${ada}`, { status: 'active' })).body, { status: 'active' })
+    t.equal((await opened.logIn('acme', email)).status, 200)
+    t.match(await admin(`DELETE /users/${ada}`), { status: 200, body: { success: true } })
+    refused(t, await admin(`DELETE /users/${ada}`), 404, 'NOT_FOUND')
+    t.equal((await opened.logIn('globex', email)).status, 200, 'nothing of another tenant')
 
-  const { rows } = await sql<{ line: string }>`select concat_ws(' ', tenant_id, action, target, user_id, details::text) as line from tenantry.audit_log where action like 'user.%' and user_id is not null order by id`.execute(app.db)
-  t.match(rows.map(({ line }) => line), [
-    new RegExp(`^acme user.update ${email} ${own} .*"role": "viewer"`), /"status": "disabled"/, /"status": "active"/, new RegExp(`^acme user.delete ${email} ${own} `)
-  ])
-  const editor = await as(opened, 'acme', 'eve@example.com')
-  for (const target of ['GET /users', `GET /users/${own}`, `PATCH /users/${own}`, `DELETE /users/${own}`, 'POST /users/invite']) refused(t, await editor(target, target.startsWith('GET') ? undefined : {}), 403, 'FORBIDDEN', target)
-  refused(t, await ask('GET /users'), 401, 'TOKEN_MISSING')
-  const platform = { headers: { 'x-api-key': platformKey } }
-  refused(t, await ask('GET /users', platform), 400, 'TENANT_REQUIRED')
-  t.match((await ask('GET /users', { ...platform, tenant: 'globex' })).body, { data: [{ id: foreign }] }, 'an administrator of the platform names the tenant')
-}))
+    const { rows } = await sql<
+      { line: string }
+    >`select concat_ws(' ', tenant_id, action, target, user_id, details::text) as line from tenantry.audit_log where action like 'user.%' and user_id is not null order by id`
+      .execute(app.db)
+    t.match(
+      rows.map(({ line }) =>
+        line
+      ),
+      [
+        new RegExp(`^acme user.update ${email} ${own} .*"role": "viewer"`),
+        /"status": "disabled"/,
+        /"status": "active"/,
+        new RegExp(`^acme user.delete ${email} ${own} `)
+      ]
+    )
+    const editor = await as(opened, 'acme', 'eve@example.com')
+    for (const target of ['GET /users', `GET /users/${own}`, `PATCH /users/${own}`, `DELETE /users/${own}`, 'POST /users/invite']) {
+      refused(t, await editor(target, target.startsWith('GET') ? undefined : {}), 403, 'FORBIDDEN', target)
+    }
+    refused(t, await ask('GET /users'), 401, 'TOKEN_MISSING')
+    const platform = { headers: { 'x-api-key': platformKey } }
+    refused(t, await ask('GET /users', platform), 400, 'TENANT_REQUIRED')
+    t.match(
+      (await ask('GET /users', { ...platform, tenant: 'globex' })).body,
+      { data: [{ id: foreign }] },
+      'an administrator of the platform names the tenant'
+    )
+  }))
 
 test('nobody gives or takes more than it holds, and a tenant keeps an administrator', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
@@ -74,7 +113,10 @@ test('nobody gives or takes more than it holds, and a tenant keeps an administra
   const [first, second] = [await addUser(app, 'acme', boss, 'admin'), await addUser(app, 'acme', 'chief@example.com', 'admin')]
   const ada = await addUser(app, 'acme', email)
   const admin = await as(opened, 'acme', boss)
-  const roles = [{ name: 'editor', permissions: ['notes:*'] }, { name: 'clerk', permissions: ['notes:read', 'users:write'] }, { name: 'reader', permissions: ['notes:read'] }]
+  const roles = [{ name: 'editor', permissions: ['notes:*'] }, { name: 'clerk', permissions: ['notes:read', 'users:write'] }, {
+    name: 'reader',
+    permissions: ['notes:read']
+  }]
   t.equal((await admin('PUT /tenant/rbac', { enabled: true, roles })).status, 200)
   const clerk = await addUser(app, 'acme', 'clerk@example.com', 'clerk')
   const byClerk = await as(opened, 'acme', 'clerk@example.com')
@@ -85,27 +127,42 @@ test('nobody gives or takes more than it holds, and a tenant keeps an administra
     refused(t, await byClerk(`PATCH /users/${ada}`, { role }), 403, 'GRANT_EXCEEDS', role)
     refused(t, await byClerk('POST /users/invite', { email: 'friend@example.com', role }), 403, 'GRANT_EXCEEDS', role)
   }
-  for (const body of [{ status: 'disabled' }, { role: 'reader' }]) refused(t, await byClerk(`PATCH /users/${first}`, body), 403, 'GRANT_EXCEEDS', 'an administrator')
+  for (const body of [{ status: 'disabled' }, { role: 'reader' }]) {
+    refused(t, await byClerk(`PATCH /users/${first}`, body), 403, 'GRANT_EXCEEDS', 'an administrator')
+  }
   refused(t, await byClerk(`DELETE /users/${first}`), 403, 'GRANT_EXCEEDS')
   const made = await admin('POST /tenant/api-keys', { name: 'k', scopes: ['users:write'] })
-  const byKey: Call = (target, body) => ask(target, { headers: { 'x-api-key': String(made.body['key']) }, ...body !== undefined && { body } })
+  const byKey: Call = (target, body) =>
+    ask(target, { headers: { 'x-api-key': String(made.body['key']) }, ...body !== undefined && { body } })
   refused(t, await byKey(`PATCH /users/${ada}`, { role: 'reader' }), 403, 'GRANT_EXCEEDS', 'a key has its scopes')
   refused(t, await byKey(`DELETE /users/${second}`), 403, 'GRANT_EXCEEDS')
 
-  for (const body of [{ role: 'user' }, { status: 'disabled' }]) refused(t, await admin(`PATCH /users/${first}`, body), 403, 'FORBIDDEN', 'itself')
+  for (const body of [{ role: 'user' }, { status: 'disabled' }]) {
+    refused(t, await admin(`PATCH /users/${first}`, body), 403, 'FORBIDDEN', 'itself')
+  }
   refused(t, await admin(`DELETE /users/${first}`), 403, 'FORBIDDEN', 'itself')
   refused(t, await byClerk(`PATCH /users/${clerk}`, { role: 'reader' }), 403, 'FORBIDDEN', 'itself')
 
   const other = await as(opened, 'acme', 'chief@example.com')
-  const answers = await Promise.all([admin(`PATCH /users/${second}`, { role: 'user' }), other(`PATCH /users/${first}`, { status: 'disabled' })])
-  const administrators = async () => (await app.db.selectFrom('tenantry.users').select('id').where('role', '=', 'admin').where('status', '=', 'active').execute()).length
-  t.equal(await administrators(), 1, 'of two administrators who take each other\'s role one stays')
+  const answers = await Promise.all([
+    admin(`PATCH /users/${second}`, { role: 'user' }),
+    other(`PATCH /users/${first}`, { status: 'disabled' })
+  ])
+  const administrators = async () =>
+    (await app.db.selectFrom('tenantry.users').select('id').where('role', '=', 'admin').where('status', '=', 'active').execute()).length
+  t.equal(await administrators(), 1, "of two administrators who take each other's role one stays")
   t.same(answers.map(({ status }) => status).sort(), [200, 409])
   const [left] = await app.db.selectFrom('tenantry.users').select('id').where('role', '=', 'admin').where('status', '=', 'active').execute()
   const signed = app.auth.sign({ sub: 'idp-root', role: 'admin', tenant_id: 'acme' })
-  for (const body of [{ role: 'user' }, { status: 'disabled' }]) refused(t, await ask(`PATCH /users/${left?.id}`, { token: signed, body }), 409, 'STATE_CONFLICT', 'the last one')
+  for (const body of [{ role: 'user' }, { status: 'disabled' }]) {
+    refused(t, await ask(`PATCH /users/${left?.id}`, { token: signed, body }), 409, 'STATE_CONFLICT', 'the last one')
+  }
   refused(t, await ask(`DELETE /users/${left?.id}`, { token: signed }), 409, 'STATE_CONFLICT')
-  t.equal((await ask(`DELETE /users/${left?.id}`, { headers: { 'x-api-key': platformKey }, tenant: 'acme' })).status, 200, 'an administrator of the platform may')
+  t.equal(
+    (await ask(`DELETE /users/${left?.id}`, { headers: { 'x-api-key': platformKey }, tenant: 'acme' })).status,
+    200,
+    'an administrator of the platform may'
+  )
 })
 
 test('what a user has ends on every server', async (t) => {
@@ -118,21 +175,40 @@ test('what a user has ends on every server', async (t) => {
     const address = `${what}@example.com`
     const id = await addUser(here.app, 'acme', address, 'admin')
     const { body: { token, refreshToken } } = await here.logIn('acme', address)
-    const { body: { key, id: keyId } } = await here.ask('POST /tenant/api-keys', { token: String(token), body: { name: 'k', scopes: ['*'] } })
-    const { body: { key: second } } = await here.ask('POST /tenant/api-keys', { headers: { 'x-api-key': String(key) }, body: { name: 'k2', scopes: ['users:write'] } })
+    const { body: { key, id: keyId } } = await here.ask('POST /tenant/api-keys', {
+      token: String(token),
+      body: { name: 'k', scopes: ['*'] }
+    })
+    const { body: { key: second } } = await here.ask('POST /tenant/api-keys', {
+      headers: { 'x-api-key': String(key) },
+      body: { name: 'k2', scopes: ['users:write'] }
+    })
     await here.ask('POST /users/invite', { token: String(token), body: { email: `friend-of-${address}` } })
     const byKey = (opened: Opened, text: unknown) => opened.ask('GET /users', { headers: { 'x-api-key': String(text) } })
-    for (const server of [here, there]) t.same([await status(server, token), (await byKey(server, key)).status, (await byKey(server, second)).status], [200, 200, 200])
+    for (const server of [here, there]) {
+      t.same([await status(server, token), (await byKey(server, key)).status, (await byKey(server, second)).status], [200, 200, 200])
+    }
     t.equal((await change(id)).status, 200, what)
     for (const server of [here, there]) {
       await until(t, `${what}: the token`, async () => await status(server, token) === 401)
-      for (const text of [key, second]) await until(t, `${what}: the API key`, async () => (await byKey(server, text)).status === (keepsSession ? 200 : 401))
+      for (const text of [key, second]) {
+        await until(t, `${what}: the API key`, async () => (await byKey(server, text)).status === (keepsSession ? 200 : 401))
+      }
     }
-    t.equal((await there.ask('POST /auth/refresh', { body: { refreshToken } })).status, keepsSession ? 200 : 401, `${what}: the refresh token`)
-    const rows = await here.app.db.selectFrom('tenantry.audit_log').select('target').where('action', '=', 'api_key.delete').where('target', '=', String(keyId)).execute()
+    t.equal(
+      (await there.ask('POST /auth/refresh', { body: { refreshToken } })).status,
+      keepsSession ? 200 : 401,
+      `${what}: the refresh token`
+    )
+    const rows = await here.app.db.selectFrom('tenantry.audit_log').select('target').where('action', '=', 'api_key.delete').where(
+      'target',
+      '=',
+      String(keyId)
+    ).execute()
     t.equal(rows.length, keepsSession ? 0 : 1, 'the end of the key is audited')
     await here.settled()
-    const invitations = await here.app.db.selectFrom('tenantry.user_links').select('email').where('email', '=', `friend-of-${address}`).execute()
+    const invitations = await here.app.db.selectFrom('tenantry.user_links').select('email').where('email', '=', `friend-of-${address}`)
+      .execute()
     t.equal(invitations.length, keepsSession ? 1 : 0, 'invitations')
   }
   await ends('disabled', (id) => admin(`PATCH /users/${id}`, { status: 'disabled' }), false)
@@ -141,43 +217,62 @@ test('what a user has ends on every server', async (t) => {
   t.equal(await status(here, (await here.logIn('acme', boss)).body['token']), 200)
 })
 
-test('a user is invited, and accepts with the link of the mail', (t) => forEachEngine(t, async (t, engine) => {
-  const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
-  const { app, ask, clock, mails } = opened
-  const own = await addUser(app, 'acme', boss, 'admin')
-  const admin = await as(opened, 'acme', boss)
-  const invite = async (address: string, role?: string) => {
-    const answer = await admin('POST /users/invite', { email: address, ...role !== undefined && { role } })
-    await opened.settled()
-    const mail = mails.at(-1)
-    return { answer, token: mail === undefined ? '' : tokenOf(mail) }
-  }
-  const accept = (token: string, request: object = {}) => ask('POST /auth/invite/accept', { body: { token, password }, ...request })
+test('a user is invited, and accepts with the link of the mail', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
+    const { app, ask, clock, mails } = opened
+    const own = await addUser(app, 'acme', boss, 'admin')
+    const admin = await as(opened, 'acme', boss)
+    const invite = async (address: string, role?: string) => {
+      const answer = await admin('POST /users/invite', { email: address, ...role !== undefined && { role } })
+      await opened.settled()
+      const mail = mails.at(-1)
+      return { answer, token: mail === undefined ? '' : tokenOf(mail) }
+    }
+    const accept = (token: string, request: object = {}) => ask('POST /auth/invite/accept', { body: { token, password }, ...request })
 
-  const { answer, token } = await invite('New@Example.com', 'editor')
-  t.match(answer, { status: 201, body: { id: String, expiresAt: new Date(clock.now() + hour / 2).toISOString() } })
-  t.same(Object.keys(answer.body).sort(), ['expiresAt', 'id'], 'the token goes by mail only')
-  t.match(mails, [{ kind: 'invite', tenant: 'acme', to: 'new@example.com', link: /^https:\/\/app\.example\.com\/accept-invitation#token=lt_acme\./ }])
-  t.equal((await admin('GET /users')).body.data?.length, 1, 'no user yet')
-  refused(t, await accept(token.replace('lt_acme', 'lt_globex')), 400, 'LINK_INVALID', 'of another tenant')
-  refused(t, await accept(token, { tenant: 'globex' }), 400, 'LINK_INVALID', 'a header that names another tenant')
-  refused(t, await accept(token, { body: { token, password: 'short' } }), 400, 'VALIDATION_FAILED')
-  refused(t, await accept(token, { body: { token, password, role: 'admin' } }), 400, 'VALIDATION_FAILED')
-  refused(t, await ask('POST /auth/password/reset', { body: { token, password } }), 400, 'LINK_INVALID')
-  const answers = await Promise.all([accept(token), accept(token), accept(token)])
-  t.same(answers.map(({ status }) => status).sort(), [201, 400, 400], 'once')
-  const accepted = answers.find(({ status }) => status === 201)
-  t.match(accepted?.body, { token: String, refreshToken: String, user: { id: answer.body['id'], email: 'new@example.com', role: 'editor', tenantId: 'acme' } })
-  t.match((await ask('GET /auth/me', { token: String(accepted?.body['token']) })).body, { emailVerified: true, role: 'editor' })
-  t.equal((await opened.logIn('acme', 'new@example.com')).status, 200)
-  refused(t, (await invite('new@example.com')).answer, 409, 'CONFLICT', 'there is a user of the address')
+    const { answer, token } = await invite('New@Example.com', 'editor')
+    t.match(answer, { status: 201, body: { id: String, expiresAt: new Date(clock.now() + hour / 2).toISOString() } })
+    t.same(Object.keys(answer.body).sort(), ['expiresAt', 'id'], 'the token goes by mail only')
+    t.match(mails, [{
+      kind: 'invite',
+      tenant: 'acme',
+      to: 'new@example.com',
+      link: /^https:\/\/app\.example\.com\/accept-invitation#token=lt_acme\./
+    }])
+    t.equal((await admin('GET /users')).body.data?.length, 1, 'no user yet')
+    refused(t, await accept(token.replace('lt_acme', 'lt_globex')), 400, 'LINK_INVALID', 'of another tenant')
+    refused(t, await accept(token, { tenant: 'globex' }), 400, 'LINK_INVALID', 'a header that names another tenant')
+    refused(t, await accept(token, { body: { token, password: 'short' } }), 400, 'VALIDATION_FAILED')
+    refused(t, await accept(token, { body: { token, password, role: 'admin' } }), 400, 'VALIDATION_FAILED')
+    refused(t, await ask('POST /auth/password/reset', { body: { token, password } }), 400, 'LINK_INVALID')
+    const answers = await Promise.all([accept(token), accept(token), accept(token)])
+    t.same(answers.map(({ status }) => status).sort(), [201, 400, 400], 'once')
+    const accepted = answers.find(({ status }) => status === 201)
+    t.match(accepted?.body, {
+      token: String,
+      refreshToken: String,
+      user: { id: answer.body['id'], email: 'new@example.com', role: 'editor', tenantId: 'acme' }
+    })
+    t.match((await ask('GET /auth/me', { token: String(accepted?.body['token']) })).body, { emailVerified: true, role: 'editor' })
+    t.equal((await opened.logIn('acme', 'new@example.com')).status, 200)
+    refused(t, (await invite('new@example.com')).answer, 409, 'CONFLICT', 'there is a user of the address')
 
-  await fails(t, opened, own, invite, accept)
-  const { rows } = await sql<{ line: string }>`select concat_ws(' ', action, target, user_id) as line from tenantry.audit_log where action in ('user.invite', 'user.accept') order by id limit 2`.execute(app.db)
-  t.same(rows.map(({ line }) => line), [`user.invite new@example.com ${own}`, `user.accept new@example.com ${String(answer.body['id'])}`])
-}))
+    await fails(t, opened, own, invite, accept)
+    const { rows } = await sql<
+      { line: string }
+    >`select concat_ws(' ', action, target, user_id) as line from tenantry.audit_log where action in ('user.invite', 'user.accept') order by id limit 2`
+      .execute(app.db)
+    t.same(rows.map(({ line }) => line), [`user.invite new@example.com ${own}`, `user.accept new@example.com ${String(answer.body['id'])}`])
+  }))
 
-async function fails (t: Test, { app, ask, clock, mails }: Opened, own: string, invite: (address: string, role?: string) => Promise<{ answer: Answer, token: string }>, accept: (token: string) => Promise<Answer>): Promise<void> {
+async function fails (
+  t: Test,
+  { app, ask, clock, mails }: Opened,
+  own: string,
+  invite: (address: string, role?: string) => Promise<{ answer: Answer, token: string }>,
+  accept: (token: string) => Promise<Answer>
+): Promise<void> {
   const first = await invite('twice@example.com')
   const second = await invite('twice@example.com', 'reader')
   refused(t, await accept(first.token), 400, 'LINK_INVALID', 'a newer invitation')
@@ -204,6 +299,15 @@ test('without `auth.mail` nobody is invited, and `plugins.users` turns the endpo
   refused(t, await admin('POST /users/invite', { body: { email } }), 503, 'MAIL_NOT_CONFIGURED')
   t.match((await admin('GET /users')).body, { data: [], pagination: { total: 0 } })
   const off = await testServer(t, { plugins: { users: false } }, { tenants: ['acme'] })
-  refused(t, await caller(t, off, { token: off.auth.sign({ sub: 'root', role: 'admin', tenant_id: 'acme' }) })('GET /users'), 404, 'NOT_FOUND')
-  t.equal((await caller(t, off)('POST /auth/login', { body: { email, password: secretText('any password at all') } })).status, 401, 'logins stay')
+  refused(
+    t,
+    await caller(t, off, { token: off.auth.sign({ sub: 'root', role: 'admin', tenant_id: 'acme' }) })('GET /users'),
+    404,
+    'NOT_FOUND'
+  )
+  t.equal(
+    (await caller(t, off)('POST /auth/login', { body: { email, password: secretText('any password at all') } })).status,
+    401,
+    'logins stay'
+  )
 })

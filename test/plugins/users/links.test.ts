@@ -54,7 +54,11 @@ test('of parallel uses of one link, on two servers, one succeeds', async (t) => 
     for (const answer of answers) if (answer.status === 400) refused(t, answer, 400, 'LINK_INVALID', kind)
     refused(t, await use(there, kind, token), 400, 'LINK_INVALID', `${kind}: later`)
   }
-  t.match((await here.ask('GET /users', { token: await tokenOfBoss(here) })).body, { pagination: { total: 4 } }, 'an invitation makes one user')
+  t.match(
+    (await here.ask('GET /users', { token: await tokenOfBoss(here) })).body,
+    { pagination: { total: 4 } },
+    'an invitation makes one user'
+  )
 })
 
 test('a link of any kind is refused alike: late, changed, of another tenant, another kind, or of a tenant that is gone', async (t) => {
@@ -84,7 +88,11 @@ test('a link of any kind is refused alike: late, changed, of another tenant, ano
   for (const kind of kinds) last.set(kind, await linkOf(t, opened, kind, kind === 'reset' ? boss : `last-${kind}@example.com`))
   await app.tenants.delete('acme')
   for (const [kind, token] of last) await fails(kind, token, 'of a deleted tenant')
-  t.equal(new Set(refusals.map(({ body: { message, code, error } }) => JSON.stringify([message, code, error]))).size, 1, 'with the same body')
+  t.equal(
+    new Set(refusals.map(({ body: { message, code, error } }) => JSON.stringify([message, code, error]))).size,
+    1,
+    'with the same body'
+  )
 })
 
 test('links end with the user they were sent to, and invitations with the user who sent them', async (t) => {
@@ -104,11 +112,16 @@ test('links end with the user they were sent to, and invitations with the user w
     const reset = await linkOf(t, opened, 'reset', address)
     const { body: { user } } = await opened.logIn('acme', address)
     await change(String(Object(user).id), what)
-    for (const [kind, token] of [['verify', verify], ['reset', reset]] as const) refused(t, await use(opened, kind, token), 400, 'LINK_INVALID', `${kind} of a user who is ${what}`)
+    for (const [kind, token] of [['verify', verify], ['reset', reset]] as const) {
+      refused(t, await use(opened, kind, token), 400, 'LINK_INVALID', `${kind} of a user who is ${what}`)
+    }
     if (what === 'disabled') {
-      const enable = (status: string) => tokenOfBoss(opened).then((token) => ask(`PATCH /users/${String(Object(user).id)}`, { token, body: { status } }))
+      const enable = (status: string) =>
+        tokenOfBoss(opened).then((token) => ask(`PATCH /users/${String(Object(user).id)}`, { token, body: { status } }))
       t.equal((await enable('active')).status, 200)
-      for (const [kind, token] of [['verify', verify], ['reset', reset]] as const) refused(t, await use(opened, kind, token), 400, 'LINK_INVALID', `${kind} of a user who is enabled again`)
+      for (const [kind, token] of [['verify', verify], ['reset', reset]] as const) {
+        refused(t, await use(opened, kind, token), 400, 'LINK_INVALID', `${kind} of a user who is enabled again`)
+      }
       t.equal((await enable('disabled')).status, 200)
     }
     refused(t, await opened.logIn('acme', address, next), 401, 'CREDENTIALS_INVALID')
@@ -119,11 +132,20 @@ test('links end with the user they were sent to, and invitations with the user w
 
     const author = await addUser(app, 'acme', `author-${what}@example.com`, 'admin')
     const { body: { token: ofAuthor } } = await opened.logIn('acme', `author-${what}@example.com`)
-    t.equal((await ask('POST /users/invite', { token: String(ofAuthor), body: { email: `friend-${what}@example.com`, role: 'admin' } })).status, 201)
+    t.equal(
+      (await ask('POST /users/invite', { token: String(ofAuthor), body: { email: `friend-${what}@example.com`, role: 'admin' } })).status,
+      201
+    )
     await opened.settled()
     const mail = mails.at(-1)
     await change(author, what)
-    refused(t, await use(opened, 'invite', mail === undefined ? '' : tokenOf(mail)), 400, 'LINK_INVALID', `an invitation whose author is ${what}`)
+    refused(
+      t,
+      await use(opened, 'invite', mail === undefined ? '' : tokenOf(mail)),
+      400,
+      'LINK_INVALID',
+      `an invitation whose author is ${what}`
+    )
     clock.forward(60 * minute)
   }
 })
@@ -134,9 +156,24 @@ test('an invitation tells strangers nothing of its address', async (t) => {
   await addUser(app, 'acme', boss, 'admin')
   await addUser(app, 'acme', email)
   const token = await linkOf(t, opened, 'invite', 'new@example.com')
-  const answers = [await use(opened, 'invite', `${token.slice(0, -1)}${token.endsWith('A') ? 'B' : 'A'}`), await use(opened, 'invite', `lt_acme.${'A'.repeat(43)}`)]
+  const answers = [
+    await use(opened, 'invite', `${token.slice(0, -1)}${token.endsWith('A') ? 'B' : 'A'}`),
+    await use(opened, 'invite', `lt_acme.${'A'.repeat(43)}`)
+  ]
   t.equal(new Set(answers.map(({ status, body: { message, code } }) => JSON.stringify([status, message, code]))).size, 1)
-  refused(t, await ask('POST /users/invite', { tenant: 'acme', body: { email } }), 401, 'TOKEN_MISSING', 'a stranger does not learn who is a user')
+  refused(
+    t,
+    await ask('POST /users/invite', { tenant: 'acme', body: { email } }),
+    401,
+    'TOKEN_MISSING',
+    'a stranger does not learn who is a user'
+  )
   const { body: { token: ofAda } } = await opened.logIn('acme', email)
-  refused(t, await ask('POST /users/invite', { token: String(ofAda), body: { email: boss } }), 403, 'FORBIDDEN', 'nor does a user without the permission')
+  refused(
+    t,
+    await ask('POST /users/invite', { token: String(ofAda), body: { email: boss } }),
+    403,
+    'FORBIDDEN',
+    'nor does a user without the permission'
+  )
 })

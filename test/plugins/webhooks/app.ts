@@ -43,7 +43,11 @@ export interface Opened {
   readonly forward: (ms: number) => void
 }
 
-export async function open (t: Test, engine: DatabaseSection, { clock = fakeClock(Date.now()), tenants = {}, allow = ['127.0.0.1'], ...options }: OpenOptions = {}): Promise<Opened> {
+export async function open (
+  t: Test,
+  engine: DatabaseSection,
+  { clock = fakeClock(Date.now()), tenants = {}, allow = ['127.0.0.1'], ...options }: OpenOptions = {}
+): Promise<Opened> {
   const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
@@ -52,7 +56,10 @@ export async function open (t: Test, engine: DatabaseSection, { clock = fakeCloc
   await app.register(outbound, { egress: { allow }, now: clock.now })
   await app.register(webhooks, { masterKey: testMasterKey, now: clock.now, env: {}, ...options })
   await app.register(secrets, { masterKey: testMasterKey })
-  app.decorate('tenantDocuments', tenantDocuments({ webhooks: async (tenant) => ({ version: 1, webhooks: (tenants[tenant] ?? []).map((one) => compiled(one)) }) }))
+  app.decorate(
+    'tenantDocuments',
+    tenantDocuments({ webhooks: async (tenant) => ({ version: 1, webhooks: (tenants[tenant] ?? []).map((one) => compiled(one)) }) })
+  )
   await app.ready()
   for (const id of Object.keys(tenants)) {
     if (await app.tenants.get(id) !== null) continue
@@ -64,7 +71,11 @@ export async function open (t: Test, engine: DatabaseSection, { clock = fakeCloc
     clock,
     as: (tenant) => caller(t, app, { token: signToken({ role: 'admin', sub: 'ada', ...tenant !== undefined && { tenant_id: tenant } }) }),
     async tell (tenant, ...values) {
-      for (const value of values) await app.db.transaction().execute((transaction) => app.webhooks.emit(transaction, { tenant, type: 'entity.updated', subject: 'notes:1', data: { value }, at: new Date(clock.now()) }))
+      for (const value of values) {
+        await app.db.transaction().execute((transaction) =>
+          app.webhooks.emit(transaction, { tenant, type: 'entity.updated', subject: 'notes:1', data: { value }, at: new Date(clock.now()) })
+        )
+      }
       app.webhooks.wake()
     },
     forward (ms) {
@@ -85,15 +96,19 @@ export interface Receiver extends Remote {
   /** What it answers from now on. */
   answer: (request: Arrived, response: ServerResponse) => void
   /** The `data.value` of what came. */
-  values (): unknown[]
+  values(): unknown[]
 }
 
 /** Answers 204 until it is told otherwise. */
 export async function receiver (t: Test): Promise<Receiver> {
   const held: { receiver?: Receiver } = {}
-  const own = await remote(t, (request, response) => { held.receiver?.answer(request, response) })
+  const own = await remote(t, (request, response) => {
+    held.receiver?.answer(request, response)
+  })
   held.receiver = Object.assign(own, {
-    answer: (_request: Arrived, response: ServerResponse) => { response.writeHead(204).end() },
+    answer: (_request: Arrived, response: ServerResponse) => {
+      response.writeHead(204).end()
+    },
     values: () => own.requests.map(({ body }) => JSON.parse(body).data.value)
   })
   return held.receiver
@@ -102,7 +117,9 @@ export async function receiver (t: Test): Promise<Receiver> {
 /** Verifies a delivery as its receiver would, while the clock is that of the machine. */
 export function verify (secret: string, { body, headers }: Arrived): unknown {
   return new Webhook(secret, secret.startsWith('whsec_') ? {} : { format: 'raw' }).verify(body, {
-    'webhook-id': String(headers['webhook-id']), 'webhook-timestamp': String(headers['webhook-timestamp']), 'webhook-signature': String(headers['webhook-signature'])
+    'webhook-id': String(headers['webhook-id']),
+    'webhook-timestamp': String(headers['webhook-timestamp']),
+    'webhook-signature': String(headers['webhook-signature'])
   })
 }
 

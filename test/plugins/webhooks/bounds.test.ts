@@ -21,13 +21,18 @@ function book (): HearerBook {
 
 test('very many events of a tenant keep nobody else waiting', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
-  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { deliver: false, tenants: { acme: [], globex: [] } })
-  const insert = (tenant: string, count: number) => query(`insert into tenantry.webhook_events (tenant_id, type, subject, data, at)
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
+    deliver: false,
+    tenants: { acme: [], globex: [] }
+  })
+  const insert = (tenant: string, count: number) =>
+    query(`insert into tenantry.webhook_events (tenant_id, type, subject, data, at)
     select '${tenant}', 'entity.updated', 'notes:' || n, '{}', now() from generate_series(1, ${count}) n`)
   await insert('acme', 3000)
   await insert('globex', 1)
   const hearers = book()
-  const count = async (tenant: string) => Number((await query('select count(*) from tenantry.webhook_deliveries where tenant_id = $1', [tenant]))[0]?.['count'])
+  const count = async (tenant: string) =>
+    Number((await query('select count(*) from tenantry.webhook_deliveries where tenant_id = $1', [tenant]))[0]?.['count'])
 
   let pass = await fanOut(app.db, hearers, '', new Date())
   t.ok(await count('acme') < 3000, 'a pass makes some of them')
@@ -39,7 +44,8 @@ test('very many events of a tenant keep nobody else waiting', async (t) => {
 test('a look for due deliveries reads a few pages, however many deliveries of one tenant wait', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { deliver: false })
-  const insert = (source: string, count: number) => query(`with event as (insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
+  const insert = (source: string, count: number) =>
+    query(`with event as (insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
       select '${source}', 'entity.created', 'notes:' || n, '{}', now(), true from generate_series(1, ${count}) n returning place, subject)
     insert into tenantry.webhook_deliveries (tenant_id, source, event, type, subject, endpoint, url, next_attempt_at, give_up_at, created_at)
     select '', '${source}', place, 'entity.created', subject, 'all', 'https://example.com', now() - interval '1 minute', now() + interval '1 day', now() from event`)
@@ -47,20 +53,32 @@ test('a look for due deliveries reads a few pages, however many deliveries of on
   await insert('victim', 1)
   const look = { now: new Date(), holder: randomUUID(), each: 4, tenants: { from: '', full: [], room: 64 } }
   const pagesOf = async (platform: Turn) => {
-    const { rows: [row] } = await sql<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>`explain (analyze, buffers, format json) ${takeStatement({ ...look, platform })}`.execute(app.db)
+    const { rows: [row] } = await sql<{ 'QUERY PLAN': [{ Plan: Record<string, number> }] }>`explain (analyze, buffers, format json) ${
+      takeStatement({ ...look, platform })
+    }`.execute(app.db)
     const plan = row?.['QUERY PLAN'][0].Plan
     return (plan?.['Shared Hit Blocks'] ?? Infinity) + (plan?.['Shared Read Blocks'] ?? Infinity)
   }
   for (const statistics of ['without statistics', 'with statistics']) {
-    for (const platform of [{ from: '', full: [], room: 16 }, { from: '', full: ['flooder'], room: 8 }, { from: 'flooder\u0001', full: [], room: 16 }]) {
+    for (
+      const platform of [{ from: '', full: [], room: 16 }, { from: '', full: ['flooder'], room: 8 }, {
+        from: 'flooder\u0001',
+        full: [],
+        room: 16
+      }]
+    ) {
       const pages = await pagesOf(platform)
       t.ok(pages < 500, `${pages} pages, ${statistics}, ${JSON.stringify(platform)}`)
     }
     await query('analyze tenantry.webhook_deliveries')
   }
-  const plan = await query("explain select next_attempt_at from tenantry.webhook_deliveries where next_attempt_at is not null order by next_attempt_at at time zone 'UTC' limit 1")
+  const plan = await query(
+    "explain select next_attempt_at from tenantry.webhook_deliveries where next_attempt_at is not null order by next_attempt_at at time zone 'UTC' limit 1"
+  )
   t.match(JSON.stringify(plan), /Index Scan using webhook_deliveries_next/)
-  await query("update tenantry.webhook_deliveries set next_attempt_at = now() - interval '1 minute', holder = null where next_attempt_at > now()")
+  await query(
+    "update tenantry.webhook_deliveries set next_attempt_at = now() - interval '1 minute', holder = null where next_attempt_at > now()"
+  )
   const taken = await takeDue(app.db, { ...look, platform: { from: '', full: [], room: 16 } })
   t.strictSame(taken.map(({ source }) => source).sort(), ['flooder', 'flooder', 'flooder', 'flooder', 'victim'])
 })
@@ -70,9 +88,15 @@ test('what is over leaves: after 30 days, and events of which no delivery is lef
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { deliver: false })
   const day = 86_400_000
   const add = async (subject: string, days: number, status?: string, fannedOut = true) => {
-    const [row] = await query("insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out) values ('', 'entity.updated', $1, '{}', $2, $3) returning place", [subject, new Date(Date.now() - days * day), fannedOut])
+    const [row] = await query(
+      "insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out) values ('', 'entity.updated', $1, '{}', $2, $3) returning place",
+      [subject, new Date(Date.now() - days * day), fannedOut]
+    )
     if (status === undefined) return
-    await query("insert into tenantry.webhook_deliveries (tenant_id, event, type, subject, endpoint, url, status, give_up_at, created_at) values ('', $1, 'entity.updated', $2, 'out', 'https://example.com', $3, now(), $4)", [row?.['place'], subject, status, new Date(Date.now() - days * day)])
+    await query(
+      "insert into tenantry.webhook_deliveries (tenant_id, event, type, subject, endpoint, url, status, give_up_at, created_at) values ('', $1, 'entity.updated', $2, 'out', 'https://example.com', $3, now(), $4)",
+      [row?.['place'], subject, status, new Date(Date.now() - days * day)]
+    )
   }
   await add('old and delivered', 31, 'delivered')
   await add('old and failed', 31, 'failed')
@@ -81,6 +105,13 @@ test('what is over leaves: after 30 days, and events of which no delivery is lef
   await add('without a delivery', 1)
   await add('new', 0, undefined, false)
   t.equal(await sweepDeliveries(app.db, new Date()), true)
-  t.strictSame((await query('select subject from tenantry.webhook_events order by subject')).map(({ subject }) => subject), ['delivered', 'new', 'old and waiting'])
-  t.strictSame((await query('select subject from tenantry.webhook_deliveries order by subject')).map(({ subject }) => subject), ['delivered', 'old and waiting'])
+  t.strictSame((await query('select subject from tenantry.webhook_events order by subject')).map(({ subject }) => subject), [
+    'delivered',
+    'new',
+    'old and waiting'
+  ])
+  t.strictSame((await query('select subject from tenantry.webhook_deliveries order by subject')).map(({ subject }) => subject), [
+    'delivered',
+    'old and waiting'
+  ])
 })

@@ -15,10 +15,15 @@ const document: TestDocument = {
   webhooks: [{ name: 'all', url: 'https://example.com/hook', events: ['secret.*', 'subscription.*', 'usage.*'] }]
 }
 
-interface Told { readonly type: string, readonly subject: string, readonly data: Record<string, unknown> }
+interface Told {
+  readonly type: string
+  readonly subject: string
+  readonly data: Record<string, unknown>
+}
 
 async function toldOf (app: FastifyInstance, tenant: string): Promise<Told[]> {
-  const rows = await app.db.selectFrom('tenantry.webhook_events').select(['type', 'subject', 'data']).where('tenant_id', '=', tenant).orderBy('place').execute()
+  const rows = await app.db.selectFrom('tenantry.webhook_events').select(['type', 'subject', 'data']).where('tenant_id', '=', tenant)
+    .orderBy('place').execute()
   return rows.map(({ type, subject, data }) => ({ type, subject, data: Object(data) }))
 }
 
@@ -36,7 +41,11 @@ async function rotated (t: Test, app: FastifyInstance): Promise<void> {
   for (const tenant of ['free', 'pro']) await app.secrets.put(tenant, { key: 'K', value: 'the first value' }, noActor)
   t.strictSame(await toldOf(app, 'pro'), [], 'a value that is stored is no rotation')
   await app.secrets.rotate('pro', { key: 'K', newValue: 'the second value', gracePeriodDays: 1 }, noActor)
-  t.strictSame(await toldOf(app, 'pro'), [{ type: 'secret.rotated', subject: 'secret:K', data: { key: 'K' } }], 'the key, and nothing of the value')
+  t.strictSame(
+    await toldOf(app, 'pro'),
+    [{ type: 'secret.rotated', subject: 'secret:K', data: { key: 'K' } }],
+    'the key, and nothing of the value'
+  )
   await t.rejects(app.secrets.rotate('pro', { key: 'L', newValue: 'x', gracePeriodDays: 1 }, noActor), { code: 'TENANTRY_NOT_FOUND' })
   await t.rejects(app.secrets.rotate('free', { key: 'K', newValue: 'x', gracePeriodDays: 1 }, noActor), { code: 'TENANTRY_PLAN_LIMIT' })
   t.strictSame(await toldOf(app, 'free'), [], 'a rotation that is refused')
@@ -70,7 +79,11 @@ async function subscribed (t: Test, app: FastifyInstance): Promise<void> {
   }
   const kinds = async () => (await toldOf(app, 'billed')).map(({ type, data }) => `${type} ${String(data['status'])}`)
   await tell({})
-  t.match(await toldOf(app, 'billed'), [{ type: 'subscription.created', subject: 'subscription:payprov:s-1', data: { provider: 'payprov', id: 's-1', status: 'active', cancelAtPeriodEnd: false } }])
+  t.match(await toldOf(app, 'billed'), [{
+    type: 'subscription.created',
+    subject: 'subscription:payprov:s-1',
+    data: { provider: 'payprov', id: 's-1', status: 'active', cancelAtPeriodEnd: false }
+  }])
   t.equal(await tell({}, 'e-1'), 'duplicate')
   await tell({})
   t.strictSame(await kinds(), ['subscription.created active'], 'what changes nothing is not told')
@@ -88,11 +101,19 @@ async function reached (t: Test, app: FastifyInstance): Promise<void> {
   await until(t, 'the limit is told', async () => (await toldOf(app, 'used')).length > 0)
   await t.rejects(app.usage.reserve('used', 'llm_tokens', 1), { code: 'TENANTRY_PLAN_LIMIT' })
   const period = new Date().toISOString().slice(0, 7)
-  t.strictSame(await toldOf(app, 'used'), [{ type: 'usage.limit_reached', subject: 'usage:llm_tokens', data: { metric: 'llm_tokens', period, plan: 'free', limit: 100_000, upgrade: { plan: 'pro', limit: 10_000_000 } } }])
+  t.strictSame(await toldOf(app, 'used'), [{
+    type: 'usage.limit_reached',
+    subject: 'usage:llm_tokens',
+    data: { metric: 'llm_tokens', period, plan: 'free', limit: 100_000, upgrade: { plan: 'pro', limit: 10_000_000 } }
+  }])
   await used.release()
   for (let open = 0; open < 10; open++) await app.usage.take('used', 'connections')
   await t.rejects(app.usage.take('used', 'connections'), { code: 'TENANTRY_PLAN_LIMIT' })
-  await until(t, 'the limit of connections is told', async () => (await toldOf(app, 'used')).some(({ data }) => data['metric'] === 'connections'))
+  await until(
+    t,
+    'the limit of connections is told',
+    async () => (await toldOf(app, 'used')).some(({ data }) => data['metric'] === 'connections')
+  )
   t.equal((await toldOf(app, 'used')).length, 2)
 }
 
@@ -101,7 +122,16 @@ async function again (t: Test, app: FastifyInstance): Promise<void> {
   const { db, engine, log } = app
   const plan = builtInPlans.of('free')
   // Each with a memory of its own, as two processes have.
-  const servers = [1, 2].map(() => createNotices({ emitter: optional(app, 'webhooks'), plans: builtInPlans, db, dbFor: (tenant) => engine.kyselyFor(tenant), now: () => time, log }))
+  const servers = [1, 2].map(() =>
+    createNotices({
+      emitter: optional(app, 'webhooks'),
+      plans: builtInPlans,
+      db,
+      dbFor: (tenant) => engine.kyselyFor(tenant),
+      now: () => time,
+      log
+    })
+  )
   const tell = async () => {
     for (const server of servers) {
       server.reached('months', 'ai_cost', plan)
@@ -115,7 +145,8 @@ async function again (t: Test, app: FastifyInstance): Promise<void> {
   t.strictSame(await tell(), ['ai_cost 2026-01', 'rooms 2026-01-31'])
   time += 1000
   t.strictSame(await tell(), ['ai_cost 2026-01', 'ai_cost 2026-02', 'rooms 2026-01-31', 'rooms 2026-02-01'])
-  const kept = async () => await db.selectFrom('tenantry.usage_notices').select('period').where('tenant_id', '=', 'months').orderBy('period').execute()
+  const kept = async () =>
+    await db.selectFrom('tenantry.usage_notices').select('period').where('tenant_id', '=', 'months').orderBy('period').execute()
   time += 62 * 86_400_000
   await servers[0]?.sweep()
   t.strictSame(await kept(), [{ period: '2026-02' }, { period: '2026-02-01' }], 'notices of periods that are long over are removed')

@@ -11,18 +11,44 @@ import { receiver, until, verify, type Receiver } from './app.js'
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 const tables: TestDocument['tables'] = {
-  notes: { tenantScoped: true, softDelete: true, columns: { id, title: { type: 'text', notNull: true, unique: true }, token: { type: 'text' } } },
+  notes: {
+    tenantScoped: true,
+    softDelete: true,
+    columns: { id, title: { type: 'text', notNull: true, unique: true }, token: { type: 'text' } }
+  },
   settings: { columns: { id, name: { type: 'text' } } }
 }
 const routes: TestDocument['routes'] = [
   { path: '/notes', method: 'post', queries: [{ table: 'notes', operation: 'insert' }] },
   { path: '/notes/:id', method: 'patch', queries: [{ table: 'notes', operation: 'update', id: '{{params.id}}' }] },
-  { path: '/notes/:id', method: 'delete', softDelete: { enabled: true }, queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] },
-  { path: '/both', method: 'post', queries: [{ table: 'notes', operation: 'insert', alias: 'first', data: { title: '{{body.first}}' } }, { table: 'notes', operation: 'insert', alias: 'second', data: { title: '{{body.second}}' } }] },
+  {
+    path: '/notes/:id',
+    method: 'delete',
+    softDelete: { enabled: true },
+    queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }]
+  },
+  {
+    path: '/both',
+    method: 'post',
+    queries: [{ table: 'notes', operation: 'insert', alias: 'first', data: { title: '{{body.first}}' } }, {
+      table: 'notes',
+      operation: 'insert',
+      alias: 'second',
+      data: { title: '{{body.second}}' }
+    }]
+  },
   { path: '/settings', method: 'post', queries: [{ table: 'settings', operation: 'insert' }] },
-  { path: '/steps', method: 'post', workflow: { steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'notes', data: { title: '{{body.title}}' } }] } },
+  {
+    path: '/steps',
+    method: 'post',
+    workflow: { steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'notes', data: { title: '{{body.title}}' } }] }
+  },
   { path: '/papers', method: 'post', firebaseQueries: [{ collection: 'papers', operation: 'add' }] },
-  { path: '/sealed', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.title}}', token: '{{secret:token}}' } }] }
+  {
+    path: '/sealed',
+    method: 'post',
+    queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.title}}', token: '{{secret:token}}' } }]
+  }
 ]
 
 function document (platform?: Receiver): TestDocument {
@@ -30,7 +56,8 @@ function document (platform?: Receiver): TestDocument {
     tables,
     routes,
     egress: { allow: ['127.0.0.1'] },
-    ...platform !== undefined && { webhooks: [{ name: 'all', url: `${platform.origin}/{{env.HOOK}}`, events: ['entity.*'], secret: '{{env.HOOK_SECRET}}' }] }
+    ...platform !== undefined &&
+      { webhooks: [{ name: 'all', url: `${platform.origin}/{{env.HOOK}}`, events: ['entity.*'], secret: '{{env.HOOK_SECRET}}' }] }
   }
 }
 
@@ -38,50 +65,90 @@ const env = { HOOK: 'of-the-platform', HOOK_SECRET: 'whsec_c2VjcmV0IG9mIHRoZSBwb
 const admin = (tenant?: string) => ({ token: signToken({ role: 'admin', sub: 'ada', ...tenant !== undefined && { tenant_id: tenant } }) })
 
 /** What came, in short. */
-const told = ({ requests }: Receiver) => requests.map(({ body }) => {
-  const { type, data: { table, record } } = JSON.parse(body)
-  return `${String(type)} ${String(table)} ${String(record.title ?? record.name)}`
-})
+const told = ({ requests }: Receiver) =>
+  requests.map(({ body }) => {
+    const { type, data: { table, record } } = JSON.parse(body)
+    return `${String(type)} ${String(table)} ${String(record.title ?? record.name)}`
+  })
 
-test('what routes write is told to who listens, and nothing of what failed', (t) => forEachEngine(t, async (t, engine) => {
-  const [hears, platform] = [await receiver(t), await receiver(t)]
-  // With row-level security a tenant's request writes rows of its tenant only, and what it changes of nobody's is the platform's to hear.
-  const section = engine.provider === 'postgres' ? { ...engine, postgres: { ...engine.postgres, connectionString: (await postgresDatabase(t, { role: 'owner' })).connectionString, rowLevelSecurity: true } } : engine
-  const app = await testServer(t, document(platform), { engine: section, tenants: ['acme', 'globex'], env })
-  const ask = caller(t, app, admin('acme'))
-  t.equal((await ask('POST /notes', { body: { title: 'before' } })).status, 201)
-  await ask('POST /tenant/secrets', { body: { key: 'token', value: 'a secret that nobody hears' } })
-  t.equal((await ask('POST /tenant/config', { body: { webhooks: [{ name: 'out', url: `${hears.origin}/`, events: ['entity.*'] }, { name: 'in', url: 'http://169.254.169.254/latest', events: ['entity.deleted'] }] } })).status, 200)
+test('what routes write is told to who listens, and nothing of what failed', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const [hears, platform] = [await receiver(t), await receiver(t)]
+    // With row-level security a tenant's request writes rows of its tenant only, and what it changes of nobody's is the platform's to hear.
+    const section = engine.provider === 'postgres'
+      ? {
+          ...engine,
+          postgres: {
+            ...engine.postgres,
+            connectionString: (await postgresDatabase(t, { role: 'owner' })).connectionString,
+            rowLevelSecurity: true
+          }
+        }
+      : engine
+    const app = await testServer(t, document(platform), { engine: section, tenants: ['acme', 'globex'], env })
+    const ask = caller(t, app, admin('acme'))
+    t.equal((await ask('POST /notes', { body: { title: 'before' } })).status, 201)
+    await ask('POST /tenant/secrets', { body: { key: 'token', value: 'a secret that nobody hears' } })
+    t.equal(
+      (await ask('POST /tenant/config', {
+        body: {
+          webhooks: [{ name: 'out', url: `${hears.origin}/`, events: ['entity.*'] }, {
+            name: 'in',
+            url: 'http://169.254.169.254/latest',
+            events: ['entity.deleted']
+          }]
+        }
+      })).status,
+      200
+    )
 
-  const created = await ask('POST /notes', { body: { title: 'one' } })
-  t.match(created, { status: 201, body: { title: 'one' } })
-  t.equal((await ask('POST /notes', { body: { title: 'one' } })).status, 409)
-  t.equal((await ask('POST /both', { body: { first: 'undone', second: 'one' } })).status, 409)
-  t.equal((await ask('POST /both', { body: { first: 'two', second: 'three' } })).status, 200)
-  t.equal((await ask('POST /notes', { body: [{ title: 'four' }, { title: 'five' }] })).status, 201)
-  t.equal((await ask(`PATCH /notes/${String(created.body['id'])}`, { body: { title: 'six' } })).status, 200)
-  t.match(await ask(`DELETE /notes/${String(created.body['id'])}`), { status: 200, body: { softDeleted: true } })
-  t.equal((await ask('POST /settings', { body: { name: 'shared' } })).status, 201)
-  t.equal((await ask('POST /papers', { body: { title: 'paper' } })).status, 201)
-  t.equal((await ask('POST /sealed', { body: { title: 'sealed' } })).status, 201)
-  t.equal((await ask('POST /steps', { body: { title: 'step' } })).status, 200)
-  await caller(t, app, admin('globex'))('POST /notes', { body: { title: 'of another' } })
+    const created = await ask('POST /notes', { body: { title: 'one' } })
+    t.match(created, { status: 201, body: { title: 'one' } })
+    t.equal((await ask('POST /notes', { body: { title: 'one' } })).status, 409)
+    t.equal((await ask('POST /both', { body: { first: 'undone', second: 'one' } })).status, 409)
+    t.equal((await ask('POST /both', { body: { first: 'two', second: 'three' } })).status, 200)
+    t.equal((await ask('POST /notes', { body: [{ title: 'four' }, { title: 'five' }] })).status, 201)
+    t.equal((await ask(`PATCH /notes/${String(created.body['id'])}`, { body: { title: 'six' } })).status, 200)
+    t.match(await ask(`DELETE /notes/${String(created.body['id'])}`), { status: 200, body: { softDeleted: true } })
+    t.equal((await ask('POST /settings', { body: { name: 'shared' } })).status, 201)
+    t.equal((await ask('POST /papers', { body: { title: 'paper' } })).status, 201)
+    t.equal((await ask('POST /sealed', { body: { title: 'sealed' } })).status, 201)
+    t.equal((await ask('POST /steps', { body: { title: 'step' } })).status, 200)
+    await caller(t, app, admin('globex'))('POST /notes', { body: { title: 'of another' } })
 
-  const own = ['one', 'two', 'three', 'four', 'five'].map((title) => `entity.created notes ${title}`)
-  const all = [...own, 'entity.updated notes six', 'entity.deleted notes six', 'entity.created papers paper', 'entity.created notes sealed', 'entity.created notes step'].sort()
-  await until(t, 'all of it is told', () => hears.requests.length >= all.length && platform.requests.length >= all.length + 3)
-  t.strictSame(told(hears).sort(), all)
-  t.strictSame(told(platform).sort(), [...all, 'entity.created notes before', 'entity.created notes of another', 'entity.created settings shared'].sort())
-  t.strictSame(told(hears).filter((line) => /one|six/.test(line)), ['entity.created notes one', 'entity.updated notes six', 'entity.deleted notes six'], 'in the order of the entity')
-  t.notMatch(hears.requests.map(({ body }) => body).join(), /a secret that nobody hears/)
-  t.ok(platform.requests.every((request) => request.path === '/of-the-platform' && verify(env.HOOK_SECRET, request) !== undefined))
-  await until(t, 'private addresses are refused', async () => (await ask('GET /webhooks/deliveries?event=entity.deleted')).body.data?.some(({ webhook, lastError }) => webhook === 'in' && /private/.test(String(lastError))) === true)
-  t.equal((await ask('POST /tenant/config', { body: {} })).status, 200)
-  const before = hears.requests.length
-  await ask('POST /notes', { body: { title: 'after' } })
-  await until(t, 'the platform hears of it', () => told(platform).includes('entity.created notes after'))
-  t.equal(hears.requests.length, before, 'without the webhook there is nobody to tell')
-}))
+    const own = ['one', 'two', 'three', 'four', 'five'].map((title) => `entity.created notes ${title}`)
+    const all = [
+      ...own,
+      'entity.updated notes six',
+      'entity.deleted notes six',
+      'entity.created papers paper',
+      'entity.created notes sealed',
+      'entity.created notes step'
+    ].sort()
+    await until(t, 'all of it is told', () => hears.requests.length >= all.length && platform.requests.length >= all.length + 3)
+    t.strictSame(told(hears).sort(), all)
+    t.strictSame(
+      told(platform).sort(),
+      [...all, 'entity.created notes before', 'entity.created notes of another', 'entity.created settings shared'].sort()
+    )
+    t.strictSame(told(hears).filter((line) => /one|six/.test(line)), [
+      'entity.created notes one',
+      'entity.updated notes six',
+      'entity.deleted notes six'
+    ], 'in the order of the entity')
+    t.notMatch(hears.requests.map(({ body }) => body).join(), /a secret that nobody hears/)
+    t.ok(platform.requests.every((request) => request.path === '/of-the-platform' && verify(env.HOOK_SECRET, request) !== undefined))
+    await until(t, 'private addresses are refused', async () =>
+      (await ask('GET /webhooks/deliveries?event=entity.deleted')).body.data?.some(({ webhook, lastError }) =>
+        webhook === 'in' && /private/.test(String(lastError))
+      ) === true)
+    t.equal((await ask('POST /tenant/config', { body: {} })).status, 200)
+    const before = hears.requests.length
+    await ask('POST /notes', { body: { title: 'after' } })
+    await until(t, 'the platform hears of it', () =>
+      told(platform).includes('entity.created notes after'))
+    t.equal(hears.requests.length, before, 'without the webhook there is nobody to tell')
+  }))
 
 test('an event outlives the server that wrote it, killed right after the commit', async (t) => {
   const hears = await receiver(t)
@@ -91,7 +158,11 @@ test('an event outlives the server that wrote it, killed right after the commit'
   const first = await startInstance(t, { ...document(), queue: { workers: 0 } }, engine)
   await remoteCaller(t, first.address, admin())('POST /tenants', { body: { id: 'acme', name: 'Acme' } })
   const ask = remoteCaller(t, first.address, admin('acme'))
-  t.equal((await ask('POST /tenant/config', { body: { webhooks: [{ name: 'out', url: `${hears.origin}/`, events: ['entity.created'] }] } })).status, 200)
+  t.equal(
+    (await ask('POST /tenant/config', { body: { webhooks: [{ name: 'out', url: `${hears.origin}/`, events: ['entity.created'] }] } }))
+      .status,
+    200
+  )
   t.equal((await ask('POST /notes', { body: { title: 'kept' } })).status, 201)
   t.equal(await first.stop('SIGKILL'), null)
   t.equal(hears.requests.length, 0)
@@ -100,15 +171,24 @@ test('an event outlives the server that wrote it, killed right after the commit'
   t.strictSame(told(hears), ['entity.created notes kept'])
 })
 
-test('a flood of one tenant keeps no event of another from the platform\'s webhooks', async (t) => {
+test("a flood of one tenant keeps no event of another from the platform's webhooks", async (t) => {
   const platform = await receiver(t)
   const held: ServerResponse[] = []
-  platform.answer = (_request, response) => { held.push(response) }
+  platform.answer = (_request, response) => {
+    held.push(response)
+  }
   const { connectionString, query } = await postgresDatabase(t)
-  const app = await testServer(t, document(platform), { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['flooder', 'victim'], env })
+  const app = await testServer(t, document(platform), {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants: ['flooder', 'victim'],
+    env
+  })
   const flood = caller(t, app, admin('flooder'))
   for (let call = 0; call < 3; call++) {
-    t.equal((await flood('POST /notes', { body: Array.from({ length: 1000 }, (_, index) => ({ title: `flood ${call} ${index}` })) })).status, 201)
+    t.equal(
+      (await flood('POST /notes', { body: Array.from({ length: 1000 }, (_, index) => ({ title: `flood ${call} ${index}` })) })).status,
+      201
+    )
   }
   const made = async () => Number((await query("select count(*) from tenantry.webhook_deliveries where tenant_id = ''"))[0]?.['count'])
   await until(t, 'each event has a delivery', async () => await made() === 3000)
@@ -118,7 +198,9 @@ test('a flood of one tenant keeps no event of another from the platform\'s webho
   t.ok(order() <= 8, `${order()} deliveries of the flood are before it`)
 
   // The receiver answers: the flood goes on, in full, and events of others go between.
-  platform.answer = (_request, response) => { response.end() }
+  platform.answer = (_request, response) => {
+    response.end()
+  }
   for (const response of held) response.end()
   await until(t, 'the flood goes on', () => platform.requests.length > 100)
   const before = platform.requests.length
@@ -130,13 +212,19 @@ test('a flood of one tenant keeps no event of another from the platform\'s webho
 test('of a tenant whose events wait for the platform in their thousands more are refused, and of no other', async (t) => {
   const platform = await receiver(t)
   const { connectionString, query } = await postgresDatabase(t)
-  const first = await testServer(t, { ...document(platform), queue: { workers: 0 } }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['flooder', 'victim'], env })
+  const first = await testServer(t, { ...document(platform), queue: { workers: 0 } }, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants: ['flooder', 'victim'],
+    env
+  })
   // Deliveries that wait for a time which is yet to come, as those of a receiver that fails.
   await query(`with event as (insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
       select 'flooder', 'entity.created', 'notes:' || n, '{}', now(), true from generate_series(1, 100000) n returning place, subject)
     insert into tenantry.webhook_deliveries (tenant_id, source, event, type, subject, endpoint, url, next_attempt_at, give_up_at, created_at)
     select '', 'flooder', place, 'entity.created', subject, 'all', 'https://example.com', now() + interval '1 hour', now() + interval '1 day', now() - interval '1 second' from event`)
-  for (const tenant of ['flooder', 'victim']) t.equal((await caller(t, first, admin(tenant))('POST /notes', { body: { title: `of ${tenant}` } })).status, 201)
+  for (const tenant of ['flooder', 'victim']) {
+    t.equal((await caller(t, first, admin(tenant))('POST /notes', { body: { title: `of ${tenant}` } })).status, 201)
+  }
   const app = await testServer(t, document(platform), { engine: { provider: 'postgres', postgres: { connectionString } }, env })
   await until(t, 'the event of the victim arrives', () => told(platform).includes('entity.created notes of victim'))
   const failed = async () => (await caller(t, app, admin())('GET /webhooks/deliveries?status=failed')).body.data

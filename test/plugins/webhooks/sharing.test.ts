@@ -39,7 +39,11 @@ test('a tenant hears its own events only, the platform those of all', async (t) 
   t.strictSame([acme.values(), globex.values(), platform.values().sort()], [['a'], ['g', 'g'], ['a', 'g', 'p', 's']])
   for (const request of platform.requests) t.match(verify(key, request), { type: 'entity.updated' })
   t.equal(new Set(globex.requests.map(({ headers }) => headers['webhook-id'])).size, 1, 'one event, one id')
-  await until(t, 'nothing is left', async () => (await app.db.selectFrom('tenantry.webhook_deliveries').select('id').where('status', '=', 'pending').execute()).length === 0)
+  await until(
+    t,
+    'nothing is left',
+    async () => (await app.db.selectFrom('tenantry.webhook_deliveries').select('id').where('status', '=', 'pending').execute()).length === 0
+  )
   t.equal(acme.requests.length, 1)
 
   const { body: { data: [delivery] = [] } } = await as('acme')('GET /webhooks/deliveries')
@@ -47,7 +51,13 @@ test('a tenant hears its own events only, the platform those of all', async (t) 
   refused(t, await as('globex')(`POST /webhooks/deliveries/${id}/redeliver`), 404, 'NOT_FOUND')
   refused(t, await as()(`POST /webhooks/deliveries/${id}/redeliver`), 404, 'NOT_FOUND')
   refused(t, await as('acme')('POST /webhooks/deliveries/1/redeliver'), 400, 'VALIDATION_FAILED')
-  refused(t, await as('acme')(`POST /webhooks/deliveries/${id}/redeliver`, { body: { url: 'http://127.0.0.1' } }), 400, 'VALIDATION_FAILED', 'a body that it does not know')
+  refused(
+    t,
+    await as('acme')(`POST /webhooks/deliveries/${id}/redeliver`, { body: { url: 'http://127.0.0.1' } }),
+    400,
+    'VALIDATION_FAILED',
+    'a body that it does not know'
+  )
   refused(t, await as('acme')('GET /webhooks/deliveries?status=lost'), 400, 'VALIDATION_FAILED')
   refused(t, await as('acme')('GET /webhooks/deliveries?event=entity'), 400, 'VALIDATION_FAILED')
   t.equal((await as('acme')('GET /webhooks/deliveries?event=secret.rotated')).body.data?.length, 0)
@@ -60,15 +70,34 @@ test('a tenant hears its own events only, the platform those of all', async (t) 
   t.equal((await as('acme')(`POST /webhooks/deliveries/${id}/redeliver`)).status, 202)
   await until(t, 'it came again', () => acme.requests.length === 2)
   t.equal(acme.requests[1]?.headers['webhook-id'], acme.requests[0]?.headers['webhook-id'])
-  t.same((await app.db.selectFrom('tenantry.audit_log').select(['tenant_id as tenant', 'user_id as user', 'target']).where('action', '=', 'webhook.redeliver').execute()), [{ tenant: 'acme', user: 'ada', target: id }])
+  t.same(
+    await app.db.selectFrom('tenantry.audit_log').select(['tenant_id as tenant', 'user_id as user', 'target']).where(
+      'action',
+      '=',
+      'webhook.redeliver'
+    ).execute(),
+    [{ tenant: 'acme', user: 'ada', target: id }]
+  )
 })
 
-test('a receiver that hangs holds its tenant\'s places and no others', async (t) => {
+test("a receiver that hangs holds its tenant's places and no others", async (t) => {
   const [hangs, answers] = [await receiver(t), await receiver(t)]
   hangs.answer = () => {}
-  const { app, tell } = await open(t, await own(t), { timeoutMs: 20_000, stopTimeoutMs: 100, tenants: { acme: [to(hangs)], globex: [to(answers)] } })
+  const { app, tell } = await open(t, await own(t), {
+    timeoutMs: 20_000,
+    stopTimeoutMs: 100,
+    tenants: { acme: [to(hangs)], globex: [to(answers)] }
+  })
   await app.db.transaction().execute(async (transaction) => {
-    for (let index = 0; index < 100; index++) await app.webhooks.emit(transaction, { tenant: 'acme', type: 'entity.created', subject: `notes:${index}`, data: { value: index }, at: new Date() })
+    for (let index = 0; index < 100; index++) {
+      await app.webhooks.emit(transaction, {
+        tenant: 'acme',
+        type: 'entity.created',
+        subject: `notes:${index}`,
+        data: { value: index },
+        at: new Date()
+      })
+    }
   })
   app.webhooks.wake()
   await until(t, 'its places are taken', () => hangs.requests.length === 8)
@@ -84,16 +113,22 @@ test('what a process had that is gone, another takes over; the first writes noth
   const clock = fakeClock(Date.now())
   const tenants = { acme: [to(hears)] }
   const held: ServerResponse[] = []
-  hears.answer = (_request, response) => { held.push(response) }
+  hears.answer = (_request, response) => {
+    held.push(response)
+  }
   const first = await open(t, engine, { clock, tenants, timeoutMs: 20_000, stopTimeoutMs: 100 })
   await first.tell('acme', 1, 2)
   await until(t, 'the first has it', () => held.length === 1)
   const second = await open(t, engine, { clock, tenants, timeoutMs: 20_000 })
-  hears.answer = (_request, response) => { response.end() }
+  hears.answer = (_request, response) => {
+    response.end()
+  }
   second.forward(31_000)
   await until(t, 'the second has delivered both', () => hears.requests.length === 3)
   t.strictSame(hears.values(), [1, 1, 2])
-  const log = async () => (await second.as('acme')('GET /webhooks/deliveries')).body.data?.map(({ status, attempts }) => `${String(status)} ${String(attempts)}`).sort()
+  const log = async () =>
+    (await second.as('acme')('GET /webhooks/deliveries')).body.data?.map(({ status, attempts }) => `${String(status)} ${String(attempts)}`)
+      .sort()
   await until(t, 'the log says so', async () => (await log())?.every((line) => line.startsWith('delivered')) === true)
   held[0]?.writeHead(500).end()
   await first.app.close()
@@ -109,16 +144,32 @@ test('who only writes tells those who send', async (t) => {
   await writes.tell('acme', 1)
   await until(t, 'it arrives', () => hears.requests.length === 1)
   const { app } = writes
-  await app.db.transaction().execute((transaction) => app.webhooks.callback(transaction, { tenant: 'acme', url: `${hears.origin}/done?token=of-the-callback`, secret: null, trusted: false, type: 'workflow.completed', data: { value: 'run' }, subject: 'run', at: new Date() }))
+  await app.db.transaction().execute((transaction) =>
+    app.webhooks.callback(transaction, {
+      tenant: 'acme',
+      url: `${hears.origin}/done?token=of-the-callback`,
+      secret: null,
+      trusted: false,
+      type: 'workflow.completed',
+      data: { value: 'run' },
+      subject: 'run',
+      at: new Date()
+    })
+  )
   app.webhooks.wake()
   await until(t, 'the callback arrives', () => hears.requests.length === 2)
   const [, callback] = hears.requests
   t.match(callback, { path: '/done?token=of-the-callback' })
-  if (callback !== undefined) t.match(verify(await app.webhooks.secretOf('acme'), callback), { type: 'workflow.completed', data: { value: 'run' } })
+  if (callback !== undefined) {
+    t.match(verify(await app.webhooks.secretOf('acme'), callback), { type: 'workflow.completed', data: { value: 'run' } })
+  }
   const rows = await app.db.selectFrom('tenantry.webhook_deliveries').selectAll().where('endpoint', '=', '').execute()
   t.match(rows, [{ url: `${hears.origin}/done`, sealed: Buffer }])
   t.notOk(rows[0]?.sealed?.includes('of-the-callback'))
-  t.match((await writes.as('acme')('GET /webhooks/deliveries')).body.data?.find(({ event }) => event === 'workflow.completed'), { webhook: null, url: `${hears.origin}/done` })
+  t.match((await writes.as('acme')('GET /webhooks/deliveries')).body.data?.find(({ event }) => event === 'workflow.completed'), {
+    webhook: null,
+    url: `${hears.origin}/done`
+  })
 })
 
 test('two processes and a receiver that fails now and then: every event, in the order of its entity', async (t) => {
@@ -141,13 +192,22 @@ test('two processes and a receiver that fails now and then: every event, in the 
   await Promise.all(entities.map(async (entity, index) => {
     for (let value = 0; value < 20; value++) {
       const { app } = apps[(index + value) % 2] ?? first
-      await app.db.transaction().execute((transaction) => app.webhooks.emit(transaction, { tenant: 'acme', type: 'entity.updated', subject: entity, data: { entity, value }, at: new Date(clock.now()) }))
+      await app.db.transaction().execute((transaction) =>
+        app.webhooks.emit(transaction, {
+          tenant: 'acme',
+          type: 'entity.updated',
+          subject: entity,
+          data: { entity, value },
+          at: new Date(clock.now())
+        })
+      )
       app.webhooks.wake()
     }
   }))
   await until(t, 'nothing waits', async () => {
     for (const { forward } of apps) forward(250)
-    return (await first.app.db.selectFrom('tenantry.webhook_deliveries').select('id').where('status', '=', 'delivered').execute()).length === 200
+    return (await first.app.db.selectFrom('tenantry.webhook_deliveries').select('id').where('status', '=', 'delivered').execute())
+      .length === 200
   })
   for (const entity of entities) t.strictSame([...new Set(got.get(entity))], Array.from({ length: 20 }, (_, value) => value), entity)
 })
@@ -159,7 +219,18 @@ test('a new master key moves the secrets of webhooks; without one on PostgreSQL 
   const before = await open(t, engine, { tenants, deliver: false })
   const secret = await before.app.webhooks.secretOf('acme')
   const { app } = before
-  await app.db.transaction().execute((transaction) => app.webhooks.callback(transaction, { tenant: 'acme', url: `${hears.origin}/done`, secret: null, trusted: false, type: 'workflow.completed', data: { value: 'run' }, subject: 'run', at: new Date() }))
+  await app.db.transaction().execute((transaction) =>
+    app.webhooks.callback(transaction, {
+      tenant: 'acme',
+      url: `${hears.origin}/done`,
+      secret: null,
+      trusted: false,
+      type: 'workflow.completed',
+      data: { value: 'run' },
+      subject: 'run',
+      at: new Date()
+    })
+  )
   const made = makeMasterKey()
   const keys = masterKeys(made.key, [parseMasterKey(testMasterKey, 'SECRETS_MASTER_KEY')])
   t.match(await rekeySecrets(app.db, createSecretCipher(keys)), { moved: 2, unreadable: [], unfinished: false })
@@ -171,12 +242,16 @@ test('a new master key moves the secrets of webhooks; without one on PostgreSQL 
 
   const bare = Fastify()
   t.teardown(() => bare.close())
-  await t.rejects(async () => { await bare.register(webhooks, { routes: false }) }, /register the plugin "tenantry\/plugins\/database"/)
+  await t.rejects(async () => {
+    await bare.register(webhooks, { routes: false })
+  }, /register the plugin "tenantry\/plugins\/database"/)
   const off = Fastify()
   t.teardown(() => off.close())
   await off.register(database, { ...engine, migrate: 'auto' })
   await off.register(outbound)
   await off.register(webhooks, { routes: false })
   t.notOk(off.hasDecorator('webhooks'))
-  await t.rejects(async () => { await off.register(webhooks, { routes: false, webhooks: [to(hears)] }) }, /SECRETS_MASTER_KEY is missing/)
+  await t.rejects(async () => {
+    await off.register(webhooks, { routes: false, webhooks: [to(hears)] })
+  }, /SECRETS_MASTER_KEY is missing/)
 })

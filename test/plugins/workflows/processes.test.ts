@@ -20,7 +20,13 @@ const steps = Array.from({ length: 10 }, (_, index) => `step-${index + 1}`)
 const calls = steps.filter((_, index) => index % 2 === 0)
 const writes = steps.filter((_, index) => index % 2 === 1)
 
-const tables: TestDocument['tables'] = { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } }, unique: [['title']] } }
+const tables: TestDocument['tables'] = {
+  notes: {
+    tenantScoped: true,
+    columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } },
+    unique: [['title']]
+  }
+}
 
 function documentOf (origin: string): TestDocument {
   return {
@@ -29,19 +35,22 @@ function documentOf (origin: string): TestDocument {
     workflows: [{
       id: 'ten',
       webhookOnComplete: `${origin}/done`,
-      steps: steps.map((id) => calls.includes(id)
-        ? { id, type: 'integration' as const, integration: 'counter', action: 'count', params: { step: id }, timeoutMs: 60_000 }
-        : { id, type: 'database' as const, operation: 'insert', table: 'notes', data: { title: id }, select: 'title' })
+      steps: steps.map((id) =>
+        calls.includes(id)
+          ? { id, type: 'integration' as const, integration: 'counter', action: 'count', params: { step: id }, timeoutMs: 60_000 }
+          : { id, type: 'database' as const, operation: 'insert', table: 'notes', data: { title: id }, select: 'title' }
+      )
     }]
   }
 }
 
 // The one waits for its database, the other for processes.
-test('processes that die', (t) => atOnce(t, {
-  'a run whose worker is killed in every step completes, and no step that has ended runs again': isKilled,
-  'a run that ends a process twice at the same step has failed, and is told to its callback': isSetAside,
-  'a run whose database is lost in the middle of its steps completes, and no step fails for it': losesItsDatabase
-}))
+test('processes that die', (t) =>
+  atOnce(t, {
+    'a run whose worker is killed in every step completes, and no step that has ended runs again': isKilled,
+    'a run that ends a process twice at the same step has failed, and is told to its callback': isSetAside,
+    'a run whose database is lost in the middle of its steps completes, and no step fails for it': losesItsDatabase
+  }))
 
 async function isKilled (t: Test): Promise<void> {
   const { connectionString } = await postgresDatabase(t)
@@ -86,19 +95,25 @@ async function isKilled (t: Test): Promise<void> {
   }
 
   const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'ten' } })
-  const startWorker = () => startProgram(t, 'test/programs/workflows.ts', { ...testEnv, TEST_DATABASE: connectionString, TEST_DOCUMENT: JSON.stringify(document) })
+  const startWorker = () =>
+    startProgram(t, 'test/programs/workflows.ts', { ...testEnv, TEST_DATABASE: connectionString, TEST_DOCUMENT: JSON.stringify(document) })
   const keyOf = (step: string) => `${String(workflowId)}:${step}`
   for (const step of steps) {
     const worker = await startWorker()
     const blocker = blockers.get(step)
-    await eventually(t, `${step} runs`, async () => blocker === undefined
-      ? keys.includes(keyOf(step))
-      : (await run("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into%notes%'")).length === 1)
+    await eventually(t, `${step} runs`, async () =>
+      blocker === undefined
+        ? keys.includes(keyOf(step))
+        : (await run(
+            "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into%notes%'"
+          )).length === 1)
     t.equal(await worker.stop('SIGKILL'), null)
     await blocker?.query('rollback')
     // As if its time were over.
     await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
-      await transaction.executeQuery(CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'"))
+      await transaction.executeQuery(
+        CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
+      )
     })
   }
   await startWorker()
@@ -106,10 +121,19 @@ async function isKilled (t: Test): Promise<void> {
   await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
   t.match(await status(), { status: 'completed', result: { title: 'step-10' }, steps: steps.map((id) => ({ id, status: 'completed' })) })
   t.same(keys, calls.flatMap((step) => [keyOf(step), keyOf(step)]), 'a call whose answer nobody read is made once more, with the same key')
-  t.same((await run('select title from notes')).map(({ title }) => title).toSorted(), writes.toSorted(), 'what was written was written once')
+  t.same(
+    (await run('select title from notes')).map(({ title }) => title).toSorted(),
+    writes.toSorted(),
+    'what was written was written once'
+  )
   await eventually(t, 'its end is told', () => told.length > 0)
   const { body: { secret } } = await ask('GET /webhooks/secret', { token: signToken({ sub: 'chief', role: 'admin', tenant_id: 'a' }) })
-  for (const { headers, body } of told) t.match(new Webhook(String(secret)).verify(body, headers), { type: 'workflow.completed', data: { workflowId, workflow: 'ten', status: 'completed', result: { title: 'step-10' } } })
+  for (const { headers, body } of told) {
+    t.match(new Webhook(String(secret)).verify(body, headers), {
+      type: 'workflow.completed',
+      data: { workflowId, workflow: 'ten', status: 'completed', result: { title: 'step-10' } }
+    })
+  }
   t.equal(new Set(told.map(({ headers }) => headers['webhook-id'])).size, 1)
   t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: steps.length + 1 }])
 }
@@ -125,16 +149,22 @@ async function isSetAside (t: Test): Promise<void> {
     if (path !== '/count/step-3') response.setHeader('content-type', 'application/json').end('{"done":true}')
   })
   const document = documentOf(service.origin)
-  const sender = await testServer(t, { ...document, queue: { workers: 0 } }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a'] })
+  const sender = await testServer(t, { ...document, queue: { workers: 0 } }, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants: ['a']
+  })
   const ask = caller(t, sender, { token: signToken({ sub: 'u', role: 'user', tenant_id: 'a' }) })
   const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'ten' } })
-  const startWorker = () => startProgram(t, 'test/programs/workflows.ts', { ...testEnv, TEST_DATABASE: connectionString, TEST_DOCUMENT: JSON.stringify(document) })
+  const startWorker = () =>
+    startProgram(t, 'test/programs/workflows.ts', { ...testEnv, TEST_DATABASE: connectionString, TEST_DOCUMENT: JSON.stringify(document) })
   for (const round of [1, 2]) {
     const worker = await startWorker()
     await eventually(t, 'the step runs', () => called.filter((path) => path === '/count/step-3').length === round)
     t.equal(await worker.stop('SIGKILL'), null)
     await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
-      await transaction.executeQuery(CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'"))
+      await transaction.executeQuery(
+        CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
+      )
     })
   }
   const third = await startWorker()
@@ -153,7 +183,9 @@ async function losesItsDatabase (t: Test): Promise<void> {
   const keys: unknown[] = []
   const service = createServer((request, response) => {
     keys.push(request.headers['idempotency-key'])
-    answer = () => { response.setHeader('content-type', 'application/json').end('{"done":true}') }
+    answer = () => {
+      response.setHeader('content-type', 'application/json').end('{"done":true}')
+    }
   })
   await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve))
   t.teardown(() => {
@@ -173,7 +205,10 @@ async function losesItsDatabase (t: Test): Promise<void> {
       ]
     }]
   }
-  const app = await testServer(t, document, { engine: { provider: 'postgres', postgres: { connectionString: server.connectionString } }, tenants: ['a'] })
+  const app = await testServer(t, document, {
+    engine: { provider: 'postgres', postgres: { connectionString: server.connectionString } },
+    tenants: ['a']
+  })
   const ask = caller(t, app, { token: signToken({ sub: 'u', role: 'user', tenant_id: 'a' }) })
   const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'outage' } })
   await eventually(t, 'the service is asked', () => keys.length === 1)
@@ -185,8 +220,16 @@ async function losesItsDatabase (t: Test): Promise<void> {
   blocker.on('error', () => {})
   await blocker.connect()
   await blocker.query("begin; insert into notes (tenant_id, title) values ('a', 'last')")
-  await eventually(t, 'the last step runs', async () => (await server.query("select from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into%notes%'")).length === 1)
-  t.match(await server.query('select step, status from tenantry.workflow_steps order by step'), [{ step: 'called', status: 'completed' }, { step: 'first', status: 'completed' }], 'what was done without the database was written when it was back')
+  await eventually(
+    t,
+    'the last step runs',
+    async () =>
+      (await server.query("select from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into%notes%'")).length === 1
+  )
+  t.match(await server.query('select step, status from tenantry.workflow_steps order by step'), [{ step: 'called', status: 'completed' }, {
+    step: 'first',
+    status: 'completed'
+  }], 'what was done without the database was written when it was back')
 
   await server.stop()
   await server.start()
@@ -197,7 +240,11 @@ async function losesItsDatabase (t: Test): Promise<void> {
       return false
     }
   })
-  t.match((await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body, { status: 'completed', result: { title: 'last' }, steps: [{ status: 'completed' }, { status: 'completed' }, { status: 'completed' }] })
+  t.match((await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body, {
+    status: 'completed',
+    result: { title: 'last' },
+    steps: [{ status: 'completed' }, { status: 'completed' }, { status: 'completed' }]
+  })
   t.strictSame(keys, [`${String(workflowId)}:called`])
   t.same(await server.query('select title from notes order by title'), [{ title: 'first' }, { title: 'last' }])
 }

@@ -1,4 +1,7 @@
-/** Tries, time-outs and steps that other plugins run: on a bare Fastify with the workflows plugin, and on the runner with a clock of the test. */
+/**
+ * Tries, time-outs and steps that other plugins run: on a bare Fastify with the workflows plugin, and on the runner with a clock
+ * of the test.
+ */
 import type { Clock } from '../../../plugins/workflows/clock.js'
 import type { StepCall, StepRunners } from '../../../plugins/workflows/step-runners.js'
 import type { Step } from '../../../lib/config/schema/workflow.js'
@@ -22,7 +25,18 @@ import workflows from '../../../plugins/workflows/index.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testSecret } from '../../helpers/tokens.js'
 
-const scope: Scope = { body: {}, params: {}, query: {}, headers: {}, auth: { sub: 'u1' }, tenant: { id: 'acme', config: {} }, secrets: new Map(), results: {}, fullAccess: false, input: { number: 1 } }
+const scope: Scope = {
+  body: {},
+  params: {},
+  query: {},
+  headers: {},
+  auth: { sub: 'u1' },
+  tenant: { id: 'acme', config: {} },
+  secrets: new Map(),
+  results: {},
+  fullAccess: false,
+  input: { number: 1 }
+}
 
 /** Each text is a function of the test that the step runs, by its `prompt`. */
 type Does = Readonly<Record<string, (call: StepCall, members: Readonly<Record<string, unknown>>) => unknown>>
@@ -54,7 +68,13 @@ interface Ran {
 }
 
 /** Runs the steps with a clock that stands still but for the waits, which take no time. */
-async function running (steps: Step[], does: Does, before: Readonly<Record<string, StepOutcome>> = {}, signal = new AbortController().signal, times: Pick<WorkflowHost, 'stepMs' | 'turnMs'> = {}): Promise<Ran & { readonly result: unknown }> {
+async function running (
+  steps: Step[],
+  does: Does,
+  before: Readonly<Record<string, StepOutcome>> = {},
+  signal = new AbortController().signal,
+  times: Pick<WorkflowHost, 'stepMs' | 'turnMs'> = {}
+): Promise<Ran & { readonly result: unknown }> {
   const ran: Ran = { told: [], waits: [], calls: [] }
   let now = 0
   const clock: Clock = {
@@ -71,9 +91,15 @@ async function running (steps: Step[], does: Does, before: Readonly<Record<strin
     runId: 'run-1',
     isRepeated: false,
     outcome: (step) => before[step],
-    started: (step) => { ran.told.push(`started ${step}`) },
-    database: () => { throw new Error('no database here') },
-    finished: (step, { status }) => { ran.told.push(`${status} ${step}`) },
+    started: (step) => {
+      ran.told.push(`started ${step}`)
+    },
+    database: () => {
+      throw new Error('no database here')
+    },
+    finished: (step, { status }) => {
+      ran.told.push(`${status} ${step}`)
+    },
     wasSent: () => false,
     sent: () => {}
   }
@@ -82,15 +108,28 @@ async function running (steps: Step[], does: Does, before: Readonly<Record<strin
     return await does[String(members['prompt'])]?.(call, members)
   }
   const log = Fastify().log
-  const { result } = await runWorkflow(compiled(steps), scope, { journal, cache: null, integrations: null, steps: { llm: { run } }, signal, log, clock, ...times })
+  const { result } = await runWorkflow(compiled(steps), scope, {
+    journal,
+    cache: null,
+    integrations: null,
+    steps: { llm: { run } },
+    signal,
+    log,
+    clock,
+    ...times
+  })
   return { ...ran, result: JSON.parse(result) }
 }
 
-const busy = () => { throw failure('providerBusy') }
+const busy = () => {
+  throw failure('providerBusy')
+}
 
 test('a step is tried again with waits that double, under one idempotency key', async (t) => {
   let tries = 0
-  const { waits, calls, told, result } = await running([llm('flaky', { retry: { attempts: 4, backoffMs: 200 } })], { flaky: () => ++tries < 4 ? busy() : 'in the end' })
+  const { waits, calls, told, result } = await running([llm('flaky', { retry: { attempts: 4, backoffMs: 200 } })], {
+    flaky: () => ++tries < 4 ? busy() : 'in the end'
+  })
   t.equal(result, 'in the end')
   t.strictSame(waits, [200, 400, 800])
   t.strictSame(new Set(calls.map(({ idempotencyKey }) => idempotencyKey)), new Set(['run-1:flaky']))
@@ -99,14 +138,24 @@ test('a step is tried again with waits that double, under one idempotency key', 
 })
 
 test('after its last try the step has failed, with the error of that', async (t) => {
-  await t.rejects(running([llm('down', { retry: { attempts: 2, backoffMs: 0 } }), llm('never')], { down: busy, never: () => t.fail('ran') }), failure('providerBusy'))
+  await t.rejects(
+    running([llm('down', { retry: { attempts: 2, backoffMs: 0 } }), llm('never')], { down: busy, never: () => t.fail('ran') }),
+    failure('providerBusy')
+  )
 })
 
 test('with `onError: continue` its error is there to read, and nothing of what is not meant for callers', async (t) => {
   const { result } = await running([
     llm('broken', { onError: 'continue' }),
-    llm('told', { params: { code: '{{steps.broken.error.code}}', message: '{{steps.broken.error.message}}', result: '{{steps.broken.result}}' } })
-  ], { broken: () => { throw new Error('password=hunter2') }, told: (_call, { params }) => params })
+    llm('told', {
+      params: { code: '{{steps.broken.error.code}}', message: '{{steps.broken.error.message}}', result: '{{steps.broken.result}}' }
+    })
+  ], {
+    broken: () => {
+      throw new Error('password=hunter2')
+    },
+    told: (_call, { params }) => params
+  })
   t.strictSame(result, { code: 'TENANTRY_INTERNAL', message: 'An unexpected error occurred', result: null })
 })
 
@@ -116,7 +165,9 @@ test('a step that takes too long is given up, its signal is aborted, and the nex
     signals.push(signal)
     return new Promise(() => {})
   }
-  const error = await running([llm('slow', { timeoutMs: 50, retry: { attempts: 2, backoffMs: 10 } })], { slow: never }).catch((caught: unknown) => caught)
+  const error = await running([llm('slow', { timeoutMs: 50, retry: { attempts: 2, backoffMs: 10 } })], { slow: never }).catch((
+    caught: unknown
+  ) => caught)
   t.match(error, { code: 'TENANTRY_PROVIDER_TIMEOUT', statusCode: 504, message: 'The step "slow" did not end in its time' })
   t.equal(error instanceof TenantryError, true)
   t.strictSame(signals.map(({ aborted }) => aborted), [true, true])
@@ -124,7 +175,9 @@ test('a step that takes too long is given up, its signal is aborted, and the nex
 
 test('a time-out of a group holds for the steps in it', async (t) => {
   const never = () => new Promise(() => {})
-  await t.rejects(running([{ id: 'group', timeoutMs: 50, parallel: [llm('slow'), llm('quick')] }], { slow: never, quick: () => 1 }), { code: 'TENANTRY_PROVIDER_TIMEOUT' })
+  await t.rejects(running([{ id: 'group', timeoutMs: 50, parallel: [llm('slow'), llm('quick')] }], { slow: never, quick: () => 1 }), {
+    code: 'TENANTRY_PROVIDER_TIMEOUT'
+  })
 })
 
 test('a group that is tried again runs what has failed in it, and not what has not', async (t) => {
@@ -141,7 +194,16 @@ test('a group that is tried again runs what has failed in it, and not what has n
 test('when one step of a group fails the others are waited for, and the first of the list is the error', async (t) => {
   let ended = false
   const steps: Step[] = [{ id: 'group', parallel: [llm('slow'), llm('down')] }]
-  await t.rejects(running(steps, { slow: async () => { await setTimeout(5); ended = true }, down: busy }), failure('providerBusy'))
+  await t.rejects(
+    running(steps, {
+      slow: async () => {
+        await setTimeout(5)
+        ended = true
+      },
+      down: busy
+    }),
+    failure('providerBusy')
+  )
   t.equal(ended, true)
 })
 
@@ -158,13 +220,21 @@ test('of an earlier attempt finished steps do not run again, and those after the
 test('a run that nobody waits for ends with the reason', async (t) => {
   const gone = new AbortController()
   const reason = new Error('gone')
-  await t.rejects(running([llm('first', { retry: { attempts: 5, backoffMs: 10 } }), llm('second')], {
-    first () {
-      gone.abort(reason)
-      busy()
-    },
-    second: () => t.fail('ran')
-  }, {}, gone.signal), reason)
+  await t.rejects(
+    running(
+      [llm('first', { retry: { attempts: 5, backoffMs: 10 } }), llm('second')],
+      {
+        first () {
+          gone.abort(reason)
+          busy()
+        },
+        second: () => t.fail('ran')
+      },
+      {},
+      gone.signal
+    ),
+    reason
+  )
 })
 
 test('a run lets others go on when its turn is over and a step has ended, and no sooner', async (t) => {
@@ -182,11 +252,17 @@ test('a run lets others go on when its turn is over and a step has ended, and no
 test('the time of a step, with all in it and its tries, has a bound, and the next one has its own', async (t) => {
   const signal = new AbortController().signal
   const often = { attempts: 10, backoffMs: 60_000 }
-  const { waits, result } = await running([
-    llm('down', { retry: often, onError: 'continue' }),
-    { id: 'group', parallel: [llm('inner', { retry: often })], retry: often, onError: 'continue' },
-    llm('after', { params: '{{steps.down.error.code}} {{steps.group.error.code}}' })
-  ], { down: busy, inner: busy, after: (_call, { params }) => params }, {}, signal, { stepMs: 150_000 })
+  const { waits, result } = await running(
+    [
+      llm('down', { retry: often, onError: 'continue' }),
+      { id: 'group', parallel: [llm('inner', { retry: often })], retry: often, onError: 'continue' },
+      llm('after', { params: '{{steps.down.error.code}} {{steps.group.error.code}}' })
+    ],
+    { down: busy, inner: busy, after: (_call, { params }) => params },
+    {},
+    signal,
+    { stepMs: 150_000 }
+  )
   t.strictSame(waits, [60_000, 60_000, 60_000, 60_000, 60_000, 60_000])
   t.equal(result, 'TENANTRY_PROVIDER_TIMEOUT TENANTRY_PROVIDER_TIMEOUT')
 })
@@ -233,7 +309,11 @@ test('on a bare Fastify a runner that is given to the plugin alone runs its step
   t.strictSame(JSON.parse(body).result, ['small: Say {{env.PATH}}'.length])
 
   const refused = await embedded(undefined).catch((error: unknown) => error)
-  t.match(refused, { faults: [{ pointer: '/routes/0/workflow/steps/0/type', message: /the document has no `agent\.llm`/ }, { pointer: '/routes/0/workflow/steps/1/type' }] })
+  t.match(refused, {
+    faults: [{ pointer: '/routes/0/workflow/steps/0/type', message: /the document has no `agent\.llm`/ }, {
+      pointer: '/routes/0/workflow/steps/1/type'
+    }]
+  })
   const wrong = structuredClone(routes)
   Object.assign(wrong[0]?.workflow.steps[1] ?? {}, { model: 'large' })
   const checked = await embedded(steps, wrong).catch((error: unknown) => error)

@@ -18,14 +18,35 @@ import { caller, refused, type Ask } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
 
 const insert = (id: string, title: string) => ({ id, type: 'database', operation: 'insert', table: 'notes', data: { title } } as const)
-const tables: TestDocument['tables'] = { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true }, body: { type: 'text' } } } }
-const passing: NonNullable<TestDocument['tables']>[string] = { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' } } }
+const tables: TestDocument['tables'] = {
+  notes: {
+    tenantScoped: true,
+    columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true }, body: { type: 'text' } }
+  }
+}
+const passing: NonNullable<TestDocument['tables']>[string] = {
+  tenantScoped: true,
+  columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' } }
+}
 const workflows: NonNullable<TestDocument['workflows']> = [
-  { id: 'greet', steps: [insert('write', 'hello {{input.name}}'), { id: 'read', type: 'database', operation: 'select', table: 'notes', filters: [{ column: 'title', operator: 'eq', value: '{{steps.write.result.title}}' }], single: true }] },
+  {
+    id: 'greet',
+    steps: [insert('write', 'hello {{input.name}}'), {
+      id: 'read',
+      type: 'database',
+      operation: 'select',
+      table: 'notes',
+      filters: [{ column: 'title', operator: 'eq', value: '{{steps.write.result.title}}' }],
+      single: true
+    }]
+  },
   { id: 'guarded', requiredPermissions: ['notes:write'], steps: [insert('write', 'guarded')] },
   { id: 'two', steps: [insert('first', 'first'), insert('second', 'second')] },
   { id: 'secret', steps: [insert('write', '{{secret:PASSPHRASE}}')] },
-  { id: 'large', steps: [{ ...insert('write', '{{input.title}}'), data: { title: '{{input.title}}', body: '{{input.text}}{{input.text}}' } }] },
+  {
+    id: 'large',
+    steps: [{ ...insert('write', '{{input.title}}'), data: { title: '{{input.title}}', body: '{{input.text}}{{input.text}}' } }]
+  },
   { id: 'failing', steps: [{ ...insert('write', 'x'), data: { title: null } }, insert('never', 'never')] }
 ]
 
@@ -54,9 +75,13 @@ interface World {
 async function world (t: Test): Promise<World> {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const engine = { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } } as const
-  const sender = await testServer(t, { tables: { ...tables, passing }, workflows, queue: { workers: 0 } }, { engine, tenants: ['a', 'b', 'leaving'] })
+  const sender = await testServer(t, { tables: { ...tables, passing }, workflows, queue: { workers: 0 } }, {
+    engine,
+    tenants: ['a', 'b', 'leaving']
+  })
   const ask = caller(t, sender)
-  const status = async (id: string, token: string = users.anna) => (await ask(`GET /agent/workflow/status?workflowId=${id}`, { token })).body
+  const status = async (id: string, token: string = users.anna) =>
+    (await ask(`GET /agent/workflow/status?workflowId=${id}`, { token })).body
   return {
     connectionString,
     sender,
@@ -65,7 +90,10 @@ async function world (t: Test): Promise<World> {
     run: async (text, ...values) => (await sender.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows,
     async start (body, token = users.anna) {
       const answer = await ask('POST /agent/workflow/run', { token, body })
-      t.match(answer, { status: 202, body: { status: 'queued', statusUrl: `/agent/workflow/status?workflowId=${String(answer.body['workflowId'])}` } })
+      t.match(answer, {
+        status: 202,
+        body: { status: 'queued', statusUrl: `/agent/workflow/status?workflowId=${String(answer.body['workflowId'])}` }
+      })
       return String(answer.body['workflowId'])
     },
     status,
@@ -78,52 +106,92 @@ async function world (t: Test): Promise<World> {
 }
 
 // They wait for jobs, each with servers of its own.
-test('runs', (t) => atOnce(t, {
-  'a run is its user\'s, goes on as it was declared, and is told by its steps': isItsUsers,
-  'a process that was thought dead writes nothing, and one whose run was canceled ends': ends,
-  'what is stored of a run is bounded, holds no secret, and goes with its tenant': isBounded,
-  'a workflow that is sent is bound as the tenant\'s own text is': isSent,
-  'what an attempt writes that has lost its run is refused, statements of its steps included': isRefused,
-  'a tenant\'s own workflows run as its document had them': isOfTheDocument
-}))
+test('runs', (t) =>
+  atOnce(t, {
+    "a run is its user's, goes on as it was declared, and is told by its steps": isItsUsers,
+    'a process that was thought dead writes nothing, and one whose run was canceled ends': ends,
+    'what is stored of a run is bounded, holds no secret, and goes with its tenant': isBounded,
+    "a workflow that is sent is bound as the tenant's own text is": isSent,
+    'what an attempt writes that has lost its run is refused, statements of its steps included': isRefused,
+    "a tenant's own workflows run as its document had them": isOfTheDocument
+  }))
 
 async function isItsUsers (t: Test): Promise<void> {
   const { ask, work, run, start, status, ended } = await world(t)
   const id = await start({ ref: 'greet', input: { name: 'you' } })
-  t.match(await status(id), { workflowId: id, workflow: 'greet', status: 'queued', finishedAt: null, steps: [{ id: 'write', status: 'pending', startedAt: null }, { id: 'read', status: 'pending' }] })
+  t.match(await status(id), {
+    workflowId: id,
+    workflow: 'greet',
+    status: 'queued',
+    finishedAt: null,
+    steps: [{ id: 'write', status: 'pending', startedAt: null }, { id: 'read', status: 'pending' }]
+  })
   for (const token of [users.bert, users.anna_of_b, users.chief_of_b, users.root]) {
     refused(t, await ask(`GET /agent/workflow/status?workflowId=${id}`, { token }), 404, 'NOT_FOUND')
     refused(t, await ask('POST /agent/workflow/cancel', { token, body: { workflowId: id } }), 404, 'NOT_FOUND')
     t.match(await ask('GET /agent/workflow/runs', { token }), { body: { data: [], pagination: { total: 0 } } })
   }
   for (const request of [{ token: users.anna }, { token: users.chief }, { token: users.root, tenant: 'a' }]) {
-    t.match(await ask('GET /agent/workflow/runs?status=queued&limit=1', request), { body: { data: [{ workflowId: id, workflow: 'greet', status: 'queued' }], pagination: { limit: 1, total: 1 } } })
+    t.match(await ask('GET /agent/workflow/runs?status=queued&limit=1', request), {
+      body: { data: [{ workflowId: id, workflow: 'greet', status: 'queued' }], pagination: { limit: 1, total: 1 } }
+    })
   }
   refused(t, await ask('POST /agent/workflow/run', { token: users.anna, body: { ref: 'guarded' } }), 403, 'FORBIDDEN')
   refused(t, await ask('POST /agent/workflow/run', { token: users.anna, body: { ref: 'unknown' } }), 404, 'NOT_FOUND')
   refused(t, await ask('POST /agent/workflow/run', { token: users.root, body: { ref: 'greet' } }), 400, 'TENANT_REQUIRED')
 
-  t.match(await ask(`DELETE /queue/jobs/${id}`, { token: users.root }), { status: 409, body: { code: 'TENANTRY_STATE_CONFLICT', message: /POST \/agent\/workflow\/cancel ends it/ } }, 'a run whose job was cancelled alone would never end')
-  t.match(await ask('POST /queue/jobs', { token: users.root, body: { name: 'workflow.run', options: { tenant: 'a' } } }), { status: 400, body: { details: [{ path: '/body/name' }] } })
+  t.match(await ask(`DELETE /queue/jobs/${id}`, { token: users.root }), {
+    status: 409,
+    body: { code: 'TENANTRY_STATE_CONFLICT', message: /POST \/agent\/workflow\/cancel ends it/ }
+  }, 'a run whose job was cancelled alone would never end')
+  t.match(await ask('POST /queue/jobs', { token: users.root, body: { name: 'workflow.run', options: { tenant: 'a' } } }), {
+    status: 400,
+    body: { details: [{ path: '/body/name' }] }
+  })
 
   const gone = await start({ ref: 'two' })
-  t.match(await ask('POST /agent/workflow/cancel', { token: users.anna, body: { workflowId: gone } }), { status: 200, body: { workflowId: gone, status: 'canceled' } })
+  t.match(await ask('POST /agent/workflow/cancel', { token: users.anna, body: { workflowId: gone } }), {
+    status: 200,
+    body: { workflowId: gone, status: 'canceled' }
+  })
   refused(t, await ask('POST /agent/workflow/cancel', { token: users.anna, body: { workflowId: gone } }), 409, 'STATE_CONFLICT')
 
   // The document of those who run them has another workflow of that name, and no other.
   await work({ workflows: [{ id: 'greet', steps: [insert('write', 'another')] }] })
-  t.match(await ended(id), { status: 'completed', result: { title: 'hello you', tenant_id: 'a' }, steps: [{ id: 'write', status: 'completed' }, { id: 'read', status: 'completed' }] })
-  t.match(await status(gone), { status: 'canceled', steps: [{ id: 'first', status: 'skipped', startedAt: null }, { id: 'second', status: 'skipped' }] })
+  t.match(await ended(id), {
+    status: 'completed',
+    result: { title: 'hello you', tenant_id: 'a' },
+    steps: [{ id: 'write', status: 'completed' }, { id: 'read', status: 'completed' }]
+  })
+  t.match(await status(gone), {
+    status: 'canceled',
+    steps: [{ id: 'first', status: 'skipped', startedAt: null }, { id: 'second', status: 'skipped' }]
+  })
   t.same(await run("select state from tenantry_queue.job where task = 'workflow.run' and state <> 'completed'"), [], 'no job is left')
   t.same(await run('select title, tenant_id from notes'), [{ title: 'hello you', tenant_id: 'a' }])
 
-  t.same(await run('select distinct r.scope, s.result from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id'), [{ scope: '{}', result: null }], 'nothing is kept that nobody reads any more')
+  t.same(
+    await run('select distinct r.scope, s.result from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id'),
+    [{ scope: '{}', result: null }],
+    'nothing is kept that nobody reads any more'
+  )
 
   const failing = await start({ ref: 'failing' })
-  t.match(await ended(failing), { status: 'failed', error: { code: 'TENANTRY_CONSTRAINT_VIOLATED' }, steps: [{ id: 'write', status: 'failed', error: { code: 'TENANTRY_CONSTRAINT_VIOLATED' } }, { id: 'never', status: 'skipped' }] })
-  t.same((await run("select action, user_id, target from tenantry.audit_log where action like 'workflow.%' and tenant_id = 'a' order by id")).map(({ action, target }) => [action, target]), [
-    ['workflow.run', id], ['workflow.run', gone], ['workflow.cancel', gone], ['workflow.run', failing]
-  ])
+  t.match(await ended(failing), {
+    status: 'failed',
+    error: { code: 'TENANTRY_CONSTRAINT_VIOLATED' },
+    steps: [{ id: 'write', status: 'failed', error: { code: 'TENANTRY_CONSTRAINT_VIOLATED' } }, { id: 'never', status: 'skipped' }]
+  })
+  t.same(
+    (await run("select action, user_id, target from tenantry.audit_log where action like 'workflow.%' and tenant_id = 'a' order by id"))
+      .map(({ action, target }) => [action, target]),
+    [
+      ['workflow.run', id],
+      ['workflow.run', gone],
+      ['workflow.cancel', gone],
+      ['workflow.run', failing]
+    ]
+  )
 }
 
 /** Whoever writes to the table waits until it is let go. */
@@ -133,12 +201,17 @@ async function blocked (t: Test, connectionString: string): Promise<() => Promis
   t.teardown(() => client.end())
   await client.query('begin')
   await client.query('lock table notes in share row exclusive mode')
-  return async () => { await client.query('rollback') }
+  return async () => {
+    await client.query('rollback')
+  }
 }
 
 async function ends (t: Test): Promise<void> {
   const { ask, work, run, start, status, ended, sender, connectionString } = await world(t)
-  const waiting = async () => (await run("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into%notes%'")).length
+  const waiting = async () =>
+    (await run(
+      "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%insert into%notes%'"
+    )).length
   await Promise.all([work(), work()])
   const letGo = await blocked(t, connectionString)
   const id = await start({ ref: 'two' })
@@ -146,13 +219,19 @@ async function ends (t: Test): Promise<void> {
   t.match(await status(id), { status: 'running', steps: [{ id: 'first' }, { id: 'second', status: 'pending' }] })
   // As if nobody had heard of it for longer than its time: the other takes the run.
   await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
-    await transaction.executeQuery(CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'"))
+    await transaction.executeQuery(
+      CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
+    )
   })
   await eventually(t, 'both are in it', async () => await waiting() === 2)
   t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: 2 }])
   await letGo()
   t.match(await ended(id), { status: 'completed', steps: [{ status: 'completed' }, { status: 'completed' }] })
-  t.same((await run('select title from notes order by title')).map(({ title }) => title), ['first', 'second'], 'each step was done once: what the first one wrote was undone')
+  t.same(
+    (await run('select title from notes order by title')).map(({ title }) => title),
+    ['first', 'second'],
+    'each step was done once: what the first one wrote was undone'
+  )
   t.match(await run("select state from tenantry_queue.job where task = 'workflow.run' and state not in ('completed', 'active')"), [])
 
   await run('delete from notes')
@@ -161,7 +240,11 @@ async function ends (t: Test): Promise<void> {
   await eventually(t, 'it is in the first step', async () => await waiting() === 1)
   t.match(await ask('POST /agent/workflow/cancel', { token: users.chief, body: { workflowId: other } }), { status: 200 })
   await letGoAgain()
-  await eventually(t, 'nobody runs it', async () => (await run("select from tenantry_queue.job where task = 'workflow.run' and state < 'completed'")).length === 0)
+  await eventually(
+    t,
+    'nobody runs it',
+    async () => (await run("select from tenantry_queue.job where task = 'workflow.run' and state < 'completed'")).length === 0
+  )
   t.match(await status(other), { status: 'canceled', steps: [{ id: 'first', status: 'skipped' }, { id: 'second', status: 'skipped' }] })
   t.same(await run('select title from notes'), [], 'what its step wrote was undone')
 }
@@ -174,19 +257,35 @@ async function isBounded (t: Test): Promise<void> {
   const text = 'x'.repeat(900_000)
   const large = await start({ ref: 'large', input: { title: 'too large', text } })
   const fitting = await start({ ref: 'large', input: { title: 'fitting', text: text.slice(0, 500_000) } })
-  refused(t, await ask('POST /agent/workflow/run', { token: users.anna, body: { ref: 'large', input: { text: 'x'.repeat(2_000_000) } } }), 413, 'BODY_TOO_LARGE')
+  refused(
+    t,
+    await ask('POST /agent/workflow/run', { token: users.anna, body: { ref: 'large', input: { text: 'x'.repeat(2_000_000) } } }),
+    413,
+    'BODY_TOO_LARGE'
+  )
   const leaving = signToken({ sub: 'anna', role: 'user', tenant_id: 'leaving' })
   for (let count = 0; count < 3; count++) await start({ ref: 'two' }, leaving)
   t.equal((await ask('DELETE /tenants/leaving', { token: users.root })).status, 200)
-  t.same(await run("select from tenantry.workflow_runs where tenant_id = 'leaving' union all select from tenantry_queue.job where tenant_id = 'leaving'"), [])
+  t.same(
+    await run(
+      "select from tenantry.workflow_runs where tenant_id = 'leaving' union all select from tenantry_queue.job where tenant_id = 'leaving'"
+    ),
+    []
+  )
 
   await work()
   t.match(await ended(told), { status: 'completed' })
   t.match(await run('select title from notes where body is null'), [{ title: secret }])
   t.match(await ended(large), { status: 'failed', error: { code: 'TENANTRY_ANSWER_TOO_LARGE' } })
   t.match(await ended(fitting), { status: 'completed', result: { title: 'fitting' } })
-  t.same((await run('select title from notes where body is not null')).map(({ title }) => title), ['fitting'], 'what the step wrote whose result is too large was undone')
-  const rows = JSON.stringify(await run('select r.*, s.* from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id where r.id = $1', told))
+  t.same(
+    (await run('select title from notes where body is not null')).map(({ title }) => title),
+    ['fitting'],
+    'what the step wrote whose result is too large was undone'
+  )
+  const rows = JSON.stringify(
+    await run('select r.*, s.* from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id where r.id = $1', told)
+  )
   t.equal(rows.includes('correct horse'), false, 'no row holds it')
 }
 
@@ -196,7 +295,14 @@ async function isSent (t: Test): Promise<void> {
   const send = (body: object, token: string = users.chief) => ask('POST /agent/workflow', { token, body })
   refused(t, await send({ steps: [read] }, users.anna), 403, 'FORBIDDEN')
   refused(t, await send({ steps: [read] }, users.root), 400, 'TENANT_REQUIRED')
-  t.match(await send({ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: '{{input.title}}' }] }], input: { title: 'none' }, async: false }), { status: 200, body: { status: 'completed', result: { data: [], pagination: { total: 0 } } } })
+  t.match(
+    await send({
+      steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: '{{input.title}}' }] }],
+      input: { title: 'none' },
+      async: false
+    }),
+    { status: 200, body: { status: 'completed', result: { data: [], pagination: { total: 0 } } } }
+  )
   t.match(await send({ steps: [read] }), { status: 202, body: { status: 'queued' } })
   const faults: readonly [object, string, RegExp][] = [
     [{ steps: [{ ...read, table: 'note' }] }, '/body/steps/0/table', /no table "note"/],
@@ -204,17 +310,35 @@ async function isSent (t: Test): Promise<void> {
     [{ steps: [read, read] }, '/body/steps/1/id', /./],
     [{ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: '{{env.HOME}}' }] }] }, '/body/steps/0/filters/0/value', /./],
     [{ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: 'x'.repeat(70_000) }] }] }, '/body', /65,536 bytes/],
-    [{ steps: [read], webhookOnComplete: { url: 'https://example.com/done', secret: 'whsec_plain' } }, '/body/webhookOnComplete/secret', /\{\{secret:KEY\}\}/],
+    [
+      { steps: [read], webhookOnComplete: { url: 'https://example.com/done', secret: 'whsec_plain' } },
+      '/body/webhookOnComplete/secret',
+      /\{\{secret:KEY\}\}/
+    ],
     [{ steps: [read], webhookOnComplete: 'file:///etc/passwd' }, '/body/webhookOnComplete', /expected an http or https URL/],
     [{ steps: [{ id: 'ask', type: 'llm', prompt: 'x' }] }, '/body/steps/0/type', /./]
   ]
-  t.equal((await ask('POST /tenant/config', { token: users.chief, body: { webhooks: [{ name: 'all', url: 'https://example.com/events', events: ['entity.*'] }] } })).status, 200)
+  t.equal(
+    (await ask('POST /tenant/config', {
+      token: users.chief,
+      body: { webhooks: [{ name: 'all', url: 'https://example.com/events', events: ['entity.*'] }] }
+    })).status,
+    200
+  )
   t.match(await send({ steps: [insert('write', 'heard of')], async: false }), { status: 200, body: { result: { title: 'heard of' } } })
-  t.match(await run("select type, data->'record'->>'title' as title from tenantry.webhook_events where tenant_id = 'a'"), [{ type: 'entity.created', title: 'heard of' }], 'webhooks hear of what a run within a request writes')
+  t.match(await run("select type, data->'record'->>'title' as title from tenantry.webhook_events where tenant_id = 'a'"), [{
+    type: 'entity.created',
+    title: 'heard of'
+  }], 'webhooks hear of what a run within a request writes')
   for (const [body, path, message] of faults) t.match(await send(body), { status: 400, body: { details: [{ path, message }] } }, path)
   const writer = signToken({ sub: 'writer', role: 'user', tenant_id: 'a', permissions: ['config:write'] })
   t.equal((await send({ steps: [read] }, writer)).status, 202)
-  refused(t, await send({ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: '{{secret:KEY}}' }] }] }, writer), 403, 'FORBIDDEN')
+  refused(
+    t,
+    await send({ steps: [{ ...read, filters: [{ column: 'title', operator: 'eq', value: '{{secret:KEY}}' }] }] }, writer),
+    403,
+    'FORBIDDEN'
+  )
 }
 
 async function isRefused (t: Test): Promise<void> {
@@ -226,10 +350,21 @@ async function isRefused (t: Test): Promise<void> {
     if (held === undefined) throw new Error('the run is gone')
     return held
   }
-  const journalOf = async (held: HeldRun) => createDurableJournal({ engine: sender.engine, run: held, ...await store.earlier('a', id), databaseSteps: new Set(), signal: new AbortController().signal })
+  const journalOf = async (held: HeldRun) =>
+    createDurableJournal({
+      engine: sender.engine,
+      run: held,
+      ...await store.earlier('a', id),
+      databaseSteps: new Set(),
+      signal: new AbortController().signal
+    })
   const completed = { status: 'completed', result: '1', error: null } as const
   const writing = (title: string) => async (text: RunText) => {
-    await text({ statement: { text: "insert into notes (tenant_id, title) values ('a', $1) returning title" }, values: [title], answer: 'record' })
+    await text({
+      statement: { text: "insert into notes (tenant_id, title) values ('a', $1) returning title" },
+      values: [title],
+      answer: 'record'
+    })
     return completed
   }
   const refuses = async (journal: Journal, step: string) => {
@@ -253,11 +388,17 @@ async function isRefused (t: Test): Promise<void> {
   await refuses(ofSecond, 'written')
   await ofSecond.started('called')
   await ofSecond.finished('called', completed)
-  await t.rejects(async () => await ofSecond.finished('large', { status: 'completed', result: JSON.stringify('x'.repeat(1_048_576)), error: null }), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
+  await t.rejects(
+    async () => await ofSecond.finished('large', { status: 'completed', result: JSON.stringify('x'.repeat(1_048_576)), error: null }),
+    { code: 'TENANTRY_ANSWER_TOO_LARGE' }
+  )
   t.equal((await ask('POST /agent/workflow/cancel', { token: users.anna, body: { workflowId: id } })).status, 200)
   await refuses(ofSecond, 'late')
   t.same(await run('select title from notes'), [{ title: 'written' }])
-  t.same(await run('select step, status from tenantry.workflow_steps order by step'), [{ step: 'called', status: 'completed' }, { step: 'written', status: 'completed' }])
+  t.same(await run('select step, status from tenantry.workflow_steps order by step'), [{ step: 'called', status: 'completed' }, {
+    step: 'written',
+    status: 'completed'
+  }])
 }
 
 async function isOfTheDocument (t: Test): Promise<void> {
@@ -269,22 +410,42 @@ async function isOfTheDocument (t: Test): Promise<void> {
   await sender.secrets.put('a', { key: 'SIGNING', value: 'a signing secret of the tenant' }, { userId: null, address: null })
   await save({
     workflows: [
-      { id: 'own', steps: [insert('write', 'own {{input.name}}')], webhookOnComplete: { url: 'https://example.com/done?key={{secret:SIGNING}}', secret: '{{secret:SIGNING}}' } },
+      {
+        id: 'own',
+        steps: [insert('write', 'own {{input.name}}')],
+        webhookOnComplete: { url: 'https://example.com/done?key={{secret:SIGNING}}', secret: '{{secret:SIGNING}}' }
+      },
       { id: 'greet', steps: [insert('write', 'own greeting'), insert('again', 'again')] },
-      { id: 'gone', steps: [{ ...insert('write', ''), table: 'passing', data: {} }], webhookOnComplete: 'https://example.com/{{input.path}}' },
+      {
+        id: 'gone',
+        steps: [{ ...insert('write', ''), table: 'passing', data: {} }],
+        webhookOnComplete: 'https://example.com/{{input.path}}'
+      },
       { id: 'long', steps: [insert('write', 'long')], webhookOnComplete: `https://example.com/${'{{input.path}}'.repeat(100)}` }
     ],
-    routes: [{ method: 'post', path: '/orders/:name', requireAuth: true, workflow: { steps: [insert('write', 'route {{params.name}} {{headers.x-order}} {{auth.sub}}')], async: true } }]
+    routes: [{
+      method: 'post',
+      path: '/orders/:name',
+      requireAuth: true,
+      workflow: { steps: [insert('write', 'route {{params.name}} {{headers.x-order}} {{auth.sub}}')], async: true }
+    }]
   })
   const { body: { data: listed } } = await ask('GET /agent/workflows', { token: users.anna })
-  t.match(listed, [{ id: 'own', source: 'tenant', steps: 1 }, { id: 'greet', source: 'tenant', steps: 2 }, { id: 'gone' }, { id: 'long' }, { id: 'guarded', source: 'platform' }])
+  t.match(listed, [{ id: 'own', source: 'tenant', steps: 1 }, { id: 'greet', source: 'tenant', steps: 2 }, { id: 'gone' }, { id: 'long' }, {
+    id: 'guarded',
+    source: 'platform'
+  }])
   t.notMatch((await ask('GET /agent/workflows', { token: users.anna_of_b })).body['data'], [{ source: 'tenant' }])
   const own = await start({ ref: 'own', input: { name: 'text' } })
   const greet = await start({ ref: 'greet' })
   const gone = await start({ ref: 'gone', input: { path: 'gone' } })
   const long = await start({ ref: 'long', input: { path: 'x'.repeat(500_000) } })
   await run('drop table passing')
-  const { status, body: { workflowId, statusUrl } } = await ask('POST /orders/x', { token: users.anna, body: {}, headers: { 'x-order': 'seven' } })
+  const { status, body: { workflowId, statusUrl } } = await ask('POST /orders/x', {
+    token: users.anna,
+    body: {},
+    headers: { 'x-order': 'seven' }
+  })
   t.match([status, statusUrl], [202, `/agent/workflow/status?workflowId=${String(workflowId)}`])
   await save({})
   refused(t, await ask('POST /agent/workflow/run', { token: users.anna, body: { ref: 'own' } }), 404, 'NOT_FOUND')
@@ -295,8 +456,15 @@ async function isOfTheDocument (t: Test): Promise<void> {
   t.match(await ended(String(workflowId)), { status: 'completed', result: { title: 'route x seven anna' } })
   t.match(await ended(gone), { status: 'failed', error: { code: 'TENANTRY_SCHEMA_CHANGED' } })
   t.match(await ended(long), { status: 'completed' }, 'its end is told to nobody, since no address is that long')
-  t.match(await run("select url, type from tenantry.webhook_deliveries where tenant_id = 'a' order by url"), [{ url: 'https://example.com/done', type: 'workflow.completed' }, { url: 'https://example.com/gone', type: 'workflow.failed' }])
-  const rows = JSON.stringify([await run('select * from tenantry.workflow_runs'), await run('select * from tenantry.webhook_deliveries'), await run('select * from tenantry.webhook_events')])
+  t.match(await run("select url, type from tenantry.webhook_deliveries where tenant_id = 'a' order by url"), [{
+    url: 'https://example.com/done',
+    type: 'workflow.completed'
+  }, { url: 'https://example.com/gone', type: 'workflow.failed' }])
+  const rows = JSON.stringify([
+    await run('select * from tenantry.workflow_runs'),
+    await run('select * from tenantry.webhook_deliveries'),
+    await run('select * from tenantry.webhook_events')
+  ])
   t.equal(rows.includes('a signing secret'), false)
 }
 
@@ -304,7 +472,11 @@ test('without the group there are no endpoints, and routes start runs all the sa
   const app = await testServer(t, {
     tables,
     plugins: { agent: false },
-    routes: [{ method: 'post', path: '/notes', workflow: { steps: [insert('write', 'asked for')], async: true } }, { method: 'get', path: '/agent/workflow/status', queries: [{ table: 'notes', operation: 'select' }] }]
+    routes: [{ method: 'post', path: '/notes', workflow: { steps: [insert('write', 'asked for')], async: true } }, {
+      method: 'get',
+      path: '/agent/workflow/status',
+      queries: [{ table: 'notes', operation: 'select' }]
+    }]
   }, { tenants: ['a'] })
   const ask = caller(t, app, { token: users.anna })
   t.equal((await ask('POST /notes')).status, 202)

@@ -18,16 +18,26 @@ const tables: TestDocument['tables'] = {
   ticks: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text' } } }
 }
 const workflows: Workflows = [
-  { id: 'tick', schedule: { cron: '*/10 * * * *', input: { name: 'ten' } }, steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'ticks', data: { title: '{{input.name}}' } }] },
+  {
+    id: 'tick',
+    schedule: { cron: '*/10 * * * *', input: { name: 'ten' } },
+    steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'ticks', data: { title: '{{input.name}}' } }]
+  },
   { id: 'plain', steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'ticks', data: { title: 'plain' } }] }
 ]
-const nightly = (cron = '0 3 * * *', id = 'nightly'): Workflows[number] => ({ id, schedule: { cron, timezone: 'Europe/Berlin' }, steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'notes', data: { title: 'of {{tenant.id}}' } }] })
+const nightly = (cron = '0 3 * * *', id = 'nightly'): Workflows[number] => ({
+  id,
+  schedule: { cron, timezone: 'Europe/Berlin' },
+  steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'notes', data: { title: 'of {{tenant.id}}' } }]
+})
 
 /** Two servers that start workflows only where a test says what time it is. */
 const idle: TestDocument = { tables, workflows, queue: { workers: 0 } }
 
 async function runsOf (app: FastifyInstance, tenant = ''): Promise<string[]> {
-  const { rows } = await app.db.executeQuery<{ workflow: string }>(CompiledQuery.raw('select workflow from tenantry.workflow_runs where tenant_id = $1 order by created_at', [tenant]))
+  const { rows } = await app.db.executeQuery<{ workflow: string }>(
+    CompiledQuery.raw('select workflow from tenantry.workflow_runs where tenant_id = $1 order by created_at', [tenant])
+  )
   return rows.map(({ workflow }) => workflow)
 }
 
@@ -36,7 +46,12 @@ async function endRuns (app: FastifyInstance): Promise<void> {
 }
 
 async function save (app: FastifyInstance, tenant: string, own: Workflows) {
-  const response = await app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: tenant }), payload: { workflows: own } })
+  const response = await app.inject({
+    method: 'POST',
+    url: '/tenant/config',
+    headers: bearer({ role: 'admin', tenant_id: tenant }),
+    payload: { workflows: own }
+  })
   return { status: response.statusCode, body: response.json() }
 }
 
@@ -52,7 +67,10 @@ async function setClock (app: FastifyInstance, time: Date): Promise<void> {
 
 test('schedules of two servers', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const [first, second] = await testServers(t, idle, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['acme', 'globex'] })
+  const [first, second] = await testServers(t, idle, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants: ['acme', 'globex']
+  })
   await first.workflows.startDue(new Date(0))
   await second.workflows.startDue(new Date(0))
   /** Both look at the same time, twice. */
@@ -94,13 +112,18 @@ test('schedules of two servers', async (t) => {
     await setClock(first, at(2000))
     t.equal(await look(at(2000)), 4)
     t.strictSame([await runsOf(first, 'acme'), (await runsOf(first, 'globex')).sort()], [['nightly'], ['later', 'nightly']])
-    const { rows } = await first.db.executeQuery<{ tenant_id: string, next_at: Date }>(CompiledQuery.raw("select tenant_id, next_at from tenantry.workflow_schedules where workflow = 'nightly'", []))
+    const { rows } = await first.db.executeQuery<{ tenant_id: string, next_at: Date }>(
+      CompiledQuery.raw("select tenant_id, next_at from tenantry.workflow_schedules where workflow = 'nightly'", [])
+    )
     for (const { next_at: next } of rows) t.equal(next.toLocaleTimeString('en-GB', { timeZone: 'Europe/Berlin' }), '03:00:00')
     await endRuns(first)
   })
 
   await t.test('a document that is saved again keeps the times of what it does not change', async (t) => {
-    const times = async () => (await first.db.executeQuery<{ workflow: string, next_at: Date }>(CompiledQuery.raw("select workflow, next_at from tenantry.workflow_schedules where tenant_id = 'globex' order by workflow", []))).rows
+    const times = async () =>
+      (await first.db.executeQuery<{ workflow: string, next_at: Date }>(
+        CompiledQuery.raw("select workflow, next_at from tenantry.workflow_schedules where tenant_id = 'globex' order by workflow", [])
+      )).rows
     await setClock(first, at(3000))
     await save(second, 'globex', [nightly('0 4 * * *'), nightly('30 3 * * *', 'later')])
     const [later, changed] = await times()
@@ -121,17 +144,33 @@ test('schedules of two servers', async (t) => {
     await endRuns(first)
   })
 
-  await t.test('a tenant\'s schedules are bounded', async (t) => {
+  await t.test("a tenant's schedules are bounded", async (t) => {
     const refused = async (own: Workflows) => (await save(first, 'acme', own)).body.details
-    t.match(await refused([nightly('*/4 * * * *')]), [{ path: '/workflows/0/schedule/cron', message: 'runs of a tenant are at least 5 minutes apart; these would be 4' }])
-    t.match(await refused([nightly('0,58 * * * *')]), [{ path: '/workflows/0/schedule/cron', message: 'runs of a tenant are at least 5 minutes apart; these would be 2' }])
-    t.match(await refused(Array.from({ length: 22 }, (_, index) => nightly('0 0 * * *', `w${index}`))), [{ path: '/workflows/20/schedule', message: 'a document has at most 20 workflows with a schedule' }])
+    t.match(await refused([nightly('*/4 * * * *')]), [{
+      path: '/workflows/0/schedule/cron',
+      message: 'runs of a tenant are at least 5 minutes apart; these would be 4'
+    }])
+    t.match(await refused([nightly('0,58 * * * *')]), [{
+      path: '/workflows/0/schedule/cron',
+      message: 'runs of a tenant are at least 5 minutes apart; these would be 2'
+    }])
+    t.match(await refused(Array.from({ length: 22 }, (_, index) => nightly('0 0 * * *', `w${index}`))), [{
+      path: '/workflows/20/schedule',
+      message: 'a document has at most 20 workflows with a schedule'
+    }])
     t.match(await refused([nightly('* * * * * *')]), [{ path: '/workflows/0/schedule/cron' }])
-    t.match(await refused([{ ...nightly(), schedule: { cron: '0 0 * * *', timezone: 'Mars/Olympus' } }]), [{ path: '/workflows/0/schedule/timezone' }])
+    t.match(await refused([{ ...nightly(), schedule: { cron: '0 0 * * *', timezone: 'Mars/Olympus' } }]), [{
+      path: '/workflows/0/schedule/timezone'
+    }])
   })
 
   await t.test('a row that no document has keeps no other from its time', async (t) => {
-    await first.db.executeQuery(CompiledQuery.raw("insert into tenantry.workflow_schedules (tenant_id, workflow, schedule, next_at) select 'acme', 'gone ' || n, 'x', $1::timestamptz from generate_series(1, 150) n", [at(4500)]))
+    await first.db.executeQuery(
+      CompiledQuery.raw(
+        "insert into tenantry.workflow_schedules (tenant_id, workflow, schedule, next_at) select 'acme', 'gone ' || n, 'x', $1::timestamptz from generate_series(1, 150) n",
+        [at(4500)]
+      )
+    )
     await setClock(first, at(5000))
     t.equal(await look(at(5000)), 2, "the platform's and acme's")
   })
@@ -153,9 +192,18 @@ test('of two processes that find a time passed when they start, one runs the wor
 
 test('a schedule of the platform that cannot run is a fault of the document', async (t) => {
   const cases: [Workflows[number], string][] = [
-    [nightly(), '/workflows/0/schedule: a run by schedule has no tenant here, and the workflow works with rows of tenants: give it a schedule in documents of tenants'],
-    [{ ...workflows[0]!, schedule: { cron: '0 0 30 2 *' } }, '/workflows/0/schedule/cron: no day has this date: the workflow would never run'],
-    [{ ...workflows[0]!, schedule: { cron: '0 0 * * *', timezone: 'Berlin' } }, '/workflows/0/schedule/timezone: there is no time zone "Berlin": expected a name such as "Europe/Berlin"']
+    [
+      nightly(),
+      '/workflows/0/schedule: a run by schedule has no tenant here, and the workflow works with rows of tenants: give it a schedule in documents of tenants'
+    ],
+    [
+      { ...workflows[0]!, schedule: { cron: '0 0 30 2 *' } },
+      '/workflows/0/schedule/cron: no day has this date: the workflow would never run'
+    ],
+    [
+      { ...workflows[0]!, schedule: { cron: '0 0 * * *', timezone: 'Berlin' } },
+      '/workflows/0/schedule/timezone: there is no time zone "Berlin": expected a name such as "Europe/Berlin"'
+    ]
   ]
   for (const [workflow, expected] of cases) await faultOf(t, workflow, expected)
 })

@@ -9,8 +9,20 @@ import { eventually } from '../queue/app.js'
 
 test('the statusUrl of a run without a user shows this run to the caller without credentials, and no other', async (t) => {
   const app = await testServer(t, {
-    tables: { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } } } },
-    routes: [{ method: 'post', path: '/notes', workflow: { steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'notes', data: { title: '{{body.title}}' } }], async: true } }]
+    tables: {
+      notes: {
+        tenantScoped: true,
+        columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } }
+      }
+    },
+    routes: [{
+      method: 'post',
+      path: '/notes',
+      workflow: {
+        steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'notes', data: { title: '{{body.title}}' } }],
+        async: true
+      }
+    }]
   }, { engine: await postgresSection(t), tenants: ['a', 'b'] })
   const anyone = caller(t, app)
   const start = async (title: string) => {
@@ -25,7 +37,10 @@ test('the statusUrl of a run without a user shows this run to the caller without
   t.match(token, /^[\w-]{43}$/)
   t.not(token, otherToken)
   await eventually(t, 'the run has ended', async () => (await read(id, token)).body['status'] === 'completed')
-  t.match(await read(id, token), { status: 200, body: { workflowId: id, result: { title: 'one' }, steps: [{ id: 'write', status: 'completed' }] } })
+  t.match(await read(id, token), {
+    status: 200,
+    body: { workflowId: id, result: { title: 'one' }, steps: [{ id: 'write', status: 'completed' }] }
+  })
 
   refused(t, await read(id), 401, 'TOKEN_MISSING')
   refused(t, await read(id, otherToken), 404, 'NOT_FOUND', 'the token of another run')
@@ -34,7 +49,13 @@ test('the statusUrl of a run without a user shows this run to the caller without
   refused(t, await read(id, token, { tenant: 'b' }), 404, 'NOT_FOUND', 'another tenant')
   refused(t, await read(id, token, {}), 404, 'NOT_FOUND', 'no tenant')
   refused(t, await read(id, token, { tenant: 'nobodys' }), 404, 'TENANT_UNKNOWN')
-  refused(t, await anyone('POST /agent/workflow/cancel', { tenant: 'a', body: { workflowId: id, token } }), 401, 'TOKEN_MISSING', 'the token reads only')
+  refused(
+    t,
+    await anyone('POST /agent/workflow/cancel', { tenant: 'a', body: { workflowId: id, token } }),
+    401,
+    'TOKEN_MISSING',
+    'the token reads only'
+  )
   refused(t, await anyone(`GET /agent/workflow/runs?token=${token ?? ''}`, { tenant: 'a' }), 401, 'TOKEN_MISSING')
 
   const anna = { token: signToken({ sub: 'anna', tenant_id: 'a' }) }

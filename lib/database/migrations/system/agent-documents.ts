@@ -5,7 +5,13 @@
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
-const tables = ['tenantry.agent_documents', 'tenantry.agent_chunks', 'tenantry.agent_stale_vectors', 'tenantry.agent_batches', 'tenantry.agent_batch_documents']
+const tables = [
+  'tenantry.agent_documents',
+  'tenantry.agent_chunks',
+  'tenantry.agent_stale_vectors',
+  'tenantry.agent_batches',
+  'tenantry.agent_batch_documents'
+]
 
 export const agentDocuments: SystemMigration = {
   description: 'agent_documents',

@@ -4,7 +4,16 @@ import type { CallTime } from '../call.js'
 import type { Snapshot } from '../provider.js'
 import type { Answer, AltprovClient } from './client.js'
 import { failure } from '../../../../lib/errors.js'
-import { readReleased, readSchedule, type AltprovDiscounts, type AltprovItem, type AltprovPhase, type AltprovPrice, type AltprovSchedule, type AltprovSubscription } from './documented.js'
+import {
+  readReleased,
+  readSchedule,
+  type AltprovDiscounts,
+  type AltprovItem,
+  type AltprovPhase,
+  type AltprovPrice,
+  type AltprovSchedule,
+  type AltprovSubscription
+} from './documented.js'
 import { checkId } from './id.js'
 import { keyOf } from './key.js'
 import { priceOf } from './price.js'
@@ -28,12 +37,14 @@ export async function changeNow (change: Change, id: string, product: string): P
   const item = onlyItem(subscription.body)
   await release(change, subscription.body)
   if (item.price.id === price.id && !isCanceling(subscription.body)) return snapshotAt(subscription)
-  return snapshotAt(await update(change, id, {
-    items: [{ id: item.id, price: price.id }],
-    proration_behavior: 'always_invoice',
-    payment_behavior: 'error_if_incomplete',
-    ...goingOn(subscription.body)
-  }))
+  return snapshotAt(
+    await update(change, id, {
+      items: [{ id: item.id, price: price.id }],
+      proration_behavior: 'always_invoice',
+      payment_behavior: 'error_if_incomplete',
+      ...goingOn(subscription.body)
+    })
+  )
 }
 
 /** A schedule changes the price when the period is over, and leaves the subscription to itself a period later. */
@@ -44,10 +55,26 @@ export async function changeAtPeriodEnd (change: Change, id: string, product: st
   if (isCanceling(subscribed.body)) subscribed = await update(change, id, goingOn(subscribed.body))
   const schedule = await scheduleOf(change, subscribed.body)
   const current = schedule.phases.find(({ start_date: start }) => start === schedule.current_phase?.start_date)
-  if (current === undefined) throw failure('providerFailed', { cause: new Error('altprov has a schedule for the subscription of which no phase is under way') })
-  const next = { ...carriedOn(current), items: [{ price: price.id, quantity: current.items[0]?.quantity ?? 1 }], duration: onePeriod(price), proration_behavior: 'none' }
-  const plan: Stripe.SubscriptionScheduleUpdateParams = { end_behavior: 'release', proration_behavior: 'none', phases: [asItIs(current), next] }
-  await change.client.call(change.time, readSchedule, async (stripe) => await stripe.subscriptionSchedules.update(schedule.id, plan, { idempotencyKey: keyOf(change.idempotencyKey, schedule.id, plan) }))
+  if (current === undefined) {
+    throw failure('providerFailed', { cause: new Error('altprov has a schedule for the subscription of which no phase is under way') })
+  }
+  const next = {
+    ...carriedOn(current),
+    items: [{ price: price.id, quantity: current.items[0]?.quantity ?? 1 }],
+    duration: onePeriod(price),
+    proration_behavior: 'none'
+  }
+  const plan: Stripe.SubscriptionScheduleUpdateParams = {
+    end_behavior: 'release',
+    proration_behavior: 'none',
+    phases: [asItIs(current), next]
+  }
+  await change.client.call(
+    change.time,
+    readSchedule,
+    async (stripe) =>
+      await stripe.subscriptionSchedules.update(schedule.id, plan, { idempotencyKey: keyOf(change.idempotencyKey, schedule.id, plan) })
+  )
   return snapshotAt(subscribed)
 }
 
@@ -75,7 +102,11 @@ function snapshotAt ({ body, at }: Subscribed): Snapshot {
 /** One that can be changed: what has ended stays so. */
 async function read ({ client, time }: Change, id: string): Promise<Subscribed> {
   checkId(id)
-  const subscribed = await client.call(time, subscriptionOf, async (stripe) => await stripe.subscriptions.retrieve(id, { expand: [...expanded] }))
+  const subscribed = await client.call(
+    time,
+    subscriptionOf,
+    async (stripe) => await stripe.subscriptions.retrieve(id, { expand: [...expanded] })
+  )
   const { status } = subscribed.body
   if (status === 'canceled' || status === 'incomplete_expired') throw failure('providerRefused', { message: 'The subscription has ended' })
   return subscribed
@@ -83,16 +114,22 @@ async function read ({ client, time }: Change, id: string): Promise<Subscribed> 
 
 async function update (change: Change, id: string, changes: Stripe.SubscriptionUpdateParams): Promise<Subscribed> {
   const { client, time, idempotencyKey } = change
-  const updated = await client.call(time, subscriptionOf, async (stripe) => await stripe.subscriptions.update(id, { ...changes, expand: [...expanded] }, { idempotencyKey: keyOf(idempotencyKey, id, changes) }))
+  const updated = await client.call(
+    time,
+    subscriptionOf,
+    async (stripe) =>
+      await stripe.subscriptions.update(id, { ...changes, expand: [...expanded] }, { idempotencyKey: keyOf(idempotencyKey, id, changes) })
+  )
   // Something else may have changed it since that request.
   return updated.isReplay ? await read(change, id) : updated
 }
 
 /** The one that the subscription has, whatever it has planned, or one that plans nothing. */
 async function scheduleOf ({ client, time, idempotencyKey }: Change, { id, schedule }: AltprovSubscription): Promise<AltprovSchedule> {
-  const { body } = await client.call(time, readSchedule, async (stripe) => schedule === null || schedule === undefined
-    ? await stripe.subscriptionSchedules.create({ from_subscription: id }, { idempotencyKey: keyOf(idempotencyKey, id, 'schedule') })
-    : await stripe.subscriptionSchedules.retrieve(idOf(schedule)))
+  const { body } = await client.call(time, readSchedule, async (stripe) =>
+    schedule === null || schedule === undefined
+      ? await stripe.subscriptionSchedules.create({ from_subscription: id }, { idempotencyKey: keyOf(idempotencyKey, id, 'schedule') })
+      : await stripe.subscriptionSchedules.retrieve(idOf(schedule)))
   return body
 }
 
@@ -100,7 +137,11 @@ async function scheduleOf ({ client, time, idempotencyKey }: Change, { id, sched
 async function release ({ client, time, idempotencyKey }: Change, { schedule }: AltprovSubscription): Promise<void> {
   if (schedule === null || schedule === undefined) return
   const id = idOf(schedule)
-  await client.call(time, readReleased, async (stripe) => await stripe.subscriptionSchedules.release(id, {}, { idempotencyKey: keyOf(idempotencyKey, id, 'release') }))
+  await client.call(
+    time,
+    readReleased,
+    async (stripe) => await stripe.subscriptionSchedules.release(id, {}, { idempotencyKey: keyOf(idempotencyKey, id, 'release') })
+  )
 }
 
 /** What takes a cancellation back: the provider accepts one of the two only. */
@@ -133,7 +174,9 @@ function asItIs (phase: AltprovPhase): Stripe.SubscriptionScheduleUpdateParams.P
 }
 
 /** What a phase and the next have in common. */
-function carriedOn ({ discounts, default_tax_rates: taxRates, automatic_tax: tax }: AltprovPhase): Omit<Stripe.SubscriptionScheduleUpdateParams.Phase, 'items'> {
+function carriedOn (
+  { discounts, default_tax_rates: taxRates, automatic_tax: tax }: AltprovPhase
+): Omit<Stripe.SubscriptionScheduleUpdateParams.Phase, 'items'> {
   return {
     ...discountsOf(discounts),
     ...isSome(taxRates) ? { default_tax_rates: taxRates.map(idOf) } : {},

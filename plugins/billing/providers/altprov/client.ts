@@ -14,7 +14,7 @@ export interface AltprovClient {
    * Runs one request, again after failures that pass: it reads, or carries an idempotency key. `read` is made by
    * `documented`, for the SDK's types are a promise only. Throws as `callProvider`.
    */
-  call<T> (time: CallTime, read: (body: unknown) => T, run: (stripe: Stripe) => Promise<unknown>): Promise<Answer<T>>
+  call<T>(time: CallTime, read: (body: unknown) => T, run: (stripe: Stripe) => Promise<unknown>): Promise<Answer<T>>
 }
 
 export interface Answer<T> {
@@ -36,7 +36,11 @@ export async function loadAltprov (): Promise<AltprovPackage> {
 /** `baseUrl` is an origin; default: the provider's own. Throws where it is none. */
 export function createAltprovClient (Package: AltprovPackage, apiKey: string, baseUrl: string | undefined): AltprovClient {
   const address = baseUrl === undefined ? {} : addressOf(baseUrl)
-  const attempt = async <T>(signal: AbortSignal, read: (body: unknown) => T, run: (stripe: Stripe) => Promise<unknown>): Promise<Answer<T>> => {
+  const attempt = async <T>(
+    signal: AbortSignal,
+    read: (body: unknown) => T,
+    run: (stripe: Stripe) => Promise<unknown>
+  ): Promise<Answer<T>> => {
     const answered: Answered = { at: null, isReplay: false }
     // A client of its own, since the SDK hands no signal on to its requests.
     const httpClient = Package.createFetchHttpClient(async (url, request) => await send(String(url), request, { apiKey, signal, answered }))
@@ -50,10 +54,11 @@ export function createAltprovClient (Package: AltprovPackage, apiKey: string, ba
     }
   }
   return {
-    call: async (time, read, run) => await callProvider({ time, keyOwner: 'platform', repeatable: true }, async (signal) => {
-      checkKey(apiKey)
-      return await attempt(signal, read, run)
-    })
+    call: async (time, read, run) =>
+      await callProvider({ time, keyOwner: 'platform', repeatable: true }, async (signal) => {
+        checkKey(apiKey)
+        return await attempt(signal, read, run)
+      })
   }
 }
 
@@ -67,7 +72,9 @@ function checkKey (apiKey: string): void {
 /** The SDK takes an address in parts, and appends its paths to the host. */
 function addressOf (baseUrl: string): { host: string, port: string, protocol: 'http' | 'https' } {
   const { protocol, hostname, port, pathname } = new URL(baseUrl)
-  if (!/^\/?(v1\/?)?$/.test(pathname)) throw new Error('ALTPROV_BASE_URL must be an origin, such as https://api.stripe.com: its paths begin with /v1')
+  if (!/^\/?(v1\/?)?$/.test(pathname)) {
+    throw new Error('ALTPROV_BASE_URL must be an origin, such as https://api.stripe.com: its paths begin with /v1')
+  }
   return protocol === 'http:'
     ? { host: hostname, port: port === '' ? '80' : port, protocol: 'http' }
     : { host: hostname, port: port === '' ? '443' : port, protocol: 'https' }

@@ -15,18 +15,35 @@ import { idOf } from './snapshot.js'
 const maxCustomers = 10 // of one tenant; there are several only if some were made by hand
 
 /** The tenant's first customer, which is made where there is none. */
-export async function customerOf (client: AltprovClient, time: CallTime, { tenant, email }: Pick<CheckoutInput, 'tenant' | 'email'>): Promise<string> {
+export async function customerOf (
+  client: AltprovClient,
+  time: CallTime,
+  { tenant, email }: Pick<CheckoutInput, 'tenant' | 'email'>
+): Promise<string> {
   const [found] = await customersOf(client, time, tenant)
   if (found !== undefined) return found
   // Under one key everything has to be the same each time: the address comes afterwards.
-  const { body: made } = await client.call(time, readCustomer, async (stripe) => await stripe.customers.create({ metadata: { tenant_id: tenant } }, { idempotencyKey: keyOf('customer', tenant) }))
+  const { body: made } = await client.call(
+    time,
+    readCustomer,
+    async (stripe) => await stripe.customers.create({ metadata: { tenant_id: tenant } }, { idempotencyKey: keyOf('customer', tenant) })
+  )
   if (email === undefined || typeof made.email === 'string') return made.id
-  await client.call(time, readCustomer, async (stripe) => await stripe.customers.update(made.id, { email }, { idempotencyKey: keyOf('email', made.id, email) }))
+  await client.call(
+    time,
+    readCustomer,
+    async (stripe) => await stripe.customers.update(made.id, { email }, { idempotencyKey: keyOf('email', made.id, email) })
+  )
   return made.id
 }
 
 /** Those whose subscriptions may be the tenant's, the known ones first: ten at most. */
-export async function customersOfSubscriptions (client: AltprovClient, time: CallTime, tenant: string, known: readonly string[]): Promise<string[]> {
+export async function customersOfSubscriptions (
+  client: AltprovClient,
+  time: CallTime,
+  tenant: string,
+  known: readonly string[]
+): Promise<string[]> {
   const query = ofTenant(tenant)
   const [customers, found] = await Promise.all([
     customersOf(client, time, tenant),

@@ -56,12 +56,21 @@ export type AltprovItem = Static<typeof Item>
 export const readSubscription = documented('a subscription', Subscription)
 export const readList = documented('a list', Type.Object({ data: Type.Array(Type.Unknown(), { maxItems: 100 }) }))
 /** Of a search only the customers are read: what else it says may be old. */
-export const readFound = documented('a result of a search for subscriptions', Type.Object({ data: Type.Array(Type.Object({ customer: Expandable(Named) }), { maxItems: 100 }) }))
+export const readFound = documented(
+  'a result of a search for subscriptions',
+  Type.Object({ data: Type.Array(Type.Object({ customer: Expandable(Named) }), { maxItems: 100 }) })
+)
 
 export const readCustomer = documented('a customer', Customer)
-export const readCustomers = documented('a list of customers', Type.Object({ data: Type.Array(Type.Object({ ...Customer.properties, created: Timestamp }), { maxItems: 100 }) }))
+export const readCustomers = documented(
+  'a list of customers',
+  Type.Object({ data: Type.Array(Type.Object({ ...Customer.properties, created: Timestamp }), { maxItems: 100 }) })
+)
 
-const Price = Type.Object({ id: Id, recurring: OrNull(Type.Object({ interval: Type.Enum(['day', 'week', 'month', 'year']), interval_count: Type.Integer({ minimum: 1 }) })) })
+const Price = Type.Object({
+  id: Id,
+  recurring: OrNull(Type.Object({ interval: Type.Enum(['day', 'week', 'month', 'year']), interval_count: Type.Integer({ minimum: 1 }) }))
+})
 export type AltprovPrice = Static<typeof Price>
 export const readPrice = documented('a price', Price)
 export const readPrices = documented('a list of prices', Type.Object({ data: Type.Array(Price, { maxItems: 100 }) }))
@@ -80,55 +89,84 @@ const Phase = Type.Object({
   discounts: Discounts,
   default_tax_rates: TaxRates,
   automatic_tax: Type.Optional(OrNull(Type.Object({ enabled: Type.Boolean() }))),
-  items: Type.Array(Type.Object({ price: Expandable(Named), quantity: Type.Optional(Type.Integer({ minimum: 0 })), discounts: Discounts, tax_rates: TaxRates }), { minItems: 1 })
+  items: Type.Array(
+    Type.Object({
+      price: Expandable(Named),
+      quantity: Type.Optional(Type.Integer({ minimum: 0 })),
+      discounts: Discounts,
+      tax_rates: TaxRates
+    }),
+    { minItems: 1 }
+  )
 })
 export type AltprovPhase = Static<typeof Phase>
 export type AltprovDiscounts = Static<typeof Discounts>
-export const readSchedule = documented('a schedule of a subscription', Type.Object({
-  id: Id,
-  current_phase: OrNull(Type.Object({ start_date: Timestamp, end_date: Timestamp })),
-  phases: Type.Array(Phase)
-}))
+export const readSchedule = documented(
+  'a schedule of a subscription',
+  Type.Object({
+    id: Id,
+    current_phase: OrNull(Type.Object({ start_date: Timestamp, end_date: Timestamp })),
+    phases: Type.Array(Phase)
+  })
+)
 export type AltprovSchedule = ReturnType<typeof readSchedule>
 export const readReleased = documented('a schedule of a subscription', Named)
 
-export const readCheckout = documented('a checkout session', Type.Object({ id: Id, url: Type.String({ pattern: '^https?://' }), amount_total: Amount, currency: Currency }))
+export const readCheckout = documented(
+  'a checkout session',
+  Type.Object({ id: Id, url: Type.String({ pattern: '^https?://' }), amount_total: Amount, currency: Currency })
+)
 
-export const readEvent = documented('an event', Type.Object({
-  id: Id,
-  object: Type.Literal('event'),
-  type: IdOf(255),
-  created: Timestamp,
-  account: Type.Optional(OrNull(Type.String())),
-  data: Type.Object({ object: Type.Unknown() })
-}))
+export const readEvent = documented(
+  'an event',
+  Type.Object({
+    id: Id,
+    object: Type.Literal('event'),
+    type: IdOf(255),
+    created: Timestamp,
+    account: Type.Optional(OrNull(Type.String())),
+    data: Type.Object({ object: Type.Unknown() })
+  })
+)
 export type AltprovEvent = ReturnType<typeof readEvent>
 
-export const readSession = documented('a checkout session', Type.Object({
-  id: Id,
-  mode: Type.String(),
-  metadata: OrNull(Metadata),
-  customer: OrNull(Expandable(Named)),
-  subscription: OrNull(Expandable(Named))
-}))
+export const readSession = documented(
+  'a checkout session',
+  Type.Object({
+    id: Id,
+    mode: Type.String(),
+    metadata: OrNull(Metadata),
+    customer: OrNull(Expandable(Named)),
+    subscription: OrNull(Expandable(Named))
+  })
+)
 
-const SubscriptionDetails = Type.Object({ metadata: Type.Optional(OrNull(Metadata)), subscription: Type.Optional(OrNull(Expandable(Named))) })
-export const readInvoice = documented('an invoice', Type.Object({
-  id: Type.Optional(OrNull(Id)), // a coming one has none
-  customer: OrNull(Expandable(Named)),
-  currency: Currency,
-  amount_due: Type.Integer(),
-  amount_paid: Amount,
-  parent: Type.Optional(OrNull(Type.Object({ subscription_details: Type.Optional(OrNull(SubscriptionDetails)) }))),
-  subscription_details: Type.Optional(OrNull(SubscriptionDetails)),
+const SubscriptionDetails = Type.Object({
+  metadata: Type.Optional(OrNull(Metadata)),
   subscription: Type.Optional(OrNull(Expandable(Named)))
-}))
+})
+export const readInvoice = documented(
+  'an invoice',
+  Type.Object({
+    id: Type.Optional(OrNull(Id)), // a coming one has none
+    customer: OrNull(Expandable(Named)),
+    currency: Currency,
+    amount_due: Type.Integer(),
+    amount_paid: Amount,
+    parent: Type.Optional(OrNull(Type.Object({ subscription_details: Type.Optional(OrNull(SubscriptionDetails)) }))),
+    subscription_details: Type.Optional(OrNull(SubscriptionDetails)),
+    subscription: Type.Optional(OrNull(Expandable(Named)))
+  })
+)
 export type AltprovInvoice = ReturnType<typeof readInvoice>
 
-export const readCharge = documented('a charge', Type.Object({
-  id: Id,
-  customer: OrNull(Expandable(Named)),
-  currency: Currency,
-  amount_refunded: Amount,
-  metadata: Metadata
-}))
+export const readCharge = documented(
+  'a charge',
+  Type.Object({
+    id: Id,
+    customer: OrNull(Expandable(Named)),
+    currency: Currency,
+    amount_refunded: Amount,
+    metadata: Metadata
+  })
+)

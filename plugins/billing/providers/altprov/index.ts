@@ -30,19 +30,24 @@ export async function createAltprov ({ apiKey, webhookSecrets, baseUrl, timeoutM
   }
 }
 
-async function checkout (client: AltprovClient, time: CallTime, { tenant, email, product, successUrl, cancelUrl, idempotencyKey }: CheckoutInput): Promise<Checkout> {
+async function checkout (
+  client: AltprovClient,
+  time: CallTime,
+  { tenant, email, product, successUrl, cancelUrl, idempotencyKey }: CheckoutInput
+): Promise<Checkout> {
   const [price, customer] = await Promise.all([priceOf(client, time, product), customerOf(client, time, { tenant, email })])
   const metadata = { tenant_id: tenant }
-  const { body } = await client.call(time, readCheckout, async (stripe) => await stripe.checkout.sessions.create({
-    mode: 'subscription',
-    customer,
-    client_reference_id: tenant,
-    line_items: [{ price: price.id, quantity: 1 }],
-    metadata,
-    subscription_data: { metadata },
-    success_url: successUrl.replace(/\{CHECKOUT_ID\}|%7BCHECKOUT_ID%7D/gi, '{CHECKOUT_SESSION_ID}'),
-    cancel_url: cancelUrl
-  }, { idempotencyKey: `${idempotencyKey}:checkout` }))
+  const { body } = await client.call(time, readCheckout, async (stripe) =>
+    await stripe.checkout.sessions.create({
+      mode: 'subscription',
+      customer,
+      client_reference_id: tenant,
+      line_items: [{ price: price.id, quantity: 1 }],
+      metadata,
+      subscription_data: { metadata },
+      success_url: successUrl.replace(/\{CHECKOUT_ID\}|%7BCHECKOUT_ID%7D/gi, '{CHECKOUT_SESSION_ID}'),
+      cancel_url: cancelUrl
+    }, { idempotencyKey: `${idempotencyKey}:checkout` }))
   const { id, url, amount_total: amount, currency } = body
   return { id, url, amount, currency }
 }
@@ -51,7 +56,16 @@ async function subscriptionsOf (client: AltprovClient, time: CallTime, tenant: s
   const customers = await customersOfSubscriptions(client, time, tenant, known)
   const lists = await Promise.all(customers.map(async (customer) => {
     // One that is known may be of another account: that of tests, say, before the settings named the one that sells.
-    const listed = await orNone(null, client.call(time, subscriptionsOfList, async (stripe) => await stripe.subscriptions.list({ customer, status: 'all', limit: maxSubscriptions, expand: expanded.map((path) => `data.${path}`) })))
+    const listed = await orNone(
+      null,
+      client.call(time, subscriptionsOfList, async (stripe) =>
+        await stripe.subscriptions.list({
+          customer,
+          status: 'all',
+          limit: maxSubscriptions,
+          expand: expanded.map((path) => `data.${path}`)
+        }))
+    )
     if (listed === null) return []
     const { body, at } = listed
     return body.map((subscription) => ({ created: subscription.created, snapshot: snapshotOf(subscription, at) }))

@@ -11,10 +11,26 @@ import { checkId } from './id.js'
  */
 export async function priceOf (client: AltprovClient, time: CallTime, product: string): Promise<AltprovPrice> {
   checkId(product)
-  if (/^(price|plan)_/.test(product)) return (await client.call(time, readPrice, async (stripe) => await stripe.prices.retrieve(product))).body
-  const { body: { default_price: standard } } = await client.call(time, readProduct, async (stripe) => await stripe.products.retrieve(product, { expand: ['default_price'] }))
+  if (/^(price|plan)_/.test(product)) {
+    return (await client.call(time, readPrice, async (stripe) => await stripe.prices.retrieve(product))).body
+  }
+  const { body: { default_price: standard } } = await client.call(
+    time,
+    readProduct,
+    async (stripe) => await stripe.products.retrieve(product, { expand: ['default_price'] })
+  )
   if (standard?.recurring) return standard
-  const { body: { data: [only, ...others] } } = await client.call(time, readPrices, async (stripe) => await stripe.prices.list({ product, active: true, type: 'recurring', limit: 2 }))
+  const { body: { data: [only, ...others] } } = await client.call(
+    time,
+    readPrices,
+    async (stripe) => await stripe.prices.list({ product, active: true, type: 'recurring', limit: 2 })
+  )
   if (only !== undefined && others.length === 0) return only
-  throw failure('providerFailed', { cause: new Error(`ALTPROV_PRODUCT_MAP names the product ${product}, which has ${only === undefined ? 'no' : 'more than one'} active recurring price and no default one: name the price`) })
+  throw failure('providerFailed', {
+    cause: new Error(
+      `ALTPROV_PRODUCT_MAP names the product ${product}, which has ${
+        only === undefined ? 'no' : 'more than one'
+      } active recurring price and no default one: name the price`
+    )
+  })
 }

@@ -39,7 +39,9 @@ function faultOf (response: Response, text: string, call: string, apiKey: string
   const { code, message } = refusalOf(text)
   const reason = message === undefined ? undefined : cleanReason(message, apiKey)
   return new ProviderFault(kindOf(response.status, code), {
-    message: `altprov answered ${response.status} to ${call} (${response.headers.get('request-id') ?? 'no request id'})${reason === undefined ? '' : `: ${reason}`}`,
+    message: `altprov answered ${response.status} to ${call} (${response.headers.get('request-id') ?? 'no request id'})${
+      reason === undefined ? '' : `: ${reason}`
+    }`,
     reason,
     retryAfter: retryAfterOf(response.headers.get('retry-after'))
   })

@@ -27,7 +27,8 @@ export function subscriptionOf (value: unknown): AltprovSubscription {
 }
 
 export function snapshotOf (subscription: AltprovSubscription, asOf: Date): Snapshot {
-  const { id, customer, items, start_date: start, canceled_at: canceledAt, ended_at: endedAt, default_payment_method: method } = subscription
+  const { id, customer, items, start_date: start, canceled_at: canceledAt, ended_at: endedAt, default_payment_method: method } =
+    subscription
   const status = statuses[subscription.status]
   const { periodStart, periodEnd } = periodOf(subscription)
   const ended = endedAt ?? (status === 'canceled' ? canceledAt ?? null : null)
@@ -93,7 +94,9 @@ function periodOf (subscription: AltprovSubscription): Period {
   return period
 }
 
-function ownPeriod ({ current_period_start: periodStart, current_period_end: periodEnd }: Pick<AltprovItem, 'current_period_start' | 'current_period_end'>): Period | null {
+function ownPeriod (
+  { current_period_start: periodStart, current_period_end: periodEnd }: Pick<AltprovItem, 'current_period_start' | 'current_period_end'>
+): Period | null {
   return periodStart === undefined || periodEnd === undefined ? null : { periodStart, periodEnd }
 }
 

@@ -27,7 +27,9 @@ export function readAltprovWebhook (secrets: readonly string[], { body, headers,
     const { object }: { object?: unknown } = Object(value)
     return object === 'v2.core.event' ? null : eventOf(readEvent(value))
   } catch (error) {
-    if (error instanceof ProviderFault || error instanceof SyntaxError) throw failure('badRequest', { message: 'The event is not what the provider documents', cause: error })
+    if (error instanceof ProviderFault || error instanceof SyntaxError) {
+      throw failure('badRequest', { message: 'The event is not what the provider documents', cause: error })
+    }
     throw error
   }
 }
@@ -65,7 +67,16 @@ function ofSubscription ({ id, type, created }: AltprovEvent, object: unknown): 
 function ofCheckout ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent | null {
   const { mode, metadata, customer, subscription } = readSession(object)
   if (mode !== 'subscription') return null
-  return { id, type, at: time(created), tenant: tenantOf(metadata?.tenant_id), subscriptionId: idOrNull(subscription), customerId: idOrNull(customer), snapshot: null, payment: null }
+  return {
+    id,
+    type,
+    at: time(created),
+    tenant: tenantOf(metadata?.tenant_id),
+    subscriptionId: idOrNull(subscription),
+    customerId: idOrNull(customer),
+    snapshot: null,
+    payment: null
+  }
 }
 
 function ofInvoice ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent {
@@ -94,7 +105,16 @@ function paymentOf (type: string, { id, currency, amount_paid: paid, amount_due:
 /** The amount is what has been refunded of the charge so far. */
 function ofRefund ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent {
   const { id: charge, customer, currency, amount_refunded: amount, metadata } = readCharge(object)
-  return { id, type, at: time(created), tenant: tenantOf(metadata.tenant_id), subscriptionId: null, customerId: idOrNull(customer), snapshot: null, payment: { id: charge, outcome: 'refunded', amount, currency } }
+  return {
+    id,
+    type,
+    at: time(created),
+    tenant: tenantOf(metadata.tenant_id),
+    subscriptionId: null,
+    customerId: idOrNull(customer),
+    snapshot: null,
+    payment: { id: charge, outcome: 'refunded', amount, currency }
+  }
 }
 
 function idOrNull (named: string | { readonly id: string } | null | undefined): string | null {

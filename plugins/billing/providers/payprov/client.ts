@@ -45,11 +45,13 @@ export interface PayprovClient {
    * Runs a call, again after failures that pass. `run` may ask several things of Polar: all of them run again. What it
    * is answered has the form that the SDK's types promise only once `documented` has read it. Throws as `callProvider`.
    */
-  call<T> (options: PayprovCall, run: (polar: PayprovServices) => Promise<T>): Promise<T>
+  call<T>(options: PayprovCall, run: (polar: PayprovServices) => Promise<T>): Promise<T>
 }
 
 /** Loads the SDK. Throws where its package is missing. */
-export async function createPayprovClient ({ accessToken, organizationId, baseUrl = address, timeoutMs, keyOwner = 'platform' }: PayprovClientOptions): Promise<PayprovClient> {
+export async function createPayprovClient (
+  { accessToken, organizationId, baseUrl = address, timeoutMs, keyOwner = 'platform' }: PayprovClientOptions
+): Promise<PayprovClient> {
   const { createPolarCore, services } = await loadSdk()
   const options = { accessToken, organizationId, baseUrl: baseUrl.replace(/\/+(v1\/*)?$/, '') }
   const polarFor = (sender: Sender): PayprovServices => {

@@ -15,22 +15,33 @@ const maxProductPages = 20 // of 100 products, in which a price is looked for
 const maxProducts = 1000 // whose prices are remembered
 
 const Id = IdOf(200)
-const readSubscriptions = documented('a list of subscriptions', Type.Object({ items: Type.Array(Subscription, { maxItems: maxSubscriptions }) }))
+const readSubscriptions = documented(
+  'a list of subscriptions',
+  Type.Object({ items: Type.Array(Subscription, { maxItems: maxSubscriptions }) })
+)
 const readMethods = documented('a list of payment methods', Type.Object({ items: Type.Array(Type.Object({ id: Id, type: IdOf(50) })) }))
 const readProduct = documented('a product', Type.Object({ id: Id }))
-const readProducts = documented('a list of products', Type.Object({
-  items: Type.Array(Type.Object({ id: Id, prices: Type.Array(Type.Object({ id: Id })) })),
-  pagination: Type.Object({ max_page: Type.Integer() })
-}))
-const readCheckout = documented('a checkout', Type.Object({
-  id: Id,
-  url: Type.String({ pattern: '^https?://', maxLength: 4096 }),
-  total_amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
-  currency: Type.String({ pattern: '^[A-Za-z]{3}$' })
-}))
+const readProducts = documented(
+  'a list of products',
+  Type.Object({
+    items: Type.Array(Type.Object({ id: Id, prices: Type.Array(Type.Object({ id: Id })) })),
+    pagination: Type.Object({ max_page: Type.Integer() })
+  })
+)
+const readCheckout = documented(
+  'a checkout',
+  Type.Object({
+    id: Id,
+    url: Type.String({ pattern: '^https?://', maxLength: 4096 }),
+    total_amount: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+    currency: Type.String({ pattern: '^[A-Za-z]{3}$' })
+  })
+)
 
 /** Throws where the SDK's package is missing. Sends nothing. */
-export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutMs, webhookSecrets }: ProviderSettings): Promise<PaymentProvider> {
+export async function createPayprov (
+  { apiKey, organizationId, baseUrl, timeoutMs, webhookSecrets }: ProviderSettings
+): Promise<PaymentProvider> {
   const client = await createPayprovClient({ accessToken: apiKey, organizationId, baseUrl, timeoutMs })
   const products = new Map<string, string>()
 
@@ -56,7 +67,10 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
 
   async function productWithPrice (price: string, time: CallTime): Promise<string> {
     for (let page = 1; page <= maxProductPages; page++) {
-      const { items, pagination } = await client.call({ repeatable: true, time }, async (polar) => readProducts(await polar.products.list({ page, limit: 100 })))
+      const { items, pagination } = await client.call(
+        { repeatable: true, time },
+        async (polar) => readProducts(await polar.products.list({ page, limit: 100 }))
+      )
       const product = items.find(({ prices }) => prices.some(({ id }) => id === price))
       if (product !== undefined) return product.id
       if (page >= pagination.max_page) break
@@ -68,7 +82,12 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
    * Changes a subscription by the updates that it needs, one after the other. Each try reads it anew, so that what was
    * done though its answer was lost is not done again, whatever Polar makes of idempotency keys.
    */
-  async function change (id: string, idempotencyKey: string, time: CallTime, updatesOf: (subscription: Subscription) => models.SubscriptionUpdate[]): Promise<Snapshot> {
+  async function change (
+    id: string,
+    idempotencyKey: string,
+    time: CallTime,
+    updatesOf: (subscription: Subscription) => models.SubscriptionUpdate[]
+  ): Promise<Snapshot> {
     if (!isProviderId(id)) throw failure('notFound')
     return await client.call({ repeatable: true, idempotencyKey, time }, async (polar) => {
       let subscription = readSubscription(await polar.subscriptions.get(id))
@@ -86,21 +105,31 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
       const products = [await productOf(product, time)]
       // If an answer was lost, a second checkout costs nothing: the address of the first one is unknown.
       return await client.call({ repeatable: true, idempotencyKey, time }, async (polar) => {
-        const { id, url, total_amount: amount, currency } = readCheckout(await polar.checkouts.create({
-          products,
-          external_customer_id: tenant,
-          ...email !== undefined && { customer_email: email },
-          metadata: { tenant_id: tenant },
-          success_url: successUrl,
-          return_url: cancelUrl
-        }))
+        const { id, url, total_amount: amount, currency } = readCheckout(
+          await polar.checkouts.create({
+            products,
+            external_customer_id: tenant,
+            ...email !== undefined && { customer_email: email },
+            metadata: { tenant_id: tenant },
+            success_url: successUrl,
+            return_url: cancelUrl
+          })
+        )
         return { id, url, amount, currency: currency.toLowerCase() }
       })
     },
     async subscriptions (tenant) {
       const time = new CallTime(timeoutMs)
-      const listed = await client.call({ repeatable: true, time }, (polar) => Promise.all([{ external_customer_id: tenant }, { metadata: { tenant_id: tenant } }].map(async (filter) =>
-        readSubscriptions(await polar.subscriptions.list({ ...filter, sorting: ['-started_at'], page: 1, limit: maxSubscriptions })).items)))
+      const listed = await client.call(
+        { repeatable: true, time },
+        (polar) =>
+          Promise.all(
+            [{ external_customer_id: tenant }, { metadata: { tenant_id: tenant } }].map(async (filter) =>
+              readSubscriptions(await polar.subscriptions.list({ ...filter, sorting: ['-started_at'], page: 1, limit: maxSubscriptions }))
+                .items
+            )
+          )
+      )
       const all = new Map(listed.flat().map((subscription) => [subscription.id, subscription]))
       const own = [...all.values()].map((subscription) => ({ subscription, snapshot: snapshotOf(subscription) }))
         .filter(({ snapshot }) => snapshot.tenant === tenant)
@@ -109,7 +138,9 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
       const [newest] = own
       if (newest === undefined) return []
       const { customer_id: customer, customer: { default_payment_method_id: method } } = newest.subscription
-      const paymentMethod = typeof method === 'string' ? await orNone(null, client.call({ repeatable: true, time }, (polar) => methodKind(polar, customer, method))) : null
+      const paymentMethod = typeof method === 'string'
+        ? await orNone(null, client.call({ repeatable: true, time }, (polar) => methodKind(polar, customer, method)))
+        : null
       return own.map(({ snapshot }) => snapshot.customerId === customer ? { ...snapshot, paymentMethod } : snapshot)
     },
     async changeProduct (id, product, when, idempotencyKey) {
@@ -123,25 +154,36 @@ export async function createPayprov ({ apiKey, organizationId, baseUrl, timeoutM
           // Polar changes nothing of one that is to end.
           ...subscription.cancel_at_period_end ? [{ cancel_at_period_end: false }] : [],
           ...pending !== null && !isComing ? [{ pending_update: null }] : [],
-          ...isThere || isComing ? [] : [{ product_id: productId, proration_behavior: when === 'now' ? 'invoice' as const : 'next_period' as const }]
+          ...isThere || isComing
+            ? []
+            : [{ product_id: productId, proration_behavior: when === 'now' ? 'invoice' as const : 'next_period' as const }]
         ]
       })
     },
     async cancel (id, idempotencyKey) {
-      return await change(id, idempotencyKey, new CallTime(timeoutMs), ({ cancel_at_period_end: isCanceled, ended_at: endedAt }) =>
-        isCanceled || endedAt !== null ? [] : [{ cancel_at_period_end: true }])
+      return await change(
+        id,
+        idempotencyKey,
+        new CallTime(timeoutMs),
+        ({ cancel_at_period_end: isCanceled, ended_at: endedAt }) => isCanceled || endedAt !== null ? [] : [{ cancel_at_period_end: true }]
+      )
     },
     async resume (id, idempotencyKey) {
       let isNeeded = false
-      const snapshot = await change(id, idempotencyKey, new CallTime(timeoutMs), ({ cancel_at_period_end: isCanceled, ended_at: endedAt, pending_update: pending }) => {
-        const updates = [
-          ...isCanceled || endedAt !== null ? [{ cancel_at_period_end: false }] : [],
-          ...(pending ?? null) === null ? [] : [{ pending_update: null }]
-        ]
-        // A try after one whose answer was lost finds it done.
-        isNeeded ||= updates.length > 0
-        return updates
-      })
+      const snapshot = await change(
+        id,
+        idempotencyKey,
+        new CallTime(timeoutMs),
+        ({ cancel_at_period_end: isCanceled, ended_at: endedAt, pending_update: pending }) => {
+          const updates = [
+            ...isCanceled || endedAt !== null ? [{ cancel_at_period_end: false }] : [],
+            ...(pending ?? null) === null ? [] : [{ pending_update: null }]
+          ]
+          // A try after one whose answer was lost finds it done.
+          isNeeded ||= updates.length > 0
+          return updates
+        }
+      )
       return isNeeded ? snapshot : null
     },
     readWebhook: webhookReader(webhookSecrets)

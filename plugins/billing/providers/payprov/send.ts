@@ -28,9 +28,13 @@ export function checkKey (accessToken: string, organizationId: string | undefine
 export async function send (url: string, request: RequestInit, { accessToken, idempotencyKey, signal }: Sender): Promise<Response> {
   const method = request.method ?? 'GET'
   const { pathname } = new URL(url)
-  if (otherPath.test(url.slice(url.indexOf('://') + 2).split('?')[0] ?? '')) throw new ProviderFault('missing', { message: 'an id that is a part of a path' })
+  if (otherPath.test(url.slice(url.indexOf('://') + 2).split('?')[0] ?? '')) {
+    throw new ProviderFault('missing', { message: 'an id that is a part of a path' })
+  }
   const headers = new Headers(request.headers)
-  if (idempotencyKey !== undefined && method !== 'GET') headers.set('idempotency-key', keyOfRequest(idempotencyKey, method, pathname, request.body))
+  if (idempotencyKey !== undefined && method !== 'GET') {
+    headers.set('idempotency-key', keyOfRequest(idempotencyKey, method, pathname, request.body))
+  }
   const response = await fetch(url, { ...request, headers, signal, redirect: 'manual' })
   const text = await answerText(response)
   if (response.ok) return new Response(requireBounded(text))
@@ -45,7 +49,9 @@ function keyOfRequest (key: string, method: string, path: string, body: unknown)
 function faultOf (response: Response, text: string, call: string, accessToken: string): ProviderFault {
   const { name, reason } = refusalOf(text)
   const cleaned = reason === undefined ? undefined : cleanReason(reason, accessToken)
-  const kind: FaultKind = response.status === 403 && name !== undefined && statesOfSubscription.has(name) ? 'refused' : kindOfStatus(response.status)
+  const kind: FaultKind = response.status === 403 && name !== undefined && statesOfSubscription.has(name)
+    ? 'refused'
+    : kindOfStatus(response.status)
   return new ProviderFault(kind, {
     message: `payprov answered ${response.status} to ${call}${cleaned === undefined ? '' : `: ${cleaned}`}`,
     reason: cleaned,

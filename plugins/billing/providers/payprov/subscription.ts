@@ -56,7 +56,9 @@ export const readSubscription = documented('a subscription', Subscription)
  * The tenant of a subscription or an order. The metadata, which come from the tenant's own checkout, are asked first: of
  * two tenants with one e-mail address Polar makes one customer, with the external id of the first.
  */
-export function tenantOf ({ metadata, customer }: { readonly metadata: Readonly<Record<string, unknown>>, readonly customer: Static<typeof Customer> }): string | null {
+export function tenantOf (
+  { metadata, customer }: { readonly metadata: Readonly<Record<string, unknown>>, readonly customer: Static<typeof Customer> }
+): string | null {
   const tenant = metadata['tenant_id'] ?? customer.external_id ?? customer.metadata['tenant_id']
   return isTenantId(tenant) ? tenant : null
 }

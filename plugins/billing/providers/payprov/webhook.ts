@@ -14,11 +14,14 @@ const NullableId = Type.Union([Id, Type.Null()])
 const Amount = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
 const Currency = Type.String({ pattern: '^[A-Za-z]{3}$' })
 
-const readEvent = documented('an event', Type.Object({
-  type: IdOf(100),
-  timestamp: Time,
-  data: Type.Object({})
-}))
+const readEvent = documented(
+  'an event',
+  Type.Object({
+    type: IdOf(100),
+    timestamp: Time,
+    data: Type.Object({})
+  })
+)
 
 const Order = Type.Object({
   id: Id,
@@ -47,13 +50,25 @@ const contents: Readonly<Record<string, (data: unknown) => Content>> = {
   'subscription.paused': subscriptionContent,
   'subscription.resumed': subscriptionContent,
   'subscription.migrated': subscriptionContent,
-  'order.paid': orderContent((order) => ({ id: order.id, outcome: 'paid', amount: order.total_amount, currency: order.currency.toLowerCase() })),
+  'order.paid': orderContent((order) => ({
+    id: order.id,
+    outcome: 'paid',
+    amount: order.total_amount,
+    currency: order.currency.toLowerCase()
+  })),
   // What has been given back so far, taxes included: the whole of it, or a part.
-  'order.refunded': orderContent((order) => ({ id: order.id, outcome: 'refunded', amount: order.refunded_amount + order.refunded_tax_amount, currency: order.currency.toLowerCase() }))
+  'order.refunded': orderContent((order) => ({
+    id: order.id,
+    outcome: 'refunded',
+    amount: order.refunded_amount + order.refunded_tax_amount,
+    currency: order.currency.toLowerCase()
+  }))
 }
 
 /** Makes the adapter's `readWebhook`. */
-export function webhookReader (secrets: readonly string[]): (body: Buffer, headers: IncomingHttpHeaders, now: number) => ProviderEvent | null {
+export function webhookReader (
+  secrets: readonly string[]
+): (body: Buffer, headers: IncomingHttpHeaders, now: number) => ProviderEvent | null {
   const keys = secrets.flatMap(keysOf)
   return (body, headers, now) => {
     const { id } = verified(body, headers, keys, now)
@@ -74,7 +89,13 @@ function orderContent (paymentOf: (order: Static<typeof Order>) => Payment): (da
   const readOrder = documented('an order', Order)
   return (data) => {
     const order = readOrder(data)
-    return { tenant: tenantOf(order), subscriptionId: order.subscription_id, customerId: order.customer_id, snapshot: null, payment: paymentOf(order) }
+    return {
+      tenant: tenantOf(order),
+      subscriptionId: order.subscription_id,
+      customerId: order.customer_id,
+      snapshot: null,
+      payment: paymentOf(order)
+    }
   }
 }
 

@@ -21,12 +21,27 @@ test('a body with what is no column is refused, each field by its place', async 
     ]
   })
   t.match(await detailsOf(insert, { body: [{ title: 'x' }, { no: 1 }] }), { details: [{ path: '/body/1/no' }] })
-  t.match(await detailsOf({ ...insert, data: '{{body.article}}' }, { body: { article: { no: 1 } } }), { details: [{ path: '/body/article/no' }] })
-  t.match(await detailsOf(insert, { body: JSON.parse('{"__proto__": {"title": "x"}, "constructor": 1}') }), { details: [{ path: '/body/__proto__' }, { path: '/body/constructor' }] })
-  t.match(await detailsOf(insert, { body: Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`f${index}`, 1])) }), { details: { length: 20 } }, 'a thousand faults make no large answer')
-  for (const body of [undefined, null, 'text', 7, [1], ['x']]) t.match(await detailsOf(insert, { body }), { status: 400 }, JSON.stringify(body))
-  t.match(await detailsOf({ table: 'articles', operation: 'update', id: '{{params.id}}' }, { body: [{ title: 'x' }] }), { details: [{ path: '/body', message: 'must be an object' }] })
-  for (const operation of ['insert', 'upsert'] as const) t.match(await detailsOf({ table: 'articles', operation, single: true }, { body: [{ title: 'x' }] }), { status: 400, details: [{ path: '/body', message: 'must be an object' }] })
+  t.match(await detailsOf({ ...insert, data: '{{body.article}}' }, { body: { article: { no: 1 } } }), {
+    details: [{ path: '/body/article/no' }]
+  })
+  t.match(await detailsOf(insert, { body: JSON.parse('{"__proto__": {"title": "x"}, "constructor": 1}') }), {
+    details: [{ path: '/body/__proto__' }, { path: '/body/constructor' }]
+  })
+  t.match(await detailsOf(insert, { body: Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`f${index}`, 1])) }), {
+    details: { length: 20 }
+  }, 'a thousand faults make no large answer')
+  for (const body of [undefined, null, 'text', 7, [1], ['x']]) {
+    t.match(await detailsOf(insert, { body }), { status: 400 }, JSON.stringify(body))
+  }
+  t.match(await detailsOf({ table: 'articles', operation: 'update', id: '{{params.id}}' }, { body: [{ title: 'x' }] }), {
+    details: [{ path: '/body', message: 'must be an object' }]
+  })
+  for (const operation of ['insert', 'upsert'] as const) {
+    t.match(await detailsOf({ table: 'articles', operation, single: true }, { body: [{ title: 'x' }] }), {
+      status: 400,
+      details: [{ path: '/body', message: 'must be an object' }]
+    })
+  }
 })
 
 test('a value that does not fit its column is refused with the column', async t => {
@@ -38,26 +53,58 @@ test('a value that does not fit its column is refused with the column', async t 
     featured: ['yes', 1, {}],
     tags: ['x', { a: 1 }, [{ a: 1 }], [[[[[[['deep']]]]]]]],
     mood: ['sad', 1, {}],
-    published_at: [1, false, [], '', 'soon', 'nowhere', '2026-02-31', '2026-02-29', '1900-02-29', '2026-00-01', '2026-13-01T00:00:00Z', '2026-04-31 10:00', '2026-01-01T25:00', '2026-01-01T12:60:00Z']
+    published_at: [
+      1,
+      false,
+      [],
+      '',
+      'soon',
+      'nowhere',
+      '2026-02-31',
+      '2026-02-29',
+      '1900-02-29',
+      '2026-00-01',
+      '2026-13-01T00:00:00Z',
+      '2026-04-31 10:00',
+      '2026-01-01T25:00',
+      '2026-01-01T12:60:00Z'
+    ]
   }
   const withNul = await detailsOf(insert, { body: { id: '00000000-0000-4000-8000-000000000000\0' } })
   t.match(withNul, { status: 400, details: [{ path: '/body/id', keyword: 'pattern', message: /must not hold the character NUL/ }] })
   for (const [column, values] of Object.entries(misfits)) {
     for (const value of values) {
-      t.match(await detailsOf(insert, { body: { [column]: value } }), { status: 400, details: [{ path: `/body/${column}`, keyword: 'type', message: new RegExp(`^the column "${column}" takes `) }] }, `${column} ${JSON.stringify(value)}`)
+      t.match(await detailsOf(insert, { body: { [column]: value } }), {
+        status: 400,
+        details: [{ path: `/body/${column}`, keyword: 'type', message: new RegExp(`^the column "${column}" takes `) }]
+      }, `${column} ${JSON.stringify(value)}`)
     }
   }
-  t.match(await detailsOf({ ...insert, data: { title: '{{body.name}}' } }, { body: { name: {} } }), { details: [{ path: '/body/name', message: 'the column "title" takes a text' }] })
+  t.match(await detailsOf({ ...insert, data: { title: '{{body.name}}' } }, { body: { name: {} } }), {
+    details: [{ path: '/body/name', message: 'the column "title" takes a text' }]
+  })
   const filtered: Query = { table: 'articles', operation: 'select', filters: [{ column: 'views', operator: 'gt', value: '{{query.min}}' }] }
-  t.match(await detailsOf(filtered, { query: { min: 'x' } }), { details: [{ path: '/query/min', message: 'the column "views" takes an integer (integer)' }] })
-  t.match(await detailsOf({ table: 'labels', operation: 'select', id: '{{params.id}}' }, { params: { id: '1; drop table labels' } }), { details: [{ path: '/params/id' }] })
-  t.match(await detailsOf({ table: 'labels', operation: 'upsert', id: '{{params.id}}' }, { body: { name: 'x' } }), { details: [{ path: '/params/id' }] })
+  t.match(await detailsOf(filtered, { query: { min: 'x' } }), {
+    details: [{ path: '/query/min', message: 'the column "views" takes an integer (integer)' }]
+  })
+  t.match(await detailsOf({ table: 'labels', operation: 'select', id: '{{params.id}}' }, { params: { id: '1; drop table labels' } }), {
+    details: [{ path: '/params/id' }]
+  })
+  t.match(await detailsOf({ table: 'labels', operation: 'upsert', id: '{{params.id}}' }, { body: { name: 'x' } }), {
+    details: [{ path: '/params/id' }]
+  })
 })
 
 test('a limit or an offset that is no whole number is refused', async t => {
   for (const value of ['-1', '1.5', 'x', -1, 1.5, {}, '9'.repeat(20), Infinity]) {
-    t.match(await detailsOf({ table: 'articles', operation: 'select' }, { query: { limit: value } }), { status: 400, details: [{ path: '/query/limit' }] }, String(value))
-    t.match(await detailsOf({ table: 'articles', operation: 'select', offset: '{{query.skip}}' }, { query: { skip: value } }), { status: 400, details: [{ path: '/query/skip' }] }, String(value))
+    t.match(await detailsOf({ table: 'articles', operation: 'select' }, { query: { limit: value } }), {
+      status: 400,
+      details: [{ path: '/query/limit' }]
+    }, String(value))
+    t.match(await detailsOf({ table: 'articles', operation: 'select', offset: '{{query.skip}}' }, { query: { skip: value } }), {
+      status: 400,
+      details: [{ path: '/query/skip' }]
+    }, String(value))
   }
 })
 
@@ -66,14 +113,30 @@ test('a row is of the tenant of the request, and no other can be named', async t
   t.equal(tenantScoped, true)
   t.match(await refusalOf(() => bind(scopeOf({ tenant: null, body: { title: 'x' } }))), { code: 'TENANTRY_TENANT_REQUIRED' })
   for (const tenantId of ['b', '', null, 7, ['a', 'b']]) {
-    t.match(await refusalOf(() => bind(scopeOf({ body: { title: 'x', tenant_id: tenantId } }))), { code: 'TENANTRY_FORBIDDEN' }, String(tenantId))
-    t.match(await refusalOf(() => bind(scopeOf({ body: [{ title: 'x' }, { title: 'x', tenant_id: tenantId }] }))), { code: 'TENANTRY_FORBIDDEN' }, String(tenantId))
-    t.match(await refusalOf(() => compile({ ...insert, data: { title: 'x', tenant_id: '{{body.t}}' } }).bind(scopeOf({ body: { t: tenantId } }))), { code: 'TENANTRY_FORBIDDEN' }, String(tenantId))
+    t.match(
+      await refusalOf(() => bind(scopeOf({ body: { title: 'x', tenant_id: tenantId } }))),
+      { code: 'TENANTRY_FORBIDDEN' },
+      String(tenantId)
+    )
+    t.match(await refusalOf(() => bind(scopeOf({ body: [{ title: 'x' }, { title: 'x', tenant_id: tenantId }] }))), {
+      code: 'TENANTRY_FORBIDDEN'
+    }, String(tenantId))
+    t.match(
+      await refusalOf(() => compile({ ...insert, data: { title: 'x', tenant_id: '{{body.t}}' } }).bind(scopeOf({ body: { t: tenantId } }))),
+      { code: 'TENANTRY_FORBIDDEN' },
+      String(tenantId)
+    )
   }
   t.strictSame(bind(scopeOf({ body: { title: 'x', tenant_id: 'a' } })).values, ['a', 'x'])
   const update = compile({ table: 'articles', operation: 'update', id: '{{params.id}}', select: 'id' })
-  t.notMatch(update.bind(scopeOf({ body: { title: 'x', tenant_id: 'a' } })).statement.text, '"tenant_id" = $1', 'and never set by an update')
-  for (const query of [{ table: 'articles', operation: 'select' }, { table: 'articles', operation: 'delete', id: '{{params.id}}' }] as const) {
+  t.notMatch(
+    update.bind(scopeOf({ body: { title: 'x', tenant_id: 'a' } })).statement.text,
+    '"tenant_id" = $1',
+    'and never set by an update'
+  )
+  for (
+    const query of [{ table: 'articles', operation: 'select' }, { table: 'articles', operation: 'delete', id: '{{params.id}}' }] as const
+  ) {
     t.match(await refusalOf(() => compile(query).bind(scopeOf({ tenant: null }))), { code: 'TENANTRY_TENANT_REQUIRED' })
   }
   t.equal(compile({ table: 'countries', operation: 'select' }).tenantScoped, false)
@@ -82,13 +145,17 @@ test('a row is of the tenant of the request, and no other can be named', async t
 
 test('excluded fields of the body are dropped, those that the configuration sets are not', async t => {
   const changes = { excludeFields: ['status'] }
-  const write = (data: unknown, body: unknown, fullAccess = false): readonly unknown[] => compile({ ...insert, select: 'id', ...(data !== undefined && { data }) }, changes).bind(scopeOf({ body, fullAccess })).values
+  const write = (data: unknown, body: unknown, fullAccess = false): readonly unknown[] =>
+    compile({ ...insert, select: 'id', ...(data !== undefined && { data }) }, changes).bind(scopeOf({ body, fullAccess })).values
   t.strictSame(write(undefined, { title: 'x', status: 'hidden' }), ['a', 'x'])
   t.strictSame(write(undefined, { title: 'x', status: { wrong: 'type' } }), ['a', 'x'])
   t.strictSame(write(undefined, [{ title: 'x', status: 'hidden' }]), ['a', '[{"title":"x"}]'])
   t.strictSame(write(undefined, { title: 'x', status: 'seen' }, true), ['a', 'x', 'seen'])
   t.strictSame(write({ title: 'x', status: 'fixed' }, {}), ['a', 'x', 'fixed'])
-  t.strictSame(write({ title: '{{body.status}}', status: '{{body.state}}', slug: '{{body.slug}}' }, { status: '1', state: '2', slug: '3' }), ['a', '3'])
+  t.strictSame(
+    write({ title: '{{body.status}}', status: '{{body.state}}', slug: '{{body.slug}}' }, { status: '1', state: '2', slug: '3' }),
+    ['a', '3']
+  )
 })
 
 test('a variant has one text and one name, whatever the values; more than 64 run without a name', async t => {
@@ -97,10 +164,21 @@ test('a variant has one text and one name, whatever the values; more than 64 run
   t.equal(name({ title: 'x', views: 1 }), name({ views: 2, title: 'y' }))
   t.not(name({ title: 'x' }), name({ title: 'x', views: 1 }))
   t.match(name({ title: 'x' }), /^p_[0-9a-f]{32}$/)
-  t.match(compile({ ...insert, select: 'id' }, { origin: 'tenant' }).bind(scopeOf({ body: { title: 'x' } })).statement.name, /^t_[0-9a-f]{32}$/, "a tenant's has another")
-  t.equal(compile({ ...insert, select: 'id' }).bind(scopeOf({ body: { title: 'z' } })).statement.name, name({ title: 'x' }), 'in another route too')
+  t.match(
+    compile({ ...insert, select: 'id' }, { origin: 'tenant' }).bind(scopeOf({ body: { title: 'x' } })).statement.name,
+    /^t_[0-9a-f]{32}$/,
+    "a tenant's has another"
+  )
+  t.equal(
+    compile({ ...insert, select: 'id' }).bind(scopeOf({ body: { title: 'z' } })).statement.name,
+    name({ title: 'x' }),
+    'in another route too'
+  )
   const columns = ['status', 'author_id', 'views', 'rating', 'tags', 'meta', 'slug']
-  const names = Array.from({ length: 128 }, (_, bits) => name(Object.fromEntries(columns.filter((_, index) => bits & 1 << index).map((column) => [column, null]))))
+  const names = Array.from(
+    { length: 128 },
+    (_, bits) => name(Object.fromEntries(columns.filter((_, index) => bits & 1 << index).map((column) => [column, null])))
+  )
   t.equal(new Set(names.filter((each) => each !== undefined)).size, 62)
   t.ok(name({ title: 'x' }), 'those that have one keep it')
 })
@@ -109,17 +187,28 @@ test('an upsert of records with different fields runs without a name, and takes 
   const { bind } = compile({ table: 'articles', operation: 'upsert', select: 'id' })
   const name = (body: unknown): string | undefined => bind(scopeOf({ body })).statement.name
   const id = '00000000-0000-4000-8000-000000000001'
-  for (let count = 0; count < 100; count++) t.equal(name([{ id, title: 'x' }, ...Array.from({ length: count }, () => ({ title: 'y', views: 1 })), { title: 'z' }]), undefined)
+  for (let count = 0; count < 100; count++) {
+    t.equal(name([{ id, title: 'x' }, ...Array.from({ length: count }, () => ({ title: 'y', views: 1 })), { title: 'z' }]), undefined)
+  }
   t.ok(name([{ id, title: 'x' }, { id: id.replace(/1$/, '2'), title: 'y' }]))
 })
 
 test('whatever pages a caller asks for, each combination of three optional filters keeps a name', async t => {
   const columns = ['title', 'views', 'slug']
-  const { bind } = compile({ table: 'articles', operation: 'select', limit: 7, filters: columns.map((column) => ({ column, operator: 'eq', value: `{{query.${column}}}`, optional: true })) })
+  const { bind } = compile({
+    table: 'articles',
+    operation: 'select',
+    limit: 7,
+    filters: columns.map((column) => ({ column, operator: 'eq', value: `{{query.${column}}}`, optional: true }))
+  })
   const values: Record<string, unknown> = { title: 'x', views: 1, slug: 'y' }
   for (let bits = 0; bits < 8; bits++) {
     const filters = Object.fromEntries(columns.filter((_, index) => bits & 1 << index).map((column) => [column, values[column]]))
-    const unnamed = [0, 1, 7, 8, 10, 20, 25, 30, 50, 100, 300].flatMap((limit) => [0, 5, 20].filter((offset) => bind(scopeOf({ query: { ...filters, limit, offset } })).statement.name === undefined).map((offset) => [limit, offset]))
+    const unnamed = [0, 1, 7, 8, 10, 20, 25, 30, 50, 100, 300].flatMap((limit) =>
+      [0, 5, 20].filter((offset) => bind(scopeOf({ query: { ...filters, limit, offset } })).statement.name === undefined).map((
+        offset
+      ) => [limit, offset])
+    )
     t.same(unnamed, [], Object.keys(filters).join())
   }
 })
@@ -131,7 +220,12 @@ test('the same request makes the same statement object', async t => {
 })
 
 test('a record is documented as its JSON is, without what is excluded', async t => {
-  const { record } = compile({ table: 'articles', operation: 'select', select: 'id, views, rating, tags, meta, mood, published_at, slug, featured, author:authors(name, email), reviews(id), reviews_count:reviews(count)' }, { excludeFields: ['slug', 'email'] })
+  const { record } = compile({
+    table: 'articles',
+    operation: 'select',
+    select:
+      'id, views, rating, tags, meta, mood, published_at, slug, featured, author:authors(name, email), reviews(id), reviews_count:reviews(count)'
+  }, { excludeFields: ['slug', 'email'] })
   t.strictSame(record, {
     type: 'object',
     properties: {
@@ -157,14 +251,57 @@ test('what a route needs to know of its query', async t => {
     return [key, table, write, status, answer, missing]
   }
   t.strictSame(facts({ table: 'articles', operation: 'select' }), ['articles', 'articles', false, 200, 'page', 'notFound'])
-  t.strictSame(facts({ table: 'articles', operation: 'select', single: true, alias: 'one' }), ['one', 'articles', false, 200, 'record', 'notFound'])
+  t.strictSame(facts({ table: 'articles', operation: 'select', single: true, alias: 'one' }), [
+    'one',
+    'articles',
+    false,
+    200,
+    'record',
+    'notFound'
+  ])
   t.strictSame(facts(insert), ['articles', 'articles', true, 201, 'record', 'notFound'])
   t.strictSame(facts({ table: 'articles', operation: 'upsert' }), ['articles', 'articles', true, 200, 'record', 'conflict'])
-  t.strictSame(facts({ table: 'articles', operation: 'update', filters: [{ column: 'status', value: 'x' }] }), ['articles', 'articles', true, 200, 'records', 'notFound'])
-  t.strictSame(facts({ table: 'articles', operation: 'update', filters: [{ column: 'id', value: '{{params.id}}' }] }), ['articles', 'articles', true, 200, 'record', 'notFound'])
-  t.strictSame(facts({ table: 'articles', operation: 'update', filters: [{ or: [{ column: 'id', value: '{{params.id}}' }] }] }), ['articles', 'articles', true, 200, 'records', 'notFound'])
-  t.strictSame(facts({ table: 'articles', operation: 'delete', id: '{{params.id}}' }), ['articles', 'articles', true, 200, 'deletion', 'notFound'])
-  t.strictSame(compile({ table: 'articles', operation: 'select', filters: [{ column: 'author_id', value: '{{auth.sub}}' }, { column: 'slug', value: '{{auth.sub}}' }], limit: '{{query.n || 5}}' }).references, [{ source: 'auth', path: ['sub'] }, { source: 'query', path: ['n'] }])
+  t.strictSame(facts({ table: 'articles', operation: 'update', filters: [{ column: 'status', value: 'x' }] }), [
+    'articles',
+    'articles',
+    true,
+    200,
+    'records',
+    'notFound'
+  ])
+  t.strictSame(facts({ table: 'articles', operation: 'update', filters: [{ column: 'id', value: '{{params.id}}' }] }), [
+    'articles',
+    'articles',
+    true,
+    200,
+    'record',
+    'notFound'
+  ])
+  t.strictSame(facts({ table: 'articles', operation: 'update', filters: [{ or: [{ column: 'id', value: '{{params.id}}' }] }] }), [
+    'articles',
+    'articles',
+    true,
+    200,
+    'records',
+    'notFound'
+  ])
+  t.strictSame(facts({ table: 'articles', operation: 'delete', id: '{{params.id}}' }), [
+    'articles',
+    'articles',
+    true,
+    200,
+    'deletion',
+    'notFound'
+  ])
+  t.strictSame(
+    compile({
+      table: 'articles',
+      operation: 'select',
+      filters: [{ column: 'author_id', value: '{{auth.sub}}' }, { column: 'slug', value: '{{auth.sub}}' }],
+      limit: '{{query.n || 5}}'
+    }).references,
+    [{ source: 'auth', path: ['sub'] }, { source: 'query', path: ['n'] }]
+  )
 })
 
 test('documents: what does not fit is refused by its place', async t => {

@@ -54,18 +54,19 @@ export class Library {
 
 /** Runs the cases on each engine; each starts with the library as `sql` fills it. */
 export function onEachEngine (sql: string, cases: Readonly<Record<string, (t: Test, library: Library) => Promise<void>>>): void {
-  test('on each engine', t => forEachEngine(t, async (t, database) => {
-    const engine = await createEngine(database)
-    t.teardown(() => engine.close())
-    const library = new Library(engine)
-    await runAll(library, `${documentsSql}${librarySql}`)
-    await engine.refresh()
-    const tables = [...engine.catalogue.tables.values()].filter(({ view }) => !view).map(({ name }) => quote(name))
-    for (const [name, work] of Object.entries(cases)) {
-      await runAll(library, `truncate tenantry.documents, ${tables.join(', ')} restart identity;\n${sql}`)
-      await t.test(name, t => work(t, library))
-    }
-  }))
+  test('on each engine', t =>
+    forEachEngine(t, async (t, database) => {
+      const engine = await createEngine(database)
+      t.teardown(() => engine.close())
+      const library = new Library(engine)
+      await runAll(library, `${documentsSql}${librarySql}`)
+      await engine.refresh()
+      const tables = [...engine.catalogue.tables.values()].filter(({ view }) => !view).map(({ name }) => quote(name))
+      for (const [name, work] of Object.entries(cases)) {
+        await runAll(library, `truncate tenantry.documents, ${tables.join(', ')} restart identity;\n${sql}`)
+        await t.test(name, t => work(t, library))
+      }
+    }))
 }
 
 async function runAll (library: Library, sql: string): Promise<void> {

@@ -61,11 +61,26 @@ export function documentFaultsOf (query: DocumentQuery, changes?: Partial<QueryC
 
 /** A request of tenant `a`. */
 export function scopeOf (changes: Partial<Scope> = {}): Scope {
-  return { body: undefined, params: {}, query: {}, headers: {}, auth: null, tenant: { id: 'a', config: {} }, secrets: new Map(), results: {}, fullAccess: false, ...changes }
+  return {
+    body: undefined,
+    params: {},
+    query: {},
+    headers: {},
+    auth: null,
+    tenant: { id: 'a', config: {} },
+    secrets: new Map(),
+    results: {},
+    fullAccess: false,
+    ...changes
+  }
 }
 
 /** The text and values of a query for a request. */
-export function sqlOf (query: Query, scope: Partial<Scope> = {}, changes?: Partial<QueryContext>): { sql: string, values: unknown[], answer: string } {
+export function sqlOf (
+  query: Query,
+  scope: Partial<Scope> = {},
+  changes?: Partial<QueryContext>
+): { sql: string, values: unknown[], answer: string } {
   const { statement, values, answer } = compile(query, changes).bind(scopeOf(scope))
   return { sql: statement.text, values: [...values], answer }
 }

@@ -10,14 +10,17 @@ insert into tenantry.documents (tenant_id, collection, id, data) values
 `
 
 onEachEngine(notes, {
-  'documents are the tenant\'s, of one collection': async (t, library) => {
+  "documents are the tenant's, of one collection": async (t, library) => {
     const get: DocumentQuery = { collection: 'notes', operation: 'get', docId: '{{params.id}}' }
     t.strictSame(await library.runDocument(get, { params: { id: 'n3' } }), { id: 'n3', title: 'Gamma', age: '3' })
     t.strictSame(await library.runDocument(get, { params: { id: 'n1' }, tenant: { id: 'b', config: {} } }), { id: 'n1', title: 'Other' })
     t.strictSame(await library.runDocument(get, { params: { id: 'n1' }, tenant: null }), { id: 'n1', title: 'Of nobody' })
     t.equal(await library.runDocument(get, { params: { id: 'n9' } }), null)
     t.equal(await library.runDocument(get), null)
-    t.strictSame(await library.runDocument({ collection: 'tasks', operation: 'query' }), { data: [{ id: 'n1', title: 'A task' }], pagination: { limit: 20, offset: 0, total: 1 } })
+    t.strictSame(await library.runDocument({ collection: 'tasks', operation: 'query' }), {
+      data: [{ id: 'n1', title: 'A task' }],
+      pagination: { limit: 20, offset: 0, total: 1 }
+    })
   },
 
   'filters compare by the type of the value': async (t, library) => {
@@ -55,30 +58,64 @@ onEachEngine(notes, {
     for (const operator of ['eq', 'neq', 'gt', 'like', 'is', 'in', 'contains', 'overlaps']) {
       t.strictSame(await find({ column: 'title', operator, value: '{{query.x}}' }), [], `${operator} nothing`)
       t.strictSame(await find({ not: { column: 'title', operator, value: '{{query.x}}' } }), [], `not ${operator} nothing`)
-      t.strictSame(await find({ column: 'title', operator, value: '{{query.x}}', optional: true }), ['n1', 'n2', 'n3'], `optional ${operator}`)
+      t.strictSame(
+        await find({ column: 'title', operator, value: '{{query.x}}', optional: true }),
+        ['n1', 'n2', 'n3'],
+        `optional ${operator}`
+      )
     }
-    for (const x of ["'", '"', "') or true --", '\\', '{}']) t.strictSame(await find({ column: 'title', value: '{{query.x}}' }, { x }), [], x)
+    for (const x of ["'", '"', "') or true --", '\\', '{}']) {
+      t.strictSame(await find({ column: 'title', value: '{{query.x}}' }, { x }), [], x)
+    }
   },
 
   'a page in the order of a field': async (t, library) => {
-    const page = (more: object, query: Record<string, unknown> = {}): Promise<unknown> => library.runDocument({ collection: 'notes', operation: 'query', ...more }, { query }, { excludeFields: ['tags', 'owner', 'open', 'left', 'title'] })
-    t.strictSame(await page({ order: { column: 'title', ascending: false }, limit: 2 }), { data: [{ id: 'n3', age: '3' }, { id: 'n2', age: 20 }], pagination: { limit: 2, offset: 0, total: 3 } })
-    t.strictSame(await page({ order: [{ column: 'owner.name', nullsFirst: true }] }, { offset: 1, limit: 5 }), { data: [{ id: 'n1', age: 3 }, { id: 'n2', age: 20 }], pagination: { limit: 5, offset: 1, total: 3 } })
+    const page = (more: object, query: Record<string, unknown> = {}): Promise<unknown> =>
+      library.runDocument({ collection: 'notes', operation: 'query', ...more }, { query }, {
+        excludeFields: ['tags', 'owner', 'open', 'left', 'title']
+      })
+    t.strictSame(await page({ order: { column: 'title', ascending: false }, limit: 2 }), {
+      data: [{ id: 'n3', age: '3' }, { id: 'n2', age: 20 }],
+      pagination: { limit: 2, offset: 0, total: 3 }
+    })
+    t.strictSame(await page({ order: [{ column: 'owner.name', nullsFirst: true }] }, { offset: 1, limit: 5 }), {
+      data: [{ id: 'n1', age: 3 }, { id: 'n2', age: 20 }],
+      pagination: { limit: 5, offset: 1, total: 3 }
+    })
   },
 
   'writes create, replace, merge and delete': async (t, library) => {
-    const created: unknown = await library.runDocument({ collection: 'notes', operation: 'create' }, { body: { title: 'New', deep: { a: [1] } } })
+    const created: unknown = await library.runDocument({ collection: 'notes', operation: 'create' }, {
+      body: { title: 'New', deep: { a: [1] } }
+    })
     t.match(created, { title: 'New', deep: { a: [1] }, id: /^[0-9a-f-]{36}$/ })
-    t.strictSame(await library.runDocument({ collection: 'notes', operation: 'create', docId: '{{params.id}}' }, { params: { id: 'own' }, body: { title: 'x' } }), { id: 'own', title: 'x' })
-    t.match(await refusalOf(library.runDocument({ collection: 'notes', operation: 'create', docId: 'own' }, { body: {} })), { code: 'TENANTRY_CONFLICT' })
-    t.match(await library.runDocument({ collection: 'notes', operation: 'add' }, { body: [{ n: 1 }, { n: 2 }] }), { data: [{ n: 1 }, { n: 2 }] })
+    t.strictSame(
+      await library.runDocument({ collection: 'notes', operation: 'create', docId: '{{params.id}}' }, {
+        params: { id: 'own' },
+        body: { title: 'x' }
+      }),
+      { id: 'own', title: 'x' }
+    )
+    t.match(await refusalOf(library.runDocument({ collection: 'notes', operation: 'create', docId: 'own' }, { body: {} })), {
+      code: 'TENANTRY_CONFLICT'
+    })
+    t.match(await library.runDocument({ collection: 'notes', operation: 'add' }, { body: [{ n: 1 }, { n: 2 }] }), {
+      data: [{ n: 1 }, { n: 2 }]
+    })
     t.strictSame(await library.runDocument({ collection: 'notes', operation: 'add' }, { body: [] }), { data: [] })
     const params = { id: 'own' }
-    const [set, update]: DocumentQuery[] = [{ collection: 'notes', operation: 'set', docId: '{{params.id}}' }, { collection: 'notes', operation: 'update', docId: '{{params.id}}' }]
+    const [set, update]: DocumentQuery[] = [{ collection: 'notes', operation: 'set', docId: '{{params.id}}' }, {
+      collection: 'notes',
+      operation: 'update',
+      docId: '{{params.id}}'
+    }]
     t.strictSame(await library.runDocument(set!, { params, body: { a: 1, b: { c: 2 }, id: 'own' } }), { id: 'own', a: 1, b: { c: 2 } })
     t.strictSame(await library.runDocument(update!, { params, body: { b: { d: 3 }, e: null } }), { id: 'own', a: 1, b: { d: 3 }, e: null })
     t.equal(await library.runDocument(update!, { params: { id: 'none' }, body: {} }), null)
-    t.strictSame(await library.runDocument(set!, { params: { id: 'n1' }, tenant: { id: 'c', config: {} }, body: { mine: true } }), { id: 'n1', mine: true })
+    t.strictSame(await library.runDocument(set!, { params: { id: 'n1' }, tenant: { id: 'c', config: {} }, body: { mine: true } }), {
+      id: 'n1',
+      mine: true
+    })
     const remove: DocumentQuery = { collection: 'notes', operation: 'delete', docId: '{{params.id}}' }
     t.strictSame(await library.runDocument(remove, { params }), { success: true })
     t.equal(await library.runDocument(remove, { params }), null)
@@ -92,7 +129,12 @@ onEachEngine(notes, {
     t.strictSame(await library.sql("select data from tenantry.documents where id = 's'"), [{ data: { a: 1 } }])
     t.strictSame(await library.runDocument(set, { body: { a: 1, secret: 2 }, fullAccess: true }, changes), { id: 's', a: 1, secret: 2 })
     t.strictSame(await library.runDocument({ ...set, operation: 'get' }, {}, changes), { id: 's', a: 1 })
-    t.strictSame(await library.runDocument({ ...set, data: { a: 3, secret: 'fixed', b: '{{body.secret}}', c: '{{body.c}}' } }, { body: { secret: 9, c: 4 } }, changes), { id: 's', a: 3, c: 4 })
+    t.strictSame(
+      await library.runDocument({ ...set, data: { a: 3, secret: 'fixed', b: '{{body.secret}}', c: '{{body.c}}' } }, {
+        body: { secret: 9, c: 4 }
+      }, changes),
+      { id: 's', a: 3, c: 4 }
+    )
     t.strictSame(await library.sql("select data from tenantry.documents where id = 's'"), [{ data: { a: 3, c: 4, secret: 'fixed' } }])
   }
 })

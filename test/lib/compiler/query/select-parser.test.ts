@@ -37,12 +37,15 @@ test('aggregates and paths in JSON columns', async t => {
 })
 
 test('embeds that must have rows', async t => {
-  t.strictSame(parseSelect('a!inner(id), b!fk!inner(id), c!inner!fk(id), d!"inner"!inner(id)').map(({ name, hint, inner }) => ({ name, hint, inner })), [
-    { name: 'a', hint: undefined, inner: true },
-    { name: 'b', hint: 'fk', inner: true },
-    { name: 'c', hint: 'fk', inner: true },
-    { name: 'd', hint: 'inner', inner: true }
-  ])
+  t.strictSame(
+    parseSelect('a!inner(id), b!fk!inner(id), c!inner!fk(id), d!"inner"!inner(id)').map(({ name, hint, inner }) => ({ name, hint, inner })),
+    [
+      { name: 'a', hint: undefined, inner: true },
+      { name: 'b', hint: 'fk', inner: true },
+      { name: 'c', hint: 'fk', inner: true },
+      { name: 'd', hint: 'inner', inner: true }
+    ]
+  )
 })
 
 test('what is wrong is told by its place', async t => {
@@ -66,7 +69,8 @@ test('what is wrong is told by its place', async t => {
     'data->': "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 7, found the end",
     'data->>city': "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 8, found `c`",
     "data->'open": "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 7, found `'`",
-    "data->'open''": "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 7, found `'`",
+    "data->'open''":
+      "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 7, found `'`",
     "data->'a\0'": "expected a key without the character NUL (U+0000) or half of a surrogate pair at character 7, found `'`",
     "data->0'x'": "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 7, found `0`",
     "data->>'a'->'b'": '`->>` gives text, which has no members: write `->` before it (character 11)',

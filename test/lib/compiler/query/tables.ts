@@ -11,7 +11,13 @@ export interface TableOptions {
 
 function column (definition: string): Column {
   const [, quoted, bare, type, flags = ''] = /^(?:"(.+?)"|(\S+)) ([^!=@(]+?)(?:\((?:.*)\))?([!=@]*)$/.exec(definition)!
-  return { name: quoted ?? bare!, type: type!, notNull: flags.includes('!'), hasDefault: flags.includes('='), generated: flags.includes('@') }
+  return {
+    name: quoted ?? bare!,
+    type: type!,
+    notNull: flags.includes('!'),
+    hasDefault: flags.includes('='),
+    generated: flags.includes('@')
+  }
 }
 
 export function table (name: string, definitions: readonly string[], options: TableOptions = {}): Table {
@@ -42,24 +48,59 @@ const mood = { ...table('x', ['mood mood']).columns.get('mood')!, labels: ['calm
 /** Articles of tenants with authors, reviews and tags; countries that all tenants share; names that need quotes. */
 export function library (): Catalogue {
   const articles = table('articles', [
-    'id uuid!=', 'tenant_id text!', 'title text!', 'status text!=', 'author_id uuid', 'views integer!=', 'rating numeric',
-    'tags text[]', 'meta jsonb', 'published_at timestamp with time zone', 'slug text', 'featured boolean', 'title_length integer@',
-    'deleted boolean!=', 'deleted_at timestamp with time zone'
+    'id uuid!=',
+    'tenant_id text!',
+    'title text!',
+    'status text!=',
+    'author_id uuid',
+    'views integer!=',
+    'rating numeric',
+    'tags text[]',
+    'meta jsonb',
+    'published_at timestamp with time zone',
+    'slug text',
+    'featured boolean',
+    'title_length integer@',
+    'deleted boolean!=',
+    'deleted_at timestamp with time zone'
   ], { uniqueKeys: [['tenant_id', 'slug']], foreignKeys: [key('articles_author_id_fkey', 'author_id', 'authors.id')] })
   const columns = new Map([...articles.columns, ['mood', mood]])
   return catalogueOf(
     { ...articles, columns },
     table('authors', ['id uuid!=', 'tenant_id text!', 'name text!', 'email text', 'country_code text', 'mentor_id uuid'], {
-      foreignKeys: [key('authors_country_code_fkey', 'country_code', 'countries.code'), key('authors_mentor_id_fkey', 'mentor_id', 'authors.id')]
+      foreignKeys: [
+        key('authors_country_code_fkey', 'country_code', 'countries.code'),
+        key('authors_mentor_id_fkey', 'mentor_id', 'authors.id')
+      ]
     }),
-    table('reviews', ['id bigint!=', 'tenant_id text!', 'article_id uuid!', 'author_id uuid', 'editor_id uuid', 'stars integer!', 'note text', 'deleted boolean', 'deleted_at timestamp with time zone'], {
-      foreignKeys: [key('reviews_article_id_fkey', 'article_id', 'articles.id'), key('reviews_author_id_fkey', 'author_id', 'authors.id'), key('reviews_editor_id_fkey', 'editor_id', 'authors.id')]
+    table('reviews', [
+      'id bigint!=',
+      'tenant_id text!',
+      'article_id uuid!',
+      'author_id uuid',
+      'editor_id uuid',
+      'stars integer!',
+      'note text',
+      'deleted boolean',
+      'deleted_at timestamp with time zone'
+    ], {
+      foreignKeys: [
+        key('reviews_article_id_fkey', 'article_id', 'articles.id'),
+        key('reviews_author_id_fkey', 'author_id', 'authors.id'),
+        key('reviews_editor_id_fkey', 'editor_id', 'authors.id')
+      ]
     }),
-    table('profiles', ['author_id uuid!', 'tenant_id text!', 'bio text'], { primaryKey: ['author_id'], foreignKeys: [key('profiles_author_id_fkey', 'author_id', 'authors.id')] }),
+    table('profiles', ['author_id uuid!', 'tenant_id text!', 'bio text'], {
+      primaryKey: ['author_id'],
+      foreignKeys: [key('profiles_author_id_fkey', 'author_id', 'authors.id')]
+    }),
     table('labels', ['id integer!', 'tenant_id text!', 'name text!']),
     table('article_labels', ['tenant_id text!', 'article_id uuid!', 'label_id integer!'], {
       primaryKey: ['tenant_id', 'article_id', 'label_id'],
-      foreignKeys: [key('article_labels_article_id_fkey', 'article_id', 'articles.id'), key('article_labels_label_id_fkey', 'label_id', 'labels.id')]
+      foreignKeys: [
+        key('article_labels_article_id_fkey', 'article_id', 'articles.id'),
+        key('article_labels_label_id_fkey', 'label_id', 'labels.id')
+      ]
     }),
     table('countries', ['code text!', 'name text!'], { primaryKey: ['code'] }),
     table('seats', ['venue text!', 'number integer!', 'holder text'], { primaryKey: ['venue', 'number'] }),

@@ -11,7 +11,11 @@ import { conformance } from './conformance.js'
 const day = 86_400_000 // ms
 const pro = { name: 'Pro', amount: 2900, currency: 'usd', cycle: 'monthly' } as const
 const team = { name: 'Team', amount: 9900, currency: 'usd', cycle: 'monthly' } as const
-const checkoutInput = { email: undefined, successUrl: 'https://app.example/done?session={CHECKOUT_ID}', cancelUrl: 'https://app.example/cancel' } as const
+const checkoutInput = {
+  email: undefined,
+  successUrl: 'https://app.example/done?session={CHECKOUT_ID}',
+  cancelUrl: 'https://app.example/cancel'
+} as const
 
 const fails = (name: ErrorName, message?: RegExp) => ({ code: catalogue[name].code, ...message === undefined ? {} : { message } })
 
@@ -27,18 +31,28 @@ test('a tenant is one customer of altprov', async (t) => {
 
   await t.test('two checkouts make one customer, though the search finds nothing yet', async (t) => {
     account.searchLag = day
-    const first = await provider.checkout({ ...checkoutInput, tenant: 'acme', email: 'pay@acme.example', product: sold.product, idempotencyKey: 'a' })
+    const first = await provider.checkout({
+      ...checkoutInput,
+      tenant: 'acme',
+      email: 'pay@acme.example',
+      product: sold.product,
+      idempotencyKey: 'a'
+    })
     await provider.checkout({ ...checkoutInput, tenant: 'acme', email: 'other@acme.example', product: sold.product, idempotencyKey: 'b' })
     t.match(account.all('customer'), [{ metadata: { tenant_id: 'acme' } }])
     t.equal(account.all('customer').length, 1)
-    t.match(account.all('checkout.session')[0], { success_url: 'https://app.example/done?session={CHECKOUT_SESSION_ID}', client_reference_id: 'acme', metadata: { tenant_id: 'acme' } })
+    t.match(account.all('checkout.session')[0], {
+      success_url: 'https://app.example/done?session={CHECKOUT_SESSION_ID}',
+      client_reference_id: 'acme',
+      metadata: { tenant_id: 'acme' }
+    })
     world.pay(first.id)
     account.searchLag = 0
     await provider.checkout({ ...checkoutInput, tenant: 'acme', product: sold.product, idempotencyKey: 'c' })
     t.equal(account.all('customer').length, 1)
   })
 
-  await t.test('the address of who pays is the customer\'s', async (t) => {
+  await t.test("the address of who pays is the customer's", async (t) => {
     await provider.checkout({ ...checkoutInput, tenant: 'mail', email: 'pay@mail.example', product: sold.product, idempotencyKey: 'd' })
     t.match(account.all('customer').find(({ metadata }) => metadata['tenant_id'] === 'mail'), { email: 'pay@mail.example' })
   })
@@ -56,7 +70,7 @@ test('a tenant is one customer of altprov', async (t) => {
     t.match(await provider.subscriptions('moved', ['cus_ofAnotherAccount']), [{ id }])
   })
 
-  await t.test('a customer\'s subscription without metadata is the tenant\'s of the customer, one that names another tenant is not', async (t) => {
+  await t.test("a customer's subscription without metadata is the tenant's of the customer, one that names another tenant is not", async (t) => {
     const customer = account.addCustomer({ tenant_id: 'shared' })
     const price = account.one('price', sold.price)
     const own = account.addSubscription(customer.id, price)
@@ -67,7 +81,7 @@ test('a tenant is one customer of altprov', async (t) => {
     t.match(await provider.cancel(nobody.id, 'e'), { tenant: null })
   })
 
-  await t.test('an id that is none of a tenant\'s reaches no search', async (t) => {
+  await t.test("an id that is none of a tenant's reaches no search", async (t) => {
     world.forget()
     await t.rejects(provider.subscriptions("x' OR metadata['tenant_id']:'acme"), fails('tenantInvalid'))
     t.same(world.calls, [])
@@ -75,7 +89,10 @@ test('a tenant is one customer of altprov', async (t) => {
 
   await t.test('a key that came with another product before is refused', async (t) => {
     await provider.checkout({ ...checkoutInput, tenant: 'acme', product: sold.product, idempotencyKey: 'same' })
-    await t.rejects(provider.checkout({ ...checkoutInput, tenant: 'acme', product: world.sell(team).product, idempotencyKey: 'same' }), fails('providerRefused', /same parameters/))
+    await t.rejects(
+      provider.checkout({ ...checkoutInput, tenant: 'acme', product: world.sell(team).product, idempotencyKey: 'same' }),
+      fails('providerRefused', /same parameters/)
+    )
   })
 })
 
@@ -104,7 +121,9 @@ test('a product of altprov stands for one price', async (t) => {
 
   await t.test('a price that is not there is not found', async (t) => {
     await t.rejects(provider.checkout({ ...input, product: 'price_unknown', idempotencyKey: 'f' }), fails('notFound'))
-    for (const other of ['', '..', 'a/b', '?']) await t.rejects(provider.checkout({ ...input, product: other, idempotencyKey: 'g' }), fails('notFound'), other)
+    for (const other of ['', '..', 'a/b', '?']) {
+      await t.rejects(provider.checkout({ ...input, product: other, idempotencyKey: 'g' }), fails('notFound'), other)
+    }
   })
 })
 
@@ -122,7 +141,7 @@ test('changes of a subscription of altprov', async (t) => {
     t.match(await provider.subscriptions('poor'), [{ status: 'active', productIds: [small.product, small.price] }])
   })
 
-  await t.test('the period\'s end keeps the trial, the discounts and the quantity of the subscription', async (t) => {
+  await t.test("the period's end keeps the trial, the discounts and the quantity of the subscription", async (t) => {
     const id = world.subscribe('kept', large, { trialDays: 14 })
     const subscription = account.one('subscription', id)
     subscription.discounts = ['di_forever']
@@ -209,32 +228,53 @@ test('webhooks of altprov', async (t) => {
 
   await t.test('what the SDK of the provider signs is right', async (t) => {
     const { body } = world.event('updated', id)
-    const header = Stripe.webhooks.generateTestHeaderString({ payload: body.toString(), secret: world.webhookSecret, timestamp: now / 1000 })
+    const header = Stripe.webhooks.generateTestHeaderString({
+      payload: body.toString(),
+      secret: world.webhookSecret,
+      timestamp: now / 1000
+    })
     t.match(provider.readWebhook(body, { 'stripe-signature': header }, now), { subscriptionId: id })
-    const other = Stripe.webhooks.generateTestHeaderString({ payload: body.toString(), secret: world.webhookSecret, timestamp: now / 1000, scheme: 'v0' })
+    const other = Stripe.webhooks.generateTestHeaderString({
+      payload: body.toString(),
+      secret: world.webhookSecret,
+      timestamp: now / 1000,
+      scheme: 'v0'
+    })
     t.throws(() => provider.readWebhook(body, { 'stripe-signature': other }, now), fails('signatureInvalid'))
   })
 
   await t.test('300 seconds before and after are right, 301 are not', async (t) => {
     const { body, headers } = world.event('updated', id)
     for (const offset of [-300_000, 300_999]) t.ok(provider.readWebhook(body, headers, now + offset), String(offset))
-    for (const offset of [-301_000, 301_000]) t.throws(() => provider.readWebhook(body, headers, now + offset), fails('signatureInvalid'), String(offset))
+    for (const offset of [-301_000, 301_000]) {
+      t.throws(() => provider.readWebhook(body, headers, now + offset), fails('signatureInvalid'), String(offset))
+    }
   })
 
   await t.test('a time that is not one, or not the only one, is refused though it is signed', async (t) => {
     const { body } = world.event('updated', id)
     for (const time of ['NaN', '-1', '1e9', '', `${now / 1000}x`]) {
-      const signature = Stripe.createNodeCryptoProvider().computeHMACSignature(`${parseInt(time, 10)}.${body.toString()}`, world.webhookSecret)
+      const signature = Stripe.createNodeCryptoProvider().computeHMACSignature(
+        `${parseInt(time, 10)}.${body.toString()}`,
+        world.webhookSecret
+      )
       t.throws(() => provider.readWebhook(body, { 'stripe-signature': `t=${time},v1=${signature}` }, now), fails('signatureInvalid'), time)
     }
     const [later = ''] = Object.values(world.sign(body, { at: now + day }).headers)
-    t.throws(() => provider.readWebhook(body, { 'stripe-signature': `t=${now / 1000},${later}` }, now), fails('signatureInvalid'), 'two times')
+    t.throws(
+      () => provider.readWebhook(body, { 'stripe-signature': `t=${now / 1000},${later}` }, now),
+      fails('signatureInvalid'),
+      'two times'
+    )
   })
 
   await t.test('bytes that a decoder would pass over are not what was signed', async (t) => {
     const { body, headers } = world.sign(Buffer.from('{"a":"\ufffd"}'))
     t.throws(() => provider.readWebhook(Buffer.concat([Buffer.from('\ufeff'), body]), headers, now), fails('signatureInvalid'))
-    t.throws(() => provider.readWebhook(Buffer.from(body.toString('latin1').replace('\xef\xbf\xbd', '\xff'), 'latin1'), headers, now), fails('signatureInvalid'))
+    t.throws(
+      () => provider.readWebhook(Buffer.from(body.toString('latin1').replace('\xef\xbf\xbd', '\xff'), 'latin1'), headers, now),
+      fails('signatureInvalid')
+    )
   })
 
   await t.test('the states of a subscription', async (t) => {
@@ -250,20 +290,31 @@ test('webhooks of altprov', async (t) => {
       [{ status: 'canceled', ended_at: start + 60 }, { status: 'canceled', endedAt: new Date((start + 60) * 1000) }],
       [{ status: 'canceled', canceled_at: start + 50, ended_at: null }, { status: 'canceled', endedAt: new Date((start + 50) * 1000) }]
     ]
-    for (const [members, expected] of states) t.match(read('customer.subscription.updated', { ...subscription, ...members })?.snapshot, expected, JSON.stringify(members))
+    for (const [members, expected] of states) {
+      t.match(read('customer.subscription.updated', { ...subscription, ...members })?.snapshot, expected, JSON.stringify(members))
+    }
     t.throws(() => read('customer.subscription.updated', { ...subscription, status: 'sleeping' }), fails('badRequest'))
-    for (const id of ['sub\0', 'sub\ud800', 'sub 1', 'sub\n']) t.throws(() => read('customer.subscription.updated', { ...subscription, id }), fails('badRequest'), JSON.stringify(id))
+    for (const id of ['sub\0', 'sub\ud800', 'sub 1', 'sub\n']) {
+      t.throws(() => read('customer.subscription.updated', { ...subscription, id }), fails('badRequest'), JSON.stringify(id))
+    }
   })
 
   await t.test('a date in a schedule is that of a phase, and no cancellation', async (t) => {
     const [{ current_period_end: end }] = subscription.items.data
     t.match(read('customer.subscription.updated', { ...subscription, cancel_at: end })?.snapshot, { cancelAtPeriodEnd: true })
-    t.match(read('customer.subscription.updated', { ...subscription, cancel_at: end, schedule: 'sub_sched_1' })?.snapshot, { cancelAtPeriodEnd: false })
+    t.match(read('customer.subscription.updated', { ...subscription, cancel_at: end, schedule: 'sub_sched_1' })?.snapshot, {
+      cancelAtPeriodEnd: false
+    })
   })
 
   await t.test('of several items all products are told, and the period that ends first', async (t) => {
     const [item] = subscription.items.data
-    const shorter = { ...item, id: 'si_2', current_period_end: item.current_period_end - 60, price: { ...item.price, id: 'price_2', product: 'prod_2' } }
+    const shorter = {
+      ...item,
+      id: 'si_2',
+      current_period_end: item.current_period_end - 60,
+      price: { ...item.price, id: 'price_2', product: 'prod_2' }
+    }
     t.match(read('customer.subscription.updated', { ...subscription, items: { data: [item, shorter] } })?.snapshot, {
       productIds: [sold.product, sold.price, 'prod_2', 'price_2'],
       periodEnd: new Date((item.current_period_end - 60) * 1000)
@@ -274,22 +325,59 @@ test('webhooks of altprov', async (t) => {
     const [{ current_period_start: start, current_period_end: end, ...item }] = subscription.items.data
     const old = { ...subscription, current_period_start: start, current_period_end: end, items: { data: [item] } }
     t.match(read('customer.subscription.updated', old)?.snapshot, { periodStart: new Date(start * 1000), periodEnd: new Date(end * 1000) })
-    t.throws(() => read('customer.subscription.updated', { ...subscription, items: { data: [item] } }), fails('badRequest'), 'no period at all')
-    const invoice = { id: 'in_1', customer: 'cus_1', currency: 'usd', amount_due: 5, amount_paid: 5, subscription: id, subscription_details: { metadata: { tenant_id: 'acme' } } }
+    t.throws(
+      () => read('customer.subscription.updated', { ...subscription, items: { data: [item] } }),
+      fails('badRequest'),
+      'no period at all'
+    )
+    const invoice = {
+      id: 'in_1',
+      customer: 'cus_1',
+      currency: 'usd',
+      amount_due: 5,
+      amount_paid: 5,
+      subscription: id,
+      subscription_details: { metadata: { tenant_id: 'acme' } }
+    }
     t.match(read('invoice.paid', invoice), { tenant: 'acme', subscriptionId: id, payment: { id: 'in_1', outcome: 'paid', amount: 5 } })
   })
 
   await t.test('invoices tell of a payment once, and of no other thing than a subscription', async (t) => {
-    const invoice = { id: 'in_1', customer: 'cus_1', currency: 'eur', amount_due: 700, amount_paid: 0, parent: { subscription_details: { subscription: id, metadata: { tenant_id: 'acme' } } } }
-    t.match(read('invoice.payment_failed', invoice), { tenant: 'acme', subscriptionId: id, customerId: 'cus_1', payment: { id: 'in_1', outcome: 'failed', amount: 700, currency: 'eur' } })
+    const invoice = {
+      id: 'in_1',
+      customer: 'cus_1',
+      currency: 'eur',
+      amount_due: 700,
+      amount_paid: 0,
+      parent: { subscription_details: { subscription: id, metadata: { tenant_id: 'acme' } } }
+    }
+    t.match(read('invoice.payment_failed', invoice), {
+      tenant: 'acme',
+      subscriptionId: id,
+      customerId: 'cus_1',
+      payment: { id: 'in_1', outcome: 'failed', amount: 700, currency: 'eur' }
+    })
     t.match(read('invoice.payment_succeeded', { ...invoice, amount_paid: 700 }), { subscriptionId: id, payment: null })
     t.match(read('invoice.upcoming', { ...invoice, id: undefined }), { subscriptionId: id, payment: null })
     t.match(read('invoice.paid', { ...invoice, parent: null }), { tenant: null, subscriptionId: null, customerId: 'cus_1' })
   })
 
-  await t.test('a checkout is the tenant\'s by its metadata; others than of subscriptions are not ours', async (t) => {
-    const session = { id: 'cs_1', mode: 'subscription', metadata: { tenant_id: 'acme' }, client_reference_id: 'acme', customer: 'cus_1', subscription: id }
-    t.match(read('checkout.session.completed', session), { tenant: 'acme', subscriptionId: id, customerId: 'cus_1', snapshot: null, payment: null })
+  await t.test("a checkout is the tenant's by its metadata; others than of subscriptions are not ours", async (t) => {
+    const session = {
+      id: 'cs_1',
+      mode: 'subscription',
+      metadata: { tenant_id: 'acme' },
+      client_reference_id: 'acme',
+      customer: 'cus_1',
+      subscription: id
+    }
+    t.match(read('checkout.session.completed', session), {
+      tenant: 'acme',
+      subscriptionId: id,
+      customerId: 'cus_1',
+      snapshot: null,
+      payment: null
+    })
     t.match(read('checkout.session.completed', { ...session, metadata: {} }), { tenant: null })
     t.equal(read('checkout.session.completed', { ...session, mode: 'payment' }), null)
   })
@@ -303,7 +391,7 @@ test('webhooks of altprov', async (t) => {
   })
 })
 
-test('the time of an answer is the provider\'s, and no later than that of the question', (t) => {
+test("the time of an answer is the provider's, and no later than that of the question", (t) => {
   const date = 'Thu, 01 Jan 2026 00:00:10 GMT'
   t.same(timeOf(date, 999), new Date('2026-01-01T00:00:10Z'))
   t.same(timeOf(date, 3500), new Date('2026-01-01T00:00:07Z'))
@@ -314,7 +402,9 @@ test('the time of an answer is the provider\'s, and no later than that of the qu
 
 test('the address of altprov is an origin', async (t) => {
   const world = await altprovServer(t)
-  for (const suffix of ['/', '/v1', '/v1/']) t.same(await (await world.open({ baseUrl: `${world.baseUrl}${suffix}` })).subscriptions('acme'), [], suffix)
+  for (const suffix of ['/', '/v1', '/v1/']) {
+    t.same(await (await world.open({ baseUrl: `${world.baseUrl}${suffix}` })).subscriptions('acme'), [], suffix)
+  }
   await t.rejects(world.open({ baseUrl: `${world.baseUrl}/proxy` }), /ALTPROV_BASE_URL/)
   const keyless = await world.open({ apiKey: '' })
   const { body, headers } = world.event('updated', world.subscribe('acme', world.sell(pro)))

@@ -1,13 +1,26 @@
 import t from 'tap'
 import { catalogue, failure, TenantryError, type ErrorName } from '../../../../lib/errors.js'
-import { CallTime, callProvider, cleanReason, kindOfStatus, ProviderFault, retryAfterOf, type CallOptions } from '../../../../plugins/billing/providers/call.js'
+import {
+  CallTime,
+  callProvider,
+  cleanReason,
+  kindOfStatus,
+  ProviderFault,
+  retryAfterOf,
+  type CallOptions
+} from '../../../../plugins/billing/providers/call.js'
 import { maxJsonKeys } from '../../../../lib/json-bounds.js'
 import { send as sendAltprov } from '../../../../plugins/billing/providers/altprov/send.js'
 import { send as sendPayprov } from '../../../../plugins/billing/providers/payprov/send.js'
 import { runProgram } from '../../../helpers/program.js'
 import { remote } from '../../../helpers/remote.js'
 
-const platform = (options: Partial<CallOptions> = {}): CallOptions => ({ time: new CallTime(), keyOwner: 'platform', repeatable: true, ...options })
+const platform = (options: Partial<CallOptions> = {}): CallOptions => ({
+  time: new CallTime(),
+  keyOwner: 'platform',
+  repeatable: true,
+  ...options
+})
 
 t.test('a call is tried three times at most, and only where that does no harm', async (t) => {
   const cases: Array<[unknown, boolean, number, ErrorName]> = [
@@ -37,39 +50,61 @@ t.test('a call is tried three times at most, and only where that does no harm', 
 
 t.test('the second try may be right', async (t) => {
   let count = 0
-  t.equal(await callProvider(platform(), async () => {
-    if (++count === 1) throw new Error('no answer')
-    return 'right'
-  }), 'right')
+  t.equal(
+    await callProvider(platform(), async () => {
+      if (++count === 1) throw new Error('no answer')
+      return 'right'
+    }),
+    'right'
+  )
 })
 
 t.test('a refused key is the trouble of whose key it is', async (t) => {
-  const run = async () => { throw new ProviderFault('key', { message: '401' }) }
+  const run = async () => {
+    throw new ProviderFault('key', { message: '401' })
+  }
   await t.rejects(callProvider(platform(), run), { code: catalogue.providerFailed.code })
   await t.rejects(callProvider(platform({ keyOwner: 'tenant' }), run), { code: catalogue.providerKeyRefused.code })
 })
 
 t.test('calls share their time: none begins when it is over', async (t) => {
   const time = new CallTime(50)
-  const waiting = (signal: AbortSignal) => new Promise<never>((_resolve, reject) => { signal.addEventListener('abort', () => { reject(new Error('aborted')) }) })
+  const waiting = (signal: AbortSignal) =>
+    new Promise<never>((_resolve, reject) => {
+      signal.addEventListener('abort', () => {
+        reject(new Error('aborted'))
+      })
+    })
   await t.rejects(callProvider(platform({ time }), waiting), { code: catalogue.providerTimeout.code })
   t.equal(time.left(), 0)
   let isCalled = false
-  await t.rejects(callProvider(platform({ time }), async () => { isCalled = true }), { code: catalogue.providerTimeout.code })
+  await t.rejects(
+    callProvider(platform({ time }), async () => {
+      isCalled = true
+    }),
+    { code: catalogue.providerTimeout.code }
+  )
   t.notOk(isCalled)
 })
 
 t.test('a failed try ends what it has under way', async (t) => {
   const ended: boolean[] = []
   await t.rejects(callProvider(platform({ repeatable: false }), async (signal) => {
-    signal.addEventListener('abort', () => { ended.push(true) })
+    signal.addEventListener('abort', () => {
+      ended.push(true)
+    })
     throw new Error('one of two')
   }))
   t.same(ended, [true])
 })
 
 t.test('the time to wait is that of the header, in both of its forms', (t) => {
-  for (const [header, seconds] of [['0', 0], ['120', 120], [null, undefined], [undefined, undefined], ['soon', undefined], ['-1', 0], ['Wed, 21 Oct 2015 07:28:00 GMT', 0]] as const) t.equal(retryAfterOf(header), seconds, String(header))
+  for (
+    const [header, seconds] of [['0', 0], ['120', 120], [null, undefined], [undefined, undefined], ['soon', undefined], ['-1', 0], [
+      'Wed, 21 Oct 2015 07:28:00 GMT',
+      0
+    ]] as const
+  ) t.equal(retryAfterOf(header), seconds, String(header))
   const inAMinute = retryAfterOf(new Date(Date.now() + 60_000).toUTCString())
   t.ok(inAMinute !== undefined && inAMinute > 50 && inAMinute <= 61, String(inAMinute))
   t.end()
@@ -77,7 +112,10 @@ t.test('the time to wait is that of the header, in both of its forms', (t) => {
 
 t.test('a reason is one short line without keys', (t) => {
   t.equal(cleanReason('The key a+b(c is\r\nwrong\u2028twice: a+b(c', 'a+b(c'), 'The key [key] is wrong twice: [key]')
-  t.equal(cleanReason('Invalid API Key provided: sk_test_****1234, polar_oat_abcdef, whsec_abcd', 'other'), 'Invalid API Key provided: [key], [key], [key]')
+  t.equal(
+    cleanReason('Invalid API Key provided: sk_test_****1234, polar_oat_abcdef, whsec_abcd', 'other'),
+    'Invalid API Key provided: [key], [key], [key]'
+  )
   t.equal(cleanReason(' \n\t', 'key'), undefined)
   t.equal(cleanReason('text', ''), 'text')
   t.equal([...cleanReason('😀'.repeat(500), 'key') ?? ''].length, 300)
@@ -85,7 +123,23 @@ t.test('a reason is one short line without keys', (t) => {
 })
 
 t.test('what a status means', (t) => {
-  for (const [status, kind] of [[400, 'refused'], [401, 'key'], [402, 'refused'], [403, 'key'], [404, 'missing'], [408, 'failed'], [409, 'refused'], [410, 'missing'], [422, 'refused'], [429, 'busy'], [301, 'failed'], [500, 'failed'], [503, 'failed']] as const) {
+  for (
+    const [status, kind] of [
+      [400, 'refused'],
+      [401, 'key'],
+      [402, 'refused'],
+      [403, 'key'],
+      [404, 'missing'],
+      [408, 'failed'],
+      [409, 'refused'],
+      [410, 'missing'],
+      [422, 'refused'],
+      [429, 'busy'],
+      [301, 'failed'],
+      [500, 'failed'],
+      [503, 'failed']
+    ] as const
+  ) {
     t.equal(kindOfStatus(status), kind, String(status))
   }
   t.end()
@@ -101,7 +155,9 @@ t.test('a missing package is named with how to install it', async (t) => {
 
 t.test('a success whose JSON has too many different keys is unreadable, and is not handed to an SDK', async (t) => {
   const body = (keys: number) => JSON.stringify(Object.fromEntries(Array.from({ length: keys }, (_, index) => [`key ${index}`, 1])))
-  const provider = await remote(t, ({ path }, response) => { response.writeHead(200, { 'content-type': 'application/json' }).end(body(Number(path.slice(1)))) })
+  const provider = await remote(t, ({ path }, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(body(Number(path.slice(1))))
+  })
   const { signal } = new AbortController()
   const sends = {
     altprov: (url: string) => sendAltprov(url, {}, { apiKey: 'k', signal, answered: { at: null, isReplay: false } }),
@@ -109,6 +165,10 @@ t.test('a success whose JSON has too many different keys is unreadable, and is n
   }
   for (const [name, send] of Object.entries(sends)) {
     t.equal(Object.keys(Object(await (await send(`${provider.origin}/${maxJsonKeys}`)).json())).length, maxJsonKeys, name)
-    await t.rejects(send(`${provider.origin}/${maxJsonKeys + 1}`), { name: 'ProviderFault', kind: 'unreadable', message: /more than 10,000 different keys/ }, name)
+    await t.rejects(send(`${provider.origin}/${maxJsonKeys + 1}`), {
+      name: 'ProviderFault',
+      kind: 'unreadable',
+      message: /more than 10,000 different keys/
+    }, name)
   }
 })

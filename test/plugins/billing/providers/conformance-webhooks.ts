@@ -43,7 +43,14 @@ export async function webhooks (t: Test, world: World): Promise<void> {
   await t.test('the tolerance is five minutes in both directions', async (t) => {
     const { body, headers } = world.event('updated', id)
     for (const offset of [0, 4 * minute, -4 * minute]) t.ok(provider.readWebhook(body, headers, now + offset), String(offset))
-    for (const offset of [6 * minute, -6 * minute, day]) refused(t, () => provider.readWebhook(body, headers, now + offset), 'signatureInvalid', String(offset))
+    for (const offset of [6 * minute, -6 * minute, day]) {
+      refused(
+        t,
+        () => provider.readWebhook(body, headers, now + offset),
+        'signatureInvalid',
+        String(offset)
+      )
+    }
   })
 
   await t.test('anything that is not as it was signed is refused', async (t) => {
@@ -58,7 +65,12 @@ export async function webhooks (t: Test, world: World): Promise<void> {
       refused(t, () => provider.readWebhook(body, { ...headers, [name]: undefined }, now), 'signatureInvalid', `without ${name}`)
       refused(t, () => provider.readWebhook(body, { ...headers, [name]: '' }, now), 'signatureInvalid', `empty ${name}`)
       refused(t, () => provider.readWebhook(body, { ...headers, [name]: 'ä,=;.' }, now), 'signatureInvalid', `other ${name}`)
-      refused(t, () => provider.readWebhook(body, { ...headers, [name]: `${headers[name] ?? ''}1` }, now), 'signatureInvalid', `longer ${name}`)
+      refused(
+        t,
+        () => provider.readWebhook(body, { ...headers, [name]: `${headers[name] ?? ''}1` }, now),
+        'signatureInvalid',
+        `longer ${name}`
+      )
     }
   })
 
@@ -83,13 +95,25 @@ export async function webhooks (t: Test, world: World): Promise<void> {
   })
 
   await t.test('what is signed and is no event is a bad request', async (t) => {
-    for (const text of ['no json', '[]', 'null', '"text"', '{}', '{"type":1}', '{"type":"subscription.updated"}', '{"id":"evt_1","type":"customer.subscription.updated"}', '\ud800']) {
+    for (
+      const text of [
+        'no json',
+        '[]',
+        'null',
+        '"text"',
+        '{}',
+        '{"type":1}',
+        '{"type":"subscription.updated"}',
+        '{"id":"evt_1","type":"customer.subscription.updated"}',
+        '\ud800'
+      ]
+    ) {
       const { body, headers } = world.sign(Buffer.from(text))
       refused(t, () => provider.readWebhook(body, headers, now), 'badRequest', text)
     }
   })
 
-  await t.test('an ended subscription\'s event says so', async (t) => {
+  await t.test("an ended subscription's event says so", async (t) => {
     world.change(id, 'end')
     const { body, headers } = world.event('ended', id)
     t.match(provider.readWebhook(body, headers, now), { snapshot: { id, status: 'canceled', endedAt: new Date(world.now()) } })

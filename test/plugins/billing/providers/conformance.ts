@@ -13,11 +13,21 @@ const team = { name: 'Team', amount: 9900, currency: 'usd', cycle: 'monthly' } a
 
 /** Runs the suite; `make` starts a new, empty server each time, which ends with the test. */
 export async function conformance (t: Test, make: (t: Test) => Promise<World>): Promise<void> {
-  await t.test('checkouts', async (t) => { await checkouts(t, await make(t)) })
-  await t.test('subscriptions', async (t) => { await subscriptions(t, await make(t)) })
-  await t.test('changes', async (t) => { await changes(t, await make(t)) })
-  await t.test('failures', async (t) => { await failures(t, await make(t)) })
-  await t.test('webhooks', async (t) => { await webhooks(t, await make(t)) })
+  await t.test('checkouts', async (t) => {
+    await checkouts(t, await make(t))
+  })
+  await t.test('subscriptions', async (t) => {
+    await subscriptions(t, await make(t))
+  })
+  await t.test('changes', async (t) => {
+    await changes(t, await make(t))
+  })
+  await t.test('failures', async (t) => {
+    await failures(t, await make(t))
+  })
+  await t.test('webhooks', async (t) => {
+    await webhooks(t, await make(t))
+  })
 }
 
 async function checkouts (t: Test, world: World): Promise<void> {
@@ -42,7 +52,10 @@ async function checkouts (t: Test, world: World): Promise<void> {
   })
 
   await t.test('the product may be named by its price', async (t) => {
-    t.match(await provider.checkout({ ...input, tenant: 'byprice', product: sold.price, idempotencyKey: 'key-2' }), { amount: 2900, currency: 'usd' })
+    t.match(await provider.checkout({ ...input, tenant: 'byprice', product: sold.price, idempotencyKey: 'key-2' }), {
+      amount: 2900,
+      currency: 'usd'
+    })
   })
 
   await t.test('the e-mail address may be missing', async (t) => {
@@ -89,7 +102,15 @@ async function subscriptions (t: Test, world: World): Promise<void> {
     const [snapshot, ...others] = await provider.subscriptions('acme')
     t.same(others, [])
     if (snapshot === undefined) return t.fail('no snapshot')
-    t.match(snapshot, { id, tenant: 'acme', status: 'active', productIds: [sold.product, sold.price], cancelAtPeriodEnd: false, endedAt: null, pastDueSince: null })
+    t.match(snapshot, {
+      id,
+      tenant: 'acme',
+      status: 'active',
+      productIds: [sold.product, sold.price],
+      cancelAtPeriodEnd: false,
+      endedAt: null,
+      pastDueSince: null
+    })
     t.ok(snapshot.customerId)
     t.equal(snapshot.startedAt.getTime(), world.now())
     t.equal(snapshot.periodStart.getTime(), world.now())
@@ -108,7 +129,10 @@ async function subscriptions (t: Test, world: World): Promise<void> {
     world.change(id, 'pastDue')
     const late = await one(provider, 'life')
     t.equal(late.status, 'past_due')
-    t.ok(late.pastDueSince instanceof Date && late.pastDueSince.getTime() <= world.now() && late.pastDueSince.getTime() >= paid.periodEnd.getTime() - day)
+    t.ok(
+      late.pastDueSince instanceof Date && late.pastDueSince.getTime() <= world.now() &&
+        late.pastDueSince.getTime() >= paid.periodEnd.getTime() - day
+    )
     world.advance(day)
     world.change(id, 'recover')
     t.match(await one(provider, 'life'), { status: 'active', pastDueSince: null })
@@ -159,7 +183,11 @@ async function changes (t: Test, world: World): Promise<void> {
 
   await t.test('a change of product now is there at once, and charged', async (t) => {
     const id = world.subscribe('now', small)
-    t.match(await provider.changeProduct(id, large.product, 'now', 'now-1'), { id, tenant: 'now', productIds: [large.product, large.price] })
+    t.match(await provider.changeProduct(id, large.product, 'now', 'now-1'), {
+      id,
+      tenant: 'now',
+      productIds: [large.product, large.price]
+    })
     t.match(await one(provider, 'now'), { productIds: [large.product, large.price] })
     t.equal(world.charges(id), 2)
   })
@@ -169,9 +197,12 @@ async function changes (t: Test, world: World): Promise<void> {
     t.match(await provider.changeProduct(id, large.price, 'now', 'price-1'), { productIds: [large.product, large.price] })
   })
 
-  await t.test('a change at the period\'s end comes then, and can be taken back', async (t) => {
+  await t.test("a change at the period's end comes then, and can be taken back", async (t) => {
     const id = world.subscribe('later', large)
-    t.match(await provider.changeProduct(id, small.product, 'period_end', 'later-1'), { productIds: [large.product, large.price], cancelAtPeriodEnd: false })
+    t.match(await provider.changeProduct(id, small.product, 'period_end', 'later-1'), {
+      productIds: [large.product, large.price],
+      cancelAtPeriodEnd: false
+    })
     t.equal(world.charges(id), 1)
     t.match(await provider.resume(id, 'later-2'), { productIds: [large.product, large.price] })
     world.advance(31 * day)
@@ -209,7 +240,10 @@ async function changes (t: Test, world: World): Promise<void> {
   await t.test('a change of product takes a cancellation back', async (t) => {
     const id = world.subscribe('back', small)
     await provider.cancel(id, 'back-1')
-    t.match(await provider.changeProduct(id, large.product, 'now', 'back-2'), { cancelAtPeriodEnd: false, productIds: [large.product, large.price] })
+    t.match(await provider.changeProduct(id, large.product, 'now', 'back-2'), {
+      cancelAtPeriodEnd: false,
+      productIds: [large.product, large.price]
+    })
   })
 
   await t.test('what is so already stays so', async (t) => {
@@ -237,7 +271,13 @@ async function changes (t: Test, world: World): Promise<void> {
 
   await t.test('a subscription that is not there', async (t) => {
     for (const id of ['00000000-0000-4000-8000-000000000000', 'sub_unknown', '..', 'a/b', '']) {
-      for (const call of [() => provider.cancel(id, 'a'), () => provider.resume(id, 'b'), () => provider.changeProduct(id, small.product, 'now', 'c')]) {
+      for (
+        const call of [
+          () => provider.cancel(id, 'a'),
+          () => provider.resume(id, 'b'),
+          () => provider.changeProduct(id, small.product, 'now', 'c')
+        ]
+      ) {
         is(t, await rejected(call()), 'notFound')
       }
     }
@@ -272,12 +312,19 @@ async function failures (t: Test, world: World): Promise<void> {
   })
 
   await t.test('what lasts is told after three tries at most', async (t) => {
-    for (const [index, misfortune] of ([{ status: 500 }, { status: 502 }, 'reset', 'redirect', 'nonsense', 'text', 'huge'] as const).entries()) {
+    for (
+      const [index, misfortune] of ([{ status: 500 }, { status: 502 }, 'reset', 'redirect', 'nonsense', 'text', 'huge'] as const).entries()
+    ) {
       const tenant = `lasting${index}`
       is(t, await rejected(after(misfortune, 1000, () => provider.subscriptions(tenant))), 'providerFailed', JSON.stringify(misfortune))
       const requests = new Map<string, number>()
-      for (const { method, path } of world.calls) if (path.includes(tenant)) requests.set(`${method} ${path}`, (requests.get(`${method} ${path}`) ?? 0) + 1)
-      t.ok(requests.size > 0 && [...requests.values()].every((count) => count <= 3), `${JSON.stringify(misfortune)}: ${JSON.stringify([...requests])}`)
+      for (const { method, path } of world.calls) {
+        if (path.includes(tenant)) requests.set(`${method} ${path}`, (requests.get(`${method} ${path}`) ?? 0) + 1)
+      }
+      t.ok(
+        requests.size > 0 && [...requests.values()].every((count) => count <= 3),
+        `${JSON.stringify(misfortune)}: ${JSON.stringify([...requests])}`
+      )
     }
     t.same(world.strayed, [])
   })
@@ -298,7 +345,7 @@ async function failures (t: Test, world: World): Promise<void> {
     t.equal(world.calls.filter(({ method }) => method === 'GET').length <= 2, true)
   })
 
-  await t.test('a refused key is the platform\'s trouble, and nobody reads it', async (t) => {
+  await t.test("a refused key is the platform's trouble, and nobody reads it", async (t) => {
     const wrong = await world.open({ apiKey: 'wrong_key_1234567890' })
     const error = await rejected(wrong.subscriptions('acme'))
     is(t, error, 'providerFailed')
@@ -310,7 +357,7 @@ async function failures (t: Test, world: World): Promise<void> {
     }
   })
 
-  await t.test('refused values are told in the provider\'s words, without keys', async (t) => {
+  await t.test("refused values are told in the provider's words, without keys", async (t) => {
     for (const status of [400, 422] as const) {
       const message = `The value ${world.apiKey} is\nnot right ${'x'.repeat(400)}`
       const error = await rejected(after({ status, message }, 1, () => provider.cancel(id, 'refused-1')))

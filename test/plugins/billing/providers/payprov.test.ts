@@ -17,7 +17,12 @@ t.test('signatures of Standard Webhooks', async (t) => {
   const [id, seconds, body] = ['msg_p5jXN8AQM9LWM0D4loKWxJek', 1614265330, '{"test": 2432232314}']
   const signature = 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
   const check = (signatures: string, secret: string, headers: IncomingHttpHeaders = {}, now = seconds * 1000) =>
-    verified(Buffer.from(body), { 'webhook-id': id, 'webhook-timestamp': String(seconds), 'webhook-signature': signatures, ...headers }, keysOf(secret), now)
+    verified(
+      Buffer.from(body),
+      { 'webhook-id': id, 'webhook-timestamp': String(seconds), 'webhook-signature': signatures, ...headers },
+      keysOf(secret),
+      now
+    )
   const refused = (run: () => unknown, message: string) => t.throws(run, { code: catalogue.signatureInvalid.code }, message)
 
   t.same(check(signature, secret), { id, at: new Date(seconds * 1000) })
@@ -29,14 +34,35 @@ t.test('signatures of Standard Webhooks', async (t) => {
     t.ok(check(raw, form), `the bytes of ${form}`)
   }
 
-  t.ok(check(`v1,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc= v2,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc= ${signature}`, secret), 'several signatures')
-  for (const wrong of ['', 'v1,', signature.slice(3), signature.replace('v1', 'v2'), signature.replace('v1', 'v1a'), signature.slice(0, -1), `${signature}=`, `${signature} `.repeat(2).replaceAll('g0h', 'g0H'), `${'v1,x '.repeat(1000)}${signature}`]) {
+  t.ok(
+    check(`v1,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc= v2,Ceo5qEr07ixe2NLpvHk3FH9bwy/WavXrAFQ/9tdO6mc= ${signature}`, secret),
+    'several signatures'
+  )
+  for (
+    const wrong of [
+      '',
+      'v1,',
+      signature.slice(3),
+      signature.replace('v1', 'v2'),
+      signature.replace('v1', 'v1a'),
+      signature.slice(0, -1),
+      `${signature}=`,
+      `${signature} `.repeat(2).replaceAll('g0h', 'g0H'),
+      `${'v1,x '.repeat(1000)}${signature}`
+    ]
+  ) {
     refused(() => check(wrong, secret), wrong.slice(0, 60))
   }
   refused(() => check(signature, 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSx'), 'another secret')
-  for (const timestamp of ['', '-1614265330', '+1614265330', '01614265330', '1614265330.0', '1614265330 ', '0x60378a72', '1e9', 'NaN']) refused(() => check(signature, secret, { 'webhook-timestamp': timestamp }), `the time ${timestamp}`)
-  for (const wrong of ['', 'with space', 'x'.repeat(256), 'käse']) refused(() => check(signature, secret, { 'webhook-id': wrong }), `the id ${wrong}`)
-  for (const name of ['webhook-id', 'webhook-timestamp', 'webhook-signature']) refused(() => check(signature, secret, { [name]: undefined }), `without ${name}`)
+  for (
+    const timestamp of ['', '-1614265330', '+1614265330', '01614265330', '1614265330.0', '1614265330 ', '0x60378a72', '1e9', 'NaN']
+  ) { refused(() => check(signature, secret, { 'webhook-timestamp': timestamp }), `the time ${timestamp}`) }
+  for (const wrong of ['', 'with space', 'x'.repeat(256), 'käse']) {
+    refused(() => check(signature, secret, { 'webhook-id': wrong }), `the id ${wrong}`)
+  }
+  for (const name of ['webhook-id', 'webhook-timestamp', 'webhook-signature']) {
+    refused(() => check(signature, secret, { [name]: undefined }), `without ${name}`)
+  }
   t.ok(check(signature, secret, {}, (seconds + 300) * 1000))
   t.ok(check(signature, secret, {}, (seconds - 300) * 1000))
   refused(() => check(signature, secret, {}, (seconds + 301) * 1000), 'too old')
@@ -50,10 +76,31 @@ t.test('what Polar alone has', async (t) => {
   const sold = world.sell({ name: 'Pro', amount: 2900, currency: 'usd', cycle: 'monthly' })
   const id = world.subscribe('acme', sold)
 
-  await t.test('every kind of a subscription\'s events carries it; kinds of others are ignored', async (t) => {
-    for (const kind of ['created', 'updated', 'active', 'canceled', 'uncanceled', 'revoked', 'past_due', 'cycled', 'paused', 'resumed', 'migrated']) {
+  await t.test("every kind of a subscription's events carries it; kinds of others are ignored", async (t) => {
+    for (
+      const kind of [
+        'created',
+        'updated',
+        'active',
+        'canceled',
+        'uncanceled',
+        'revoked',
+        'past_due',
+        'cycled',
+        'paused',
+        'resumed',
+        'migrated'
+      ]
+    ) {
       const { body, headers } = world.eventOf(`subscription.${kind}`, id)
-      t.match(provider.readWebhook(body, headers, world.now()), { id: headers['webhook-id'], type: `subscription.${kind}`, at: new Date(world.now()), subscriptionId: id, tenant: 'acme', snapshot: { id, asOf: new Date(world.now()) } }, kind)
+      t.match(provider.readWebhook(body, headers, world.now()), {
+        id: headers['webhook-id'],
+        type: `subscription.${kind}`,
+        at: new Date(world.now()),
+        subscriptionId: id,
+        tenant: 'acme',
+        snapshot: { id, asOf: new Date(world.now()) }
+      }, kind)
     }
     for (const kind of ['product.created', 'order.created', 'subscription.invented', 'constructor', '__proto__']) {
       const { body, headers } = world.eventOf(kind, id)
@@ -77,12 +124,38 @@ t.test('what Polar alone has', async (t) => {
   await t.test('statuses that it alone has', async (t) => {
     for (const [status, expected] of [['paused', 'unpaid'], ['incomplete_expired', 'incomplete'], ['incomplete', 'incomplete']] as const) {
       const subscription = world.account.subscription(id)
-      const body = Buffer.from(JSON.stringify({ type: 'subscription.updated', timestamp: new Date(world.now()).toISOString(), data: { ...subscription, status } }))
+      const body = Buffer.from(
+        JSON.stringify({ type: 'subscription.updated', timestamp: new Date(world.now()).toISOString(), data: { ...subscription, status } })
+      )
       t.equal(provider.readWebhook(body, world.sign(body).headers, world.now())?.snapshot?.status, expected, status)
     }
-    for (const wrong of [{ status: 'other' }, { current_period_end: 'soon' }, { current_period_end: null }, { id: '' }, { customer: null }, { prices: 'none' }, { cancel_at_period_end: 'no' }, { id: 'a\0' }, { customer_id: 'b\ud800' }, { product_id: 'c d' }, ...['2026-06-30T23:59:60Z', '2026-06-30T23:59:59+23', '2026-06-30 23:59:59Z'].map((time) => ({ current_period_end: time }))]) {
-      const body = Buffer.from(JSON.stringify({ type: 'subscription.updated', timestamp: new Date(world.now()).toISOString(), data: { ...world.account.subscription(id), ...wrong } }))
-      t.throws(() => provider.readWebhook(body, world.sign(body).headers, world.now()), { code: catalogue.badRequest.code }, JSON.stringify(wrong))
+    for (
+      const wrong of [
+        { status: 'other' },
+        { current_period_end: 'soon' },
+        { current_period_end: null },
+        { id: '' },
+        { customer: null },
+        { prices: 'none' },
+        { cancel_at_period_end: 'no' },
+        { id: 'a\0' },
+        { customer_id: 'b\ud800' },
+        { product_id: 'c d' },
+        ...['2026-06-30T23:59:60Z', '2026-06-30T23:59:59+23', '2026-06-30 23:59:59Z'].map((time) => ({ current_period_end: time }))
+      ]
+    ) {
+      const body = Buffer.from(
+        JSON.stringify({
+          type: 'subscription.updated',
+          timestamp: new Date(world.now()).toISOString(),
+          data: { ...world.account.subscription(id), ...wrong }
+        })
+      )
+      t.throws(
+        () => provider.readWebhook(body, world.sign(body).headers, world.now()),
+        { code: catalogue.badRequest.code },
+        JSON.stringify(wrong)
+      )
     }
   })
 
@@ -114,7 +187,14 @@ t.test('what Polar alone has', async (t) => {
   await t.test('which product a price belongs to is asked once, over all pages', async (t) => {
     for (let count = 0; count < 150; count++) world.sell({ name: `Other ${count}`, amount: 100, currency: 'usd', cycle: 'monthly' })
     const last = world.sell({ name: 'Last', amount: 5000, currency: 'eur', cycle: 'yearly' })
-    const input = { tenant: 'acme', email: undefined, product: last.price, successUrl: 'https://app.example/s?session={CHECKOUT_ID}', cancelUrl: 'https://app.example/c', idempotencyKey: 'key-3' }
+    const input = {
+      tenant: 'acme',
+      email: undefined,
+      product: last.price,
+      successUrl: 'https://app.example/s?session={CHECKOUT_ID}',
+      cancelUrl: 'https://app.example/c',
+      idempotencyKey: 'key-3'
+    }
     const fresh = await world.open()
     world.forget()
     const { id: checkout, ...price } = await fresh.checkout(input)
@@ -126,12 +206,14 @@ t.test('what Polar alone has', async (t) => {
     t.equal(world.calls.length, 1)
   })
 
-  await t.test('the address may end as Polar\'s documentation has it', async (t) => {
-    for (const end of ['/', '/v1', '/v1/']) t.equal((await (await world.open({ baseUrl: `${world.baseUrl}${end}` })).subscriptions('acme')).length, 1, end)
+  await t.test("the address may end as Polar's documentation has it", async (t) => {
+    for (const end of ['/', '/v1', '/v1/']) {
+      t.equal((await (await world.open({ baseUrl: `${world.baseUrl}${end}` })).subscriptions('acme')).length, 1, end)
+    }
   })
 })
 
-t.test('the client of tenants\' keys', async (t) => {
+t.test("the client of tenants' keys", async (t) => {
   const world = await payprovWorld(t)
   const account = world.addAccount('polar_oat_keyOfATenantOfTheTests')
   const clientOf = (accessToken: string) => createPayprovClient({ accessToken, baseUrl: world.baseUrl, keyOwner: 'tenant' })
@@ -143,17 +225,29 @@ t.test('the client of tenants\' keys', async (t) => {
     t.match(await client.call({ repeatable: true }, (polar) => polar.products.list()), { items: [{ name: 'Own' }] })
   })
 
-  await t.test('a refused key is the tenant\'s trouble', async (t) => {
+  await t.test("a refused key is the tenant's trouble", async (t) => {
     for (const key of ['polar_oat_unknown', 'line\nbreak', '']) {
       const other = await clientOf(key)
-      await t.rejects(other.call({ repeatable: true }, (polar) => polar.products.list()), { code: catalogue.providerKeyRefused.code, statusCode: 424 }, key)
+      await t.rejects(other.call({ repeatable: true }, (polar) => polar.products.list()), {
+        code: catalogue.providerKeyRefused.code,
+        statusCode: 424
+      }, key)
     }
     world.misfortune({ status: 403 })
     await t.rejects(client.call({ repeatable: true }, (polar) => polar.products.list()), { code: catalogue.providerKeyRefused.code })
   })
 
   await t.test('what is not repeatable is asked once, but for its rate', async (t) => {
-    const create = () => client.call({ repeatable: false }, (polar) => polar.products.create({ name: 'New', recurring_interval: 'month', prices: [{ amount_type: 'fixed', price_amount: 500, price_currency: 'usd' }] }))
+    const create = () =>
+      client.call(
+        { repeatable: false },
+        (polar) =>
+          polar.products.create({
+            name: 'New',
+            recurring_interval: 'month',
+            prices: [{ amount_type: 'fixed', price_amount: 500, price_currency: 'usd' }]
+          })
+      )
     for (const misfortune of [{ status: 500 }, 'reset', 'lost'] as const) {
       world.forget()
       world.misfortune(misfortune)
@@ -168,13 +262,26 @@ t.test('the client of tenants\' keys', async (t) => {
     world.forget()
     for (const id of ['..', '.', '']) {
       await t.rejects(client.call({ repeatable: true }, (polar) => polar.customers.getState(id)), { code: catalogue.notFound.code }, id)
-      if (id !== '') await t.rejects(client.call({ repeatable: false }, (polar) => polar.subscriptions.revoke(id)), { code: catalogue.notFound.code }, id)
+      if (id !== '') {
+        await t.rejects(
+          client.call({ repeatable: false }, (polar) => polar.subscriptions.revoke(id)),
+          { code: catalogue.notFound.code },
+          id
+        )
+      }
     }
     t.same(world.calls, [])
   })
 
   await t.test('what is wrong is told by its field', async (t) => {
-    await t.rejects(client.call({ repeatable: false }, (polar) => polar.products.create({ name: 'Cheap', recurring_interval: 'month', prices: [{ amount_type: 'fixed', price_amount: 5, price_currency: 'usd' }] })),
-      { code: catalogue.providerRefused.code, message: /prices\.0\.price_amount: Amount is below the minimum/ })
+    await t.rejects(
+      client.call({ repeatable: false }, (polar) =>
+        polar.products.create({
+          name: 'Cheap',
+          recurring_interval: 'month',
+          prices: [{ amount_type: 'fixed', price_amount: 5, price_currency: 'usd' }]
+        })),
+      { code: catalogue.providerRefused.code, message: /prices\.0\.price_amount: Amount is below the minimum/ }
+    )
   })
 })

@@ -1,0 +1,21 @@
+/** Times in the claims of a token. */
+import type { Claims } from '../../lib/compiler/types.js'
+
+// Milliseconds that a token may live after its time: the tolerance of verification, and clocks that differ.
+const tolerance = 10_000
+const latest = Date.UTC(9999, 11, 31)
+
+/** The time after which the token is certainly expired. The claim can be any number. */
+export function endOf ({ exp }: Claims, at: Date): Date {
+  const end = (typeof exp === 'number' ? exp : Infinity) * 1000 + tolerance
+  return new Date(Math.max(at.getTime(), Math.min(end, latest)))
+}
+
+/** When the token was issued, by a clock that is ahead; else null. Verification admits some seconds. */
+export function futureIssue ({ iat }: Claims, at: Date): Date | null {
+  return typeof iat === 'number' && iat * 1000 > at.getTime() && iat * 1000 < latest ? new Date(Math.ceil(iat * 1000)) : null
+}
+
+export function later (one: Date, other: Date | null): Date {
+  return other !== null && other > one ? other : one
+}
