@@ -2,7 +2,7 @@
 import type { Claims } from '../../lib/compiler/types.js'
 
 // Milliseconds that a token may live after its time: the tolerance of verification, and clocks that differ.
-const tolerance = 10_000
+export const tolerance = 10_000
 const latest = Date.UTC(9999, 11, 31)
 
 /** The time after which the token is certainly expired. The claim can be any number. */

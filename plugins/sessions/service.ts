@@ -14,7 +14,7 @@ import { noActor, writeAudit } from '../../lib/audit.js'
 import { failure } from '../../lib/errors.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { partialLifetime } from '../auth/partial.js'
-import { endOf, futureIssue, later } from './claim-times.js'
+import { endOf, futureIssue, later, tolerance } from './claim-times.js'
 import { createRefreshToken, hashOf, readRefreshToken, textOf, type RefreshToken } from './refresh-token.js'
 import { isAfter, isUuid, keptMark, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
