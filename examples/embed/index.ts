@@ -19,7 +19,9 @@ app.setErrorHandler((error, _request, reply) => {
   reply.code(500).send({ problem: 'the shop has a problem' })
 })
 app.get('/', async () => ({ shop: 'open' }))
-app.get('/broken', async () => { throw new Error('on purpose') })
+app.get('/broken', async () => {
+  throw new Error('on purpose')
+})
 
 // What it takes from tenantry. The database is in memory; a real app names its PostgreSQL here.
 await app.register(database, {

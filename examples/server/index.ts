@@ -45,14 +45,20 @@ ${production ? '' : introduction(app, address)}`)
 function introduction (app: FastifyInstance, address: string): string {
   const everyone: Person[] = Object.values(people)
   const file = `${folder}/tokens.env`
-  writeFileSync(file, everyone.map(({ setting, description, claims }) => `# ${description}\nexport ${setting}=${app.auth.sign(claims)}\n`).join(''), { mode: 0o600 })
+  writeFileSync(
+    file,
+    everyone.map(({ setting, description, claims }) => `# ${description}\nexport ${setting}=${app.auth.sign(claims)}\n`).join(''),
+    { mode: 0o600 }
+  )
   return `published articles:
   curl -H 'X-Tenant-ID: harbour' ${address}/published
 all articles, as the administrator of the tenant "harbour":
   export ADMIN_TOKEN=${app.auth.sign(people.administrator.claims)}
   curl -H "Authorization: Bearer $ADMIN_TOKEN" '${address}/admin/entities/articles?select=id,title&order=title.asc'
 a user of "harbour" with a password:
-  curl -H 'X-Tenant-ID: harbour' -H 'Content-Type: application/json' -d '{"email":"ada@example.com","password":"${randomBytes(9).toString('base64url')}"}' ${address}/auth/register
+  curl -H 'X-Tenant-ID: harbour' -H 'Content-Type: application/json' -d '{"email":"ada@example.com","password":"${
+    randomBytes(9).toString('base64url')
+  }"}' ${address}/auth/register
 tokens of other callers, for 12 hours: . ${file}
 `
 }
@@ -65,6 +71,6 @@ function port (): number {
 
 function explain (error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  if ('code' in error && error.code === 'EADDRINUSE') return `port ${port()} is in use by another program: stop that one, or start this one on another port with "PORT=3001 npm start"`
+  if ('code' in error && error.code === 'EADDRINUSE') { return `port ${port()} is in use by another program: stop that one, or start this one on another port with "PORT=3001 npm start"` }
   return error.message
 }

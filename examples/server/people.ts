@@ -1,4 +1,7 @@
-/** Who calls the example. Two tenants, so that it can be seen that neither reaches the other's rows, and the platform, which runs the server. */
+/**
+ * The callers of the example: two tenants, neither of which reaches the rows of the other, and the platform, which runs the
+ * server.
+ */
 
 export interface Person {
   /** The name of the environment setting that a shell keeps the token in. */
@@ -6,10 +9,10 @@ export interface Person {
   readonly description: string
   /** The claims of the token. */
   readonly claims: {
-    readonly sub: string
+    readonly sub: string,
     /** Absent for the platform. */
-    readonly tenant_id?: string
-    readonly role: string
+    readonly tenant_id?: string,
+    readonly role: string,
     readonly permissions?: readonly string[]
   }
 }

@@ -10,7 +10,7 @@ import { dirname } from 'node:path'
 export function jwtSecret (file: string, env: NodeJS.ProcessEnv): string {
   const development = existsSync(file) ? readFileSync(file, 'utf8') : null
   if (env.NODE_ENV === 'production') {
-    if (!env.JWT_SECRET) throw new Error('NODE_ENV=production needs JWT_SECRET: at least 32 characters, such as the output of "openssl rand -base64 48"')
+    if (!env.JWT_SECRET) { throw new Error('NODE_ENV=production needs JWT_SECRET: at least 32 characters, such as the output of "openssl rand -base64 48"') }
     if (env.JWT_SECRET === development) throw new Error(`JWT_SECRET is the development secret of ${file}: make another one for production`)
     return env.JWT_SECRET
   }

@@ -10,14 +10,26 @@ export async function seed (app: FastifyInstance, tokenOf: (person: keyof typeof
   if (await isEmpty(harbour)) {
     const ada = await harbour('POST', '/authors', { name: 'Ada Brandt', email: 'ada@harbour.example' })
     const ben = await harbour('POST', '/authors', { name: 'Ben Okafor', email: 'ben@harbour.example' })
-    const published = await harbour('POST', '/articles', { title: 'Night ferries return', body: 'The first boat left at nine.', topics: ['travel', 'sea'], author_id: ada.id })
+    const published = await harbour('POST', '/articles', {
+      title: 'Night ferries return',
+      body: 'The first boat left at nine.',
+      topics: ['travel', 'sea'],
+      author_id: ada.id
+    })
     await harbour('POST', `/articles/${published.id}/submit`)
     await harbour('POST', `/articles/${published.id}/publish`)
     await harbour('POST', `/articles/${published.id}/reviews`, { rating: 5, comment: 'Read it twice.' })
-    const waiting = await harbour('POST', '/articles', { title: 'Where the cranes came from', body: 'Four of them, by barge.', topics: ['history'], author_id: ben.id })
+    const waiting = await harbour('POST', '/articles', {
+      title: 'Where the cranes came from',
+      body: 'Four of them, by barge.',
+      topics: ['history'],
+      author_id: ben.id
+    })
     await harbour('POST', `/articles/${waiting.id}/submit`)
     const draft = await harbour('POST', '/articles', { title: 'A map of every bollard', topics: ['sea'], author_id: ada.id })
-    await as(app, tokenOf('administrator'))('PATCH', `/articles/${draft.id}`, { internal_notes: 'Check the permission of the port before this goes out.' })
+    await as(app, tokenOf('administrator'))('PATCH', `/articles/${draft.id}`, {
+      internal_notes: 'Check the permission of the port before this goes out.'
+    })
   }
 
   const orchard = as(app, tokenOf('stranger'))
