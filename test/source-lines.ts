@@ -1,17 +1,20 @@
 /** The places of sources in the output of compiled tests: Node would read each map while it loads the module. */
 import { readFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
+import { basename, join } from 'node:path'
 
 /** `output` with the file and line of the source in place of those of its compiled copy in `folder`. */
 export function withSourceLines (output: string, folder: string): string {
   const maps = new Map<string, SourceMap | null>()
-  return output.replaceAll(/(\/[\w./@-]+\.js):(\d+):(\d+)/g, (place, file: string, line: string, column: string) => {
-    if (!file.startsWith(`${folder}/`)) return place
+  // tap writes paths relative to the project.
+  const places = new RegExp(`[^\\s()]*${basename(folder)}/([\\w./@-]+)\\.js:(\\d+):(\\d+)`, 'g')
+  return output.replaceAll(places, (place, name: string, line: string, column: string) => {
+    const file = join(folder, `${name}.js`)
     const map = maps.get(file) ?? readMap(file)
     maps.set(file, map)
     const found = map?.findEntry(Number(line) - 1, Number(column) - 1)
     if (found === undefined || !('originalLine' in found)) return place
-    return `${file.slice(folder.length + 1).replace(/\.js$/, '.ts')}:${found.originalLine + 1}:${found.originalColumn + 1}`
+    return `${name}.ts:${found.originalLine + 1}:${found.originalColumn + 1}`
   })
 }
 

@@ -179,7 +179,7 @@ t.test('validate', async (t) => {
     code: 1,
     output: [],
     errors: [
-      '/firebase: not in this version yet: Firestore; `firebaseQueries` keep their documents in the SQL database',
+      '/firebase/projectId: missing: expected the id of a Google Cloud project, such as `my-app-1a2b3`',
       '/routes/0/methd: unknown member, did you mean "method"?',
       '/routes/1: the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow`, `realtime` or `response`'
     ]

@@ -37,7 +37,6 @@ test('HTTP', async (t) => {
     const ask = caller(t, app, { tenant: 'a' })
     for (
       const target of [
-        'GET /',
         'GET /nothing',
         'GET /Notes',
         'GET //notes',

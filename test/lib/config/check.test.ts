@@ -11,6 +11,7 @@ t.test('the smallest document has every default', async (t) => {
     database: { provider: 'embedded', embedded: {} },
     migrate: 'auto',
     tables: {},
+    functions: {},
     routes: [],
     pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 },
     cache: { enabled: true, provider: 'memory', ttl: 60, maxSize: 10_000, maxMemoryMB: 64 },
@@ -89,7 +90,7 @@ t.test('every fault is reported at once, with its pointer, what was expected and
       '/server/trustProxy: expected true or false or an integer or a string or an array, got an object',
       '/routes/0/path: expected a string that matches ^/',
       '/routes/0/methd: unknown member, did you mean "method"?',
-      '/routes/0/queries/0/operation: expected one of "select", "insert", "update", "upsert", "delete", did you mean "select"?',
+      '/routes/0/queries/0/operation: expected one of "select", "insert", "update", "upsert", "delete", "call", did you mean "select"?',
       '/routes/1/queries/0/filters/0/colum: unknown member, did you mean "column"?',
       '/routes/1/queries/0/filters/1/or/0/column: expected a string, got an integer',
       '/routes/1/queries/0/filters/2: expected an object, got an integer'
