@@ -1,6 +1,6 @@
 /**
  * What CORS, security headers and request ids cost a request: the CPU time of a server with the plugins `headers` and
- * `cors` against that of one without, in turns. `node --import tsx bench/headers.ts`. Options:
+ * `cors` against that of one without, in turns in one process. `node --import tsx bench/headers.ts`. Options:
  *   --pairs N    pairs of slices (default 300)
  *   --size N     requests of a slice, sent at once on one connection (default 300)
  */
@@ -27,8 +27,10 @@ const requests = {
 /** Sends a slice and resolves with the CPU time of a request, in microseconds. */
 type Slice = (head: string) => Promise<number>
 
-const off = await start(null)
-const on = await start(origins)
+const server = await startSubject<HeadersSettings>('headers', { origins, connectionString: '', jwtSecret: '' })
+const { address }: { address: string } = JSON.parse(await (await fetch(`${server.url}/on`)).text())
+const off = caller(server.url)
+const on = caller(address)
 const rows: string[][] = []
 for (const [name, head] of Object.entries(requests)) {
   const times = { off: Array<number>(), on: Array<number>() }
@@ -46,9 +48,8 @@ console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, m
 console.log(markdownTable(['Request', 'Off', 'On', 'Cost', `At most ${allowed}`], rows))
 process.exit()
 
-async function start (origins: readonly string[] | null): Promise<Slice> {
-  const server = await startSubject<HeadersSettings>('headers', { origins, connectionString: '', jwtSecret: '' })
-  const socket = connect(Number(new URL(server.url).port), '127.0.0.1')
+function caller (url: string): Slice {
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
   let left = 0
   let end = () => {}
   socket.on('data', (part) => {

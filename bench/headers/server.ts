@@ -1,4 +1,4 @@
-/** A server with one small route, with the plugins `headers` and `cors` or without them. */
+/** One process with two servers of one small route: without the plugins `headers` and `cors`, and with them. */
 import type { ServerSettings } from '../server-process.js'
 import Fastify from 'fastify'
 import conventions from '../../plugins/conventions/index.js'
@@ -7,23 +7,31 @@ import headers from '../../plugins/headers/index.js'
 import { serve } from '../server-process.js'
 
 export interface HeadersSettings extends ServerSettings {
-  /** Without them there are no plugins. */
-  readonly origins: readonly string[] | null
+  readonly origins: readonly string[]
 }
 
 const { origins }: HeadersSettings = JSON.parse(process.argv[2] ?? '{}')
 
-await serve(async () => {
+function create () {
   const app = Fastify()
   // Every server reads headers, as identity does: Node parses them at the first look.
   app.addHook('onRequest', (request, _reply, done) => {
     done(request.headers.authorization === undefined ? undefined : new Error('no one may sign in'))
   })
-  if (origins !== null) {
-    await app.register(headers)
-    await app.register(cors, { origins: [...origins] })
-  }
-  await app.register(conventions)
-  app.get('/hello', async () => ({ hello: 'you' }))
   return app
+}
+
+await serve(async () => {
+  const on = create()
+  await on.register(headers)
+  await on.register(cors, { origins: [...origins] })
+  await on.register(conventions)
+  on.get('/hello', async () => ({ hello: 'you' }))
+  const address = await on.listen({ port: 0, host: '127.0.0.1' })
+
+  const off = create()
+  await off.register(conventions)
+  off.get('/hello', async () => ({ hello: 'you' }))
+  off.get('/on', async () => ({ address }))
+  return off
 })
