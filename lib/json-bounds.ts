@@ -6,7 +6,10 @@ import { randomBytes } from 'node:crypto'
 
 /** Arrays and objects inside each other: what walks a value (validators, templates, `JSON.stringify`) may recurse. */
 export const maxJsonDepth = 64
-/** Different keys. A key counts again after other keys, since JavaScript then makes another hidden class. */
+/**
+ * Different keys. A key counts again after other keys, since JavaScript then makes another hidden class. Keys are compared by their
+ * 32-bit hashes, so a text may have a few more before it is refused.
+ */
 export const maxJsonKeys = 10_000
 /** Members of objects, and objects and arrays within others: 1,000 records of 20 columns have 21,000. */
 export const maxJsonMembers = 100_000

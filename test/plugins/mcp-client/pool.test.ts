@@ -223,6 +223,8 @@ test('calls of a tenant overlap while none waits', async (t) => {
 })
 
 test('a call that waited for too long is refused', async (t) => {
+  const alive = setInterval(() => {}, 60_000) // The pool's own timer does not keep a process alive.
+  t.teardown(() => clearInterval(alive))
   const { pool } = world(1, 1)
   const first = call(pool, server, 'a')
   await settle()
