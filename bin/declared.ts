@@ -27,6 +27,7 @@ export interface UndeclaredTable {
 /**
  * A check that adds the faults of every route on declared tables to those of its document. Queries on other tables
  * cannot be judged here: those tables are in `undeclared` after it. The embedded engine has no tables but declared ones.
+ * Nor can calls of functions, whose results only the database knows.
  */
 export function declaredCheck (): { undeclared: readonly UndeclaredTable[], further: FurtherCheck } {
   const undeclared: UndeclaredTable[] = []
@@ -65,7 +66,8 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
         const own = unknownTables([...route.queries ?? [], ...tableSteps(route.workflow?.steps ?? [])], catalogue, config)
         undeclared.push(...own.map((table) => ({ pointer, table })))
         const unknown = [...own, ...unknownTables(tableSteps(named?.steps ?? []), catalogue, config)]
-        if (unknown.length === 0) compileRoute(route, pointer, { ...context, cache: config.cache, workflows })
+        const isKnown = unknown.length === 0 && !hasCall(route.queries ?? [])
+        if (isKnown) compileRoute(route, pointer, { ...context, cache: config.cache, workflows })
         else {
           compileKnown(route, pointer, config, {
             ...context,
@@ -84,10 +86,14 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
   }
 }
 
+function hasCall (queries: ReadonlyArray<Pick<Query, 'operation'>>): boolean {
+  return queries.some(({ operation }) => operation === 'call')
+}
+
 /** The queries that are on declared tables only; any name of a result is accepted, since the others make some. */
 function compileKnown (route: Route, pointer: string, config: Config, context: QueryContext): void {
   for (const [index, query] of (route.queries ?? []).entries()) {
-    if (unknownTables([query], context.catalogue, config).length === 0) compileQuery(query, pointerTo(pointer, 'queries', index), context)
+    if (!hasCall([query]) && unknownTables([query], context.catalogue, config).length === 0) compileQuery(query, pointerTo(pointer, 'queries', index), context)
   }
 }
 

@@ -7,7 +7,7 @@ export const validate: Command = {
   usage: '<document>',
   document: 'required',
   details: `Every fault is a line on standard error: where it is (a JSON Pointer), what was expected, and the nearest name
-that would be right. Tables that the document declares are known; others are looked for when the server starts.`,
+that would be right. Tables that the document declares are known; others are looked for when the server starts. So are SQL functions.`,
   options: {},
 
   async run (call) {

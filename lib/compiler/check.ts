@@ -4,6 +4,7 @@
  */
 import type { Env } from '../config/environment.js'
 import type { FaultList } from '../config/faults.js'
+import type { Functions } from '../config/schema/function.js'
 import type { Route } from '../config/schema/route.js'
 import type { Workflow } from '../config/schema/workflow.js'
 import type { FileRules } from '../files/rules.js'
@@ -46,6 +47,8 @@ export interface RouteCheck {
   readonly fileRules?: FileRules | null | undefined
   /** null where the document has no Firestore. Default: it is not judged. */
   readonly firestore?: FirestoreRules | null | undefined
+  /** The SQL functions of the document. Default: they are not judged. */
+  readonly functions?: Functions | undefined
 }
 
 /** What compiles a query but has no say in its texts. */
@@ -60,7 +63,7 @@ const without: Pick<QueryContext, 'catalogue' | 'pagination' | 'sharedTables' | 
 export function checkRouteTexts (
   route: Route,
   pointer: string,
-  { faults: list, env, workflows, stepKinds, connectors, fileRules, messages, firestore }: RouteCheck
+  { faults: list, env, workflows, stepKinds, connectors, fileRules, messages, firestore, functions }: RouteCheck
 ): void {
   const faults = faultsOfRoute(pointer, list)
   const params = pathParameters(route.path)
@@ -74,7 +77,7 @@ export function checkRouteTexts (
     bounded: false
   }
   compileFiles(route, pointer, fileRules, faults)
-  const queries = checkQueries(route, pointer, context, firestore)
+  const queries = checkQueries(route, pointer, context, { firestore, functions })
   const { integrations = [] } = route
   const values = { ...context, results: new Set([...queries, ...integrationKeys(integrations, queries)]) }
   if (connectors !== undefined) compileIntegrations(integrations, `${pointer}/integrations`, queries, connectors, context)
@@ -103,13 +106,18 @@ export function checkNamedWorkflow (workflow: Workflow, pointer: string, { fault
 }
 
 /** Checks each query, which sees the results of those before it; returns the names of all results. */
-function checkQueries (route: Route, pointer: string, context: TemplateContext, firestore: RouteCheck['firestore']): ReadonlySet<string> {
+function checkQueries (
+  route: Route,
+  pointer: string,
+  context: TemplateContext,
+  rules: Pick<RouteCheck, 'firestore' | 'functions'>
+): ReadonlySet<string> {
   const keys = new Set<string>()
   const queryContext = (): QueryContext => ({
     ...context,
     ...without,
+    ...rules,
     results: new Set(keys),
-    firestore,
     excludeFields: route.excludeFields ?? [],
     softDelete: route.softDelete
   })

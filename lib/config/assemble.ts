@@ -148,6 +148,8 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
         }
       }
   for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, connectors, ...stepKinds })
+  const functions = sections.entries('functions', SqlFunction)
+  const declaredFunctions = Object.fromEntries(functions.map(({ name, value }) => [name, value]))
   const ids = sections.size('workflows') === workflows.length ? { workflows: workflows.map(({ value }) => value.id) } : {}
   for (const { pointer, value } of routes) {
     checkRouteTexts(value, pointer, {
@@ -156,6 +158,8 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
       connectors,
       fileRules,
       firestore: firestoreRules,
+      // One that does not read well may be the one that a query names.
+      ...sections.size('functions') === functions.length && { functions: declaredFunctions },
       ...!embedded && { messages: realtimeOn },
       ...ids,
       ...stepKinds
@@ -218,7 +222,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     ...jwt !== undefined && { jwt },
     authProviders,
     auth,
-    functions: Object.fromEntries(sections.entries('functions', SqlFunction).map(({ name, value }) => [name, value])),
+    functions: declaredFunctions,
     routes: declared.map((route) => route.value),
     pagination,
     cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),

@@ -171,6 +171,24 @@ t.test('validate', async (t) => {
       routes: [],
       workflows: [{ id: 'add', steps: [{ id: 'note', type: 'database', table: 'notes', operation: 'insert', data: { txt: 'x' } }] }]
     }),
+    'functions.json': JSON.stringify({
+      postgres: { connectionString: 'postgres://nobody@127.0.0.1:1/none' },
+      tables: { notes },
+      functions: { yearly: { arguments: { year: 'integer', tenant: 'text' }, tenantArgument: 'tenant' } },
+      routes: [
+        { ...list, path: '/right', queries: [{ operation: 'call', function: 'yearly', arguments: { year: '{{query.year}}' } }] },
+        {
+          method: 'post',
+          path: '/wrong',
+          queries: [
+            { operation: 'call', function: 'yeerly' },
+            { operation: 'call', function: 'yearly', alias: 'own', arguments: { yaer: 1, tenant: 'acme' } },
+            { operation: 'call', alias: 'none' },
+            { table: 'notes', operation: 'select', filters: [{ column: 'txt', value: 1 }] }
+          ]
+        }
+      ]
+    }),
     'broken.json': '{"routes": [}',
     '.env': `JWT_SECRET=${testSecret}`
   })
@@ -214,6 +232,17 @@ t.test('validate', async (t) => {
     code: 1,
     errors: [/^\/workflows\/0\/steps\/0\/data\/txt: .* did you mean "text"\?$/]
   })
+  t.strictSame(await here(['validate', `${folder}/functions.json`]), {
+    code: 1,
+    output: [],
+    errors: [
+      '/routes/1/queries/0/function: the document declares no function "yeerly": name it in `functions`, did you mean "yearly"?',
+      '/routes/1/queries/1/arguments/yaer: the function is declared without an argument "yaer", did you mean "year"?',
+      '/routes/1/queries/1/arguments/tenant: the function is declared without an argument "tenant"',
+      '/routes/1/queries/2: a `call` needs a `function`',
+      '/routes/1/queries/3/filters/0/column: the table "notes" has no column "txt", did you mean "text"?'
+    ]
+  }, 'calls of functions, which the document declares')
   t.match(await here(['validate', `${folder}/broken.json`]), { code: 1, errors: [/broken\.json:1:13: expected a value$/] })
   for (const command of ['validate', 'start']) {
     t.strictSame(

@@ -7,6 +7,7 @@ import { isStorable, unstorableText } from '../../json/storable.js'
 import { noScope } from '../no-scope.js'
 import { compileValue } from '../template.js'
 import { describeType, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
+import { unknownArgument } from './function.js'
 import { refuse, requestPath } from './request-path.js'
 import type { Binder } from './sql.js'
 import type { Switch } from './statement.js'
@@ -35,7 +36,7 @@ export function compileArguments (
     const value = compileValue(configured, at, within)
     const argument = known?.find((each) => each.name === name)
     if (known !== undefined && argument === undefined) {
-      context.faults.add(at, `the function is declared without an argument "${name}"`, nearest(name, names))
+      context.faults.add(at, unknownArgument(name), nearest(name, names))
     }
     return argument === undefined || context.faults.faults.length > before ? [] : [compileArgument(argument, value, at, context)]
   })

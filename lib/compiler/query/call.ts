@@ -7,7 +7,7 @@ import { nearest, pointerTo } from '../../config/faults.js'
 import { named } from '../../named-schema.js'
 import { boundedRowText, boundedText } from './answer-size.js'
 import { type CallArgument, compileArguments } from './call-arguments.js'
-import { resolveFunction, type ResolvedFunction } from './function.js'
+import { declaredFunction, missingFunction, resolveFunction, type ResolvedFunction } from './function.js'
 import { columnOf, quote } from './identifiers.js'
 import { compilePage, type Page, writePagination } from './page.js'
 import { columnSchema } from './record-schema.js'
@@ -101,25 +101,20 @@ const hasFullAccess: Switch = (scope) => scope.fullAccess
 
 /** The function that a query names, or undefined after a fault was added. */
 function findFunction (name: string | undefined, pointer: string, context: QueryContext): ResolvedFunction | undefined {
-  const { functions = {}, faults, catalogue, origin } = context
+  const { faults, catalogue, origin } = context
   const at = pointerTo(pointer, 'function')
-  if (name === undefined) faults.add(pointer, 'a `call` needs a `function`')
-  else if (!Object.hasOwn(functions, name)) {
-    faults.add(
-      at,
-      origin === 'tenant'
-        ? `the platform lets documents of tenants call no function "${name}"`
-        : `the document declares no function "${name}": name it in \`functions\``,
-      nearest(name, Object.keys(functions))
-    )
-  } else {
-    const resolved = resolveFunction(name, functions[name]!, catalogue)
-    if (!('reason' in resolved)) return resolved
-    faults.add(
-      at,
-      origin === 'tenant' ? `"${name}" cannot be called at present: ask the platform` : `"${name}" cannot be called: ${resolved.reason}`
-    )
+  if (name === undefined) {
+    faults.add(pointer, missingFunction)
+    return undefined
   }
+  const declared = declaredFunction(name, at, context)
+  if (declared === undefined) return undefined
+  const resolved = resolveFunction(name, declared, catalogue)
+  if (!('reason' in resolved)) return resolved
+  faults.add(
+    at,
+    origin === 'tenant' ? `"${name}" cannot be called at present: ask the platform` : `"${name}" cannot be called: ${resolved.reason}`
+  )
   return undefined
 }
 

@@ -1,6 +1,7 @@
 /** The functions that a document declares, in the database. */
 import type { Functions, SqlFunction } from '../../config/schema/function.js'
 import type { FaultList } from '../../config/faults.js'
+import type { QueryContext } from './context.js'
 import type { Catalogue, DatabaseFunction, FunctionArgument, Table } from '../../database/catalogue.js'
 import { nearest, pointerTo } from '../../config/faults.js'
 import { typeNames } from '../../database/catalogue.js'
@@ -24,12 +25,32 @@ interface Fault {
   readonly suggestion?: string | undefined
 }
 
+export const missingFunction = 'a `call` needs a `function`'
+export const unknownArgument = (name: string): string => `the function is declared without an argument "${name}"`
+
 /** Adds a fault for each function that the database does not have as it is declared, or that no request may call. */
 export function checkFunctions (functions: Functions, catalogue: Catalogue, faults: FaultList): void {
   for (const [name, declared] of Object.entries(functions)) {
     const resolved = resolveFunction(name, declared, catalogue)
     if ('reason' in resolved) faults.add(pointerTo('/functions', name, ...resolved.at), resolved.reason, resolved.suggestion)
   }
+}
+
+/** The declaration of that name, or undefined after a fault was added. */
+export function declaredFunction (
+  name: string,
+  pointer: string,
+  { functions = {}, faults, origin }: Pick<QueryContext, 'functions' | 'faults' | 'origin'>
+): SqlFunction | undefined {
+  if (Object.hasOwn(functions, name)) return functions[name]
+  faults.add(
+    pointer,
+    origin === 'tenant'
+      ? `the platform lets documents of tenants call no function "${name}"`
+      : `the document declares no function "${name}": name it in \`functions\``,
+    nearest(name, Object.keys(functions))
+  )
+  return undefined
 }
 
 /** The function that a declaration means, or what is wrong with it. */

@@ -2,11 +2,12 @@
 import type { Filter, Query } from '../../config/schema/query.js'
 import type { TemplateContext } from '../reference.js'
 import type { QueryContext } from './context.js'
-import { pointerTo } from '../../config/faults.js'
+import { nearest, pointerTo } from '../../config/faults.js'
 import { isRecord } from '../../plain-value.js'
 import { compileValue } from '../template.js'
 import { compileConditions } from './filter.js'
 import { compileFilterValue } from './filter-value.js'
+import { declaredFunction, missingFunction, unknownArgument } from './function.js'
 import { compileFrom } from './order.js'
 import { compileCount, compilePage } from './page.js'
 
@@ -15,7 +16,8 @@ export function checkQueryTexts (query: Query, pointer: string, context: QueryCo
   const { operation, id, single, filters, data, embeds } = query
   if (operation === 'call') {
     if (query.single !== true) compilePage(query, pointer, context)
-    return checkMemberValues(query.arguments ?? {}, pointerTo(pointer, 'arguments'), context)
+    checkMemberValues(query.arguments ?? {}, pointerTo(pointer, 'arguments'), context)
+    return checkDeclared(query, pointer, context)
   }
   if (id !== undefined) checkMemberValues(id, pointerTo(pointer, 'id'), context)
   if (operation !== 'insert') checkFilters(filters ?? [], operation, pointerTo(pointer, 'filters'), context)
@@ -23,6 +25,20 @@ export function checkQueryTexts (query: Query, pointer: string, context: QueryCo
   if (operation === 'select' && id === undefined && single !== true) compilePage(query, pointer, context)
   if (operation === 'select' && query.orderBy !== undefined) compileFrom(query.orderBy.from, pointerTo(pointer, 'orderBy', 'from'), context)
   if (operation !== 'select' && operation !== 'delete' && data !== undefined) checkMemberValues(data, pointerTo(pointer, 'data'), context)
+}
+
+/** The document declares the function of a call, with its arguments. Whether the database has it is not known here. */
+function checkDeclared ({ function: name, arguments: given = {} }: Query, pointer: string, context: QueryContext): void {
+  if (name === undefined) return context.faults.add(pointer, missingFunction)
+  if (context.functions === undefined) return
+  const declared = declaredFunction(name, pointerTo(pointer, 'function'), context)
+  if (declared === undefined) return
+  const known = Object.keys(declared.arguments ?? {}).filter((argument) => argument !== declared.tenantArgument)
+  for (const argument of Object.keys(given)) {
+    if (!known.includes(argument)) {
+      context.faults.add(pointerTo(pointer, 'arguments', argument), unknownArgument(argument), nearest(argument, known))
+    }
+  }
 }
 
 function checkEmbeds (embeds: Query['embeds'], pointer: string, context: QueryContext): void {
