@@ -30,13 +30,12 @@ function publish (node: SchemaNode): Published {
     definitions[name] = publish(definition)
   }
   const description = describe(node)
-  if (node.planned !== undefined) return { ...description, not: {} }
   if (node.$ref !== undefined) {
     const reference = { $ref: `#/definitions/${node.$ref}` }
     // Draft-07 reads nothing beside a $ref.
     return node.description === undefined ? reference : { ...description, allOf: [reference] }
   }
-  const branches = node.anyOf === undefined ? [constraints(node)] : node.anyOf.filter(({ planned }) => planned === undefined).map(branch)
+  const branches = node.anyOf === undefined ? [constraints(node)] : node.anyOf.map(branch)
   const admitted = (node.anyOf ?? [node]).some(takesSetting) ? [...branches, { $ref: '#/definitions/Setting' }] : branches
   const [only] = admitted
   const form = admitted.length === 1 ? only : { anyOf: admitted }
@@ -68,7 +67,7 @@ function constraints (node: SchemaNode): Published {
   return defined({
     type,
     const: node.const,
-    enum: node.enum?.filter((value) => typeof value !== 'string' || node.plannedValues?.[value] === undefined),
+    enum: node.enum,
     minimum,
     maximum,
     exclusiveMinimum,
@@ -99,12 +98,10 @@ function takesSetting (node: SchemaNode): boolean {
   return node.type === 'integer' || node.type === 'number' || node.type === 'boolean'
 }
 
-function describe ({ description, unit, planned, plannedValues }: SchemaNode): Published {
+function describe ({ description, unit }: SchemaNode): Published {
   const parts = [
-    planned === undefined ? undefined : 'Not in this version yet.',
     description,
-    unit === undefined ? undefined : `Unit: ${unit}.`,
-    plannedValues === undefined ? undefined : `Not in this version yet: ${Object.keys(plannedValues).join(', ')}.`
+    unit === undefined ? undefined : `Unit: ${unit}.`
   ].filter((part) => part !== undefined)
   return parts.length === 0 ? {} : { description: parts.join(' ') }
 }

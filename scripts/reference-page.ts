@@ -26,7 +26,7 @@ class Page {
   collect (path: string, written: SchemaNode): void {
     for (const [name, definition] of Object.entries(written.$defs ?? {})) this.#definitions.set(name, definition)
     const node = this.resolve(written)
-    if (node.planned !== undefined || this.#described.has(node)) return
+    if (this.#described.has(node)) return
     this.#described.add(node)
     const forms = (node.anyOf ?? [node]).map((form) => this.resolve(form)).filter(({ properties = {} }) =>
       Object.keys(properties).length > 0
@@ -66,9 +66,7 @@ class Page {
 
   row (name: string, member: SchemaNode, required: string | undefined): string {
     const { meaning, fallback } = splitDescription({ ...this.resolve(member), ...member })
-    const cells = member.planned === undefined
-      ? [this.typeOf(member), required ?? defaultOf(member) ?? fallback, meaning]
-      : ['', '', `**Not in this version.** ${meaning}`]
+    const cells = [this.typeOf(member), required ?? defaultOf(member) ?? fallback, meaning]
     return `| \`${name}\` | ${cells.map(cell).join(' | ')} |`
   }
 
@@ -76,18 +74,14 @@ class Page {
     const target = this.resolve(node)
     const type = target.anyOf === undefined
       ? this.single(target)
-      : [...new Set(target.anyOf.filter(({ planned }) => planned === undefined).map((branch) => this.typeOf(branch)))].join(' or ')
+      : [...new Set(target.anyOf.map((branch) => this.typeOf(branch)))].join(' or ')
     return takesTemplates(target) ? `${type}, *templates*` : type
   }
 
   single (node: SchemaNode): string {
     if (node.const !== undefined) return `\`${JSON.stringify(node.const)}\``
     if (node.enum !== undefined) {
-      return node.enum.map((value) =>
-        `\`${JSON.stringify(value)}\`${
-          typeof value === 'string' && node.plannedValues?.[value] !== undefined ? ' (not in this version)' : ''
-        }`
-      ).join(', ')
+      return node.enum.map((value) => `\`${JSON.stringify(value)}\``).join(', ')
     }
     switch (node.type) {
       case 'array':

@@ -4,6 +4,7 @@ import type { TemplateContext } from './reference.js'
 import { FaultList } from '../config/faults.js'
 import { isRecord } from '../plain-value.js'
 import { toJsonText } from '../json/stringify.js'
+import { noScope } from './no-scope.js'
 import { compileValue } from './template.js'
 
 /** Text that never changes, or a writer; undefined where there is nothing to write. */
@@ -30,21 +31,9 @@ function compilePiece (value: unknown, context: TemplateContext): Piece {
     )
   }
   const compiled = compileValue(value, '', context)
-  if (compiled.constant) return toJsonText(compiled.evaluate(emptyScope)) ?? 'null'
+  if (compiled.constant) return toJsonText(compiled.evaluate(noScope)) ?? 'null'
   const { evaluate } = compiled
   return (scope) => toJsonText(evaluate(scope))
-}
-
-const emptyScope: Scope = {
-  body: undefined,
-  params: {},
-  query: {},
-  headers: {},
-  auth: null,
-  tenant: null,
-  secrets: new Map(),
-  results: {},
-  fullAccess: false
 }
 
 function arrayOf (items: readonly Piece[]): Piece {

@@ -36,12 +36,11 @@ const checked = new WeakMap<object, Origin>()
  */
 export function checkConfig (document: unknown, { env = process.env, embedded = false, further }: CheckOptions = {}): Config {
   const faults = new FaultList()
-  const planned = new Set<string>()
   const plain = toPlain(document, faults)
   const given = isRecord(plain) ? plain : {}
   const provider = providerOf(given, env)
-  const value = read(Root, isRecord(plain) && !embedded ? withSettings(plain, provider, env) : plain, '', { faults, env, planned })
-  const sections = new Sections(value, faults.faults.filter((fault) => !planned.has(fault.pointer)))
+  const value = read(Root, isRecord(plain) && !embedded ? withSettings(plain, provider, env) : plain, '', { faults, env })
+  const sections = new Sections(value, faults.faults)
   const config = assemble(sections, { provider, env, faults, embedded, further })
   faults.throwIfAny()
   if (config === undefined) throw new Error('a section of the document is missing without a fault')

@@ -16,7 +16,7 @@ const PostgresSection = Postgres('PostgreSQL.')
 
 /** The SQL database that the document names, or else that of the section that it has; `firebase` names none. */
 export function providerOf (document: Readonly<Record<string, unknown>>, env: Env): Provider {
-  const named = read(DatabaseProvider, document.databaseProvider, '', { faults: new FaultList(), env, planned: new Set() })
+  const named = read(DatabaseProvider, document.databaseProvider, '', { faults: new FaultList(), env })
   if (named === 'postgres' || named === 'supabase' || named === 'embedded') return named
   if (document.postgres !== undefined) return 'postgres'
   return document.supabase === undefined ? 'embedded' : 'supabase'

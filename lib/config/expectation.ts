@@ -7,8 +7,8 @@ export function describeSchema (node: SchemaNode): string {
   if (node.anyOf !== undefined) return [...new Set(node.anyOf.map(describeSchema))].join(' or ')
   if (node.const !== undefined) return JSON.stringify(node.const)
   if (node.enum !== undefined) {
-    const built = node.enum.filter((value) => typeof value !== 'string' || node.plannedValues?.[value] === undefined)
-    return built.length === 1 ? JSON.stringify(built[0]) : `one of ${built.map((value) => JSON.stringify(value)).join(', ')}`
+    const values = node.enum.map((value) => JSON.stringify(value)).join(', ')
+    return node.enum.length === 1 ? values : `one of ${values}`
   }
   switch (node.type) {
     case 'string':

@@ -15,8 +15,6 @@ import { nearest, pointerTo, type Fault, type FaultList } from './faults.js'
 export interface Reading {
   readonly faults: FaultList
   readonly env: Env
-  /** Pointers of members that were refused because they are not built; the rest of their object is none the worse. */
-  readonly planned: Set<string>
   /** Settings are resolved where no other template can stand. Default: true; a tenant's document is kept as it is written. */
   readonly settings?: boolean
 }
@@ -51,11 +49,6 @@ interface Walk extends Reading {
 
 function readNode (written: SchemaNode, given: unknown, pointer: string, around: Walk): unknown {
   const [node, walk] = dereference(written, around)
-  if (node.planned !== undefined) {
-    walk.planned.add(pointer)
-    walk.faults.add(pointer, `not in this version yet: ${node.planned}`)
-    return undefined
-  }
   if (typeof given === 'string' && hasTemplate(given) && !walk.resolved && !keepsText(node)) {
     if (walk.settings !== false) return readResolved(node, given, pointer, walk)
     if (!isPlainText(given)) {
@@ -148,16 +141,9 @@ function knownMembers ({ properties = {} }: SchemaNode, value: unknown): number 
 
 function readChoice (node: SchemaNode, value: unknown, pointer: string, { faults }: Walk): unknown {
   const choices = node.enum ?? [node.const]
-  if (!choices.includes(value)) {
-    const names = choices.filter((choice) => typeof choice === 'string' && node.plannedValues?.[choice] === undefined)
-    faults.add(pointer, `expected ${describeSchema(node)}`, typeof value === 'string' ? nearest(value, names.map(String)) : undefined)
-    return undefined
-  }
-  const reason = typeof value === 'string' && node.plannedValues !== undefined && Object.hasOwn(node.plannedValues, value)
-    ? node.plannedValues[value]
-    : undefined
-  if (reason === undefined) return value
-  faults.add(pointer, `"${String(value)}" is not in this version yet: ${reason}`)
+  if (choices.includes(value)) return value
+  const names = choices.filter((choice) => typeof choice === 'string')
+  faults.add(pointer, `expected ${describeSchema(node)}`, typeof value === 'string' ? nearest(value, names) : undefined)
   return undefined
 }
 
@@ -228,7 +214,7 @@ function readObject (node: SchemaNode, value: Readonly<Record<string, unknown>>,
     } else if (patterns.length > 0) {
       walk.faults.add(at, `expected ${node.expected ?? 'another name'} as the name`)
     } else {
-      const suggestion = nearest(name, builtMembers(properties))
+      const suggestion = nearest(name, Object.keys(properties))
       if (suggestion !== undefined) misspelt.add(suggestion)
       walk.faults.add(at, 'unknown member', suggestion)
     }
@@ -241,11 +227,6 @@ function readObject (node: SchemaNode, value: Readonly<Record<string, unknown>>,
     }
   }
   return result
-}
-
-/** Names worth suggesting; one that is planned would only lead to the next fault. */
-function builtMembers (properties: Readonly<Record<string, SchemaNode>>): string[] {
-  return Object.keys(properties).filter((name) => properties[name]?.planned === undefined)
 }
 
 const patternsOfSchemas = new Map<string, RegExp>()

@@ -48,7 +48,7 @@ export function oneOf (...names: readonly string[]): OptionCheck {
 export function section (schema: SchemaNode): OptionCheck {
   return Object.assign((value: unknown) => {
     const faults = new FaultList()
-    read(schema, value, '', { faults, env: {}, planned: new Set(), settings: false })
+    read(schema, value, '', { faults, env: {}, settings: false })
     return faults.faults.length === 0
       ? undefined
       : faults.faults.map((fault) => fault.pointer === '' ? fault.message : formatFault(fault)).join('; ')

@@ -29,7 +29,7 @@ export function readTenantDocument (stored: unknown): TenantDocument {
 
 /** How a tenant's document is read: nothing in it is resolved before it is compiled. */
 export function readingOf (faults: FaultList): Reading {
-  return { faults, env: {}, planned: new Set(), settings: false }
+  return { faults, env: {}, settings: false }
 }
 
 /** Reads all members but the routes and the workflows, which are read one by one. */

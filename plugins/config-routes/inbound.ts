@@ -2,7 +2,6 @@
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Scope } from '../../lib/compiler/types.js'
 import type { CompiledWebhook } from '../../lib/compiler/webhook.js'
 import type { Secrets } from '../secrets/service.js'
 import type { Receipts } from './receipts.js'
@@ -13,6 +12,7 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { isRepeated } from '../../lib/webhooks/index.js'
 import { challengeOf } from '../../lib/webhooks/slack.js'
 import { countFailedSignature } from '../rate-limit/signatures.js'
+import { noScope } from '../../lib/compiler/no-scope.js'
 import { createReadBody, requireReadable } from './signed-body.js'
 
 declare module 'fastify' {
@@ -111,15 +111,15 @@ interface SigningSecrets {
 
 /** None of them is empty, or the text of a template that found nothing: the text of the document is public. */
 async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: string, secrets: Secrets | null): Promise<SigningSecrets> {
-  if (key === null) return { accepted: [secret.evaluate(nothing)].filter(isSecret), own: false }
+  if (key === null) return { accepted: [secret.evaluate(noScope)].filter(isSecret), own: false }
   const values = tenant === '' || secrets === null ? [] : await secrets.accepted(tenant, key)
   if (values.length > 0) {
     return {
-      accepted: values.map((value) => secret.evaluate({ ...nothing, secrets: new Map([[key, value]]) })).filter(isSecret),
+      accepted: values.map((value) => secret.evaluate({ ...noScope, secrets: new Map([[key, value]]) })).filter(isSecret),
       own: true
     }
   }
-  return { accepted: [secret.evaluate(nothing)].filter(isSecret).filter((text) => !hasTemplate(text)), own: false }
+  return { accepted: [secret.evaluate(noScope)].filter(isSecret).filter((text) => !hasTemplate(text)), own: false }
 }
 
 /** Keyed with the secret: only a sender who knows it can use up the id. */
@@ -130,18 +130,6 @@ function sharedId ([secret = '']: readonly string[], id: string): string {
 function isSecret (value: unknown): value is string {
   return typeof value === 'string' && value.trim() !== ''
 }
-
-const nothing: Scope = Object.freeze({
-  body: undefined,
-  params: {},
-  query: {},
-  headers: {},
-  auth: null,
-  tenant: null,
-  secrets: new Map(),
-  results: {},
-  fullAccess: false
-})
 
 /** As the sender wrote it: the public address where one is known, since a proxy may have changed it. */
 function addressOf ({ protocol, host, originalUrl }: FastifyRequest, appUrl: string): string {

@@ -15,9 +15,9 @@ import { McpServer } from '../../lib/config/schema/agent.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, list, whole } from '../../lib/plugin/options.js'
 import { optional } from '../../lib/plugin/optional.js'
+import { createCounter } from '../metrics/counter.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
 import { connect, defaultTimeout } from './connection.js'
-import { createFigures } from './figures.js'
 import { createPool } from './pool.js'
 import { mcpClientRoutes } from './routes.js'
 import { createMcpServers } from './service.js'
@@ -63,7 +63,11 @@ export default definePlugin<McpClientOptions>({
       servers,
       pool,
       audit: (entry) => writeAudit(engine.kyselyFor(entry.tenant), entry),
-      count: createFigures(app),
+      count: createCounter(app, {
+        name: 'tenantry_mcp_calls_total',
+        help: 'Calls of tools of MCP servers, by server and outcome.',
+        labelNames: ['server', 'outcome']
+      }),
       log,
       now
     })

@@ -3,7 +3,6 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { McpServer } from '../../lib/config/schema/agent.js'
 import type { AuditEntry } from '../../lib/audit.js'
 import type { ModelTool } from '../../lib/models/types.js'
-import type { CountCall } from './figures.js'
 import type { Pool } from './pool.js'
 import type { McpServers, ServerTool, ToolResult, ToolUser } from './types.js'
 import type { RemoteTool } from './remote-tool.js'
@@ -22,7 +21,7 @@ export interface ServiceParts {
   readonly servers: readonly McpServer[]
   readonly pool: Pool
   readonly audit: (entry: AuditEntry) => Promise<void>
-  readonly count: CountCall
+  readonly count: (call: { server: string, outcome: 'ok' | 'failed' }) => void
   readonly log: FastifyBaseLogger
   readonly now: () => number
 }
@@ -96,7 +95,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
             return result
           } finally {
             const isOk = result?.isError === false
-            count(serverName, isOk ? 'ok' : 'failed')
+            count({ server: serverName, outcome: isOk ? 'ok' : 'failed' })
             await audit({
               tenant,
               action: 'mcp.execute',

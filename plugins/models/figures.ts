@@ -1,8 +1,7 @@
 /** Figures of models for Prometheus. Without the plugin metrics nothing is counted. */
-import type {} from '../metrics/metrics.js'
 import type { FastifyInstance } from 'fastify'
 import type { ModelInfo, ModelUsage } from '../../lib/models/types.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { whenMeasured } from '../metrics/counter.js'
 
 const buckets = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32] // s to the first token
 
@@ -18,10 +17,7 @@ export interface ModelFigures {
 
 export function createFigures (app: FastifyInstance): ModelFigures {
   let figures: ModelFigures | null = null
-  app.addHook('onReady', async () => {
-    const registry = optional(app, 'metrics')()
-    if (registry === null) return
-    const { Counter, Histogram } = await import('prom-client')
+  whenMeasured(app, ({ Counter, Histogram }, registry) => {
     const registers = [registry]
     const of = ['provider', 'model'] as const
     const tokens = new Counter({

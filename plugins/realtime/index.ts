@@ -4,9 +4,9 @@
  */
 import type {} from '../database/index.js'
 import type {} from '../auth/index.js'
-import type {} from '../metrics/metrics.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
+import type { Gauge } from 'prom-client'
 import type { RoomBus, RoomListener } from '../../lib/realtime/bus.js'
 import type { Sockets } from './sockets.js'
 import type { RealtimeStatus } from './types.js'
@@ -21,6 +21,7 @@ import { optional } from '../../lib/plugin/optional.js'
 import { callback, membersOf } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
+import { whenMeasured } from '../metrics/counter.js'
 import { plansOf } from '../plans/plans-of.js'
 import { createIdentify } from './identity.js'
 import { createMemberStore } from './member-store.js'
@@ -106,10 +107,10 @@ export default definePlugin<RealtimeOptions>({
       await sweepChanges(store, new Date(now() - (section.retentionSeconds ?? 86_400) * 1000))
     })
 
+    addMetrics(app, () => app.realtime.status())
     let timer: NodeJS.Timeout | undefined
     app.addHook('onReady', async () => {
       await checkTables(app, section)
-      addMetrics(app, () => app.realtime.status())
       await bus.open()
       if (Object.keys(section.tables ?? {}).length > 0) reader.start()
       timer = setInterval(() => {
@@ -192,25 +193,19 @@ async function checkTables ({ engine }: FastifyInstance, { tables = {} }: Realti
 }
 
 function addMetrics (app: FastifyInstance, status: () => RealtimeStatus): void {
-  const registry = optional(app, 'metrics')()
-  if (registry === null) return
-  const gauges = {
-    connections: 'Websockets and event streams of this process.',
-    watches: 'Open watches of this process.',
-    rooms: 'Rooms with members of this process.'
-  } as const
-  import('prom-client').then(({ Gauge }) => {
-    for (const [name, help] of Object.entries(gauges) as [keyof typeof gauges, string][]) {
-      registry.registerMetric(
-        new Gauge({
-          name: `tenantry_realtime_${name}`,
-          help,
-          registers: [],
-          collect () {
-            this.set(status()[name])
-          }
-        })
-      )
+  const gauges = [
+    { name: 'connections', help: 'Websockets and event streams of this process.' },
+    { name: 'watches', help: 'Open watches of this process.' },
+    { name: 'rooms', help: 'Rooms with members of this process.' }
+  ] as const
+  whenMeasured(app, (client, registry) => {
+    for (const { name, help } of gauges) {
+      const gauge: Gauge = new client.Gauge({
+        name: `tenantry_realtime_${name}`,
+        help,
+        registers: [registry],
+        collect: () => gauge.set(status()[name])
+      })
     }
-  }).catch((err: unknown) => app.log.debug({ err }, 'the metrics of realtime are missing'))
+  })
 }

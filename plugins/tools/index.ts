@@ -13,8 +13,8 @@ import type { ToolRoute, Tools } from './types.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { routesOf } from '../../lib/plugin/guards.js'
 import { optional } from '../../lib/plugin/optional.js'
+import { createCounter } from '../metrics/counter.js'
 import { documentationOf } from '../openapi/documentation.js'
-import { createFigures } from './figures.js'
 import { trackNesting } from './nesting.js'
 import { createRun } from './run.js'
 import { createTools } from './service.js'
@@ -46,7 +46,7 @@ export default definePlugin<ToolsOptions>({
   setup (app) {
     const service = createTools({
       run: createRun(app, trackNesting(app)),
-      count: createFigures(app),
+      count: createCounter(app, { name: 'tenantry_tool_calls_total', help: 'Calls of tools, by outcome.', labelNames: ['outcome'] }),
       documents: optional(app, 'tenantDocuments')
     })
     app.decorate('tools', service)

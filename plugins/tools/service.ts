@@ -3,7 +3,6 @@ import type { FastifyRequest } from 'fastify'
 import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
 import type { ModelTool } from '../../lib/models/types.js'
 import type { CompiledTool } from './compiled.js'
-import type { CountCall } from './figures.js'
 import type { RunTool } from './run.js'
 import type { KeepTool, ToolEntry, ToolSet } from './tool-set.js'
 import type { ListedTool, Tool, ToolAccess, ToolAnswer, ToolCall, ToolRoute, Tools } from './types.js'
@@ -27,7 +26,7 @@ export interface ToolService extends Tools {
 export interface ToolParts {
   /** Calls the route of a tool. */
   readonly run: RunTool
-  readonly count: CountCall
+  readonly count: (call: { outcome: 'ok' | 'failed' }) => void
   /** null without documents of tenants. */
   readonly documents: () => TenantDocuments | null
 }
@@ -90,10 +89,10 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     if (tool === null) throw failure('toolUnknown')
     try {
       const result = await run(tool, input, request, call)
-      count('ok')
+      count({ outcome: 'ok' })
       return result
     } catch (error) {
-      count('failed')
+      count({ outcome: 'failed' })
       throw error
     }
   }

@@ -11,10 +11,6 @@ export type TextMode = 'environment' | 'request' | 'literal'
 
 /** Keywords of the project; JSON Schema ignores them. */
 export interface Annotations {
-  /** The feature is not built: the member is refused with this reason. */
-  readonly planned?: string
-  /** Values of an `enum` that are refused, each with its reason. */
-  readonly plannedValues?: Readonly<Record<string, string>>
   readonly text?: TextMode
   /** The unit of a number: `s`, `ms`, `bytes`, ... */
   readonly unit?: string
@@ -50,23 +46,6 @@ export interface SchemaNode extends Annotations {
   readonly anyOf?: readonly SchemaNode[]
   readonly $ref?: string
   readonly $defs?: Readonly<Record<string, SchemaNode>>
-}
-
-/**
- * A member whose feature is not built. It stands in the schema with its shape, so that the reference can show it; the
- * type of a document has no value for it.
- */
-export function Planned<Schema extends TSchema> (schema: Schema, reason: string) {
-  return Type.Optional(Type.Unsafe<never>({ ...schema, planned: reason }))
-}
-
-/** One of several names, some of them for what is not built: those are refused, each with its reason. */
-export function Choice<Built extends string> (
-  built: readonly Built[],
-  planned: Readonly<Record<string, string>>,
-  options: { description: string }
-) {
-  return Type.Unsafe<Built>({ enum: [...built, ...Object.keys(planned)], plannedValues: planned, ...options })
 }
 
 /** The type of a section after the check has filled in the defaults of these members. */

@@ -2,20 +2,10 @@ import type { RouteCache } from '../../../lib/config/schema/route.js'
 import type { Reference, Scope } from '../../../lib/compiler/types.js'
 import t from 'tap'
 import { FaultList } from '../../../lib/config/faults.js'
+import { noScope } from '../../../lib/compiler/no-scope.js'
 import { compileCacheKey, type CacheTarget } from '../../../lib/compiler/cache-key.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
 
-const empty: Scope = {
-  body: undefined,
-  params: {},
-  query: {},
-  headers: {},
-  auth: null,
-  tenant: null,
-  secrets: new Map(),
-  results: {},
-  fullAccess: false
-}
 const list: CacheTarget = { method: 'GET', path: '/articles', query: '' }
 
 function context (): TemplateContext {
@@ -30,7 +20,7 @@ function compile (cache: Partial<RouteCache> = {}, references: Reference[] = [],
   const within = context()
   const key = compileCacheKey({ enabled: true, ...cache }, references, '/cache', within, route)
   within.faults.throwIfAny()
-  return (scope: Partial<Scope> = {}, target: Partial<CacheTarget> = {}) => key({ ...empty, ...scope }, { ...list, ...target })
+  return (scope: Partial<Scope> = {}, target: Partial<CacheTarget> = {}) => key({ ...noScope, ...scope }, { ...list, ...target })
 }
 
 function tenant (id: string) {

@@ -4,24 +4,14 @@ import { test } from 'tap'
 import { maxAnswerBytes } from '../../../lib/compiler/answer.js'
 import { CopyBudget } from '../../../lib/compiler/copies.js'
 import { parseJson } from '../../../lib/json/parse.js'
+import { noScope } from '../../../lib/compiler/no-scope.js'
 import { compile } from './routes.js'
 
-const empty: Scope = {
-  body: undefined,
-  params: {},
-  query: {},
-  headers: {},
-  auth: null,
-  tenant: null,
-  secrets: new Map(),
-  results: {},
-  fullAccess: false
-}
 const times = <Item>(length: number, item: (index: number) => Item): Item[] => Array.from({ length }, (_, index) => item(index))
 const members = (count: number, template: (index: number) => unknown) =>
   Object.fromEntries(times(count, (index) => [`f${index}`, template(index)]))
 const echo = (response: object): Route => ({ path: '/x', method: 'post', response })
-const sent = (body: unknown): Scope => ({ ...empty, body, headers: { 'content-length': String(Buffer.byteLength(JSON.stringify(body))) } })
+const sent = (body: unknown): Scope => ({ ...noScope, body, headers: { 'content-length': String(Buffer.byteLength(JSON.stringify(body))) } })
 const tooLarge = { code: 'TENANTRY_ANSWER_TOO_LARGE' }
 
 test('a route with few templates measures nothing', async (t) => {
@@ -55,7 +45,7 @@ test('what is copied often is refused before it is made, where it is too much', 
   let deep: unknown = 'x'
   for (let depth = 0; depth < 100_000; depth++) deep = [deep]
   t.doesNotThrow(
-    () => check(members(2, () => ['{{body.deep}}', ...times(5, () => '{{body.text}}')]))?.({ ...empty, body: { deep } }, 0),
+    () => check(members(2, () => ['{{body.deep}}', ...times(5, () => '{{body.text}}')]))?.({ ...noScope, body: { deep } }, 0),
     'what nests deeper than the stack'
   )
 })
@@ -67,7 +57,7 @@ test('results that are copied often are measured by what they have', async (t) =
     queries: [{ table: 'countries', operation: 'select' }],
     response: members(10, () => '{{results.countries.data}}')
   }).copies?.response
-  const scope = { ...empty, results: { countries: { data: ['x'.repeat(2_000_000)] } } }
+  const scope = { ...noScope, results: { countries: { data: ['x'.repeat(2_000_000)] } } }
   t.throws(() => check?.(scope, 2_000_000), tooLarge)
   t.doesNotThrow(() => check?.(scope, 1_000), 'a short answer is not looked at')
 })

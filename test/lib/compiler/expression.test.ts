@@ -1,6 +1,7 @@
 import type { Scope } from '../../../lib/compiler/types.js'
 import t from 'tap'
 import { FaultList } from '../../../lib/config/faults.js'
+import { noScope } from '../../../lib/compiler/no-scope.js'
 import { compileExpression } from '../../../lib/compiler/expression.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
 
@@ -13,18 +14,6 @@ function context (more: Partial<TemplateContext> = {}): TemplateContext {
   }
 }
 
-const empty: Scope = {
-  body: undefined,
-  params: {},
-  query: {},
-  headers: {},
-  auth: null,
-  tenant: null,
-  secrets: new Map(),
-  results: {},
-  fullAccess: false
-}
-
 function evaluate (
   text: string,
   locals: Record<string, unknown> = {},
@@ -34,7 +23,7 @@ function evaluate (
   const within = context(more)
   const compiled = compileExpression(text, '', within, ['item', 'result'])
   within.faults.throwIfAny()
-  return compiled?.evaluate({ ...empty, ...scope }, { item: null, result: null, ...locals })
+  return compiled?.evaluate({ ...noScope, ...scope }, { item: null, result: null, ...locals })
 }
 
 function faults (text: string, more: Partial<TemplateContext> = {}): string[] {

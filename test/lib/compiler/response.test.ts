@@ -2,20 +2,9 @@ import type { Scope } from '../../../lib/compiler/types.js'
 import type { AnswerForm } from '../../../lib/compiler/types.js'
 import t from 'tap'
 import { FaultList } from '../../../lib/config/faults.js'
+import { noScope } from '../../../lib/compiler/no-scope.js'
 import { compileResponse } from '../../../lib/compiler/response.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
-
-const empty: Scope = {
-  body: undefined,
-  params: {},
-  query: {},
-  headers: {},
-  auth: null,
-  tenant: null,
-  secrets: new Map(),
-  results: {},
-  fullAccess: false
-}
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {
   return {
@@ -39,7 +28,7 @@ function mapped (mapping: unknown, scope: Partial<Scope> = {}): unknown {
   const response = compileResponse(mapping, '', within)
   within.faults.throwIfAny()
   if (response?.kind !== 'mapping') return 'no mapping'
-  const at = { ...empty, ...scope }
+  const at = { ...noScope, ...scope }
   const text = response.serialize(at)
   const expected = JSON.stringify(response.value.evaluate(at) ?? null)
   if (text !== expected) throw new Error(`written ${text}, evaluated ${expected}`)

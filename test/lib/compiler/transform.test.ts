@@ -4,20 +4,9 @@ import type { AnswerForm } from '../../../lib/compiler/types.js'
 import t from 'tap'
 import { isRecord } from '../../../lib/plain-value.js'
 import { FaultList } from '../../../lib/config/faults.js'
+import { noScope } from '../../../lib/compiler/no-scope.js'
 import { compileTransform } from '../../../lib/compiler/transform.js'
 import type { TemplateContext } from '../../../lib/compiler/template.js'
-
-const empty: Scope = {
-  body: undefined,
-  params: {},
-  query: {},
-  headers: {},
-  auth: null,
-  tenant: null,
-  secrets: new Map(),
-  results: {},
-  fullAccess: false
-}
 
 function context (): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['body', 'params', 'query', 'auth', 'tenant', 'results']), env: {} }
@@ -29,7 +18,7 @@ function apply (transform: Transform, answer: unknown, scope: Partial<Scope> = {
   const within = context()
   const compiled = compileTransform(transform, '', within)
   within.faults.throwIfAny()
-  return compiled?.apply(answer, { ...empty, ...scope }, form)
+  return compiled?.apply(answer, { ...noScope, ...scope }, form)
 }
 
 const total: Transform = { fields: { total: 'item.price * item.quantity' } }

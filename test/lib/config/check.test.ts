@@ -1,9 +1,6 @@
 /** checkConfig: what is refused and with which words, and what an accepted document becomes. */
 import t from 'tap'
 import { checkConfig, ConfigError, environmentOf, isChecked, withSections } from '../../../lib/config/index.js'
-import { FaultList, formatFault } from '../../../lib/config/faults.js'
-import { read } from '../../../lib/config/reader.js'
-import { Planned, Section } from '../../../lib/config/schema/annotations.js'
 import { check, faultsOf, faultsOn, route, secret } from './documents.js'
 
 t.test('the smallest document has every default', async (t) => {
@@ -148,13 +145,7 @@ t.test('a member __proto__ is refused and changes nothing', async (t) => {
   t.strictSame(faultsOf(JSON.parse('{"constructor": 1, "toString": 2}')), ['/constructor: unknown member', '/toString: unknown member'])
 })
 
-t.test('a member that is not built is refused with its reason', async (t) => {
-  const schema = Section({ later: Planned(Section({}), 'a reason') })
-  for (const value of [{}, [], true, null]) {
-    const faults = new FaultList()
-    read(schema, { later: value }, '', { faults, env: {}, planned: new Set() })
-    t.strictSame(faults.faults.map(formatFault), ['/later: not in this version yet: a reason'])
-  }
+t.test("a section of tenants' documents is unknown in the platform's", async (t) => {
   t.match(faultsOf({ settings: {} }), [/^\/settings: unknown member/], "settings are a tenant's")
 })
 

@@ -1,0 +1,28 @@
+/** Metrics of other plugins, which count nothing where the plugin metrics is not registered. */
+import type {} from './metrics.js'
+import type { FastifyInstance } from 'fastify'
+import type { Registry } from 'prom-client'
+import { optional } from '../../lib/plugin/optional.js'
+
+type PromClient = typeof import('prom-client')
+
+/** Calls `add` when the app is ready and has a registry. prom-client is loaded for that only. */
+export function whenMeasured (app: FastifyInstance, add: (client: PromClient, registry: Registry) => void): void {
+  app.addHook('onReady', async () => {
+    const registry = optional(app, 'metrics')()
+    if (registry !== null) add(await import('prom-client'), registry)
+  })
+}
+
+/** A counter by labels. `name` is that of Prometheus; `help` is its description there. */
+export function createCounter<Label extends string> (
+  app: FastifyInstance,
+  options: { name: string, help: string, labelNames: readonly Label[] }
+): (labels: Readonly<Record<Label, string>>) => void {
+  let count: ((labels: Readonly<Record<Label, string>>) => void) | null = null
+  whenMeasured(app, ({ Counter }, registry) => {
+    const counter = new Counter<Label>({ ...options, registers: [registry] })
+    count = (labels) => counter.inc(labels)
+  })
+  return (labels) => count?.(labels)
+}
