@@ -62,6 +62,7 @@ import usage from '../plugins/usage/index.js'
 import users from '../plugins/users/index.js'
 import webhooks from '../plugins/webhooks/index.js'
 import workflows from '../plugins/workflows/index.js'
+import { securityRules } from './firestore/rules.js'
 import { openKeys, type KeyOptions } from './secrets/open-keys.js'
 import { requestIds } from './request-id.js'
 import { buildSerializer } from './serialization.js'
@@ -228,7 +229,10 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
     enabled: isOn('system'),
     options: ({ config }) => ({ configurationVersion: versionOf(config), off: turnedOff(config.plugins) })
   }),
-  group(migration, { enabled: isOn('migration'), options: ({ env }) => ({ production: env.NODE_ENV === 'production' }) }),
+  group(migration, {
+    enabled: isOn('migration'),
+    options: ({ config, env }) => ({ production: env.NODE_ENV === 'production', firestoreRules: securityRules(config) })
+  }),
   group(publish, { enabled: isOn('publish'), options: none }),
   group(configRoutes, { options: ({ config, connectors, env }) => ({ config, connectors, env }) })
 ]

@@ -3,22 +3,34 @@ import type { Call, Command } from '../command.js'
 import type { DatabaseConfig } from '../../lib/config/index.js'
 import type { MigrationProgress } from '../../lib/database/migrations/progress.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
+import { securityRules } from '../../lib/firestore/rules.js'
+import { UsageError } from '../command.js'
 import { loadDocument } from '../document.js'
+import { CommandError } from '../failure.js'
 
 export const migrate: Command = {
   summary: 'Brings the database to what the server and the document need.',
-  usage: '[document] [--print]',
+  usage: '[document] [--print | --print-rules]',
   document: 'optional',
   details: `Makes what the database lacks: the server's own tables, the tables that the document declares, their indexes and
 policies. It never drops or narrows anything, and servers may serve meanwhile. Prints the name of each migration when it
 is applied; a migration of several steps, and a wait for a lock, is a line on standard error. After a failure, run it again:
 it continues where it stopped.
 
-  --print   write the SQL to standard output and change nothing`,
-  options: { print: { type: 'boolean' } },
+  --print        write the SQL to standard output and change nothing
+  --print-rules  write security rules for the document's Firestore to standard output, and do nothing else`,
+  options: { print: { type: 'boolean' }, 'print-rules': { type: 'boolean' } },
 
   async run (call) {
-    const { database, tables } = await loadDocument(call.document, call.env)
+    if (call.flag('print') && call.flag('print-rules')) throw new UsageError('give one of --print and --print-rules')
+    const config = await loadDocument(call.document, call.env)
+    if (call.flag('print-rules')) {
+      const rules = securityRules(config)
+      if (rules === undefined) throw new CommandError('the document has no Firestore: security rules need the section `firebase`')
+      call.print(rules)
+      return 0
+    }
+    const { database, tables } = config
     const { createEngine } = await import('../../lib/database/index.js')
     const engine = await createEngine({ ...ownersOf(database), tables, migrate: 'manual' })
     try {

@@ -2,21 +2,23 @@
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { flag } from '../../lib/plugin/options.js'
+import { flag, text } from '../../lib/plugin/options.js'
 import { migrationRoutes } from './routes.js'
 import { createMigrationService } from './service.js'
 
 export interface MigrationOptions {
   /** `GET /migration/quick-fix` is refused. Default: whether NODE_ENV is `production`. */
   readonly production?: boolean
+  /** Security rules of Firestore, which `GET /migration` answers too. Default: none. */
+  readonly firestoreRules?: string | undefined
 }
 
 export default definePlugin<MigrationOptions>({
   name: 'migration',
   dependencies: ['database'],
   routeDependencies: ['auth'],
-  options: { production: flag },
-  setup (app, { production = process.env.NODE_ENV === 'production' }) {
-    return (group) => migrationRoutes(group, createMigrationService(app.engine), production)
+  options: { production: flag, firestoreRules: text },
+  setup (app, { production = process.env.NODE_ENV === 'production', firestoreRules }) {
+    return (group) => migrationRoutes(group, createMigrationService(app.engine, firestoreRules), production)
   }
 })

@@ -18,7 +18,10 @@ const Overview = Type.Object({
   tables: Type.Array(Type.String(), {
     description: "The tables that the SQL makes or changes; those of the server's own have their schema."
   }),
-  instructions: Type.String({ description: 'How to apply it, and what is declared and left as it is.' })
+  instructions: Type.String({ description: 'How to apply it, and what is declared and left as it is.' }),
+  rules: Type.Optional(
+    Type.String({ description: 'Security rules for programs that use Firestore without the server; only where the document has Firestore.' })
+  )
 })
 
 const Status = named(

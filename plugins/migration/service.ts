@@ -6,7 +6,7 @@ import { hasLoneStatements, planSql } from '../../lib/database/migrations/plan.j
 
 export interface MigrationService {
   /** What is lacking, as a script. */
-  overview(): Promise<{ sql: string, tables: string[], instructions: string }>
+  overview(): Promise<{ sql: string, tables: string[], instructions: string, rules?: string }>
   /** Whether routes can be served, and which of the needed tables are there. */
   status(): Promise<{ ready: boolean, tables: Record<string, boolean> }>
   /** The same script without row-level security. */
@@ -17,12 +17,12 @@ export interface MigrationService {
 
 const quickFixWarning = 'For development only: without row-level security nothing but the server itself keeps the rows of tenants apart.'
 
-export function createMigrationService ({ migration }: Pick<Engine, 'migration'>): MigrationService {
+export function createMigrationService ({ migration }: Pick<Engine, 'migration'>, rules?: string): MigrationService {
   return {
     async overview () {
       const plan = await migration.plan()
       const tables = [...new Set(plan.migrations.flatMap((one) => one.tables))]
-      return { sql: planSql(plan), tables, instructions: instructionsOf(plan) }
+      return { sql: planSql(plan), tables, instructions: instructionsOf(plan), ...rules !== undefined && { rules } }
     },
     async status () {
       const { migrations, tables } = await migration.plan()

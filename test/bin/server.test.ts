@@ -164,6 +164,26 @@ t.test('migrate prints what it would do, does it once, and does nothing the seco
   t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is lacking'] })
 })
 
+t.test('migrate prints security rules without a database', async (t) => {
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify({
+      postgres: { connectionString: 'postgres://127.0.0.1:1/none' },
+      firebase: { projectId: 'my-app' },
+      routes: [{
+        path: '/notes/:id',
+        method: 'get',
+        firebaseQueries: [{ collection: 'notes', operation: 'get', docId: '{{params.id}}', store: 'firestore' }]
+      }]
+    }),
+    'without.json': JSON.stringify({ routes: [] })
+  })
+  const { code, output, errors } = await here(['migrate', `${folder}/tenantry.json`, '--print-rules'])
+  t.strictSame([code, errors], [0, []])
+  t.match(output.join('\n'), /^rules_version[^]*match \/tenants\/\{tenant\}\/notes\/\{document\} \{\s+allow get: if isOf\(tenant\);/)
+  t.match(await here(['migrate', `${folder}/without.json`, '--print-rules']), { code: 1, output: [], errors: [/section `firebase`/] })
+  t.match(await here(['migrate', `${folder}/tenantry.json`, '--print', '--print-rules']), { code: 1, output: [], errors: [/one of/] })
+})
+
 t.test('what migrate prints makes the database that migrate would', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, tables: { notes }, routes: [] }) })

@@ -17,12 +17,16 @@ export interface TestFirestore {
   stop(): void
 }
 
+const google = process.env['FIRESTORE_EMULATOR_HOST'] ?? ''
+
+/** The tests have Google's emulator. */
+export const isGoogle = google !== ''
+
 type Bind = (address: string, credentials: unknown, done: (error: Error | null, port: number) => void) => void
 
 export async function firestoreServer (t: Test): Promise<TestFirestore> {
   const projectId = `test-${randomBytes(8).toString('hex')}`
-  const google = process.env['FIRESTORE_EMULATOR_HOST']
-  if (google !== undefined && google !== '') return { emulatorHost: google, projectId, isComplete: true, stop () {} }
+  if (isGoogle) return { emulatorHost: google, projectId, isComplete: true, stop () {} }
   const server = new FirestoreServer()
   const port = await listenLocally(server)
   t.teardown(() => server.stop())
