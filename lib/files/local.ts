@@ -5,17 +5,17 @@
 import type { ObjectStore, StoredObject } from './store.js'
 import type { Readable } from 'node:stream'
 import { randomUUID } from 'node:crypto'
-import { constants, createWriteStream, type Dirent } from 'node:fs'
+import { constants, type Dirent } from 'node:fs'
 import { access, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { failure } from '../errors.js'
 import { dayMs, hourMs } from '../time.js'
+import { FileWriter } from './file-writer.js'
 import { checkKey } from './store.js'
 
 const incoming = '.incoming' // no tenant's id begins with a point
 const pageSize = 1000
-const buffered = 524_288 // bytes of an upload that wait for the disk: more come in while some are written
 
 /** `folder` is made if it does not exist. Several processes may use it. */
 export function createLocalStore (folder: string): ObjectStore {
@@ -30,19 +30,18 @@ export function createLocalStore (folder: string): ObjectStore {
     removeLeftovers(join(folder, incoming)).catch(() => {})
   }
 
-  /** Makes the file of the key from a file that `write` makes. Resolves with its size. */
-  async function place (key: string, write: (path: string) => Promise<void>): Promise<number> {
+  /** Makes the file of the key from a file that `write` makes and flushes. Resolves with what `write` does. */
+  async function place<T> (key: string, write: (path: string) => Promise<T>): Promise<T> {
     const path = pathOf(key)
     const beside = join(folder, incoming, randomUUID())
     clean()
     try {
       await onDisk(mkdir(dirname(beside), { recursive: true }))
-      await write(beside)
-      const size = await onDisk(flush(beside))
+      const written = await write(beside)
       await onDisk(mkdir(dirname(path), { recursive: true }))
       await onDisk(rename(beside, path))
       await flushFolder(dirname(path))
-      return size
+      return written
     } catch (error) {
       await rm(beside, { force: true }).catch(() => {})
       throw error
@@ -73,7 +72,7 @@ export function createLocalStore (folder: string): ObjectStore {
     async copy (from, to) {
       const source = pathOf(from)
       if (await orNull(stat(source)) === null) return false
-      await place(to, (path) => onDisk(copyFile(source, path, constants.COPYFILE_FICLONE)))
+      await place(to, (path) => onDisk(copyFlushed(source, path)))
       return true
     },
 
@@ -110,26 +109,29 @@ export function createLocalStore (folder: string): ObjectStore {
   }
 }
 
-/** Rejects with the error of the stream that failed first: pipeline passes it on to the other one. */
-async function writeAll (path: string, bytes: Readable, sourceError: () => unknown): Promise<void> {
-  const file = createWriteStream(path, { flags: 'wx', highWaterMark: buffered })
+/**
+ * Resolves with the number of bytes. Rejects with the error of the stream that failed first: pipeline passes it on to the
+ * other one.
+ */
+async function writeAll (path: string, bytes: Readable, sourceError: () => unknown): Promise<number> {
+  const file = new FileWriter(path)
   let diskError: unknown
   file.once('error', (error) => {
     if (sourceError() === undefined) diskError = error
   })
   try {
     await pipeline(bytes, file)
+    return file.size
   } catch (error) {
     throw diskError === undefined ? sourceError() ?? error : translateDiskError(diskError)
   }
 }
 
-/** Writes the file to the disk, and returns its size. */
-async function flush (path: string): Promise<number> {
-  const file = await open(path, 'r+')
+async function copyFlushed (from: string, to: string): Promise<void> {
+  await copyFile(from, to, constants.COPYFILE_FICLONE)
+  const file = await open(to, 'r+')
   try {
     await file.sync()
-    return (await file.stat()).size
   } finally {
     await file.close()
   }
