@@ -40,6 +40,12 @@ export function isNotFound (error: unknown): boolean {
   return grpcCodeOf(error) === notFound
 }
 
+/** The document of a write with a precondition was changed, or is gone. */
+export function isChanged (error: unknown): boolean {
+  const code = grpcCodeOf(error)
+  return code === failedPrecondition || code === notFound || code === aborted
+}
+
 /** The catalogue's error for what the client threw; anything unknown is returned as it is, and answers 500. */
 export function translate (error: unknown): unknown {
   if (error instanceof TenantryError || !(error instanceof Error)) return error

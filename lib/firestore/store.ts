@@ -2,7 +2,8 @@
 import type * as Sdk from '@google-cloud/firestore'
 import type { DocumentOperation, DocumentSession, DocumentStore, PageOperation } from './types.js'
 import { firestoreUnavailable, isNotFound, translate } from './failures.js'
-import { documentPath } from './paths.js'
+import { eraseBelow } from './erase.js'
+import { documentPath, rootOf } from './paths.js'
 import { Texts, textOf } from './read.js'
 import { type SessionParts, TransactionSession } from './session.js'
 
@@ -134,6 +135,9 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     sharedCollections: parts.sharedCollections,
     text: (operation) => timely(timeoutMs, () => run(operation)),
     transaction: (work) => timely(timeoutMs * transactionTimes, (isOver) => inTransaction(work, isOver)),
+    async erase (tenant, mayErase) {
+      await eraseBelow(rootOf(tenant), { client, mayErase, step: (work) => timely(timeoutMs, work) })
+    },
     check: () =>
       timely(timeoutMs, async () => {
         await client.doc('tenants/~').get()

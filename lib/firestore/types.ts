@@ -87,6 +87,11 @@ export interface DocumentStore extends DocumentSession {
    * request changed what it read, it runs again, up to four times more. Its reads see its own writes of documents by id.
    */
   transaction<Result>(work: (session: DocumentSession) => Promise<Result>): Promise<Result>
+  /**
+   * Removes the tenant's documents, in batches. `mayErase` is asked before each batch: false ends the work. After a failure,
+   * another call continues.
+   */
+  erase(tenant: string, mayErase: () => Promise<boolean>): Promise<void>
   /** Resolves if Firestore can be reached. */
   check(): Promise<void>
   close(): Promise<void>

@@ -1,8 +1,9 @@
-/** Removes the rows of a tenant from the application's tables and from the server's own, and archives its audit entries. */
+/** Removes the rows of a tenant from the application's tables and the server's own, and its documents; archives its audit entries. */
 import type { Kysely } from 'kysely'
 import type { Table } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { Events } from '../../lib/database/events.js'
+import type { DocumentStore } from '../../lib/firestore/types.js'
 import { sql } from 'kysely'
 import { archivedTenant } from '../../lib/audit.js'
 import { topics } from '../../lib/database/events.js'
@@ -18,8 +19,8 @@ const batchSize = 1000 // rows a statement; fewer where that takes too long
 
 export interface Erasure {
   /**
-   * Removes every row of a tenant that is `deleting`, or of an id that no tenant has. Rows of any other are never
-   * touched, not even where one of the id is made meanwhile.
+   * Removes every row and document of a tenant that is `deleting`, or of an id that no tenant has. Those of any other are
+   * never touched, not even where one of the id is made meanwhile.
    */
   sweep(tenant: string): Promise<void>
   /** Removes every row of a tenant that is `deleting`, and those that requests which had begun before wrote meanwhile. */
@@ -34,7 +35,16 @@ interface Target {
   readonly owned: string
 }
 
-export function createErasure (engine: Engine, db: Kysely<SystemTables>, plans: Plans, events: Events): Erasure {
+export interface ErasureParts {
+  readonly engine: Engine
+  readonly db: Kysely<SystemTables>
+  readonly plans: Plans
+  readonly events: Events
+  /** null where the document has no Firestore. */
+  readonly firestore: Pick<DocumentStore, 'erase'> | null
+}
+
+export function createErasure ({ engine, db, plans, events, firestore }: ErasureParts): Erasure {
   async function sweep (tenant: string): Promise<void> {
     const { schema, tables } = await engine.refresh()
     const present = await presentTables(db, schema)
@@ -51,6 +61,10 @@ export function createErasure (engine: Engine, db: Kysely<SystemTables>, plans: 
     )
     await inBatches((size) => archive(tenant, size))
     for (const name of [...tenantOwnedTables, ...others]) if (name !== auditLog) await empty(tenant, { name, owned: 'tenant_id = $1' })
+    await firestore?.erase(tenant, async () => {
+      const other = db.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '<>', 'deleting')
+      return await other.executeTakeFirst() === undefined
+    })
   }
 
   /** Removes rows in batches; returns the number of removed rows. */

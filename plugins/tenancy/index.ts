@@ -76,11 +76,11 @@ export default definePlugin<TenancyOptions>({
     app,
     { provisioning = 'auto', trustHeader = false, maxLoadedTenants = 0, maxRemembered = Math.max(minRemembered, maxLoadedTenants), now }
   ) {
-    const { db, engine, events, log } = app
+    const { db, engine, events, firestore, log } = app
     const store = createTenantStore(db)
     const memory = createTenantMemory((id) => store.find(id), maxRemembered, now)
     const plans = plansOf(app)
-    const erasure = createErasure(engine, db, plans, events)
+    const erasure = createErasure({ engine, db, plans, events, firestore })
     const tenants = createTenants({ store, plans, memory, events, erasure, log })
     app.decorate('tenants', tenants)
     app.decorateRequest('tenant', null)

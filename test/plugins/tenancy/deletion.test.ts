@@ -301,7 +301,8 @@ test('forgets a deleted tenant when no token from before the deletion is accepte
   })
   const { db, engine, events } = app
   const store = createTenantStore(db)
-  const parts = { store, erasure: createErasure(engine, db, app.plans, events), maxLifetime: app.auth.maxLifetime }
+  const erasure = createErasure({ engine, db, plans: app.plans, events, firestore: null })
+  const parts = { store, erasure, maxLifetime: app.auth.maxLifetime }
   t.equal(app.auth.maxLifetime, maxLifetime)
   const marks = async () => (await run(app, 'select id from tenantry.deleted_tenants order by id')).map(({ id }) => id)
   for (const tenant of ['old', 'recent', 'again', 'stuck']) {
