@@ -34,8 +34,8 @@ export interface Attempts {
   /** The subject has proven itself: its tries are forgotten. */
   forgive(rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /**
-   * That try proved itself, or was not made: what others have failed still counts. Where a rule has come to its pause nothing is
-   * given back: each success would be another try for whoever guesses.
+   * The attempt succeeded or was not made. Failed attempts of others still count. During a rule's pause nothing is given back,
+   * since each success would allow an attacker another attempt.
    */
   giveBack(rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** Removes what has ended; false where another server does so now. */

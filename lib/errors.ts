@@ -118,7 +118,7 @@ export const catalogue = {
   ),
   tenantMismatch: entry('TENANTRY_TENANT_MISMATCH', 403, 'Forbidden', 'X-Tenant-ID does not match the tenant of the token'),
   tenantSuspended: entry('TENANTRY_TENANT_SUSPENDED', 403, 'Forbidden', 'The tenant is suspended'),
-  grantExceeds: entry('TENANTRY_GRANT_EXCEEDS', 403, 'Forbidden', 'Nobody grants permissions that they do not hold'),
+  grantExceeds: entry('TENANTRY_GRANT_EXCEEDS', 403, 'Forbidden', 'You can grant only permissions that you hold'),
   notFound: entry('TENANTRY_NOT_FOUND', 404, 'Not Found', 'Resource not found'),
   tenantUnknown: entry('TENANTRY_TENANT_UNKNOWN', 404, 'Not Found', 'There is no such tenant'),
   methodNotAllowed: entry(
@@ -129,7 +129,7 @@ export const catalogue = {
   ),
   conflict: entry('TENANTRY_CONFLICT', 409, 'Conflict', 'A record with these values exists already'),
   documentContention: entry('TENANTRY_DOCUMENT_CONTENTION', 409, 'Conflict', 'Other requests are changing the same documents: try again'),
-  versionConflict: entry('TENANTRY_VERSION_CONFLICT', 409, 'Conflict', 'The configuration was changed by somebody else: read it again'),
+  versionConflict: entry('TENANTRY_VERSION_CONFLICT', 409, 'Conflict', 'The configuration was changed by another request: read it again'),
   routeConflict: entry('TENANTRY_ROUTE_CONFLICT', 409, 'Conflict', 'A route of the server has this path'),
   roleInUse: entry('TENANTRY_ROLE_IN_USE', 409, 'Conflict', 'Other roles inherit from this role'),
   idempotencyMismatch: entry(
@@ -243,7 +243,7 @@ export const catalogue = {
     'TENANTRY_IDENTITY_PROVIDER_UNAVAILABLE',
     503,
     'Service Unavailable',
-    'The keys of the identity provider cannot be had; try again'
+    'The keys of the identity provider could not be read; try again'
   ),
   toolsBusy: entry('TENANTRY_TOOLS_BUSY', 503, 'Service Unavailable', 'All connections with MCP servers are in use; try again'),
   loginBusy: entry('TENANTRY_LOGIN_BUSY', 503, 'Service Unavailable', 'Too many passwords are being checked; try again'),

@@ -8,7 +8,7 @@ import { upTo } from './up-to.js'
 export interface LoadCacheOptions<Value> {
   /** Entries at most. */
   readonly max: number
-  /** Reads the value of a key. What it rejects with reaches everybody who waits, and nothing is kept. */
+  /** Reads the value of a key. A rejection reaches all callers that wait, and nothing is kept. */
   readonly load: (key: string) => Promise<Value>
   /** What all values together may weigh, where their sizes differ much; one that weighs more by itself is read each time. */
   readonly weight?: { readonly max: number, readonly of: (value: Value) => number }

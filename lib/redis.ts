@@ -36,7 +36,7 @@ export interface RedisConnection {
    * that Redis is back when the promises of all works have settled.
    */
   onReturn(work: (client: Redis) => Promise<unknown>): void
-  /** Ends the connection when everybody who opened it has closed it; commands under way fall back. */
+  /** Ends the connection when all its users have closed it; commands under way fall back. */
   close(): void
 }
 

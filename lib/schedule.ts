@@ -11,7 +11,7 @@ export interface Schedule {
   next(after: Date): Date | null
 }
 
-/** A pattern or a time zone that is none. */
+/** An invalid pattern or time zone. */
 export interface ScheduleFault {
   readonly at: 'cron' | 'timezone'
   readonly reason: string

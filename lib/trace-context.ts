@@ -4,7 +4,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 
-const maxState = 512 // characters of `tracestate`: what everybody has to be able to take
+const maxState = 512 // characters of `tracestate`: what every receiver must accept
 const maxMembers = 32
 
 /**

@@ -323,7 +323,7 @@ function takesArrays ({ queries = [], firebaseQueries = [] }: Route): boolean {
   )
 }
 
-/** A misspelt field would be answered to everybody. */
+/** A misspelt field would not be excluded. */
 function checkExcluded ({ excludeFields = [] }: Route, queries: readonly RouteQuery[], pointer: string, faults: FaultList): void {
   if (queries.some(({ fields }) => fields === null)) return
   const known = new Set(queries.flatMap(({ fields }) => [...fields ?? []]))

@@ -58,7 +58,7 @@ function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, fau
   return last
 }
 
-/** A default in the document would be a secret that everybody reads. */
+/** A default in the document would be a public secret. */
 const secret = /SECRET|KEY|PASSWORD|TOKEN/
 
 function howToSet (name: string): string {

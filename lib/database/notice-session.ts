@@ -18,7 +18,7 @@ export interface NoticeTimes {
 
 export interface NoticeSessionOptions {
   readonly client: ClientConfig
-  /** Where notices for everybody arrive. */
+  /** Where notices for all listeners arrive. */
   readonly channel: string
   /** A channel of this server alone. */
   readonly ownChannel: string

@@ -8,7 +8,7 @@ const outagePauseMs = 1000 // before a database that is lost or busy is asked ag
 const faultPauseMs = 5000 // and one that is not migrated, say
 
 export interface PollerParts {
-  /** Does what there is to do; resolves with the milliseconds until the next look. With `Infinity` it waits until it is woken. */
+  /** Does the work; resolves with the milliseconds until the next poll. With `Infinity` it waits until it is woken. */
   readonly look: () => Promise<number>
   /** Ends it. */
   readonly signal: AbortSignal

@@ -50,7 +50,7 @@ export function mayHoldTyped (text: string): boolean {
   return text.includes('{"$')
 }
 
-/** A typed value that is none, with the members that lead to it. */
+/** A malformed typed value, by the members that lead to it. */
 export interface TypedFault {
   readonly path: readonly (string | number)[]
   readonly expected: string

@@ -5,7 +5,7 @@ export type RoomEvent =
   & (
     /** A message as its receivers get it, as JSON. */
     | { readonly kind: 'message', readonly room: string, readonly text: string }
-    /** Somebody came, left, or has another state. */
+    /** A member joined, left, or changed its state. */
     | { readonly kind: 'presence', readonly room: string }
   )
   & {

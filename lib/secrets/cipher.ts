@@ -42,7 +42,7 @@ export interface SecretCipher {
   readonly header: Buffer
 }
 
-/** A value cannot be had; the message names the reason and nothing of the value. */
+/** A value cannot be decrypted; the message names the reason and nothing of the value. */
 export class SecretUnreadable extends Error {
   override readonly name = 'SecretUnreadable'
 }

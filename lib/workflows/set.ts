@@ -7,8 +7,7 @@ import { compileWorkflow } from './compile.js'
 export interface WorkflowSet {
   readonly ids: readonly string[]
   /**
-   * Compiled when it is first asked for; null where it has faults, which the context's list then holds, and undefined where
-   * there is none of the id.
+   * Compiled at its first use. null: it has faults, which are in the context's list. undefined: no workflow has the id.
    */
   get(id: string): CompiledWorkflow | null | undefined
 }

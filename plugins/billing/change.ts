@@ -130,7 +130,7 @@ export function createChange (
         entry('billing.event_unclaimed', tenant, reported, '')
         warnings.push([
           { tenant, ...reported },
-          'a payment provider tells of a tenant that was deleted: what it pays for may have to be cancelled there'
+          'a payment provider reports on a deleted tenant: its subscription may have to be cancelled there'
         ])
         return 'unclaimed'
       }

@@ -170,7 +170,7 @@ export function createBilling (
     if (!isNew) return 'duplicate'
     log.warn(
       { tenant, ...reported },
-      'a payment provider tells of a tenant that is not there; the event is kept, and counts when such a tenant is made'
+      'a payment provider reports on an unknown tenant; the event is kept, and applied when the tenant is created'
     )
     return 'unclaimed'
   }

@@ -65,7 +65,7 @@ export async function sweepReceipts (db: Kysely<SystemTables>, now: number): Pro
 export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
   let waiting = 0
 
-  /** Whether it is the holder's now, was handled, or is somebody else's; null where the tenant is not there. */
+  /** Whether the holder has it now, it was handled, or another holder has it; null where the tenant is not there. */
   async function take ({ tenant, path, id }: Delivered, holder: string): Promise<'taken' | 'handled' | 'held' | null> {
     const at = new Date(now())
     // What was handled stays as it is. A tenant that is being deleted gets none, which would outlive it.

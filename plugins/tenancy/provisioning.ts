@@ -56,7 +56,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
     return await made(id, issuedAt)
   }
 
-  /** What there is after an attempt, be it that of another caller. */
+  /** The tenant after an attempt, its own or that of another caller. */
   async function made (id: string, issuedAt: number): Promise<Tenant | null> {
     const { tenant, deletedAt } = await memory.get(id)
     refuseOlder(issuedAt, deletedAt)

@@ -36,7 +36,7 @@ export function checkRbac ({ roles, defaultRole }: RbacConfig): void {
   for (const role of roles.values()) {
     if (role.name === 'admin') throw invalid('"admin" is the role of administrators: no role of a tenant has this name')
     if (role.parentRole !== null && !roles.has(role.parentRole)) {
-      throw invalid(`The role "${role.name}" inherits from "${role.parentRole}", which is none of the roles`)
+      throw invalid(`The role "${role.name}" inherits from "${role.parentRole}", which is not a role of the tenant`)
     }
     permissions += role.permissions.length
   }
@@ -46,7 +46,7 @@ export function checkRbac ({ roles, defaultRole }: RbacConfig): void {
     )
   }
   refuseParents(roles)
-  if (defaultRole !== null && !roles.has(defaultRole)) throw invalid(`The default role "${defaultRole}" is none of the roles`)
+  if (defaultRole !== null && !roles.has(defaultRole)) throw invalid(`The default role "${defaultRole}" is not a role of the tenant`)
 }
 
 /** Throws where a role inherits from itself, or from more parents than are looked at for each change of roles. */

@@ -7,7 +7,7 @@ import { bytesText } from './bytes-text.js'
 export type Counted = 'api_calls' | 'bandwidth_bytes'
 /** What is reserved before it is used. `ai_cost` is in millionths of a USD. */
 export type Reserved = 'llm_tokens' | 'ai_cost' | 'storage_bytes'
-/** `storage_bytes` is what there is at a time; the others are counted by day and month (UTC). */
+/** `storage_bytes` is a gauge; the others are counted by day and month (UTC). */
 export type Counter = Counted | Reserved
 /** What is open at a time. */
 export type Gauge = 'connections' | 'rooms' | 'entities_watched'

@@ -24,7 +24,7 @@ export interface Summary {
   readonly period: string
   readonly api_calls: number
   readonly llm_tokens: number
-  /** What there is now. */
+  /** The present figures. */
   readonly storage_bytes: number
   readonly bandwidth_bytes: number
 }

@@ -257,7 +257,7 @@ t.test('validate', async (t) => {
         errors: [
           'PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe)',
           'APP_URL: expected an absolute address, http or https, without user, query and fragment',
-          'PAYPROV_PRODUCT_MAP: "pro_montly" is none of what there is to sell: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
+          'PAYPROV_PRODUCT_MAP: "pro_montly" cannot be sold: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
         ]
       },
       `${command} tells all faults of the payment provider`

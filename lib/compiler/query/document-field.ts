@@ -222,7 +222,7 @@ function encode (value: unknown, operator: Operator): string | string[] | undefi
   }
 }
 
-/** The word of null, true or false; undefined for what is none of them. */
+/** The word for null, true or false; undefined for other values. */
 export function wordOf (value: unknown): string | undefined {
   if (value === 'unknown') return 'null'
   const word = String(value)

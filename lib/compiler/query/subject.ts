@@ -77,7 +77,7 @@ function refuseReading ({ operation }: Query, { grouped, fields }: Selection, po
   }
 }
 
-/** A misspelt field would be answered to everybody. The route's fields may belong to another of its queries. */
+/** A misspelt field would not be excluded. The route's fields may belong to another of its queries. */
 function checkExcluded ({ excludeFields }: Query, selection: Selection, pointer: string, { faults }: QueryContext): void {
   const known = namesOf(selection)
   for (const [index, name] of (excludeFields ?? []).entries()) {

@@ -210,7 +210,7 @@ function judgeAccount (
       tell(
         faults,
         place,
-        `"${key}" is none of what there is to sell: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`,
+        `"${key}" cannot be sold: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`,
         nearest(key, known)
       )
     }

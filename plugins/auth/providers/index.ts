@@ -55,7 +55,7 @@ export function createProviders ({ providers, now, maxLifetime, log, onChange }:
       algorithms,
       now,
       onChange: () => onChange(name),
-      onError: (err) => log.warn({ err, provider: name }, 'the keys of an identity provider cannot be had')
+      onError: (err) => log.warn({ err, provider: name }, 'the keys of an identity provider could not be read')
     })
     byIssuer.set(provider.issuer, { name, jwks, ...provider })
   }

@@ -4,7 +4,7 @@ import { constants, verify, type KeyObject } from 'node:crypto'
 
 const minModulusLength = 2048 // bits (RFC 7518, 3.3)
 const maxModulusLength = 8192 // bits; a signature of a longer key takes a millisecond to verify
-const minExponent = 3n // with 1 everybody could sign
+const minExponent = 3n // with 1 anyone could sign
 
 interface Scheme {
   /** null where the algorithm has its own. */

@@ -86,7 +86,7 @@ test('on PostgreSQL', (t) =>
     'every server of a database hears of a change once, and of nothing that was rolled back': isHeardByAll,
     'a connection that the database ends is made again, and a gap is told': isMadeAgain,
     'a connection that falls silent is noticed, and what was missed meanwhile is a gap': isNoticed,
-    'a server starts without notices where they cannot be had, and hears them once they can': startsWithout,
+    'a server starts without notices where notices are not available, and receives them later': startsWithout,
     'an address on which notices do not arrive is told once, and all that is remembered is dropped again and again': isReportedOnce,
     'a change whose commit had no answer is told to its own server too': tellsItself,
     'a change that is committed after all, when notices were lost meanwhile, is told to its own server': tellsItselfLater,

@@ -123,7 +123,7 @@ t.test('every fault is told, with the name of its setting and those of the docum
 t.test('a product map has keys of plans and cycles, and an id for each', async (t) => {
   const fault = (text: string, more: Env = {}) => faults({ ...chosen, ...more, PAYPROV_PRODUCT_MAP: text })
   t.strictSame(fault(`{"pro_montly":"${id(1)}","team_yearly":"${id(2)}"}`), [
-    'PAYPROV_PRODUCT_MAP: "pro_montly" is none of what there is to sell: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
+    'PAYPROV_PRODUCT_MAP: "pro_montly" cannot be sold: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
   ])
   t.notMatch(fault(`{"gold_monthly":"${id(1)}"}`), [/free_/], 'nobody buys the plan "free"')
   for (
@@ -139,7 +139,7 @@ t.test('a product map has keys of plans and cycles, and an id for each', async (
       'constructor',
       'monthly'
     ]
-  ) t.match(fault(JSON.stringify({ x: 1 }).replace('"x":1', `"${key}":"${id(1)}"`)), [/is none of what there is to sell/], key)
+  ) t.match(fault(JSON.stringify({ x: 1 }).replace('"x":1', `"${key}":"${id(1)}"`)), [/cannot be sold/], key)
   for (const wrong of ['', ' ', 'two words', 'ü', '../x', 'x/y', 'x'.repeat(256)]) {
     t.match(fault(JSON.stringify({ pro_monthly: wrong })), [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id/], wrong)
   }
