@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHa
 import type { Caller, Entities } from './service.js'
 import { Type, type Static } from 'typebox'
 import { pointerTo } from '../../lib/config/faults.js'
+import { notReached, withNote } from '../../lib/firestore/lacking.js'
 import { invalidInput } from '../../lib/validation-detail.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
@@ -84,7 +85,7 @@ const tags = ['Admin']
 const toRead = { access: 'tenant-admin', permission: 'entities:read' } as const
 const toWrite = { access: 'tenant-admin', permission: 'entities:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const whose =
+const whoseRows =
   'A tenant reaches its own rows of tables that have a tenant. A platform administrator reaches every table: with `X-Tenant-ID` the rows of that tenant, else all rows.'
 
 interface Reading {
@@ -101,6 +102,7 @@ interface Removing {
 }
 
 export function adminRoutes (app: FastifyInstance, entities: () => Entities): void {
+  const whose = withNote(whoseRows, notReached, app)
   app.get<Listing>('/admin/entities/:table', {
     config: toRead,
     preValidation: gatherFilters,

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Readiness } from './readiness.js'
 import type { Publishing } from './service.js'
 import { Type, type Static } from 'typebox'
+import { notReached, withNote } from '../../lib/firestore/lacking.js'
 import { errorResponses } from '../conventions/index.js'
 import { errorSchema } from '../../lib/http/error-schemas.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
@@ -85,7 +86,11 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
     schema: {
       tags,
       summary: 'Which tables there are',
-      description: 'Asks the database itself. Views are listed too; tables of the server and of other schemas are not.',
+      description: withNote(
+        'Asks the database itself. Views are listed too; tables of the server and of other schemas are not.',
+        notReached,
+        app
+      ),
       body: Init,
       response: { 200: Initiated, ...errorResponses(400, ...refusals) }
     }
@@ -107,8 +112,11 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
     schema: {
       tags,
       summary: 'Write a record, with a look at its table first',
-      description:
+      description: withNote(
         'Of a table that has a tenant, `X-Tenant-ID` names whose record it is. If the table lacks columns, the answer has the SQL that would add them, and nothing is written.',
+        notReached,
+        app
+      ),
       body: Entity,
       response: { 201: Published, ...errorResponses(...refusals, 409), 400: missingColumns, 404: missingTable }
     }

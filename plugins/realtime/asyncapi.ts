@@ -1,4 +1,5 @@
 /** `GET /doc/realtime`: the messages as an AsyncAPI 3 document. */
+import { notWatched, withNote } from '../../lib/firestore/lacking.js'
 import { clientMessages, serverMessages } from '../../lib/realtime/messages.js'
 import { version } from '../../lib/version.js'
 
@@ -16,15 +17,19 @@ const operations: readonly Operation[] = [
 
 const keyOf = ({ action, name }: Operation): string => `${action === 'send' ? 'server' : 'client'}.${name}`
 
-export function asyncApi (address: string): object {
+/** @param app its description says that documents in Firestore cannot be watched, where it has them */
+export function asyncApi (address: string, app: { readonly firestore: object | null }): object {
   const security = [{ type: 'http', scheme: 'bearer' }, { type: 'httpApiKey', name: 'x-api-key', in: 'header' }]
   return {
     asyncapi: '3.0.0',
     info: {
       title: 'Realtime',
       version,
-      description:
-        'Changes of rows, rooms and presence over a websocket. The same messages come from `GET /realtime/events` as server-sent events.'
+      description: withNote(
+        'Changes of rows, rooms and presence over a websocket. The same messages come from `GET /realtime/events` as server-sent events.',
+        notWatched,
+        app
+      )
     },
     defaultContentType: 'application/json',
     channels: {

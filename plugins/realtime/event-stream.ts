@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Core } from './service.js'
 import type { Identity, Outlet, WatchRequest } from './types.js'
 import { Type, type Static } from 'typebox'
+import { notWatched, withNote } from '../../lib/firestore/lacking.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
@@ -44,8 +45,11 @@ export function eventStream (group: FastifyInstance, { core, identityOf }: Strea
     schema: {
       tags: ['Realtime'],
       summary: 'Read changes and rooms as server-sent events',
-      description:
+      description: withNote(
         'An event is named by the `type` of its message, `data` is the message, and `id` the position of a change. `Last-Event-ID` sends later changes first.',
+        notWatched,
+        group
+      ),
       querystring: Query,
       response: {
         200: { description: 'A stream that ends with the connection.', content: { 'text/event-stream': { schema: Type.String() } } },

@@ -11,7 +11,7 @@ import { openSockets } from './sockets.js'
 
 export async function realtimeRoutes (group: FastifyInstance, parts: SocketParts & StreamParts): Promise<Sockets> {
   eventStream(group, parts)
-  const document = stringifyJson(asyncApi(`${group.prefix}/realtime`))
+  const document = stringifyJson(asyncApi(`${group.prefix}/realtime`, group))
   group.get(
     '/doc/realtime',
     {

@@ -4,6 +4,7 @@ import type {} from './webhooks.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { LoggedDelivery } from './store.js'
 import { Type, type Static } from 'typebox'
+import { noEvents, withNote } from '../../lib/firestore/lacking.js'
 import { eventKinds } from '../../lib/webhook-events.js'
 import { actorOf } from '../audit/actor.js'
 import { isPlatformAdmin } from '../auth/access.js'
@@ -56,8 +57,11 @@ export function webhookRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'What was sent by webhooks, the newest first',
-      description:
+      description: withNote(
         `Of the tenant; for platform administrators without \`X-Tenant-ID\` of the platform's own webhooks. Kept for 30 days. \`total\` counts up to ${maxOffset}.`,
+        noEvents,
+        app
+      ),
       querystring: Query,
       response: { 200: ListOf(Delivery), ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
     }

@@ -8,7 +8,7 @@ import { placeOf } from '../../../lib/firestore/paths.js'
 import { firestoreServer } from '../../helpers/firestore.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused } from '../../http/caller.js'
+import { caller, refused, type Ask } from '../../http/caller.js'
 import { documentFaultsOf } from '../compiler/query/helpers.js'
 import { documentRoutes } from './document.js'
 
@@ -118,6 +118,29 @@ test('shared collections, indexes and both stores in one document', async (t) =>
       'VALIDATION_FAILED',
       '31 values'
     )
+  })
+
+  await t.test('`/doc` says which endpoints do not reach documents in Firestore', async (t) => {
+    const describedBy = async (ask: Ask): Promise<[Record<string, string | undefined>, string]> => {
+      const { paths } = (await ask('GET /doc')).body as { paths: Record<string, Record<string, { description?: string }>> }
+      const { info } = (await ask('GET /doc/realtime')).body as { info: { description: string } }
+      const endpoints = [
+        ['get', '/admin/entities/{table}'],
+        ['delete', '/admin/entities/{table}/{id}'],
+        ['post', '/publish/init'],
+        ['post', '/publish/entity'],
+        ['get', '/realtime/events'],
+        ['get', '/webhooks/deliveries']
+      ] as const
+      return [Object.fromEntries(endpoints.map(([method, path]) => [`${method} ${path}`, paths[path]?.[method]?.description])), info.description]
+    }
+    const [endpoints, realtime] = await describedBy(a)
+    for (const [endpoint, description] of Object.entries(endpoints)) t.match(description, /documents in Firestore/i, endpoint)
+    t.match(realtime, /Firestore cannot be watched/)
+    const without = await testServer(t, { databaseProvider: 'embedded', routes: [] }, { tenants: ['a'] })
+    const [others, rooms] = await describedBy(caller(t, without, { tenant: 'a' }))
+    for (const [endpoint, description] of Object.entries(others)) t.match(description, /^(?![^]*Firestore)[^]+$/, endpoint)
+    t.notMatch(rooms, /Firestore/)
   })
 
   await t.test('`/doc` says that writes send no events', async (t) => {
