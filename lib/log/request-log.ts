@@ -32,10 +32,15 @@ export class RequestLog extends LogController {
   override requestCompleted (error: Error | null | undefined, request: FastifyRequest, reply: FastifyReply): void {
     if (error) {
       reply.log.error({ err: error, ...lineOf(request, reply) }, 'request failed')
-    } else {
+    } else if (!leavesOutInfo(reply.log)) {
       reply.log.info(lineOf(request, reply), 'request')
     }
   }
+}
+
+/** A server that logs warnings alone needs no line made. A logger other than pino may not report its level. */
+function leavesOutInfo (log: object): boolean {
+  return 'isLevelEnabled' in log && typeof log.isLevelEnabled === 'function' && log.isLevelEnabled('info') === false
 }
 
 /** The line of a request whose answer was not sent as a whole, since its caller left or was cut off: of these Fastify tells nothing. */
