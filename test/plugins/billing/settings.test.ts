@@ -208,7 +208,7 @@ t.test('the plugin alone judges its options the same way, by their names', async
   t.match(told({ provider: 'payprov', payprov }), [
     /^appUrl: missing/,
     /^payprov\.apiKey: missing/,
-    /^payprov\.productMap: "pro_montly" is none/
+    /^payprov\.productMap: "pro_montly" cannot be sold/
   ])
   t.strictSame(told(JSON.parse('{"provider":"stripe"}')), ['provider: expected payprov (Polar) or altprov (Stripe)'])
   t.match(told({ altprov }), [/^altprov\.productMap: "pro_monthly": expected the provider's id as a text/])
