@@ -24,13 +24,19 @@ export const isGoogle = google !== ''
 
 type Bind = (address: string, credentials: unknown, done: (error: Error | null, port: number) => void) => void
 
-export async function firestoreServer (t: Test): Promise<TestFirestore> {
-  const projectId = `test-${randomBytes(8).toString('hex')}`
-  if (isGoogle) return { emulatorHost: google, projectId, isComplete: true, stop () {} }
+/** The emulator's `host:port`, and its end; Google's stays. */
+export async function startEmulator (): Promise<{ readonly host: string, stop(): void }> {
+  if (isGoogle) return { host: google, stop () {} }
   const server = new FirestoreServer()
   const port = await listenLocally(server)
-  t.teardown(() => server.stop())
-  return { emulatorHost: `127.0.0.1:${port}`, projectId, isComplete: false, stop: () => server.stop() }
+  return { host: `127.0.0.1:${port}`, stop: () => server.stop() }
+}
+
+export async function firestoreServer (t: Test): Promise<TestFirestore> {
+  const projectId = `test-${randomBytes(8).toString('hex')}`
+  const { host, stop } = await startEmulator()
+  t.teardown(stop)
+  return { emulatorHost: host, projectId, isComplete: isGoogle, stop }
 }
 
 /** The emulator would listen on every interface; it asks its gRPC server for an address. */
