@@ -8,7 +8,15 @@ import { FairGate, type Party } from '../fair-gate.js'
 import { createPace } from '../pace.js'
 import { databaseBusy, databaseUnavailable } from './failures.js'
 import { createHangWatch } from './hang-watch.js'
+import { HoldTimes } from './hold-times.js'
 import { AnswerReader } from './large-answers.js'
+
+/** A connection of a party. */
+interface Held {
+  readonly party: Party
+  /** Milliseconds of `performance.now()`. */
+  readonly since: number
+}
 
 type Acquired = (error: unknown, client: PoolClient | null) => void
 
@@ -35,8 +43,9 @@ export function createPoolAccess (
   { pool, notices, max, acquireTimeoutMs }: Connections,
   { translate, log, warn }: PoolAccessOptions
 ): PoolAccess {
-  const gate = new FairGate(max, acquireTimeoutMs)
-  const busy = new Map<PoolClient, Party>()
+  const holdTimes = new HoldTimes(max)
+  const gate = new FairGate(max, acquireTimeoutMs, true, (party) => holdTimes.mayHoldMore(party))
+  const busy = new Map<PoolClient, Held>()
   const patient = new Set<PoolClient>()
   const readers = new WeakMap<PoolClient, AnswerReader>()
   const connecting = new Set<(error: unknown) => void>()
@@ -65,7 +74,7 @@ export function createPoolAccess (
 
   pool.on('connect', (client) => {
     if (!(client instanceof pg.Client) || !(client.connection.stream instanceof Socket)) return
-    readers.set(client, new AnswerReader(client.connection.stream, () => createPace(busy.get(client)?.key)))
+    readers.set(client, new AnswerReader(client.connection.stream, () => createPace(busy.get(client)?.party.key)))
   })
 
   function acquire (tenantId: string | null | undefined, done: Acquired): void {
@@ -119,18 +128,20 @@ export function createPoolAccess (
       finished()
       return done(translate(error), null)
     }
-    busy.set(client, party)
+    busy.set(client, { party, since: performance.now() })
     done(null, client)
   }
 
   function release (client: PoolClient, broken = false): void {
-    const party = busy.get(client)
+    const held = busy.get(client)
     // The end of the engine, or a database that hangs, may have taken it from a statement that still runs.
-    if (party === undefined) return
+    if (held === undefined) return
+    const { party, since } = held
     busy.delete(client)
     patient.delete(client)
     readers.get(client)?.ended()
     ended++
+    holdTimes.ended(party, since)
     client.release(broken)
     gate.leave(party)
     finished()
