@@ -22,6 +22,7 @@ import { queue } from './queue.js'
 import { queueLists } from './queue-lists.js'
 import { queueLosses } from './queue-losses.js'
 import { realtime } from './realtime.js'
+import { recordChanges } from './record-change.js'
 import { refreshTokens } from './refresh-tokens.js'
 import { requestStats } from './request-stats.js'
 import { resourceLimits } from './resource-limits.js'
@@ -91,5 +92,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   conversations,
   realtime,
   workflowStepCalls,
-  workflowSchedules
+  workflowSchedules,
+  recordChanges
 ]

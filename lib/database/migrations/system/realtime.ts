@@ -1,64 +1,11 @@
 /**
- * Realtime: changes of rows, which a trigger writes beside the rows themselves; the head of each tenant's changes; who is
- * in which room; and messages of rooms on their way to other processes.
+ * Realtime: changes of rows, which a trigger writes beside the rows themselves (record-change.ts); the head of each
+ * tenant's changes; who is in which room; and messages of rooms on their way to other processes.
  */
 import type { SystemMigration } from './system-migration.js'
-import { maxChangeBytes, recordFunction } from '../change-triggers.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
 const owned = ['tenantry.realtime_changes', 'tenantry.realtime_heads', 'tenantry.realtime_members', 'tenantry.realtime_messages']
-
-/**
- * Arguments: the columns of the key. A row that gets another tenant or key is two changes. `before` has the old values of
- * changed columns. A row that is too large keeps its short columns. A session of another
- * program has no `app.tenant_id`, which the policies ask for.
- */
-const record = `create function ${recordFunction}() returns trigger language plpgsql security definer
-set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $body$
-declare
-  was jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
-  became jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
-  told json := case when tg_op = 'DELETE' then to_json(old) else to_json(new) end;
-  is_cut boolean := octet_length(told::text) > ${maxChangeBytes};
-  was_key jsonb;
-  key jsonb;
-  earlier jsonb;
-  is_foreign boolean := coalesce(current_setting('app.tenant_id', true), '') = '';
-begin
-  if tg_nargs = 1 then
-    was_key := jsonb_build_object(tg_argv[0], was -> tg_argv[0]);
-    key := jsonb_build_object(tg_argv[0], became -> tg_argv[0]);
-  else
-    was_key := (select jsonb_object_agg(k, was -> k) from unnest(tg_argv) k);
-    key := (select jsonb_object_agg(k, became -> k) from unnest(tg_argv) k);
-  end if;
-  if coalesce(became, was) -> 'tenant_id' = 'null' then
-    return null;
-  end if;
-  if is_foreign then
-    perform set_config('app.tenant_id', '*', true);
-  end if;
-  if is_cut then
-    told := (select json_object_agg(m.key, m.value) from json_each(told) m where octet_length(m.value::text) <= 1024);
-  end if;
-  if tg_op = 'UPDATE' and (was_key <> key or was -> 'tenant_id' <> became -> 'tenant_id') then
-    insert into tenantry.realtime_changes (tenant_id, table_name, kind, key, record, cut)
-      values (was ->> 'tenant_id', tg_table_name, 'D', was_key, (select jsonb_object_agg(m.key, m.value) from jsonb_each(was) m where octet_length(m.value::text) <= 1024)::json, is_cut);
-    insert into tenantry.realtime_changes (tenant_id, table_name, kind, key, record, cut)
-      values (became ->> 'tenant_id', tg_table_name, 'I', key, told, is_cut);
-  else
-    if tg_op = 'UPDATE' then
-      earlier := (select coalesce(jsonb_object_agg(m.key, m.value), '{}') from jsonb_each(was) m where m.value is distinct from became -> m.key and octet_length(m.value::text) <= 1024);
-    end if;
-    insert into tenantry.realtime_changes (tenant_id, table_name, kind, key, record, before, cut)
-      values (coalesce(became, was) ->> 'tenant_id', tg_table_name, left(tg_op, 1), case when tg_op = 'DELETE' then was_key else key end, told, earlier, is_cut);
-  end if;
-  if is_foreign then
-    perform set_config('app.tenant_id', '', true);
-  end if;
-  return null;
-end
-$body$`
 
 export const realtime: SystemMigration = {
   description: 'realtime',
@@ -109,7 +56,6 @@ export const realtime: SystemMigration = {
   primary key (tenant_id, instance_id, number)
 )`,
     'create index realtime_messages_order on tenantry.realtime_messages (instance_id, number)',
-    record,
     ...policies ? owned.flatMap((table) => policyStatements(table, 'text', noSecurity)) : []
   ]
 }
