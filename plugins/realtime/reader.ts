@@ -86,11 +86,10 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
     stamp ??= await store.latest()
     let { heads, waiting, more } = await store.news(stamp)
     if (waiting) {
-      const given = await store.givePositions(after)
+      const given = await store.givePositions(after, stamp)
       after = given.last ?? ''
-      const again = await store.news(stamp)
-      heads = again.heads
-      more = again.more || given.more
+      heads = given.heads
+      more ||= given.more
     }
     for (const { tenant, position } of heads) if (groups.has(tenant)) lags.set(tenant, position)
     stamp = heads.at(-1)?.stamp ?? stamp

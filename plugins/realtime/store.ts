@@ -52,16 +52,18 @@ export interface Given {
   readonly last: string | null
   /** More changes may wait. */
   readonly more: boolean
+  /** Heads with a later stamp than the given one, the earliest ones, those of this batch among them. */
+  readonly heads: Head[]
 }
 
 export type ChangeStore = ReturnType<typeof createChangeStore>
 
 export function createChangeStore (db: Kysely<SystemTables>) {
-  async function give (turns: RawBuilder<unknown>): Promise<Given> {
+  async function give (turns: RawBuilder<unknown>, stamp: number): Promise<Given> {
     return await db.transaction().execute(async (transaction) => {
       // A statement of its own: the next one sees what the last holder has committed.
       await sql`select pg_advisory_xact_lock(hashtextextended(${positionLock}, 0))`.execute(transaction)
-      const { rows: [row] } = await sql<Given>`
+      const { rows: [row] } = await sql<Omit<Given, 'heads'> & { heads: Head[] | null }>`
           with recursive turns as ${turns}, turn as materialized (
             select tenant_id from turns limit ${maxTenants}::int
           ), share as materialized (
@@ -76,14 +78,22 @@ export function createChangeStore (db: Kysely<SystemTables>) {
             insert into tenantry.realtime_heads as h (tenant_id, position, stamp)
             select tenant_id, count, nextval('tenantry.realtime_stamps') from counts order by tenant_id
             on conflict (tenant_id) do update set position = h.position + excluded.position, stamp = excluded.stamp
-            returning h.tenant_id, h.position
+            returning h.tenant_id, h.position, h.stamp
+          ), news as (
+            select * from heads union all
+            select * from (
+              select tenant_id, position, stamp from tenantry.realtime_heads
+              where stamp > ${stamp}::bigint and tenant_id not in (select tenant_id from counts) order by stamp limit ${maxHeads}::int) h
           ), placed as (
             update tenantry.realtime_changes c set position = heads.position - counts.count + fresh.nth
             from fresh join counts using (tenant_id) join heads using (tenant_id)
             where c.tenant_id = fresh.tenant_id and c.place = fresh.place returning 1
           ) select (select count(*)::int from placed) as count, case when share.full then (select max(tenant_id) from turn) end as last,
-            share.full or exists (select from counts where count >= share.most) as more from share`.execute(transaction)
-      return row ?? { count: 0, last: null, more: false }
+            share.full or exists (select from counts where count >= share.most) as more, (${
+        headsIn(sql`news`)
+      }) as heads from share`.execute(transaction)
+      const heads = row?.heads ?? []
+      return { count: row?.count ?? 0, last: row?.last ?? null, more: row?.more === true || heads.length === maxHeads, heads }
     })
   }
 
@@ -95,9 +105,7 @@ export function createChangeStore (db: Kysely<SystemTables>) {
     async news (stamp: number): Promise<{ readonly heads: Head[], readonly waiting: boolean, readonly more: boolean }> {
       const { rows: [row] } = await sql<{ heads: Head[] | null, waiting: boolean }>`
         select exists (select from tenantry.realtime_changes where position is null) as waiting,
-          (select json_agg(json_build_object('tenant', tenant_id, 'position', position, 'stamp', stamp) order by stamp)
-            from (select * from tenantry.realtime_heads where stamp > ${stamp}::bigint order by stamp limit ${maxHeads}::int) h) as heads`
-        .execute(db)
+          (${headsIn(sql`tenantry.realtime_heads where stamp > ${stamp}::bigint`)}) as heads`.execute(db)
       const heads = row?.heads ?? []
       return { heads, waiting: row?.waiting === true, more: heads.length === maxHeads }
     },
@@ -125,19 +133,20 @@ export function createChangeStore (db: Kysely<SystemTables>) {
      * row keep their order: the second writer waits for the commit of the first one before its trigger takes a `place`.
      *
      * @param after  the batch begins with the tenants behind this one
+     * @param stamp  the last one that the caller knows
      */
-    async givePositions (after: string): Promise<Given> {
+    async givePositions (after: string, stamp = 0): Promise<Given> {
       return await give(sql`(
             (select tenant_id from tenantry.realtime_changes where position is null and tenant_id > ${after} order by tenant_id, place limit 1)
             union all
             select next.tenant_id from turns, lateral (
               select tenant_id from tenantry.realtime_changes where position is null and tenant_id > turns.tenant_id order by tenant_id, place limit 1) next
-          )`)
+          )`, stamp)
     },
 
     /** Gives positions to committed changes of the tenant, a batch, and returns how many there were. */
     async givePositionsOf (tenant: string): Promise<number> {
-      return (await give(sql`(select ${tenant}::text as tenant_id)`)).count
+      return (await give(sql`(select ${tenant}::text as tenant_id)`, Number.MAX_SAFE_INTEGER)).count
     },
 
     /** Changes of the tables behind a position, as far as another, in order; `until` is how far they reach. */
@@ -208,6 +217,10 @@ export function createChangeStore (db: Kysely<SystemTables>) {
     }
   }
 }
+
+const headsIn = (source: RawBuilder<unknown>): RawBuilder<unknown> =>
+  sql`select json_agg(json_build_object('tenant', tenant_id, 'position', position, 'stamp', stamp) order by stamp)
+    from (select * from ${source} order by stamp limit ${maxHeads}::int) h`
 
 /** Removes all changes that were made before the time. They get positions first, so that clients that come back see the gap. */
 export async function sweepChanges (store: ChangeStore, before: Date): Promise<void> {
