@@ -59,14 +59,15 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
       for (const [index, { id, steps }] of config.workflows.entries()) {
         const unknown = unknownTables(tableSteps(steps), catalogue, config)
         undeclared.push(...unknown.map((table) => ({ pointer: pointerTo('/workflows', index), table })))
-        if (unknown.length === 0) workflows.get(id)
+        if (unknown.length === 0 && !hasCall([...everyStep(steps)])) workflows.get(id)
       }
       for (const { pointer, value: route } of routes) {
         const named = config.workflows.find(({ id }) => id === route.workflow?.ref)
         const own = unknownTables([...route.queries ?? [], ...tableSteps(route.workflow?.steps ?? [])], catalogue, config)
         undeclared.push(...own.map((table) => ({ pointer, table })))
         const unknown = [...own, ...unknownTables(tableSteps(named?.steps ?? []), catalogue, config)]
-        const isKnown = unknown.length === 0 && !hasCall(route.queries ?? [])
+        const steps = [...everyStep([...route.workflow?.steps ?? [], ...named?.steps ?? []])]
+        const isKnown = unknown.length === 0 && !hasCall([...route.queries ?? [], ...steps])
         if (isKnown) compileRoute(route, pointer, { ...context, cache: config.cache, workflows })
         else {
           compileKnown(route, pointer, config, {
@@ -86,7 +87,7 @@ export function declaredCheck (): { undeclared: readonly UndeclaredTable[], furt
   }
 }
 
-function hasCall (queries: ReadonlyArray<Pick<Query, 'operation'>>): boolean {
+function hasCall (queries: ReadonlyArray<{ readonly operation?: string | undefined }>): boolean {
   return queries.some(({ operation }) => operation === 'call')
 }
 

@@ -57,7 +57,7 @@ export function checkStepBounds (steps: readonly Step[], pointer: string, faults
       bound(at, text?.length ?? 0, maxExpression, 'an expression holds characters:')
       expressions += text?.length ?? 0
     }
-    if (step.table !== undefined) {
+    if (step.type === 'database' || step.table !== undefined) {
       queries++
       checkQuery(step, at, bound, counts)
       checkSelect(step, at, bound, counts)

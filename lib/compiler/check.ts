@@ -88,7 +88,7 @@ export function checkRouteTexts (
     form: route.multipart === true
   })
   checkRouteRules(route, pointer, faults)
-  checkRouteWorkflow(route, pointer, { ...without, faults, env, stepKinds, connectors }, values, workflows)
+  checkRouteWorkflow(route, pointer, { ...without, faults, env, stepKinds, connectors, functions }, values, workflows)
   compileRouteMessage(route, pointer, values, messages)
   const answers = answerValues(values, route, null)
   if (route.transform !== undefined) {
@@ -101,8 +101,12 @@ export function checkRouteTexts (
 }
 
 /** Adds the faults that compileWorkflow would find in a workflow with a name, whatever the tables are. */
-export function checkNamedWorkflow (workflow: Workflow, pointer: string, { faults, env, stepKinds, connectors }: RouteCheck): void {
-  checkWorkflow(definitionOf(workflow), pointer, { ...without, faults, env, stepKinds, connectors })
+export function checkNamedWorkflow (
+  workflow: Workflow,
+  pointer: string,
+  { faults, env, stepKinds, connectors, functions }: RouteCheck
+): void {
+  checkWorkflow(definitionOf(workflow), pointer, { ...without, faults, env, stepKinds, connectors, functions })
 }
 
 /** Checks each query, which sees the results of those before it; returns the names of all results. */

@@ -147,9 +147,11 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
           ...agentSettings?.embedding !== undefined && { embeddings: embeddingsStep }
         }
       }
-  for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, connectors, ...stepKinds })
   const functions = sections.entries('functions', SqlFunction)
   const declaredFunctions = Object.fromEntries(functions.map(({ name, value }) => [name, value]))
+  // One that does not read well may be the one that a query names.
+  const callable = sections.size('functions') === functions.length ? { functions: declaredFunctions } : {}
+  for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, connectors, ...callable, ...stepKinds })
   const ids = sections.size('workflows') === workflows.length ? { workflows: workflows.map(({ value }) => value.id) } : {}
   for (const { pointer, value } of routes) {
     checkRouteTexts(value, pointer, {
@@ -158,8 +160,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
       connectors,
       fileRules,
       firestore: firestoreRules,
-      // One that does not read well may be the one that a query names.
-      ...sections.size('functions') === functions.length && { functions: declaredFunctions },
+      ...callable,
       ...!embedded && { messages: realtimeOn },
       ...ids,
       ...stepKinds

@@ -116,7 +116,7 @@ function compilationOf (
   const flow = flowOf(definition.steps, `${pointer}/steps`, context.faults)
   if (flow === null) return null
   const templates = templatesOf(context, around, uses)
-  const { catalogue, pagination, sharedTables, origin, fileRules } = context
+  const { catalogue, pagination, sharedTables, origin, fileRules, functions } = context
   return {
     context,
     flow,
@@ -126,6 +126,7 @@ function compilationOf (
       pagination,
       sharedTables,
       origin,
+      functions,
       deletesFiles: fileRules?.deletedWithRows === true,
       excludeFields: [],
       withheld: withheldOf(definition, context, templates)

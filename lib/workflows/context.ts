@@ -1,6 +1,7 @@
 /** The context that workflows are compiled in, and the values that their templates read. */
 import type { FaultList } from '../config/faults.js'
 import type { Env } from '../config/environment.js'
+import type { Functions } from '../config/schema/function.js'
 import type { Pagination } from '../config/schema/pagination.js'
 import type { TemplateContext } from '../compiler/reference.js'
 import type { PartUses, SecretUses } from '../compiler/secret-uses.js'
@@ -31,6 +32,8 @@ export interface WorkflowContext {
   readonly overridableEnv?: ReadonlySet<string>
   /** What integrations, and steps of that type, can call. Default: they are refused. */
   readonly connectors?: ConnectorSet | undefined
+  /** The SQL functions that the document may call. Default: none. */
+  readonly functions?: Functions | undefined
   /** Kinds of steps that other parts run. Default: none. */
   readonly stepKinds?: StepKinds | undefined
   /** What the server does with files; null where it keeps none. Default: it is not judged, and rows take no files with them. */

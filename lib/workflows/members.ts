@@ -3,7 +3,7 @@ import type { FaultList } from '../config/faults.js'
 import type { Step } from '../config/schema/workflow.js'
 import type { CompiledStep } from './types.js'
 import { nearest, pointerTo } from '../config/faults.js'
-import { type Query, tableOperations } from '../config/schema/query.js'
+import { type Query, queryOperations } from '../config/schema/query.js'
 
 type Kind = CompiledStep['kind']
 type Member = keyof Step
@@ -13,12 +13,15 @@ const ofEvery: readonly Member[] = ['id', 'type', 'condition', 'retry', 'onError
 export const databaseMembers = [
   'operation',
   'table',
+  'function',
+  'arguments',
   'filters',
   'data',
   'select',
   'embeds',
   'single',
   'order',
+  'orderBy',
   'limit',
   'offset',
   'onConflict',
@@ -41,6 +44,12 @@ const members = {
   parallel: { required: ['parallel'], optional: [] }
 } as const satisfies Record<Kind, KindMembers>
 
+const ofCall: KindMembers = { required: ['operation', 'function'], optional: databaseMembers }
+
+function membersOf (kind: Kind): KindMembers {
+  return members[kind]
+}
+
 /** What a step says it is; undefined after a fault was added. */
 export function kindOf (step: Step, pointer: string, faults: FaultList): Kind | undefined {
   const { type, parallel } = step
@@ -56,7 +65,7 @@ export function kindOf (step: Step, pointer: string, faults: FaultList): Kind | 
 /** Adds a fault for each member that the kind does not know, and for each that it needs. */
 export function checkStepMembers (step: Step, kind: Kind, pointer: string, faults: FaultList): boolean {
   const before = faults.faults.length
-  const { required, optional }: KindMembers = members[kind]
+  const { required, optional } = step.operation === 'call' && kind === 'database' ? ofCall : membersOf(kind)
   const known = new Set<string>([...ofEvery, ...required, ...optional])
   for (const name of Object.keys(step)) {
     if (!known.has(name)) {
@@ -74,7 +83,7 @@ export function checkStepMembers (step: Step, kind: Kind, pointer: string, fault
   return faults.faults.length === before
 }
 
-const operations = tableOperations
+const operations = queryOperations
 
 /** The query that a step of the kind `database` is; null after a fault was added. */
 export function queryOf (step: Step, pointer: string, faults: FaultList): Query | null {
@@ -87,16 +96,19 @@ export function queryOf (step: Step, pointer: string, faults: FaultList): Query 
     )
     return null
   }
-  const { table, filters, data, select, embeds, single, order, limit, offset, onConflict, excludeFields } = step
+  const { table, filters, data, select, embeds, single, order, orderBy, limit, offset, onConflict, excludeFields } = step
   return {
     operation,
     ...table !== undefined && { table },
+    ...step.function !== undefined && { function: step.function },
+    ...step.arguments !== undefined && { arguments: step.arguments },
     ...filters !== undefined && { filters },
     ...data !== undefined && { data },
     ...select !== undefined && { select },
     ...embeds !== undefined && { embeds },
     ...single !== undefined && { single },
     ...order !== undefined && { order },
+    ...orderBy !== undefined && { orderBy },
     ...limit !== undefined && { limit },
     ...offset !== undefined && { offset },
     ...onConflict !== undefined && { onConflict },

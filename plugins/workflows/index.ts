@@ -50,7 +50,7 @@ declare module 'fastify' {
 export interface WorkflowsOptions
   extends
   Pick<EndpointOptions, 'prefix'>,
-  Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'workflows' | 'credentials' | 'customIntegrations'>> {
+  Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'functions' | 'workflows' | 'credentials' | 'customIntegrations'>> {
   /** The values of `{{env.NAME}}`. Default: the process's environment. */
   readonly env?: Env | undefined
   /** A checked configuration, in place of the sections. */
@@ -66,7 +66,7 @@ export interface WorkflowsOptions
 }
 
 /** The sections after the check. */
-interface CheckedSections extends Pick<Config, 'tenancy' | 'pagination' | 'workflows'> {
+interface CheckedSections extends Pick<Config, 'tenancy' | 'pagination' | 'functions' | 'workflows'> {
   readonly connectors: ConnectorSet
   readonly env: Env
 }
@@ -82,6 +82,7 @@ export default definePlugin<WorkflowsOptions>({
   options: {
     tenancy: record,
     pagination: record,
+    functions: record,
     workflows: list,
     credentials: record,
     customIntegrations: list,
@@ -92,10 +93,13 @@ export default definePlugin<WorkflowsOptions>({
     prefix: text
   },
   setup (app, options) {
-    const { env = process.env, steps: ownSteps = {}, prefix = '', tenancy, pagination, workflows, credentials, customIntegrations } =
-      options
+    const { env = process.env, steps: ownSteps = {}, prefix = '', tenancy, pagination, functions, workflows } = options
+    const { credentials, customIntegrations } = options
     const {
-      config = checkConfig({ tenancy, pagination, workflows, credentials, customIntegrations, routes: [] }, { env, embedded: true })
+      config = checkConfig(
+        { tenancy, pagination, functions, workflows, credentials, customIntegrations, routes: [] },
+        { env, embedded: true }
+      )
     } = options
     const { connectors = platformConnectors(config, env, config.tenancy.overridableEnv) } = options
     const { db, engine, events, log, queue } = app
@@ -188,13 +192,14 @@ export default definePlugin<WorkflowsOptions>({
 })
 
 function platformOf (
-  { workflows, connectors, pagination, tenancy, env }: CheckedSections,
+  { workflows, connectors, functions, pagination, tenancy, env }: CheckedSections,
   steps: StepRunners,
   fileRules: FileRules | null
 ): WorkflowDocument {
   const context = {
     env,
     pagination,
+    functions,
     sharedTables: new Set(tenancy.sharedTables),
     overridableEnv: new Set(tenancy.overridableEnv),
     origin: 'platform',

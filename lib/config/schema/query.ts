@@ -107,10 +107,11 @@ export const Embed = Type.Cyclic({
 export type Embed = Static<typeof Embed>
 
 export const tableOperations = ['select', 'insert', 'update', 'upsert', 'delete'] as const
+export const queryOperations = [...tableOperations, 'call'] as const
 
 export const Query = Type.Object({
   table: Type.Optional(Type.String({ description: 'An application table or view.' })),
-  operation: Type.Enum([...tableOperations, 'call'], { description: 'What is done with the table; `call` calls an SQL function.' }),
+  operation: Type.Enum([...queryOperations], { description: 'What is done with the table; `call` calls an SQL function.' }),
   function: Type.Optional(
     Type.String({ description: "Of `call`: one of the `functions` of the document; of a tenant's document, one that the platform allows." })
   ),

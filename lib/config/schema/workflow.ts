@@ -1,7 +1,7 @@
 /** Workflows: named ones of a document, and those of routes. */
 import { Type, type Static } from 'typebox'
 import { MapOf, Section } from './annotations.js'
-import { Embed, Filter, Order } from './query.js'
+import { Embed, Filter, Order, OrderBy } from './query.js'
 
 const stepId = { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -' }
 const StepId = (description: string) => Type.String({ ...stepId, description })
@@ -60,11 +60,23 @@ export const Step = Type.Cyclic({
     operation: Type.Optional(
       Type.String({
         maxLength: 64,
-        description: 'Of `database`: `select`, `insert`, `update`, `upsert` or `delete`; of `storage` and `embeddings`: what is done.'
+        description:
+          'Of `database`: `select`, `insert`, `update`, `upsert`, `delete` or `call`; of `storage` and `embeddings`: what is done.'
       })
     ),
     table: Type.Optional(
       Type.String({ maxLength: 200, description: 'Of `database`, like those that follow: an application table or view.' })
+    ),
+    function: Type.Optional(
+      Type.String({
+        maxLength: 200,
+        description: "Of a `call`: one of the `functions` of the document; of a tenant's document, one that the platform allows."
+      })
+    ),
+    arguments: Type.Optional(
+      Type.Record(Type.String(), Type.Unknown({ text: 'request' }), {
+        description: 'Of a `call`: the arguments by name, values or templates.'
+      })
     ),
     filters: Type.Optional(Type.Array(Filter, { maxItems: 100, description: 'Which rows, combined with AND.' })),
     data: Values('The values to write, by column. Of `storage` and `embeddings`: what is written; of `realtime`: what the members get.'),
@@ -86,6 +98,7 @@ export const Step = Type.Cyclic({
         description: 'The order of a list; the primary key is always the last key.'
       })
     ),
+    orderBy: Type.Optional(OrderBy),
     limit: RowCount('Rows of a list; at most `pagination.maxLimit`.'),
     offset: RowCount('Rows to skip.'),
     onConflict: Type.Optional(

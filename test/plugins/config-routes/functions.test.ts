@@ -4,9 +4,11 @@ import { ConfigError, formatFault } from '../../../lib/config/faults.js'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
+import { eventually } from '../queue/app.js'
 import { bearer } from '../../helpers/tokens.js'
 
 type Routes = NonNullable<TestDocument['routes']>
+type Step = NonNullable<NonNullable<TestDocument['workflows']>[number]['steps']>[number]
 type Functions = NonNullable<TestDocument['functions']>
 
 const tables = {
@@ -241,6 +243,79 @@ test('calls of functions', async (t) => {
     t.notOk('code' in saved, JSON.stringify(saved))
     t.match(await ask('/mine?below=60'), { status: 200, body: { data: [{ id: 1 }, { id: 2 }, { id: 3 }, { id: 7 }] } })
     t.match((await ask('/mine?below=60', { tenant: 'globex' })).status, 404)
+  })
+})
+
+test('steps of workflows call functions, and take the order that a caller chooses', async (t) => {
+  const { connectionString } = await database(t)
+  const step = (id: string, name: string, more: object = {}): Step => ({ id, type: 'database', operation: 'call', function: name, ...more })
+  const steps: Step[] = [
+    step('add', 'restock', { arguments: { wanted: '{{input.id}}', amount: '{{input.amount}}' } }),
+    step('few', 'low', { arguments: { below: 1000, named: '{{input.named}}' }, excludeFields: ['cost'], limit: 2 }),
+    {
+      id: 'all',
+      type: 'database',
+      operation: 'select',
+      table: 'items',
+      select: 'id, stock',
+      orderBy: { from: '{{input.sort}}', allow: ['stock', 'id'] }
+    },
+    step('stock', 'stock_of', { arguments: { wanted: '{{steps.few.result.data.0.id}}' } })
+  ]
+  const response = { few: '{{steps.few.result.data}}', all: '{{steps.all.result.data}}', stock: '{{steps.stock.result.result}}' }
+  const postgres = { connectionString, rowLevelSecurity: true }
+  const app = await testServer(t, {
+    databaseProvider: 'postgres',
+    postgres,
+    tables,
+    functions,
+    workflows: [{ id: 'restock', steps }],
+    routes: [
+      { method: 'post', path: '/items', queries: [{ table: 'items', operation: 'insert' }] },
+      { method: 'post', path: '/inline', workflow: { steps }, response },
+      { method: 'post', path: '/named', workflow: { ref: 'restock' }, response }
+    ]
+  }, { engine: { provider: 'postgres', postgres }, tenants: ['acme', 'globex'] })
+  const headers = (tenant: string) => bearer({ role: 'admin', tenant_id: tenant })
+  const post = async (url: string, payload: object, tenant = 'acme') => {
+    const answer = await app.inject({ method: 'POST', url, payload, headers: headers(tenant) })
+    return { status: answer.statusCode, body: answer.json() }
+  }
+  for (const [tenant, stock] of [['acme', 3], ['globex', 900]] as const) {
+    await post('/items', [{ id: 1, name: 'nut', stock, cost: 1 }, { id: 2, name: 'bolt', stock: stock - 1, cost: 1 }], tenant)
+  }
+  for (const [url, stock] of [['/inline', 13], ['/named', 33]] as const) {
+    t.match(await post(url, { id: 1, amount: 10, sort: 'stock.desc' }), {
+      status: 200,
+      body: { few: [{ id: 1, stock }, { id: 2, stock: 2 }], all: [{ id: 1 }, { id: 2 }], stock }
+    }, url)
+    t.match(await post(url, { id: 1, amount: -1 }), { status: 422, body: { code: 'TENANTRY_FUNCTION_REFUSED' } }, url)
+    t.match(await post(url, { id: 1, amount: 'x' }), {
+      status: 400,
+      body: { details: [{ message: 'the argument "amount" takes an integer (integer)' }] }
+    }, url)
+    t.match(await post(url, { id: 1, amount: 10, sort: 'cost' }), {
+      status: 400,
+      body: { details: [{ message: 'must be one of stock, stock.asc, stock.desc, id, id.asc, id.desc' }] }
+    }, `${url}: what the function wrote before stays`)
+  }
+  t.match(await post('/named', { id: 1, amount: 5 }, 'globex'), {
+    body: { few: [{ id: 1, stock: 905 }, { id: 2, stock: 899 }], all: [{ id: 2 }, { id: 1 }] }
+  }, 'rows of the tenant alone')
+
+  await t.test('a durable run calls them too', async (t) => {
+    const { body: { workflowId } } = await post('/agent/workflow/run', { ref: 'restock', input: { id: 2, amount: 100 } }, 'globex')
+    const status = { url: `/agent/workflow/status?workflowId=${workflowId}`, headers: headers('globex') }
+    await eventually(t, 'the run ends', async () => (await app.inject(status)).json().status === 'completed')
+    t.match(await post('/named', { id: 2, amount: 1 }, 'globex'), { body: { all: [{ id: 1 }, { id: 2, stock: 1000 }] } })
+  })
+
+  await t.test('a workflow of a tenant calls only the functions that the platform allows', async (t) => {
+    const run = (step: Step) => post('/agent/workflow', { steps: [step], async: false })
+    t.match(await run(step('few', 'low', { arguments: { below: 10 } })), { status: 200, body: { result: { data: [{ id: 2 }] } } })
+    t.match(await run(step('stock', 'stock_of', { arguments: { wanted: 1 } })), {
+      body: { code: 'TENANTRY_CONFIG_INVALID', details: [{ message: 'the platform lets documents of tenants call no function "stock_of"' }] }
+    })
   })
 })
 
