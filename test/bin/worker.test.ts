@@ -16,7 +16,7 @@ t.test('worker runs the jobs of servers that only send; SIGTERM ends it with 0, 
     '.env': `DATABASE_URL=${connectionString}\nSECRETS_MASTER_KEY=${testEnv.SECRETS_MASTER_KEY}`
   })
   const is = async (id: unknown, state: string) => {
-    for (const deadline = Date.now() + 30_000; ;) {
+    for (const deadline = Date.now() + 120_000; ;) {
       const [job] = await query('select state from tenantry_queue.job where id = $1', [id])
       if (job?.['state'] === state) return t.pass(`the job is ${state}`)
       if (Date.now() > deadline) return t.fail(`the job is ${String(job?.['state'])}`)

@@ -30,11 +30,11 @@ export interface Wait {
   readonly tries: number
 }
 
-const deadline = 5000 // ms after which a change that has not come will not come,
+const deadline = 60_000 // ms after which a change that has not come will not come,
 const leastTries = 50 // and as many requests, for a machine that is busy with other things
 
 /**
- * Asks until the answer is the one that is waited for; the test fails when it has not come within five seconds. The
+ * Asks until the answer is the one that is waited for; the test fails when it has not come within a minute. The
  * time is for the report, not for an assertion.
  */
 export async function until (t: Test, what: string, isThere: () => Promise<boolean>): Promise<Wait> {

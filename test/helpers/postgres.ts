@@ -60,8 +60,13 @@ export interface TestServer {
 
 /** The section `database` of a document. */
 export type DatabaseSection =
-  | { provider: 'postgres', postgres: { connectionString: string } }
+  | {
+    provider: 'postgres',
+    postgres: { connectionString: string, pool?: { max?: number, acquireTimeoutMs?: number, statementTimeoutMs?: number } }
+  }
   | { provider: 'embedded' }
+
+const acquireTimeoutMs = 60_000 // the default, 5 s, passes on a busy machine while many requests wait for their turn
 
 const ownerRole = 'tenantry_owner'
 
@@ -110,7 +115,7 @@ export async function postgresServer (t: Test, options?: ClusterOptions): Promis
 /** A database of the test's own as a document names it. The embedded engine takes a second of processor time to start. */
 export async function postgresSection (t: Test, options: DatabaseOptions = {}): Promise<DatabaseSection> {
   const { connectionString } = await postgresDatabase(t, options)
-  return { provider: 'postgres', postgres: { connectionString } }
+  return { provider: 'postgres', postgres: { connectionString, pool: { acquireTimeoutMs } } }
 }
 
 export interface EngineOptions extends DatabaseOptions {

@@ -13,7 +13,7 @@ import { signToken } from '../helpers/tokens.js'
 
 const rate = 200 // requests a second
 const answerTime = 20_000 // ms, after which a request has failed
-const deadline = 30_000 // ms for each state that is waited for
+const deadline = 90_000 // ms for each state that is waited for
 
 const sql =
   "create table notes (tenant_id text not null, id uuid not null, text text); insert into notes values ('acme', gen_random_uuid(), 'the first')"

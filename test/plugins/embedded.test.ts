@@ -23,7 +23,7 @@ const admin = signToken({ sub: 'root', role: 'admin' })
 
 /** An app that is closed when the test ends. */
 function bare (t: Test): FastifyInstance {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   return app
 }

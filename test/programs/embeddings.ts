@@ -20,7 +20,7 @@ models.before = async ({ texts }) => {
   console.log('embedding the document that stops')
   while (!existsSync(process.env['TEST_GATE'] ?? '')) await sleep(20)
 }
-const app = Fastify({ logger: { level: 'trace' } })
+const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace' } })
 await app.register(database, { postgres: { connectionString: process.env['TEST_DATABASE'] ?? '' }, vectorTable: { dimensions } })
 await app.register(auth, { jwt: { secret: testSecret } })
 await app.register(tenancy)

@@ -12,7 +12,7 @@ import database from '../../plugins/database/index.js'
 import queue from '../../plugins/queue/index.js'
 import { together } from '../../lib/together.js'
 
-const app = Fastify({ logger: { level: 'trace' } })
+const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace' } })
 app.register(database, { provider: 'postgres', postgres: { connectionString: process.env['TEST_DATABASE'] ?? '' } })
 app.register(queue, { routes: false, workers: 20, stopTimeoutMs: 500 })
 await app

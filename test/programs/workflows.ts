@@ -14,7 +14,7 @@ import webhooks from '../../plugins/webhooks/index.js'
 import workflows from '../../plugins/workflows/index.js'
 
 const sections = JSON.parse(process.env['TEST_DOCUMENT'] ?? '{}')
-const app = Fastify({ logger: { level: 'trace' } })
+const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace' } })
 app.register(database, { provider: 'postgres', postgres: { connectionString: process.env['TEST_DATABASE'] ?? '' } })
 app.register(auth, {})
 app.register(tenancy)

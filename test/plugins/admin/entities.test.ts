@@ -596,7 +596,7 @@ test('administrators and the rows of tables', (t) => forEachEngine(t, served))
 
 test('in an app of its own, with the cache registered after it', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   app.register(database, {
     provider: 'postgres',
@@ -623,7 +623,7 @@ test('in an app of its own, with the cache registered after it', async (t) => {
 })
 
 test('a start without a plugin that the endpoints need names it', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   app.register(admin)
   await t.rejects(async () => await app.ready(), {

@@ -46,7 +46,7 @@ export async function open (
   engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
   { tenants = [], ...options }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(conventions, { root: true })
   await app.register(database, { ...engine, migrate: 'auto' })

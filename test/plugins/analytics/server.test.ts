@@ -92,14 +92,14 @@ t.test('the whole server', async (t) => {
 })
 
 t.test('the plugin counts the routes of any app, and says what it needs', async (t) => {
-  const bare = Fastify()
+  const bare = Fastify({ pluginTimeout: 0 })
   t.teardown(() => bare.close())
   await t.rejects(
     async () => await bare.register(analytics, { routes: false }),
     /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/analytics"/
   )
 
-  const unguarded = Fastify()
+  const unguarded = Fastify({ pluginTimeout: 0 })
   t.teardown(() => unguarded.close())
   await unguarded.register(database, { provider: 'embedded', migrate: 'auto' })
   await unguarded.register(analytics, { routes: false })
@@ -129,7 +129,7 @@ t.test('the plugin counts the routes of any app, and says what it needs', async 
       [{ buffer: { maxSize: NaN } }, 'buffer: /maxSize: expected an integer, got a number']
     ] as const
   ) {
-    const wrong = Fastify()
+    const wrong = Fastify({ pluginTimeout: 0 })
     t.teardown(() => wrong.close())
     await wrong.register(database, { provider: 'embedded' })
     await t.rejects(async () => await wrong.register(analytics, { routes: false, ...options }), {
@@ -137,7 +137,7 @@ t.test('the plugin counts the routes of any app, and says what it needs', async 
     })
   }
 
-  const other = Fastify()
+  const other = Fastify({ pluginTimeout: 0 })
   t.teardown(() => other.close())
   await other.register(database, { provider: 'embedded' })
   await t.rejects(

@@ -13,7 +13,7 @@ import { open, postgresSection } from '../auth/app.js'
 import { makeKey } from './key.js'
 
 test('guesses of keys cost a look at the database each, however many there were', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })

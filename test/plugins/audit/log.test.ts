@@ -15,7 +15,7 @@ const everything = { limit: 100, offset: 0 }
 
 /** The plugin in an app of its own, with what it needs and nothing else. */
 async function open (t: Test, engine: DatabaseSection, options: AuditOptions = {}): Promise<FastifyInstance> {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
   await app.register(audit, { routes: false, ...options })
@@ -27,13 +27,13 @@ async function open (t: Test, engine: DatabaseSection, options: AuditOptions = {
 
 test('the plugin needs the database alone; its endpoint says what else it needs', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const bare = Fastify()
+  const bare = Fastify({ pluginTimeout: 0 })
   t.teardown(() => bare.close())
   await t.rejects(async () => {
     await bare.register(audit, { routes: false })
   }, /tenantry\/plugins\/database/)
   for (const retentionDays of [0, -1, 1.5, NaN, 36_501]) {
-    const app = Fastify()
+    const app = Fastify({ pluginTimeout: 0 })
     t.teardown(() => app.close())
     await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'manual' })
     await t.rejects(
@@ -47,7 +47,7 @@ test('the plugin needs the database alone; its endpoint says what else it needs'
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
   await app.audit.record({ tenant: 'acme', action: 'user.create', actor: noActor })
   t.match(await app.audit.page({}, everything), { data: [{ action: 'user.create' }], total: 1 })
-  const unguarded = Fastify()
+  const unguarded = Fastify({ pluginTimeout: 0 })
   t.teardown(() => unguarded.close())
   await unguarded.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'manual' })
   await t.rejects(async () => {

@@ -7,10 +7,12 @@ import conventions from '../../../plugins/conventions/index.js'
 import database from '../../../plugins/database/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
 import tenantRbac from '../../../plugins/tenant-rbac/index.js'
-import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import type { DatabaseSection } from '../../helpers/postgres.js'
 import { scanLog, secretText } from '../../helpers/log-scan.js'
 import { signToken, testSecret, type TokenClaims } from '../../helpers/tokens.js'
 import { caller, type Ask } from '../../http/caller.js'
+
+export { postgresSection } from '../../helpers/postgres.js'
 
 /** The platform's key in tests. */
 export const platformKey = secretText('the-key-of-the-platform-in-tests', 'API_KEY')
@@ -32,7 +34,7 @@ export async function open (
   engine: DatabaseSection,
   { tenants = [], plugins = ['api-keys', 'tenant-rbac'], now }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret }, apiKey: platformKey })
@@ -52,12 +54,6 @@ export async function open (
   const defaults = (who: TokenClaims | string | null) =>
     who === null ? {} : typeof who === 'string' ? { headers: { 'x-api-key': who } } : { token: signToken(who) }
   return { app, as: (who) => caller(t, app, defaults(who)) }
-}
-
-/** A database of the test's own, for tests that are not about engines. */
-export async function postgresSection (t: Test): Promise<DatabaseSection> {
-  const { connectionString } = await postgresDatabase(t)
-  return { provider: 'postgres', postgres: { connectionString } }
 }
 
 /** The statuses of several requests, by target. */

@@ -34,7 +34,7 @@ interface AppOptions {
 
 /** The routes answer `user` and `auth`: `/access` after our guard, `/verify` after `request.jwtVerify()`. */
 async function createApp (t: Test, { auth: options = { jwt }, own, before }: AppOptions = {}): Promise<FastifyInstance> {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   if (own !== undefined) await app.register(fastifyJwt, own)
   before?.(app)
@@ -200,7 +200,7 @@ for (const [name, own] of Object.entries(registrations)) {
   })
 
   t.test(`${name}: a revoked token is refused, also by hooks and contexts that are older than the plugin`, async (t) => {
-    const app = Fastify()
+    const app = Fastify({ pluginTimeout: 0 })
     t.teardown(() => app.close())
     await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
     if (own !== undefined) {
@@ -301,7 +301,7 @@ t.test("without the option jwt, the key is that of the app's own registration", 
 })
 
 t.test('logins with a second factor need the text of the key, and say so at start', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
   await app.register(fastifyJwt, { secret: testSecret })
@@ -338,7 +338,7 @@ t.test('a registration that contradicts the plugin is an error at start', async 
 
 t.test("the app's own `trusted`, `formatUser`, `decoratorName` and cookie apply to request.jwtVerify, for previous secrets too", async (t) => {
   const denied = new Set<unknown>(['denied'])
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(fastifyJwt, {
     secret: testSecret,
@@ -384,7 +384,7 @@ t.test("a token that is older than `maxAge` of the app's own registration is ref
 t.test('registrations with a namespace, before the plugin, after it or above it, stay what they are', async (t) => {
   const own = { secret: other, namespace: 'mail' }
   for (const order of ['before', 'after', 'above'] as const) {
-    const root = Fastify()
+    const root = Fastify({ pluginTimeout: 0 })
     t.teardown(() => root.close())
     let app: FastifyInstance = root
     if (order !== 'after') await root.register(fastifyJwt, own)
@@ -405,7 +405,7 @@ t.test('registrations with a namespace, before the plugin, after it or above it,
 })
 
 t.test('the rules apply in the context of the plugin, and a context above keeps its own', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(fastifyJwt, { secret: testSecret })
   app.get('/outside', async (request) => await request.jwtVerify())
@@ -420,7 +420,7 @@ t.test('the rules apply in the context of the plugin, and a context above keeps 
 })
 
 t.test('two contexts with the plugin have keys of their own', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   for (const [prefix, secret] of [['/a', testSecret], ['/b', other]] as const) {
     await app.register(async (group) => {
@@ -437,7 +437,7 @@ t.test('two contexts with the plugin have keys of their own', async (t) => {
 })
 
 t.test("a decorator `user` of the app stays the app's", async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   const name: string = 'user'
   app.decorateRequest(name, null)

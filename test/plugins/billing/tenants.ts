@@ -95,7 +95,7 @@ export async function open (
 }
 
 async function start (engine: DatabaseSection, write: (line: string) => void): Promise<FastifyInstance> {
-  const app = Fastify({ logger: { level: 'warn', stream: { write } } })
+  const app = Fastify({ pluginTimeout: 0, logger: { level: 'warn', stream: { write } } })
   await app.register(database, { ...engine, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(tenancy)

@@ -92,6 +92,7 @@ export async function alone (t: Test, name: ProviderName): Promise<Opened> {
   const sales = sellAll(world)
   const [logged, scan]: [string[], ReturnType<typeof scanLog>] = [[], scanLog(t, 'the log of the app')]
   const app = Fastify({
+    pluginTimeout: 0,
     logger: {
       level: 'trace',
       stream: {

@@ -9,7 +9,7 @@ import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 test('two apps on one database: what one writes through app.events, both hear, as soon as they are ready', (t) =>
   forEachEngine(t, async (t, section) => {
     const open = async () => {
-      const app = Fastify()
+      const app = Fastify({ pluginTimeout: 0 })
       t.teardown(() => app.close())
       await app.register(database, { ...section, migrate: 'auto' })
       return app
@@ -34,7 +34,7 @@ const notes = { notes: { columns: { id: { type: 'integer', primaryKey: true } } 
 
 test('a section postgres without a provider is the database that is used', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { postgres: { connectionString } })
   t.equal(app.engine.kind, 'postgres')
@@ -43,7 +43,7 @@ test('a section postgres without a provider is the database that is used', async
 })
 
 test('tables without a provider are migrated in memory, and their routes serve', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { tables: notes })
   await app.register(rateLimit)
@@ -60,7 +60,7 @@ test('a provider that contradicts the sections, and one that does not exist, are
     [{ embedded: {}, postgres }, /name one of them as `provider`/]
   ]
   for (const [options, message] of wrong) {
-    const app = Fastify()
+    const app = Fastify({ pluginTimeout: 0 })
     t.teardown(() => app.close())
     await t.rejects(async () => {
       await app.register(database, Object.assign({}, options))

@@ -43,7 +43,7 @@ export async function open (
   t: Test,
   { models = fakeModels(dimensions), workers = 2, engine = { provider: 'embedded' }, ...options }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the server') } })
+  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the server') } })
   t.teardown(() => app.close())
   const vectorTable = options.vectorStore?.provider === 'qdrant' ? undefined : { dimensions: options.dimensions ?? dimensions }
   await app.register(database, { ...engine, migrate: 'auto', vectorTable })

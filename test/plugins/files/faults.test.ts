@@ -113,7 +113,7 @@ test('a file without a known length is stopped at the limits, however long it go
 /** The plugin in an app of its own. */
 async function app (t: Test, options: FastifyHttpOptions<Server>, slowMs: number) {
   const folder = t.testdir()
-  const app = Fastify({ ...options, clientErrorHandler: answerClientError })
+  const app = Fastify({ pluginTimeout: 0, ...options, clientErrorHandler: answerClientError })
   t.teardown(() => app.close())
   await app.register(database)
   await app.register(auth, { jwt: { secret: testSecret } })

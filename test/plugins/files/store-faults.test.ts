@@ -53,7 +53,7 @@ test('a store that fails before, during and after an upload', async (t) => {
       await disk.delete(key)
     }
   }
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database)
   await app.register(auth, { jwt: { secret: testSecret } })

@@ -17,7 +17,7 @@ import { testSecret } from '../../helpers/tokens.js'
 
 /** A server on the database; tenants may aim at the loopback. */
 export async function open (t: Test, connectionString: string, options: IntegrationsOptions = {}): Promise<FastifyInstance> {
-  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })

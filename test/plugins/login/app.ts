@@ -44,7 +44,7 @@ export async function open (
   engine: TestEngine,
   { tenants = [], clock = fakeClock(), registration, mfa: hasMfa = false }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ trustProxy: true, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  const app = Fastify({ pluginTimeout: 0, trustProxy: true, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   const { now } = clock
   await app.register(database, { ...engine, migrate: 'auto' })

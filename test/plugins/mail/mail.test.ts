@@ -134,7 +134,7 @@ test('without `auth.mail` the endpoints that send mail are 503 and name it', asy
 })
 
 test('the plugin needs integrations, or a function that delivers', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...await postgresSection(t) })
   await app.register(queue, { routes: false })

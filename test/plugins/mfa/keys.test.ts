@@ -147,14 +147,14 @@ test('PostgreSQL without a master key: off as long as nobody has a second factor
 })
 
 test('on a bare Fastify it needs the plugins database and auth, and no other', async (t) => {
-  const bare = Fastify()
+  const bare = Fastify({ pluginTimeout: 0 })
   t.teardown(() => bare.close())
   await t.rejects(async () => {
     await bare.register(mfa)
   }, { message: /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/mfa"/ })
 
   const engine = await postgres(t)
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })

@@ -6,7 +6,7 @@ import migration from '../../../plugins/migration/index.js'
 
 test('a start without a plugin that the endpoints need names it', async (t) => {
   const messageOf = async (prepare: (app: FastifyInstance) => void) => {
-    const app = Fastify()
+    const app = Fastify({ pluginTimeout: 0 })
     t.teardown(() => app.close())
     prepare(app)
     app.register(migration)

@@ -15,7 +15,7 @@ const tables = {
 const admin = bearer({ role: 'admin' })
 
 async function open (t: Test, options: EngineOptions, own: MigrationOptions = {}): Promise<FastifyInstance> {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...options, tables })
   await app.register(auth, { jwt: { secret: testSecret } })
@@ -125,12 +125,12 @@ test('a migration that the database refuses is 409 and says why', async (t) => {
 
 test('the plugin names those that it needs', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true })
-  const bare = Fastify()
+  const bare = Fastify({ pluginTimeout: 0 })
   t.teardown(() => bare.close())
   await t.rejects(async () => {
     await bare.register(migration)
   }, /tenantry\/plugins\/database/)
-  const unprotected = Fastify()
+  const unprotected = Fastify({ pluginTimeout: 0 })
   t.teardown(() => unprotected.close())
   await unprotected.register(database, { provider: 'postgres', postgres: { connectionString } })
   await t.rejects(async () => {

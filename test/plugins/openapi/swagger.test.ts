@@ -70,7 +70,7 @@ test('app.swagger() is the document of /doc, as an object and as YAML', async (t
 
 test('app.swagger() follows changes of the documentation, and starts nothing before the first call', async (t) => {
   let composed = 0
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   await app.register(openapi, { title: 'Own' })
   app.get('/mine', { config: { openapi: () => ({ summary: `composed ${++composed}` }) } }, async () => ({}))
   await app.ready()
@@ -153,12 +153,12 @@ test('the title is that of the plugin, else the name of the document, else API',
 })
 
 test('the endpoints take a prefix, and can be left out', async (t) => {
-  const prefixed = Fastify()
+  const prefixed = Fastify({ pluginTimeout: 0 })
   await prefixed.register(openapi, { prefix: '/about' })
   t.strictSame(Object.keys((await prefixed.inject('/about/doc')).json().paths), ['/about/doc', '/about/ui'])
   t.equal((await prefixed.inject('/about/ui/json')).statusCode, 200)
   t.equal((await prefixed.inject('/doc')).statusCode, 404)
-  const bare = Fastify()
+  const bare = Fastify({ pluginTimeout: 0 })
   await bare.register(openapi, { routes: false })
   bare.get('/mine', async () => ({}))
   for (const url of ['/doc', '/ui']) t.equal((await bare.inject(url)).statusCode, 404, url)
@@ -173,7 +173,7 @@ test('an unknown option is refused with the nearest known one', async (t) => {
 /** An app that registers @fastify/swagger itself, with routes of its own. */
 async function embedder (t: Test, options: FastifyDynamicSwaggerOptions, pages = false): Promise<FastifyInstance> {
   const section = await postgresSection(t)
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(swagger, options)
   if (pages) await app.register(swaggerUi, { routePrefix: '/documentation' })
@@ -277,7 +277,7 @@ test('an app with a Swagger 2 document fails at start and names OpenAPI', async 
 })
 
 test('a route with a swaggerTransform is left to @fastify/swagger', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   await app.register(openapi, { ui: false })
   await app.register(async (group) => {
     await group.register(conventions)

@@ -49,7 +49,7 @@ export async function open (
   engine: DatabaseSection,
   { tenants = [], clock = fakeClock(), onMail = async () => {}, workers }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ trustProxy: true, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  const app = Fastify({ pluginTimeout: 0, trustProxy: true, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   const { now } = clock
   const mails: MailMessage[] = []

@@ -120,7 +120,7 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
 
 test('in an app of its own, with a schema of its own, whose database is lost', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   app.register(database, { provider: 'postgres', postgres: { connectionString, schema: 'app' }, tables, migrate: 'auto' })
   app.register(auth, { jwt: { secret: testSecret } })
@@ -151,7 +151,7 @@ test('in an app of its own, with a schema of its own, whose database is lost', a
 
 test('a start without a plugin that the endpoints need names it', async (t) => {
   const messageOf = async (prepare: (app: FastifyInstance) => void) => {
-    const app = Fastify()
+    const app = Fastify({ pluginTimeout: 0 })
     t.teardown(() => app.close())
     prepare(app)
     app.register(publish)

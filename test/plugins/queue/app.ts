@@ -34,7 +34,7 @@ export async function queueApp (
     const { level, msg } = JSON.parse(line)
     if (level >= 40) warnings.push(msg)
   }
-  const app = Fastify({ logger: { level: 'trace', stream: { write } } })
+  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: { write } } })
   app.register(database, { ...engine, migrate: 'auto' })
   app.register(queue, { routes: false, ...options })
   t.teardown(() => app.close())
@@ -59,7 +59,7 @@ export async function queueApp (
   }
 }
 
-const deadline = 30_000 // ms
+const deadline = 120_000 // ms
 
 /** Asks until it is so; the test fails where it never is. */
 export async function eventually (t: Test, what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {

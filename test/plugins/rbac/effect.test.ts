@@ -284,7 +284,7 @@ test('a deleted tenant takes the roles of its users with it', async (t) => {
 
 test('the plugin in an app of its own, behind a gateway that names the tenant', async (t) => {
   const engine = await postgresSection(t)
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto', roleTables: defaultRoleTables })
   await app.register(auth, { jwt: { secret: testSecret } })
@@ -303,7 +303,7 @@ test('the plugin in an app of its own, behind a gateway that names the tenant', 
   for (const request of [{ token }, { token, tenant: 'globex' }]) refused(t, await ask('GET /read', request), 403, 'FORBIDDEN')
 
   await t.rejects(async () => Fastify().register(rbac).ready(), /register the plugin "tenantry\/plugins\/database" before/)
-  const without = Fastify()
+  const without = Fastify({ pluginTimeout: 0 })
   t.teardown(() => without.close())
   await without.register(database, { ...engine })
   await without.register(auth, {})

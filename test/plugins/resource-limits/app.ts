@@ -33,7 +33,7 @@ export async function open (
   engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
   { tenants = [], now, maxCounters }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret }, apiKey: platformKey })

@@ -43,6 +43,7 @@ export async function open (
 ): Promise<Opened> {
   const scan = scanLog(t, 'the log of the app')
   const app = Fastify({
+    pluginTimeout: 0,
     logger: {
       level: 'trace',
       stream: {

@@ -124,7 +124,7 @@ test('what took long, was lost or promised too much', async (t) => {
 test('an embedded database whose folder nobody named to the plugin lost its secrets at the next start', async (t) => {
   const dbPath = `${t.testdir({})}/data`
   async function start () {
-    const app = Fastify()
+    const app = Fastify({ pluginTimeout: 0 })
     t.teardown(() => app.close())
     await app.register(database, { provider: 'embedded', embedded: { dbPath } })
     await app.register(auth, { jwt: { secret: testSecret } })

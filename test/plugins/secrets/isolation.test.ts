@@ -76,7 +76,7 @@ test('the database holds no value in plain, whatever it is looked at as', async 
 })
 
 test('what a deleted tenant stored is gone, and forgotten', async (t) => {
-  const { app, as } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'pro' } })
+  const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: mine } })
   t.same(await valuesOf(app, 'acme'), { a: mine })
   app.secrets.accessed('acme', ['a'])

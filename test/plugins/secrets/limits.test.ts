@@ -40,7 +40,7 @@ test('a plan admits exactly its number of secrets, also of twenty that come at o
 })
 
 test('rotation takes a plan that has it', async (t) => {
-  const { app, as } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' } })
+  const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'free' } })
   const acme = as('acme')
   await acme('POST /tenant/secrets', { body: { key: 'a', value } })
   for (

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { sql } from 'kysely'
-import { forEachEngine } from '../../helpers/postgres.js'
+import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
@@ -69,7 +69,7 @@ test('a secret is stored, listed without its value, changed, deleted and stored 
   }))
 
 test('a refusal holds nothing of the value, and says what is wrong', async (t) => {
-  const { app, as } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'pro' } })
+  const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'pro' } })
   const acme = as('acme')
   const post = (body: unknown) => acme('POST /tenant/secrets', { body })
   const long = first + 'x'.repeat(65_536)
@@ -111,7 +111,7 @@ test('a refusal holds nothing of the value, and says what is wrong', async (t) =
 })
 
 test('keys named like the paths confuse nothing', async (t) => {
-  const { app, as } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'pro' } })
+  const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'pro' } })
   const acme = as('acme')
   for (const key of ['rotate', 'audit', 'a..b', 'constructor', 'x']) {
     t.match(await acme('POST /tenant/secrets', { body: { key, value: first } }), { status: 201 }, key)
@@ -134,7 +134,7 @@ test('keys named like the paths confuse nothing', async (t) => {
 })
 
 test('administrators of the tenant and holders of secrets:write may, nobody else, and before the body is read', async (t) => {
-  const { app, as } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'pro', globex: 'pro' } })
+  const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'pro', globex: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: first } })
   const targets = [
     'GET /tenant/secrets',

@@ -38,7 +38,7 @@ export async function open (
   engine: DatabaseSection,
   { tenants = [], now, tenancy: withTenancy = true }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
   // Nobody asks it for anything: its users have tokens of the own key here.

@@ -31,7 +31,7 @@ export interface Opened {
 export async function open (t: Test, tenants: readonly string[], options: TenantBillingOptions = {}): Promise<Opened> {
   const { connectionString } = await postgresDatabase(t)
   const world = await payprovWorld(t)
-  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   const audit = scanLog(t, 'the audit log')
   t.teardown(async () => {
     audit.write(JSON.stringify(await app.db.selectFrom('tenantry.audit_log').selectAll().execute()))

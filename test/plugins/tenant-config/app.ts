@@ -9,7 +9,7 @@ import tenancy from '../../../plugins/tenancy/index.js'
 import { testSecret } from '../../helpers/tokens.js'
 
 export function ownApp (t: Test): FastifyInstance {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   app.register(database, { provider: 'embedded' })
   app.register(auth, { jwt: { secret: testSecret } })

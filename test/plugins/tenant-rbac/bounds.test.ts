@@ -57,7 +57,7 @@ test('a change that changes nothing was written', async (t) => {
 })
 
 test('the roles of the tenant that a gateway names gave its users nothing', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })

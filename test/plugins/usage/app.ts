@@ -57,6 +57,7 @@ export async function open (
 ): Promise<Opened> {
   const scan = scanLog(t, 'the log of the app')
   const app = Fastify({
+    pluginTimeout: 0,
     forceCloseConnections: true,
     logger: {
       level: 'trace',

@@ -48,7 +48,7 @@ export async function open (
   engine: DatabaseSection,
   { clock = fakeClock(Date.now()), tenants = {}, allow = ['127.0.0.1'], ...options }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
+  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })
@@ -123,7 +123,7 @@ export function verify (secret: string, { body, headers }: Arrived): unknown {
   })
 }
 
-const deadline = 15_000 // ms
+const deadline = 60_000 // ms
 
 /** Waits until it is so; the test fails when it has not come. */
 export async function until (t: Test, what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {

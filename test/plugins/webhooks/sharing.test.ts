@@ -240,12 +240,12 @@ test('a new master key moves the secrets of webhooks; without one on PostgreSQL 
   await until(t, 'the callback arrives', () => hears.requests.length === 1)
   if (hears.requests[0] !== undefined) t.match(verify(secret, hears.requests[0]), { type: 'workflow.completed' })
 
-  const bare = Fastify()
+  const bare = Fastify({ pluginTimeout: 0 })
   t.teardown(() => bare.close())
   await t.rejects(async () => {
     await bare.register(webhooks, { routes: false })
   }, /register the plugin "tenantry\/plugins\/database"/)
-  const off = Fastify()
+  const off = Fastify({ pluginTimeout: 0 })
   t.teardown(() => off.close())
   await off.register(database, { ...engine, migrate: 'auto' })
   await off.register(outbound)

@@ -292,7 +292,7 @@ test('on a bare Fastify a runner that is given to the plugin alone runs its step
     }
   }
   const embedded = async (given: StepRunners | undefined, declared: object[] = routes) => {
-    const app = Fastify()
+    const app = Fastify({ pluginTimeout: 0 })
     t.teardown(() => app.close())
     await app.register(database, { provider: 'postgres', postgres: { connectionString }, tables: {}, migrate: 'auto' })
     await app.register(auth, { jwt: { secret: testSecret } })
