@@ -68,6 +68,11 @@ export default definePlugin<CorsOptions>({
     const paths = routePathsOf(app)
     const exposedHeaders = [...exposed, ...section.exposedHeaders].join(', ')
     let tenants: TenantOrigins | null = null
+    // Fastify makes `request.routeOptions` anew each time. Few apps have routes with further headers.
+    let hasFurtherHeaders = false
+    app.addHook('onRoute', ({ config }) => {
+      if (config?.exposedHeaders !== undefined) hasFurtherHeaders = true
+    })
     app.addHook('onReady', async () => {
       if (!app.hasPlugin('tenantry-tenant-config')) return
       const own = tenants = createTenantOrigins(app.db, app.log)
@@ -124,8 +129,8 @@ export default definePlugin<CorsOptions>({
       })
     })
 
-    function allow ({ routeOptions }: FastifyRequest, reply: FastifyReply, origin: string): void {
-      const further = routeOptions.config.exposedHeaders
+    function allow (request: FastifyRequest, reply: FastifyReply, origin: string): void {
+      const further = hasFurtherHeaders ? request.routeOptions.config.exposedHeaders : undefined
       reply.header('access-control-allow-origin', origin)
         .header('access-control-expose-headers', further === undefined ? exposedHeaders : `${exposedHeaders}, ${further}`)
     }
@@ -138,10 +143,10 @@ export default definePlugin<CorsOptions>({
 
     // The platform's origins are allowed by now. Whose call it is, is known when its response is sent.
     app.addHook('onSend', (request, reply, payload, done) => {
+      if (tenants === null) return done(null, payload)
       const { origin } = request.headers
       if (
-        origin !== undefined && tenants !== null && !isPlatforms(origin) && !isPreflight(request) &&
-        isTenants(tenants, request, origin, reply.statusCode)
+        origin !== undefined && !isPlatforms(origin) && !isPreflight(request) && isTenants(tenants, request, origin, reply.statusCode)
       ) {
         allow(request, reply, origin)
       }
