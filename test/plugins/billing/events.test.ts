@@ -175,7 +175,7 @@ test('a tenant that is deleted has its events no more, and one of its id begins 
   provider.answer = async () => [own]
   t.match(await billing.sync('acme'), { plan: 'free', paymentMethod: 'none' }, 'not even by what the provider has of it')
   t.equal(await billing.receive('payprov', eventOf({ ...own, asOf: at(31) })), 'unclaimed')
-  t.match(warnings.at(-1), { tenant: 'acme', msg: /was deleted/ })
+  t.match(warnings.at(-1), { tenant: 'acme', msg: /a deleted tenant/ })
   t.match(await rowsOf(app, 'acme'), { tenant: [{ plan: 'free' }], subscriptions: [] })
   clock.forward(day)
   t.equal(
