@@ -5,11 +5,11 @@
  */
 import type { Party } from '../fair-gate.js'
 
-const slowMs = 25 // a tenant that holds connections for less is not slow
-const slower = 3 // nor is one that holds them for less than three times as long as another tenant
-const shareOfSlow = 4 // a slow tenant has a quarter of the connections, and at least one
+const slowMs = 15 // a tenant that holds connections for less is not slow
+const slower = 3 // and for less than so many times as long as another tenant neither
+const shareOfSlow = 10 // a slow tenant has a tenth of the connections, and at least one
 const decay = 0.97 // of what is known, with each further connection that is returned
-const recentMs = 250 // after the last connection that a tenant returned, in which it still uses the database
+const recentMs = 250 // a tenant uses the database for so long after it returned a connection
 const maxRecent = 20 // tenants
 
 /** Sums of times and of their squares: their ratio is the time that most of the held time belongs to, among many short ones too. */
