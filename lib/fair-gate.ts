@@ -4,7 +4,6 @@
  * - waiting parties are served in turn, one for each tenant, and the server's own work before all of them
  * - where places are held for long, a party with places gets another only while a quarter as many stay free for the others; a
  *   party without any gets the last
- * - where the gate is given `mayHoldMore`, a party with places gets another only if that agrees
  */
 
 /** One of those who share: a tenant, callers without a tenant, or the server itself. */
@@ -31,7 +30,6 @@ export class FairGate {
   private readonly max: number
   private readonly timeoutMs: number
   private readonly keepsFree: boolean
-  private readonly mayHoldMore: ((party: Party) => boolean) | null
   private readonly parties = new Map<string | null | undefined, Party>()
   /** Those who wait, in the order of their turns. */
   private readonly turns = new Set<Party>()
@@ -40,13 +38,12 @@ export class FairGate {
 
   /**
    * `max`: places; `timeoutMs`: how long one waits for one; `keepsFree`: some stay free for others, which matters where
-   * they are held for long. Without it the turns alone are fair. `mayHoldMore` is asked for a party that holds places.
+   * they are held for long. Without it the turns alone are fair.
    */
-  constructor (max: number, timeoutMs: number, keepsFree = true, mayHoldMore: ((party: Party) => boolean) | null = null) {
+  constructor (max: number, timeoutMs: number, keepsFree = true) {
     this.max = max
     this.timeoutMs = timeoutMs
     this.keepsFree = keepsFree
-    this.mayHoldMore = mayHoldMore
   }
 
   /** How many wait. */
@@ -93,12 +90,9 @@ export class FairGate {
     }
   }
 
-  private mayTake (party: Party): boolean {
-    const { held } = party
+  private mayTake ({ held }: Party): boolean {
     const free = this.max - this.taken
-    if (free <= 0) return false
-    if (held === 0) return true
-    return (!this.keepsFree || (free - 1) * heldPerFree >= held) && (this.mayHoldMore === null || this.mayHoldMore(party))
+    return free > 0 && (held === 0 || !this.keepsFree || (free - 1) * heldPerFree >= held)
   }
 
   private grant (party: Party, granted: (party: Party) => void): void {

@@ -8,15 +8,7 @@ import { FairGate, type Party } from '../fair-gate.js'
 import { createPace } from '../pace.js'
 import { databaseBusy, databaseUnavailable } from './failures.js'
 import { createHangWatch } from './hang-watch.js'
-import { HoldTimes } from './hold-times.js'
 import { AnswerReader } from './large-answers.js'
-
-/** A connection of a party. */
-interface Held {
-  readonly party: Party
-  /** Milliseconds of `performance.now()`. */
-  readonly since: number
-}
 
 type Acquired = (error: unknown, client: PoolClient | null) => void
 
@@ -43,9 +35,8 @@ export function createPoolAccess (
   { pool, notices, max, acquireTimeoutMs }: Connections,
   { translate, log, warn }: PoolAccessOptions
 ): PoolAccess {
-  const holdTimes = new HoldTimes(max)
-  const gate = new FairGate(max, acquireTimeoutMs, true, (party) => holdTimes.mayHoldMore(party))
-  const busy = new Map<PoolClient, Held>()
+  const gate = new FairGate(max, acquireTimeoutMs)
+  const busy = new Map<PoolClient, Party>()
   const patient = new Set<PoolClient>()
   const readers = new WeakMap<PoolClient, AnswerReader>()
   const connecting = new Set<(error: unknown) => void>()
@@ -74,7 +65,7 @@ export function createPoolAccess (
 
   pool.on('connect', (client) => {
     if (!(client instanceof pg.Client) || !(client.connection.stream instanceof Socket)) return
-    readers.set(client, new AnswerReader(client.connection.stream, () => createPace(busy.get(client)?.party.key)))
+    readers.set(client, new AnswerReader(client.connection.stream, () => createPace(busy.get(client)?.key)))
   })
 
   function acquire (tenantId: string | null | undefined, done: Acquired): void {
@@ -128,20 +119,18 @@ export function createPoolAccess (
       finished()
       return done(translate(error), null)
     }
-    busy.set(client, { party, since: performance.now() })
+    busy.set(client, party)
     done(null, client)
   }
 
   function release (client: PoolClient, broken = false): void {
-    const held = busy.get(client)
+    const party = busy.get(client)
     // The end of the engine, or a database that hangs, may have taken it from a statement that still runs.
-    if (held === undefined) return
-    const { party, since } = held
+    if (party === undefined) return
     busy.delete(client)
     patient.delete(client)
     readers.get(client)?.ended()
     ended++
-    holdTimes.ended(party, since)
     client.release(broken)
     gate.leave(party)
     finished()
