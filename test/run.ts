@@ -9,7 +9,7 @@
  * would load it through four loaders, which takes three seconds a file.
  */
 import type { ChildProcess } from 'node:child_process'
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
@@ -33,6 +33,12 @@ const files = named.length > 0
   : readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' }).filter((file) =>
     file.endsWith('.test.ts') && isFault(file) === faults
   ).sort().map((file) => `test/${file}`)
+
+/** Tests of the built package. It is built once, before any test reads it. */
+const ofPackage = ['test/bin/init.test.ts', 'test/package/consumer.test.ts']
+if (files.some((file) => ofPackage.includes(file))) {
+  execFileSync('npm', ['run', '--silent', 'build', '--', '--if-changed'], { cwd: root, stdio: 'inherit' })
+}
 
 interface Result {
   readonly output: string

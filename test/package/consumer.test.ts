@@ -20,7 +20,6 @@ const run = promisify(execFile)
 const consumer = t.testdir({ 'package.json': '{ "type": "module" }' })
 
 t.test('an empty project installs the packed package', { timeout: 290_000 }, async (t) => {
-  await run('npm', ['run', 'build', '--', '--if-changed'], { cwd: project })
   const pack = async (folder: string) => {
     const { stdout } = await run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', consumer], { cwd: folder })
     return join(consumer, stdout.trim().split('\n').at(-1)!)
