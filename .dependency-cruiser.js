@@ -1,9 +1,25 @@
-/** The rules of the architecture (DESIGN "The house"), checked by `npm run lint`. */
+/** The rules of the architecture (docs/architecture.md, "Folders"), checked by `npm run lint`. */
 const programs = '^(test|bench|examples|scripts)/'
+
+/** The folders of lib/. Each imports only folders that stand before it. */
+export const layers = [
+  'json', 'time', 'log', 'cache', 'concurrency', 'redis', 'chunking', 'webhooks',
+  'schema', 'identity', 'validation', 'plans', 'models',
+  'database', 'firestore', 'backup', 'secrets', 'files', 'realtime', 'http',
+  'expressions', 'connectors', 'queries', 'vectors', 'workflows',
+  'document', 'compiler', 'configuration', 'tenant-document', 'plugin'
+]
 
 /** @type {import('dependency-cruiser').IConfiguration} */
 export default {
   forbidden: [
+    ...layers.slice(0, -1).map((layer, index) => ({
+      name: `layer-${layer}`,
+      comment: 'A folder of lib/ imports only folders that stand before it in the list above.',
+      severity: 'error',
+      from: { path: `^lib/${layer}/` },
+      to: { path: `^lib/(${layers.slice(index + 1).join('|')})/` }
+    })),
     {
       name: 'no-circle',
       comment: 'A circle of imports, of types alone too, means that two modules are one, or that a third is missing.',
@@ -29,15 +45,15 @@ export default {
       name: 'pure-compiler',
       comment: 'The compiler has no I/O and no Fastify, so that a tenant router can mount what it makes.',
       severity: 'error',
-      from: { path: '^lib/compiler/' },
+      from: { path: '^lib/(expressions|queries|compiler)/' },
       to: { path: '(^|/)node_modules/(fastify|@fastify|pg|@electric-sql)(/|$)' }
     },
     {
       name: 'compiler-without-database',
       comment: 'The compiler writes SQL for a catalogue that it is given; it never asks a database.',
       severity: 'error',
-      from: { path: '^lib/compiler/' },
-      to: { path: '^lib/database/', pathNot: '^lib/database/(catalogue|sql)\\.ts$', dependencyTypesNot: ['type-only'] }
+      from: { path: '^lib/(expressions|queries|compiler)/' },
+      to: { path: '^lib/database/', pathNot: '^lib/database/(catalogue|sql|outbox)\\.ts$', dependencyTypesNot: ['type-only'] }
     },
     {
       name: 'command-on-lib',

@@ -2,11 +2,11 @@
  * `npm run bench:queries`: the CPU of this process for cursor pages and calls of functions, beside the same statements
  * with their values written by hand. Options: --requests N (default 2000), --rounds N (default 7).
  */
-import type { Scope } from '../lib/compiler/types.js'
-import type { Query } from '../lib/config/schema/query.js'
+import type { Scope } from '../lib/expressions/types.js'
+import type { Query } from '../lib/schema/query.js'
 import { parseArgs } from 'node:util'
-import { compileQuery } from '../lib/compiler/query/index.js'
-import { FaultList } from '../lib/config/faults.js'
+import { compileQuery } from '../lib/queries/index.js'
+import { FaultList } from '../lib/schema/faults.js'
 import { createEngine } from '../lib/database/index.js'
 import { startDatabase } from './database.js'
 import { markdownTable, median } from './statistics.js'

@@ -1,7 +1,7 @@
 /** From the words of a command line to a call, or to a UsageError. */
 import type { Call, Command } from './command.js'
 import { parseArgs } from 'node:util'
-import { nearest } from '../lib/config/faults.js'
+import { nearest } from '../lib/schema/faults.js'
 import { UsageError } from './command.js'
 
 /** What stands on the command line after the name of the command. */

@@ -1,6 +1,6 @@
 /** A command of `tenantry`. */
 import type { ParseArgsConfig } from 'node:util'
-import type { Env } from '../lib/config/index.js'
+import type { Env } from '../lib/configuration/index.js'
 
 /** Options by name: each takes a value, or none. */
 export type Options = NonNullable<ParseArgsConfig['options']>

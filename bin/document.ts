@@ -1,8 +1,8 @@
 /** The document that a command works on. */
-import type { Config, Env } from '../lib/config/index.js'
-import type { FurtherCheck } from '../lib/config/assemble.js'
+import type { Config, Env } from '../lib/configuration/index.js'
+import type { FurtherCheck } from '../lib/configuration/normalize.js'
 import { existsSync } from 'node:fs'
-import { loadAndCheck } from '../lib/config/load.js'
+import { loadAndCheck } from '../lib/configuration/load.js'
 import { CommandError } from './failure.js'
 
 /** Where a command looks that is given no document, in the working folder. */

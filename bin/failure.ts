@@ -1,5 +1,5 @@
 /** Errors, in lines for the user of the command. */
-import { ConfigError, formatFault } from '../lib/config/index.js'
+import { ConfigError, formatFault } from '../lib/configuration/index.js'
 import { catalogue, TenantryError } from '../lib/errors.js'
 import { UsageError } from './command.js'
 

@@ -1,8 +1,8 @@
 /** The address of a server, and the reasons for which it cannot listen. */
 import type { ServerOptions } from '../lib/server.js'
-import type { Env } from '../lib/config/index.js'
+import type { Env } from '../lib/configuration/index.js'
 import type { Call } from './command.js'
-import { setting } from '../lib/config/environment.js'
+import { setting } from '../lib/expressions/environment.js'
 import { CommandError } from './failure.js'
 
 export const defaultPort = '3000'

@@ -1,7 +1,7 @@
 /** Finds the command that the words of a command line name, and runs it. */
 import type { Call, Command } from './command.js'
-import type { Env } from '../lib/config/index.js'
-import { nearest } from '../lib/config/faults.js'
+import type { Env } from '../lib/configuration/index.js'
+import { nearest } from '../lib/schema/faults.js'
 import { version } from '../lib/version.js'
 import { parseCall } from './arguments.js'
 import { UsageError } from './command.js'

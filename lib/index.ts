@@ -10,6 +10,6 @@ export {
   type ConfigInput,
   type Env,
   type Fault
-} from './config/index.js'
+} from './configuration/index.js'
 export { TenantryError, type ErrorBody } from './errors.js'
-export type { Claims } from './compiler/types.js'
+export type { Claims } from './expressions/types.js'

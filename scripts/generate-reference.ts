@@ -1,5 +1,5 @@
 /** Writes docs/reference/configuration.md and tenant-document.md from the schemas of the two documents. */
-import { Root } from '../lib/config/schema/root.js'
+import { Root } from '../lib/schema/root.js'
 import { TenantDocument } from '../lib/tenant-document/schema.js'
 import { describe } from './reference-page.js'
 import { renew } from './renew.js'

@@ -2,8 +2,8 @@
  * Writes schema.json, the JSON Schema (draft-07, which every editor knows) of the document, for `$schema`. It admits what
  * the check admits before it looks at meaning: settings stand where their values would, and what is not built is refused.
  */
-import type { SchemaNode } from '../lib/config/schema/annotations.js'
-import { Root } from '../lib/config/schema/root.js'
+import type { SchemaNode } from '../lib/schema/annotations.js'
+import { Root } from '../lib/schema/root.js'
 import { renew } from './renew.js'
 
 type Published = Readonly<Record<string, unknown>>

@@ -1,5 +1,5 @@
 /** A page of the reference from the schema of a document: a table for each object in it. */
-import type { SchemaNode } from '../lib/config/schema/annotations.js'
+import type { SchemaNode } from '../lib/schema/annotations.js'
 
 /** Objects that are described once, by the name that a reference or a heading gives them. */
 interface Part {

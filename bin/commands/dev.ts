@@ -1,6 +1,6 @@
 /** `tenantry dev`: serves a document during development, and serves it anew after each change. */
 import type { Command } from '../command.js'
-import type { Env } from '../../lib/config/index.js'
+import type { Env } from '../../lib/configuration/index.js'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

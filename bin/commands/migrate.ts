@@ -1,6 +1,6 @@
 /** `tenantry migrate`: brings the database to what the server and the document need. */
 import type { Call, Command } from '../command.js'
-import type { DatabaseConfig } from '../../lib/config/index.js'
+import type { DatabaseConfig } from '../../lib/configuration/index.js'
 import type { MigrationProgress } from '../../lib/database/migrations/progress.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { securityRules } from '../../lib/firestore/rules.js'

@@ -1,6 +1,6 @@
 /** `tenantry openapi`: the OpenAPI document of an API. */
 import type { Command } from '../command.js'
-import { environmentOf, withSections } from '../../lib/config/index.js'
+import { environmentOf, withSections } from '../../lib/configuration/index.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 

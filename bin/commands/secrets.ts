@@ -1,7 +1,7 @@
 /** `tenantry secrets rekey`: moves stored secrets to the current master key. */
 import type { Command } from '../command.js'
-import { environmentOf } from '../../lib/config/index.js'
-import { setting } from '../../lib/config/environment.js'
+import { environmentOf } from '../../lib/configuration/index.js'
+import { setting } from '../../lib/expressions/environment.js'
 import { isFailure } from '../../lib/errors.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'

@@ -1,10 +1,10 @@
 /** `tenantry user create`: a user with a password. */
 import type { FastifyInstance } from 'fastify'
 import type { Command } from '../command.js'
-import type { Config } from '../../lib/config/index.js'
-import { noActor } from '../../lib/audit.js'
+import type { Config } from '../../lib/configuration/index.js'
+import { noActor } from '../../lib/database/audit.js'
 import { isFailure } from '../../lib/errors.js'
-import { isTenantId } from '../../lib/tenant-id.js'
+import { isTenantId } from '../../lib/identity/tenant-id.js'
 import { UsageError } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
@@ -30,7 +30,7 @@ meanwhile (of an embedded database the server is stopped first).
     if (named !== undefined && !isTenantId(named)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
     const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([
       import('../../plugins/users/index.js'),
-      import('../../lib/passwords.js'),
+      import('../../lib/identity/passwords.js'),
       import('../password.js')
     ])
     const [wrong] = identityFaults({ email, ...role !== undefined && { role } })

@@ -1,8 +1,8 @@
 /** The process in which `tenantry dev` reads a document that is a module. */
-import type { Fault } from '../../lib/config/faults.js'
-import { ConfigError, FaultList } from '../../lib/config/faults.js'
-import { readDocument } from '../../lib/config/load.js'
-import { toPlain } from '../../lib/config/plain.js'
+import type { Fault } from '../../lib/schema/faults.js'
+import { ConfigError, FaultList } from '../../lib/schema/faults.js'
+import { readDocument } from '../../lib/configuration/load.js'
+import { toPlain } from '../../lib/document/plain.js'
 
 /** The argument that makes the program such a process; it is no command. */
 export const documentProcess = '--answer-document'

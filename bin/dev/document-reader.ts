@@ -5,9 +5,9 @@
  */
 import { fork, type ChildProcess } from 'node:child_process'
 import { extname } from 'node:path'
-import { ConfigError } from '../../lib/config/index.js'
-import { readDocument } from '../../lib/config/load.js'
-import { unreadable } from '../../lib/config/unreadable.js'
+import { ConfigError } from '../../lib/configuration/index.js'
+import { readDocument } from '../../lib/configuration/load.js'
+import { unreadable } from '../../lib/document/unreadable.js'
 import { documentProcess, type DocumentAnswer } from './document-process.js'
 
 const readMs = 30_000 // that a module may take; one that waits for ever would end all reloads

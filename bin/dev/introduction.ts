@@ -1,7 +1,7 @@
 /** The first lines of `tenantry dev`: the address, tokens to try it with, and a first call. */
 import type {} from '../../plugins/auth/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { Config } from '../../lib/config/index.js'
+import type { Config } from '../../lib/configuration/index.js'
 
 const tenant = 'acme'
 const tokenSeconds = 12 * 3600

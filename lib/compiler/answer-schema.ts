@@ -1,10 +1,10 @@
 /** The JSON Schema of what a route answers, derived from its queries, its transform and its response. */
-import type { Answer, RouteQuery, CompiledResponse, JsonSchema } from './types.js'
+import type { Answer, RouteQuery, CompiledResponse, JsonSchema } from '../expressions/types.js'
 import type { CompiledTransform } from './transform.js'
-import { nearest, pointerTo, type FaultList } from '../config/faults.js'
+import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
 import { isNumber } from '../json/exact-number.js'
-import { named, namedAfter } from '../named-schema.js'
-import { isRecord } from '../plain-value.js'
+import { named, namedAfter } from '../validation/named-schema.js'
+import { isRecord } from '../json/plain-value.js'
 
 /** The parts of a compiled route that make its answer. */
 export interface AnswerParts {

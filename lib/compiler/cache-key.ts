@@ -1,12 +1,12 @@
 /** Keys of cached answers: requests with different answers have different keys. */
-import type { RouteCache } from '../config/schema/route.js'
-import type { Reader, TemplateContext } from './reference.js'
-import type { Reference, Scope, TemplateSource } from './types.js'
+import type { RouteCache } from '../schema/route.js'
+import type { Reader, TemplateContext } from '../expressions/reference.js'
+import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
 import { createHash } from 'node:crypto'
-import { pointerTo } from '../config/faults.js'
+import { pointerTo } from '../schema/faults.js'
 import { stringifyJson } from '../json/stringify.js'
-import { compileReader } from './reference.js'
-import { compilePieces, compileValue } from './template.js'
+import { compileReader } from '../expressions/reference.js'
+import { compilePieces, compileValue } from '../expressions/template.js'
 
 /** What is asked for: the path without and the query string after the question mark. */
 export interface CacheTarget {

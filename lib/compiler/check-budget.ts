@@ -1,5 +1,5 @@
 /** The budget of the check of one request to a tenant's route. Rules and callers may be hostile. */
-import { invalidInput } from '../validation-detail.js'
+import { invalidInput } from '../validation/detail.js'
 
 const maxSteps = 1_100_000 // some 50 ms: a step is one character on one state of a pattern, which may take a million
 

@@ -1,11 +1,11 @@
 /** The files that a route takes in a form: `multipart` and `request.files`. */
-import type { FaultList } from '../config/faults.js'
-import type { Route } from '../config/schema/route.js'
+import type { FaultList } from '../schema/faults.js'
+import type { Route } from '../schema/route.js'
 import type { FileRules } from '../files/rules.js'
-import type { JsonSchema } from './types.js'
-import { nearest, pointerTo } from '../config/faults.js'
+import type { JsonSchema } from '../expressions/types.js'
+import { nearest, pointerTo } from '../schema/faults.js'
 import { admitsType } from '../files/media-types.js'
-import { bytesPerMB } from '../plans.js'
+import { bytesPerMB } from '../plans/plans.js'
 import { methodOf } from './route-parts.js'
 
 export interface CompiledFile {

@@ -1,11 +1,11 @@
 /** The calls to other services that a route declares. */
-import type { Integration } from '../config/schema/integration.js'
+import type { Integration } from '../schema/integration.js'
 import type { CompiledCall, ConnectorSet } from '../connectors/types.js'
-import type { TemplateContext } from './reference.js'
-import type { Reference } from './types.js'
-import { pointerTo } from '../config/faults.js'
-import { compileCondition, type Condition } from './condition.js'
-import { compileCopies, type CopyCheck } from './copies.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { Reference } from '../expressions/types.js'
+import { pointerTo } from '../schema/faults.js'
+import { compileCondition, type Condition } from '../expressions/condition.js'
+import { compileCopies, type CopyCheck } from '../expressions/copies.js'
 
 /** One of them, ready to run. */
 export interface CompiledIntegration {

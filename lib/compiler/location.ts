@@ -1,9 +1,9 @@
 /** The `Location` of a record that a route creates: the path by which another route of the document reads it. */
-import type { Route } from '../config/schema/route.js'
-import type { RouteQuery, CompiledResponse } from './types.js'
+import type { Route } from '../schema/route.js'
+import type { RouteQuery, CompiledResponse } from '../expressions/types.js'
 import * as jsonc from 'jsonc-parser'
 import { tenantColumn } from '../database/catalogue.js'
-import { isRecord } from '../plain-value.js'
+import { isRecord } from '../json/plain-value.js'
 import { methodOf, pathParameters } from './route-parts.js'
 
 const maxScanned = 1_048_576 // characters of a record in which its key is looked for

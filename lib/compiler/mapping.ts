@@ -1,11 +1,11 @@
 /** A value with templates, written as JSON text: what is constant in it is prepared once. */
-import type { Scope } from './types.js'
-import type { TemplateContext } from './reference.js'
-import { FaultList } from '../config/faults.js'
-import { isRecord } from '../plain-value.js'
+import type { Scope } from '../expressions/types.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import { FaultList } from '../schema/faults.js'
+import { isRecord } from '../json/plain-value.js'
 import { toJsonText } from '../json/stringify.js'
-import { noScope } from './no-scope.js'
-import { compileValue } from './template.js'
+import { noScope } from '../expressions/no-scope.js'
+import { compileValue } from '../expressions/template.js'
 
 /** Text that never changes, or a writer; undefined where there is nothing to write. */
 type Piece = string | ((scope: Scope) => string | undefined)

@@ -4,14 +4,14 @@
  * which no tenant may cost the others. The errors are those of ajv, and so is what texts of a URL are coerced to.
  */
 import type { ErrorObject } from 'ajv'
-import type { Field } from '../config/schema/route.js'
-import type { LinearPattern } from './linear-pattern.js'
-import type { JsonSchema } from './types.js'
+import type { Field } from '../schema/route.js'
+import type { LinearPattern } from '../expressions/linear-pattern.js'
+import type { JsonSchema } from '../expressions/types.js'
 import formats from 'ajv-formats'
-import { pointerTo } from '../config/faults.js'
+import { pointerTo } from '../schema/faults.js'
 import { compareNumbers, ExactNumber, isInteger, isNumber, type Exact } from '../json/exact-number.js'
-import { isRecord } from '../plain-value.js'
-import { isSmall } from '../validation.js'
+import { isRecord } from '../json/plain-value.js'
+import { isSmall } from '../validation/validator.js'
 import { steps, type CheckBudget } from './check-budget.js'
 import { coercedText } from './coercion.js'
 

@@ -1,9 +1,9 @@
 /** Declared writes that honour the header If-Match, and the isolation of their transactions. */
-import type { Route } from '../config/schema/route.js'
+import type { Route } from '../schema/route.js'
 import type { Isolation } from '../database/engine.js'
 import type { Precondition } from '../http/entity-tags.js'
 import type { CompiledRoute } from './route.js'
-import type { RouteQuery } from './types.js'
+import type { RouteQuery } from '../expressions/types.js'
 import { methodOf } from './route-parts.js'
 
 type Access = Pick<CompiledRoute, 'method' | 'requireAuth' | 'authProvider' | 'publicTenant' | 'webhook' | 'workflow'>

@@ -1,12 +1,12 @@
 /** The message that a route sends to a room, compiled. */
-import type { Route } from '../config/schema/route.js'
-import type { TemplateContext } from './reference.js'
-import type { Reference, Scope } from './types.js'
+import type { Route } from '../schema/route.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { Reference, Scope } from '../expressions/types.js'
 import { isRoomName } from '../realtime/rooms.js'
-import { compileCopies } from './copies.js'
+import { compileCopies } from '../expressions/copies.js'
 import { methodOf } from './route-parts.js'
-import { compileTemplate, compileValue, toText } from './template.js'
-import { hasTemplate } from './template-parser.js'
+import { compileTemplate, compileValue, toText } from '../expressions/template.js'
+import { hasTemplate } from '../expressions/template-parser.js'
 
 /** What a route sends for one request. */
 export interface RouteMessage {

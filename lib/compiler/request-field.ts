@@ -1,9 +1,9 @@
 /** One field of a field map as JSON Schema. */
-import type { Field } from '../config/schema/route.js'
-import type { FaultList } from '../config/faults.js'
-import type { JsonSchema } from './types.js'
-import { pointerTo } from '../config/faults.js'
-import { checkPattern, type LinearPattern } from './linear-pattern.js'
+import type { Field } from '../schema/route.js'
+import type { FaultList } from '../schema/faults.js'
+import type { JsonSchema } from '../expressions/types.js'
+import { pointerTo } from '../schema/faults.js'
+import { checkPattern, type LinearPattern } from '../expressions/linear-pattern.js'
 
 export interface FieldContext {
   readonly faults: FaultList

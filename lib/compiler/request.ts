@@ -1,15 +1,15 @@
 /** Validation of a declared route's requests: field maps become JSON Schemas and one check of the three parts. */
 import type { ErrorObject } from 'ajv'
-import type { Field, RequestRules } from '../config/schema/route.js'
-import type { CompiledRequest, JsonSchema } from './types.js'
-import { nearest, pointerTo, type FaultList } from '../config/faults.js'
+import type { Field, RequestRules } from '../schema/route.js'
+import type { CompiledRequest, JsonSchema } from '../expressions/types.js'
+import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
 import { failure } from '../errors.js'
-import { isRecord } from '../plain-value.js'
-import { compileValidator, lazyValidator, errorDetails, type ErrorDetail, type PartValidator, type RequestPart } from '../validation.js'
+import { isRecord } from '../json/plain-value.js'
+import { compileValidator, lazyValidator, errorDetails, type ErrorDetail, type PartValidator, type RequestPart } from '../validation/validator.js'
 import { CheckBudget } from './check-budget.js'
 import { bodyChecker, urlChecker, type PartChecker } from './part-check.js'
 import { objectSchema, type FieldContext } from './request-field.js'
-import { splitList } from './query/url-value.js'
+import { splitList } from '../queries/url-value.js'
 
 /** What a request's rules are compiled for. */
 export interface RequestRoute {

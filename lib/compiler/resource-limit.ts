@@ -1,12 +1,12 @@
 /** The use of a limited resource by a request. */
-import type { Route } from '../config/schema/route.js'
-import type { TemplateContext } from './reference.js'
-import type { Reference, Scope, TemplateSource } from './types.js'
-import { maxAmount } from '../config/schema/resource-limit.js'
-import { pointerTo } from '../config/faults.js'
-import { invalidInput } from '../validation-detail.js'
-import { noScope } from './no-scope.js'
-import { compileTemplate } from './template.js'
+import type { Route } from '../schema/route.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
+import { maxAmount } from '../schema/resource-limit.js'
+import { pointerTo } from '../schema/faults.js'
+import { invalidInput } from '../validation/detail.js'
+import { noScope } from '../expressions/no-scope.js'
+import { compileTemplate } from '../expressions/template.js'
 
 /** What can be a number before anything has run: a header never is. */
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'auth', 'tenant'])

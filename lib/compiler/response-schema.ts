@@ -2,9 +2,9 @@
  * A response schema as a filter: members that it does not name do not leave. It is no generated code, since a tenant
  * may have written the schema, and it changes no value: null stays null, a number stays a number.
  */
-import type { JsonSchema } from './types.js'
-import { nearest, pointerTo, type FaultList } from '../config/faults.js'
-import { isRecord } from '../plain-value.js'
+import type { JsonSchema } from '../expressions/types.js'
+import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
+import { isRecord } from '../json/plain-value.js'
 import { toJsonText } from '../json/stringify.js'
 
 /** Writes the part of a JSON value that a schema names as JSON text. */

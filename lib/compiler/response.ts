@@ -1,13 +1,13 @@
 /** The body of a route's response: a schema that filters the result, or a mapping. */
-import type { CompiledResponse, JsonSchema } from './types.js'
-import type { TemplateContext } from './reference.js'
-import { nearest, pointerTo, type FaultList } from '../config/faults.js'
-import { isRecord } from '../plain-value.js'
-import type { AnswerForm } from './types.js'
-import { recordsOf } from './answer.js'
+import type { CompiledResponse, JsonSchema } from '../expressions/types.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
+import { isRecord } from '../json/plain-value.js'
+import type { AnswerForm } from '../expressions/types.js'
+import { recordsOf } from '../expressions/answer.js'
 import { compileMapping } from './mapping.js'
 import { compileWriter, isResponseSchema, writeItems, type Writer } from './response-schema.js'
-import { compileValue } from './template.js'
+import { compileValue } from '../expressions/template.js'
 import { stringifyJson } from '../json/stringify.js'
 
 /**

@@ -1,6 +1,6 @@
 /** The parts of a declared route that need no tables; its check and its compilation share them. */
-import type { Route } from '../config/schema/route.js'
-import type { Method, TemplateSource } from './types.js'
+import type { Route } from '../schema/route.js'
+import type { Method, TemplateSource } from '../expressions/types.js'
 
 /** The template sources of a configured route in this version. */
 export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([

@@ -1,6 +1,6 @@
 /** Faults of a route that do not depend on its tables or on single values. */
-import type { FaultList } from '../config/faults.js'
-import type { Route } from '../config/schema/route.js'
+import type { FaultList } from '../schema/faults.js'
+import type { Route } from '../schema/route.js'
 import { refuseSecrets } from './response.js'
 import { methodOf } from './route-parts.js'
 import { checkWebhookRules } from './webhook.js'

@@ -1,6 +1,6 @@
 /** Queries of one route on the SQL database and on Firestore: no transaction spans both. */
-import type { FaultList } from '../config/faults.js'
-import type { RouteQuery } from './types.js'
+import type { FaultList } from '../schema/faults.js'
+import type { RouteQuery } from '../expressions/types.js'
 
 /** What a route does with Firestore. */
 export type FirestoreUse = 'none' | 'reads' | 'writes'

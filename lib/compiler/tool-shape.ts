@@ -1,7 +1,7 @@
 /** The input of a tool: the parameters of a route's path and query string side by side, and its body as `body`. */
-import type { JsonSchema } from './types.js'
-import { bodyMember } from '../config/meaning/tools.js'
-import { isRecord } from '../plain-value.js'
+import type { JsonSchema } from '../expressions/types.js'
+import { bodyMember } from '../document/rules/tools.js'
+import { isRecord } from '../json/plain-value.js'
 
 /** What the documentation of a route says of its requests and responses. */
 export interface ToolDocumentation {

@@ -1,15 +1,15 @@
 /** Computed fields of a route's answer. */
-import type { Transform } from '../config/schema/route.js'
-import type { CompiledExpression } from './expression.js'
-import type { TemplateContext } from './reference.js'
-import type { Reference, Scope } from './types.js'
-import { nearest, pointerTo } from '../config/faults.js'
+import type { Transform } from '../schema/route.js'
+import type { CompiledExpression } from '../expressions/expression.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { Reference, Scope } from '../expressions/types.js'
+import { nearest, pointerTo } from '../schema/faults.js'
 import { isFailure } from '../errors.js'
-import { isRecord } from '../plain-value.js'
-import type { AnswerForm } from './types.js'
-import { recordsOf } from './answer.js'
-import { Budget } from './cel/budget.js'
-import { compileExpression } from './expression.js'
+import { isRecord } from '../json/plain-value.js'
+import type { AnswerForm } from '../expressions/types.js'
+import { recordsOf } from '../expressions/answer.js'
+import { Budget } from '../expressions/cel/budget.js'
+import { compileExpression } from '../expressions/expression.js'
 
 /** A transform, ready to run. */
 export interface CompiledTransform {

@@ -1,12 +1,12 @@
 /** The identity of requests of other services on a route. */
-import type { Route } from '../config/schema/route.js'
-import type { RouteWebhook, SignatureMembers } from '../config/schema/route-webhook.js'
-import type { FaultList } from '../config/faults.js'
-import type { TemplateContext } from './reference.js'
-import type { CompiledValue, TemplateSource } from './types.js'
+import type { Route } from '../schema/route.js'
+import type { RouteWebhook, SignatureMembers } from '../schema/route-webhook.js'
+import type { FaultList } from '../schema/faults.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { CompiledValue, TemplateSource } from '../expressions/types.js'
 import { custom, schemes, type Scheme, type WebhookProvider } from '../webhooks/index.js'
-import { secretKeysOf } from './reference.js'
-import { compileTemplate } from './template.js'
+import { secretKeysOf } from '../expressions/reference.js'
+import { compileTemplate } from '../expressions/template.js'
 import { methodOf } from './route-parts.js'
 
 export interface CompiledWebhook {

@@ -2,14 +2,14 @@
  * Addresses that calls go to. What a template gives is a value in the path or in the query string: it is percent-encoded,
  * and can neither name another host nor leave its segment.
  */
-import type { TemplateContext } from '../compiler/reference.js'
-import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
-import { noScope } from '../compiler/no-scope.js'
-import { parseTemplate, TemplateSyntaxError, type Segment } from '../compiler/template-parser.js'
-import { compileTemplate, toText } from '../compiler/template.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import { noScope } from '../expressions/no-scope.js'
+import { parseTemplate, TemplateSyntaxError, type Segment } from '../expressions/template-parser.js'
+import { compileTemplate, toText } from '../expressions/template.js'
 import { failure } from '../errors.js'
 import { isNumber } from '../json/exact-number.js'
-import { invalidInput } from '../validation-detail.js'
+import { invalidInput } from '../validation/detail.js'
 
 /** Characters of an address. */
 export const maxAddressLength = 16_384

@@ -1,10 +1,10 @@
 /** The credentials of a built-in connector, from `credentials.<name>` of a document. */
-import type { TemplateContext } from '../compiler/reference.js'
-import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
-import { noScope } from '../compiler/no-scope.js'
-import { compileValue } from '../compiler/template.js'
-import { settingsIn } from '../config/environment.js'
-import { FaultList, pointerTo } from '../config/faults.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import { noScope } from '../expressions/no-scope.js'
+import { compileValue } from '../expressions/template.js'
+import { settingsIn } from '../expressions/environment.js'
+import { FaultList, pointerTo } from '../schema/faults.js'
 import { failure } from '../errors.js'
 
 export interface CompiledCredentials {

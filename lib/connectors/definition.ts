@@ -1,6 +1,6 @@
 /** A connector as data: the built-in ones, and those of a document's `customIntegrations`, which have fewer members. */
 import type { TSchema } from 'typebox'
-import type { ConnectorAuth } from '../config/schema/custom-integrations.js'
+import type { ConnectorAuth } from '../schema/custom-integrations.js'
 
 /** Members for which the schema of `customIntegrations` says what they mean. Any text may hold templates. */
 export interface ActionDefinition {

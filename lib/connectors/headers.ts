@@ -1,6 +1,6 @@
 /** Headers of calls. What stands in one can never end it and begin another. */
 import { failure } from '../errors.js'
-import { invalidInput } from '../validation-detail.js'
+import { invalidInput } from '../validation/detail.js'
 
 const maxValue = 8192 // characters
 

@@ -1,12 +1,12 @@
 /** The params of a call against what its action takes. */
 import type { TSchema } from 'typebox'
-import type { TemplateContext } from '../compiler/reference.js'
-import type { Reference } from '../compiler/types.js'
-import { hasTemplate } from '../compiler/template-parser.js'
-import { nearest, pointerTo } from '../config/faults.js'
-import { isRecord } from '../plain-value.js'
-import { lazyValidator, errorDetails, validationError } from '../validation.js'
-import { invalidInput } from '../validation-detail.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { Reference } from '../expressions/types.js'
+import { hasTemplate } from '../expressions/template-parser.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import { isRecord } from '../json/plain-value.js'
+import { lazyValidator, errorDetails, validationError } from '../validation/validator.js'
+import { invalidInput } from '../validation/detail.js'
 
 export interface ParamsCheck {
   /** Adds a fault for everything that is wrong with params as they are declared, whatever their templates give. */

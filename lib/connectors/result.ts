@@ -1,11 +1,11 @@
 /** From a service's answer to the result of a call. */
-import type { FaultList } from '../config/faults.js'
+import type { FaultList } from '../schema/faults.js'
 import type { CompiledCall, OutboundAnswerLike } from './types.js'
-import { member } from '../compiler/reference.js'
-import { parsePath, TemplateSyntaxError } from '../compiler/template-parser.js'
+import { member } from '../expressions/reference.js'
+import { parsePath, TemplateSyntaxError } from '../expressions/template-parser.js'
 import { failure } from '../errors.js'
 import { parseJson } from '../json/parse.js'
-import { jsonExcess } from '../json-bounds.js'
+import { jsonExcess } from '../json/bounds.js'
 
 // Drops a byte order mark, with which some services begin.
 const utf8 = new TextDecoder()

@@ -2,8 +2,8 @@
  * Compiled connectors: requests as data and functions over a request's scope. Nothing here
  * reaches the network; `app.integrations` (plugins/integrations) sends what `prepare` returns.
  */
-import type { TemplateContext } from '../compiler/reference.js'
-import type { CompiledValue, Reference, Scope } from '../compiler/types.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 
 /** A request as data, ready to be sent. */
 export interface PreparedRequest {

@@ -1,7 +1,7 @@
 /**
  * The catalogue: what the application's schema holds. Identifiers in SQL come only from here, never from a caller.
  */
-import type { columnTypeNames } from '../config/schema/table.js'
+import type { columnTypeNames } from '../schema/table.js'
 
 /** The column that makes a table tenant-scoped. */
 export const tenantColumn = 'tenant_id'

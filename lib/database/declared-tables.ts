@@ -1,5 +1,5 @@
 /** The tables that a document declares, worked out to what the database is to hold. */
-import type { ColumnDefinition, TableDefinition } from '../config/schema/table.js'
+import type { ColumnDefinition, TableDefinition } from '../schema/table.js'
 import { sameColumns, tenantColumn, typeNames, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
 
 /** By name. */

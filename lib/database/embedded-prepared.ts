@@ -9,7 +9,7 @@ import { rename, readFile, rm, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { brotliCompress, brotliDecompress, constants } from 'node:zlib'
-import { packageRoot } from '../package-root.js'
+import { packageRoot } from '../version.js'
 
 /** A cluster fits the PGlite that made it; a test compares this with the installed one. */
 export const pgliteVersion = '0.5.14'

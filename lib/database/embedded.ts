@@ -1,7 +1,7 @@
 /** Embedded PostgreSQL: PGlite, in this process, driven through pg so that values are the same as with a server. */
 import { mkdir, rename, rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import type { Embedded } from '../config/schema/database.js'
+import type { Embedded } from '../schema/database.js'
 import type { Connections } from './connections.js'
 import type { PGlite } from '@electric-sql/pglite'
 import pg from 'pg'

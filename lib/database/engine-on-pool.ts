@@ -8,7 +8,7 @@ import type { Engine, EngineLog, EngineStatus, Isolation, Session, SessionOption
 import type { SystemTables } from './system-tables.js'
 import { Kysely } from 'kysely'
 import { isFailure } from '../errors.js'
-import { together } from '../together.js'
+import { together } from '../concurrency/batcher.js'
 import { readCatalogue, type Reading } from './catalogue-reader.js'
 import { withDeclared, type WantedTable } from './declared-tables.js'
 import { TextExchange } from './exchange.js'

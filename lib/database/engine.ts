@@ -2,7 +2,7 @@
  * The one interface of the two database engines: PostgreSQL through `pg`, and embedded PostgreSQL (PGlite).
  */
 import type { Kysely } from 'kysely'
-import type { Actor } from '../audit.js'
+import type { Actor } from './audit.js'
 import type { Catalogue } from './catalogue.js'
 import type { Events } from './events.js'
 import type { MigrationProgress } from './migrations/progress.js'

@@ -4,7 +4,7 @@
  */
 import type { ClientConfig } from 'pg'
 import pg from 'pg'
-import { endsWithin } from '../ends-within.js'
+import { endsWithin } from '../concurrency/with-timeout.js'
 
 const checkMs = 250 // without the end of any statement, while some are under way
 const probeMs = 1000 // that the database has to answer `select 1`, as for /health

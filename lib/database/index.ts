@@ -1,7 +1,7 @@
 /** Opens a database. */
 import type { Engine, EngineLog } from './engine.js'
-import type { Settable } from '../config/schema/annotations.js'
-import type { Embedded } from '../config/schema/database.js'
+import type { Settable } from '../schema/annotations.js'
+import type { Embedded } from '../schema/database.js'
 import type { VectorTable } from './document-tables.js'
 import type { RoleTables } from './role-tables.js'
 import type { Connections } from './connections.js'

@@ -2,7 +2,7 @@
  * Reads large answers of the database in turns: the driver copies each chunk, and makes one string of a large value. Bytes of
  * smaller answers are only counted.
  */
-import type { Pace } from '../pace.js'
+import type { Pace } from '../concurrency/event-loop.js'
 
 const largeAnswer = 524_288 // bytes
 const copies = 3 // of each byte: the buffer of pg grows by doubling, and becomes a text

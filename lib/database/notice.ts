@@ -1,5 +1,5 @@
 /** Notices as they travel between servers. Any client of the database can send one, so each is checked. */
-import { isTenantId } from '../tenant-id.js'
+import { isTenantId } from '../identity/tenant-id.js'
 import { topics, type Notice, type Topic } from './events.js'
 
 /** What one server tells the others. */

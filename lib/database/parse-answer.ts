@@ -1,6 +1,6 @@
 /** Parses JSON that the database answered: a tenant may have stored far more keys than one request may send. */
 import { failure } from '../errors.js'
-import { storedExcess } from '../json-bounds.js'
+import { storedExcess } from '../json/bounds.js'
 import { parseJson } from '../json/parse.js'
 
 /** As `parseJson`. Throws `answerTooLarge` for a text whose keys would hold the event loop. */

@@ -1,6 +1,6 @@
 /** PostgreSQL through pg. */
 import type { Static } from 'typebox'
-import type { Postgres } from '../config/schema/database.js'
+import type { Postgres } from '../schema/database.js'
 import pg from 'pg'
 import { guardAnswers } from './answer-guard.js'
 import { setSession, settingsOf, type Connections } from './connections.js'

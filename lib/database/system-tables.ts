@@ -130,7 +130,7 @@ export interface AuditLogTable {
   id: Generated<string>
   /** What callers see as its id, which tells nothing of other tenants' entries. */
   uuid: Generated<string>
-  /** Empty for the platform; `~` and the id for a deleted tenant, see `archivedTenant` in lib/audit.ts. */
+  /** Empty for the platform; `~` and the id for a deleted tenant, see `archivedTenant` in lib/database/audit.ts. */
   tenant_id: string
   action: string
   /** The `sub` of who did it; null for the server itself, and for strangers. */

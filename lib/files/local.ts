@@ -10,7 +10,7 @@ import { access, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:f
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { failure } from '../errors.js'
-import { dayMs, hourMs } from '../time.js'
+import { dayMs, hourMs } from '../time/spans.js'
 import { FileWriter } from './file-writer.js'
 import { checkKey } from './store.js'
 

@@ -5,7 +5,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import type { RepairableStore } from './open.js'
-import { dayMs } from '../time.js'
+import { dayMs } from '../time/spans.js'
 
 const pageSize = 500 // rows
 const atOnce = 8 // objects

@@ -1,5 +1,5 @@
 /** The rules of a document's files that routes and workflows need before they run. */
-import type { Files } from '../config/schema/files.js'
+import type { Files } from '../schema/files.js'
 
 export interface FileRules {
   /** The names of all buckets. */

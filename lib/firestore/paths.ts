@@ -3,7 +3,7 @@
  * keeps tenants apart. No name from outside can end a segment or begin another one.
  */
 import { isStorable } from '../json/storable.js'
-import { isTenantId } from '../tenant-id.js'
+import { isTenantId } from '../identity/tenant-id.js'
 
 /** The collection at the root whose documents are the tenants. */
 export const tenantsCollection = 'tenants'

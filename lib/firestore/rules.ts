@@ -2,11 +2,10 @@
  * Security rules of Firestore, for programs that read and write documents without the server. They allow what a route allows
  * to every user of a tenant, on any document of a collection, and deny all else: rules know neither permissions nor filters.
  */
-import type { Config } from '../config/config.js'
-import type { DocumentQuery, Filter } from '../config/schema/query.js'
-import type { Route } from '../config/schema/route.js'
+import type { DocumentQuery, Filter } from '../schema/query.js'
+import type { Route } from '../schema/route.js'
 import { stringifyJson } from '../json/stringify.js'
-import { tenantIdPattern } from '../tenant-id.js'
+import { tenantIdPattern } from '../identity/tenant-id.js'
 import { tenantsCollection } from './paths.js'
 
 const methods = ['get', 'list', 'create', 'update', 'delete'] as const
@@ -50,6 +49,13 @@ const openQuery: ReadonlySet<string> = new Set<keyof DocumentQuery>([
   'alias'
 ])
 
+/** The parts of a configuration that decide what direct clients may do. */
+export interface DirectAccess {
+  readonly firebase?: { readonly isDefault: boolean, readonly sharedCollections: readonly string[] }
+  readonly authProviders: Readonly<Record<string, { readonly tenantClaim?: string | undefined }>>
+  readonly routes: readonly Route[]
+}
+
 /** An id that the caller chooses. */
 const chosenId = /^\{\{(?:params|query|body)\.\w+\}\}$/
 /** Names that mean themselves in the path of a rule, and in a comment. */
@@ -59,7 +65,7 @@ const plainClaim = /^[\w.:/-]+$/
 const defaultClaim = 'tenant_id'
 
 /** The rules of a document; undefined where it has no Firestore. */
-export function securityRules ({ firebase, authProviders, routes }: Pick<Config, 'firebase' | 'authProviders' | 'routes'>): string | undefined {
+export function securityRules ({ firebase, authProviders, routes }: DirectAccess): string | undefined {
   if (firebase === undefined) return undefined
   const collections = collectionsOf(routes, firebase.isDefault)
   for (const name of firebase.sharedCollections) if (!collections.has(name)) collections.set(name, new Set())

@@ -2,7 +2,7 @@
 import type * as Sdk from '@google-cloud/firestore'
 import type { CollectionPlace } from './paths.js'
 import { typedNameOf, timestampText, type TypedName } from '../json/typed-values.js'
-import { isRecord } from '../plain-value.js'
+import { isRecord } from '../json/plain-value.js'
 
 export type Fields = Readonly<Record<string, unknown>>
 

@@ -1,7 +1,7 @@
 /** Query strings of built-in endpoints: an unknown parameter is refused, and never ignored. */
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
-import { isRecord } from '../plain-value.js'
+import { isRecord } from '../json/plain-value.js'
 
 const noParameters = Type.Object({}, { additionalProperties: false })
 

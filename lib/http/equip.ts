@@ -1,7 +1,7 @@
 /** The conventions of every group of endpoints: JSON bodies, validation by our schemas, and errors of the catalogue. */
 import type { FastifyInstance, preValidationHookHandler } from 'fastify'
-import { watchRoutes } from '../plugin/guards.js'
-import { validatorCompiler } from '../validation.js'
+import { watchRoutes } from './guards.js'
+import { validatorCompiler } from '../validation/validator.js'
 import { answerError, endErrorLog } from './error-handler.js'
 import { errorSchemas } from './error-schemas.js'
 import { createJsonParser } from './json-body.js'

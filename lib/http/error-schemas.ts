@@ -1,7 +1,7 @@
 /** JSON Schemas of error bodies, for response schemas and `/doc`: that of every error, and of those that say more. */
 import { STATUS_CODES } from 'node:http'
 import { catalogue, type ErrorName } from '../errors.js'
-import { named } from '../named-schema.js'
+import { named } from '../validation/named-schema.js'
 
 /** The id of the schema of error bodies; `/doc` lists it as the component `ErrorResponse`. */
 export const errorSchemaId = 'TenantryError'

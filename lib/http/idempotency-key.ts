@@ -1,7 +1,7 @@
 /** The header Idempotency-Key, with which a caller repeats a request whose answer was lost. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { Type } from 'typebox'
-import { invalidInput } from '../validation-detail.js'
+import { invalidInput } from '../validation/detail.js'
 
 export const idempotencyHeader = 'idempotency-key'
 const keyPattern = '^[\\x21-\\x7E]{1,255}$'

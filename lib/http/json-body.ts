@@ -5,8 +5,8 @@ import { failure } from '../errors.js'
 import { maxNumberLength } from '../json/exact-number.js'
 import { faultPlaceOf } from '../json/fault-place.js'
 import { mayHoldExact, NumberTooLongError, parseSent } from '../json/parse.js'
-import { jsonExcess } from '../json-bounds.js'
-import { turns } from '../pace.js'
+import { jsonExcess } from '../json/bounds.js'
+import { turns } from '../concurrency/event-loop.js'
 import { accountOf, trustsTenantHeader } from './account.js'
 
 const largeBody = 65_536 // bytes, from which reading a body takes a turn of its account

@@ -5,8 +5,8 @@
  */
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import type { FastifyInstance } from 'fastify'
-import { buildSerializer } from '../serialization.js'
-import { validatorCompiler } from '../validation.js'
+import { buildSerializer } from '../validation/serialization.js'
+import { validatorCompiler } from '../validation/validator.js'
 
 type SerializerCompiler = ReturnType<SerializerFactory>
 

@@ -1,6 +1,6 @@
 /** Pages of the lists that built-in endpoints answer. */
 import type { FastifyRequest } from 'fastify'
-import { named, namedAfter } from '../named-schema.js'
+import { named, namedAfter } from '../validation/named-schema.js'
 import { Type, type TSchema } from 'typebox'
 
 /** Sizes of pages, as in the document's `pagination`. */

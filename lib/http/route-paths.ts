@@ -4,7 +4,7 @@ import type { Server } from 'node:http'
 import { METHODS } from 'node:http'
 import findMyWay, { type HTTPMethod } from 'find-my-way'
 import { failure, type TenantryError } from '../errors.js'
-import { routesOf } from '../plugin/guards.js'
+import { routesOf } from './guards.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

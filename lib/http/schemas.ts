@@ -1,6 +1,6 @@
 /** Bodies that endpoints of several groups have. */
 import { Type } from 'typebox'
-import { named } from '../named-schema.js'
+import { named } from '../validation/named-schema.js'
 
 export const Success = named('Success', Type.Object({ success: Type.Boolean() }))
 

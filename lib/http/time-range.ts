@@ -1,6 +1,6 @@
 /** `from` and `to` of a query string: dates, or dates and times. */
-import { invalidInput } from '../validation-detail.js'
-import { dayMs } from '../time.js'
+import { invalidInput } from '../validation/detail.js'
+import { dayMs } from '../time/spans.js'
 
 const lastTime = Date.parse('9999-12-31T23:59:59.999Z') // beyond it, and before the year 1, PostgreSQL reads no date as JavaScript writes it
 const datePattern = /^\d{4}-\d{2}-\d{2}$/

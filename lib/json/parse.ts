@@ -1,6 +1,6 @@
 /** Reads JSON with every digit of its numbers. */
 import { randomBytes } from 'node:crypto'
-import { endOfString } from '../json-bounds.js'
+import { endOfString } from './bounds.js'
 import { isExact, maxNumberLength, numberOf, type Exact } from './exact-number.js'
 
 /** Thrown by `parseSent`. */

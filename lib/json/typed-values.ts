@@ -2,7 +2,7 @@
  * Values of documents that JSON has no type for, as objects with one member: `{"$timestamp": "2026-01-31T12:00:00.000000Z"}`.
  * Both stores of documents know the same forms. docs/guides/firestore.md lists them.
  */
-import { isRecord } from '../plain-value.js'
+import { isRecord } from './plain-value.js'
 import { isNumber } from './exact-number.js'
 
 /** Gives the one form that a value has, so that equal values have equal JSON; undefined for what is no such value. */

@@ -1,7 +1,7 @@
 /** One log line a request, when it has ended, in place of Fastify's own two; and what every line of a request says. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LogController } from 'fastify'
-import { parentOf, traceIdOf } from '../trace-context.js'
+import { parentOf, traceIdOf } from './trace-context.js'
 
 const maxPath = 2048 // characters
 

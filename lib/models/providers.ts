@@ -1,6 +1,6 @@
 /** The SDKs of providers, loaded when the document asks for them. */
 import type { EmbeddingModelV3, LanguageModelV3, SharedV3ProviderOptions } from '@ai-sdk/provider'
-import type { Llm } from '../config/schema/agent.js'
+import type { Llm } from '../schema/agent.js'
 
 export type Provider = Llm['provider']
 

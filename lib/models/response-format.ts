@@ -6,8 +6,8 @@ import { Ajv, type ValidateFunction } from 'ajv'
 import formats from 'ajv-formats'
 import { LRUCache } from 'lru-cache'
 import { failure, type TenantryError } from '../errors.js'
-import { parseBounded } from '../json-bounds.js'
-import { isRecord } from '../plain-value.js'
+import { parseBounded } from '../json/bounds.js'
+import { isRecord } from '../json/plain-value.js'
 
 const maxLength = 32_768 // characters of a schema
 const maxNodes = 1000 // objects and arrays of a schema whose references are written out

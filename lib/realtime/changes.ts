@@ -1,10 +1,10 @@
 /** From a recorded change to what one watch sees of it. */
-import type { ChangeAction } from '../config/schema/realtime.js'
+import type { ChangeAction } from '../schema/realtime.js'
 import type { Table } from '../database/catalogue.js'
 import { changeKeys } from '../database/migrations/change-triggers.js'
 import { parseJson } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
-import { isRecord } from '../plain-value.js'
+import { isRecord } from '../json/plain-value.js'
 
 /** A change as the database has it. */
 export interface StoredChange {

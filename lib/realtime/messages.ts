@@ -1,6 +1,6 @@
 /** The messages of realtime: what clients send and what the server sends, as schemas. */
 import { Type, type Static } from 'typebox'
-import { changeActions } from '../config/schema/realtime.js'
+import { changeActions } from '../schema/realtime.js'
 
 export const maxFilterColumns = 10
 export const maxRefLength = 128

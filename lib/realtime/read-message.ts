@@ -1,10 +1,10 @@
 /** Reads a message of a client. */
 import type { ClientMessage, Ref } from './messages.js'
 import { failure, type TenantryError } from '../errors.js'
-import { jsonExcess } from '../json-bounds.js'
+import { jsonExcess } from '../json/bounds.js'
 import { parseSent } from '../json/parse.js'
-import { isRecord } from '../plain-value.js'
-import { lazyValidator, validationError, type PartValidator } from '../validation.js'
+import { isRecord } from '../json/plain-value.js'
+import { lazyValidator, validationError, type PartValidator } from '../validation/validator.js'
 import { clientMessages, maxRefLength } from './messages.js'
 
 /** A message, or the error that its sender gets. */

@@ -1,5 +1,5 @@
 /** The rooms that the document allows, and their requirements of callers. */
-import type { RealtimeRoom } from '../config/schema/realtime.js'
+import type { RealtimeRoom } from '../schema/realtime.js'
 
 const name = /^[\w.:@/-]{1,128}$/
 

@@ -9,7 +9,7 @@ import type { KeyObject } from 'node:crypto'
 import type { MasterKey, MasterKeys } from './master-key.js'
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { upTo } from '../up-to.js'
+import { upTo } from '../cache/lru-options.js'
 import { keyIdLength } from './master-key.js'
 
 const format = 1

@@ -1,8 +1,8 @@
 /** Bounds of a tenant's document. They are checked before it is read, and in turns, whatever its size. */
-import type { Pace } from '../pace.js'
-import { ConfigError, pointerTo, type Fault } from '../config/faults.js'
+import type { Pace } from '../concurrency/event-loop.js'
+import { ConfigError, pointerTo, type Fault } from '../schema/faults.js'
 import { ExactNumber } from '../json/exact-number.js'
-import { isRecord } from '../plain-value.js'
+import { isRecord } from '../json/plain-value.js'
 import { maxRoutes, maxWorkflows } from './schema.js'
 
 /** Of the document. */

@@ -1,12 +1,12 @@
 /** Routes of a tenant that would stand in the place of one of the server's own. */
 import type { HTTPMethod } from 'find-my-way'
-import type { Route } from '../config/schema/route.js'
+import type { Route } from '../schema/route.js'
 import type { TakenRoute } from './context.js'
 import { METHODS } from 'node:http'
 import findMyWay from 'find-my-way'
 import { methodOf } from '../compiler/route-parts.js'
-import { parsePath } from '../config/path.js'
-import { reservedBy } from '../config/reserved.js'
+import { parsePath } from '../document/path.js'
+import { reservedBy } from '../document/reserved.js'
 
 type Router = ReturnType<typeof findMyWay>
 

@@ -1,15 +1,15 @@
 /** The document that a tenant saves. */
-import type { SchemaNode } from '../config/schema/annotations.js'
+import type { SchemaNode } from '../schema/annotations.js'
 import { Type, type Static, type TSchema } from 'typebox'
-import { MapOf, Section } from '../config/schema/annotations.js'
-import { TenantCors } from '../config/schema/cors.js'
-import { Credentials } from '../config/schema/credentials.js'
-import { CustomIntegrations } from '../config/schema/custom-integrations.js'
-import { Integrations } from '../config/schema/integration.js'
-import { RateLimit, type WithDefaultRule } from '../config/schema/rate-limit.js'
-import { Route } from '../config/schema/route.js'
-import { Webhooks } from '../config/schema/webhook.js'
-import { Workflows, type Workflow } from '../config/schema/workflow.js'
+import { MapOf, Section } from '../schema/annotations.js'
+import { TenantCors } from '../schema/cors.js'
+import { Credentials } from '../schema/credentials.js'
+import { CustomIntegrations } from '../schema/custom-integrations.js'
+import { Integrations } from '../schema/integration.js'
+import { RateLimit, type WithDefaultRule } from '../schema/rate-limit.js'
+import { Route } from '../schema/route.js'
+import { Webhooks } from '../schema/webhook.js'
+import { Workflows, type Workflow } from '../schema/workflow.js'
 
 export const maxRoutes = 500
 export const maxWorkflows = 100

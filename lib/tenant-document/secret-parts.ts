@@ -1,9 +1,9 @@
 /** The parts of a tenant's document that only a caller who may use secrets can change. */
-import type { SecretUses } from '../compiler/secret-uses.js'
+import type { SecretUses } from '../expressions/secret-uses.js'
 import type { TenantDocument } from './schema.js'
-import { pointerTo } from '../config/faults.js'
+import { pointerTo } from '../schema/faults.js'
 import { stringifyJson } from '../json/stringify.js'
-import { isRecord } from '../plain-value.js'
+import { isRecord } from '../json/plain-value.js'
 
 /**
  * JSON Pointers of the parts that read a secret, and of what these parts depend on: the connectors that they call could

@@ -5,7 +5,7 @@ import type { DocumentText, Found, Nearest, StaleDocument, StoredDocument, Vecto
 import { sql } from 'kysely'
 import { holdTenant } from '../database/tenant-hold.js'
 import { failure } from '../errors.js'
-import { searchText } from '../search-text.js'
+import { searchText } from '../queries/search-text.js'
 
 type Writer = Transaction<SystemTables>
 

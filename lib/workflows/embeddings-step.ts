@@ -1,6 +1,6 @@
 /** Steps of the type `embeddings`, as far as a document is checked. */
 import type { StepKind } from './types.js'
-import { isRecord } from '../plain-value.js'
+import { isRecord } from '../json/plain-value.js'
 
 export const embeddingOperations = ['embed', 'document', 'search'] as const
 

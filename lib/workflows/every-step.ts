@@ -1,5 +1,5 @@
 /** The steps of a workflow, those within others included. */
-import type { Step } from '../config/schema/workflow.js'
+import type { Step } from '../schema/workflow.js'
 import type { CompiledStep } from './types.js'
 
 export function * everyStep (steps: readonly Step[]): Generator<Step> {

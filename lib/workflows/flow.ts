@@ -1,9 +1,9 @@
 /** The order of a workflow's steps: which run one after the other, which within others, and which only a switch picks. */
-import type { FaultList } from '../config/faults.js'
-import type { Step } from '../config/schema/workflow.js'
+import type { FaultList } from '../schema/faults.js'
+import type { Step } from '../schema/workflow.js'
 import type { CompiledStep } from './types.js'
-import { nearest, pointerTo } from '../config/faults.js'
-import { maxNesting, maxSteps } from '../config/schema/workflow.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import { maxNesting, maxSteps } from '../schema/workflow.js'
 import { checkStepMembers, kindOf } from './members.js'
 
 /** A step and where it stands. */

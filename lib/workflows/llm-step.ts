@@ -1,6 +1,6 @@
 /** Steps of the type `llm`, as far as a document can be judged. */
 import type { StepKind } from './types.js'
-import { isRecord } from '../plain-value.js'
+import { isRecord } from '../json/plain-value.js'
 
 /** The members of `params`. */
 export const llmParams = ['system', 'maxOutputTokens', 'temperature', 'tools'] as const

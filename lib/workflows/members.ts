@@ -1,9 +1,9 @@
 /** The members of each kind of step: one without effect is a fault. */
-import type { FaultList } from '../config/faults.js'
-import type { Step } from '../config/schema/workflow.js'
+import type { FaultList } from '../schema/faults.js'
+import type { Step } from '../schema/workflow.js'
 import type { CompiledStep } from './types.js'
-import { nearest, pointerTo } from '../config/faults.js'
-import { type Query, queryOperations } from '../config/schema/query.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import { type Query, queryOperations } from '../schema/query.js'
 
 type Kind = CompiledStep['kind']
 type Member = keyof Step

@@ -1,6 +1,6 @@
 /** Steps of the type `realtime`, as far as a document is checked. */
 import type { StepKind } from './types.js'
-import { hasTemplate } from '../compiler/template-parser.js'
+import { hasTemplate } from '../expressions/template-parser.js'
 import { isRoomName } from '../realtime/rooms.js'
 
 export const realtimeStep: StepKind = {

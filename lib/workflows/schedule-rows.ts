@@ -1,9 +1,9 @@
 /** The rows of workflows with a schedule, in tenantry.workflow_schedules. */
 import type { Kysely } from 'kysely'
-import type { Workflow } from '../config/schema/workflow.js'
+import type { Workflow } from '../schema/workflow.js'
 import type { SystemTables } from '../database/system-tables.js'
 import { sql } from 'kysely'
-import { parseSchedule } from '../schedule.js'
+import { parseSchedule } from '../time/schedule.js'
 
 /** Writes the schedules of a document in place of those before; one that is unchanged keeps its next time. */
 export async function saveSchedules (db: Kysely<SystemTables>, tenant: string, workflows: readonly Workflow[], now: Date): Promise<void> {

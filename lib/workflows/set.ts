@@ -1,5 +1,5 @@
 /** The workflows of one document, by their names. */
-import type { Workflow } from '../config/schema/workflow.js'
+import type { Workflow } from '../schema/workflow.js'
 import type { WorkflowContext } from './context.js'
 import type { CompiledWorkflow, WorkflowDefinition } from './types.js'
 import { compileWorkflow } from './compile.js'

@@ -1,9 +1,9 @@
 /** A workflow ready to run: plain frozen data with closures in it, free of I/O. */
 import type { CompiledCall } from '../connectors/types.js'
-import type { CompiledQuery, CompiledValue, Reference, Scope, TableUse } from '../compiler/types.js'
-import type { Condition, ReportFault } from '../compiler/condition.js'
-import type { CopyCheck } from '../compiler/copies.js'
-import type { Callback, Step } from '../config/schema/workflow.js'
+import type { CompiledQuery, CompiledValue, Reference, Scope, TableUse } from '../expressions/types.js'
+import type { Condition, ReportFault } from '../expressions/condition.js'
+import type { CopyCheck } from '../expressions/copies.js'
+import type { Callback, Step } from '../schema/workflow.js'
 
 /** A workflow as it was declared: plain JSON, which compiles again to the same against today's tables and connectors. */
 export interface WorkflowDefinition {

@@ -2,13 +2,13 @@
  * Filters as PostgREST writes them: `filter[title]=eq.Bread`, `filter[id]=in.(1,2)`, `filter[deleted_at]=not.is.null`. What
  * comes out of them reads its values by reference: none is ever in the text of a query.
  */
-import type { Filter } from '../../lib/config/schema/query.js'
+import type { Filter } from '../../lib/schema/query.js'
 import type { Column, Table } from '../../lib/database/catalogue.js'
-import { kindOf } from '../../lib/compiler/query/column-value.js'
-import { meant, pointerTo } from '../../lib/config/faults.js'
-import { Operator } from '../../lib/config/schema/query.js'
+import { kindOf } from '../../lib/queries/column-value.js'
+import { meant, pointerTo } from '../../lib/schema/faults.js'
+import { Operator } from '../../lib/schema/query.js'
 import { parseJson } from '../../lib/json/parse.js'
-import { invalidInput } from '../../lib/validation-detail.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 
 const maxFilters = 20
 const maxLength = 1000 // characters of one

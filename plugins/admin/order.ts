@@ -1,6 +1,6 @@
 /** The order of a list as PostgREST writes it: `title.desc,id.asc`, `price.desc.nullslast`, `"a.b".asc`. */
-import type { Order } from '../../lib/config/schema/query.js'
-import { invalidInput } from '../../lib/validation-detail.js'
+import type { Order } from '../../lib/schema/query.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 
 const maxKeys = 5
 const key = /(?:"((?:[^"]|"")+)"|([^".,]+))(?:\.(asc|desc))?(?:\.(nullsfirst|nullslast))?(,|$)/sy

@@ -2,15 +2,15 @@
  * Queries by shape. What callers send becomes values, which a query reads by reference and never as text; what is left of
  * it, the table, the columns with their operators, the order and the members, is compiled once and kept.
  */
-import type { Query } from '../../lib/config/schema/query.js'
-import type { QueryContext } from '../../lib/compiler/query/context.js'
-import type { BoundQuery, CompiledQuery, Scope, TemplateSource } from '../../lib/compiler/types.js'
+import type { Query } from '../../lib/schema/query.js'
+import type { QueryContext } from '../../lib/queries/context.js'
+import type { BoundQuery, CompiledQuery, Scope, TemplateSource } from '../../lib/expressions/types.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { LRUCache } from 'lru-cache'
-import { compileQuery } from '../../lib/compiler/query/index.js'
-import { FaultList, type Fault } from '../../lib/config/faults.js'
+import { compileQuery } from '../../lib/queries/index.js'
+import { FaultList, type Fault } from '../../lib/schema/faults.js'
 import { failure, TenantryError } from '../../lib/errors.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { viewOf, type Reach } from './views.js'
 
 const maxShapes = 500 // of all callers

@@ -2,7 +2,7 @@
 import { Type, type Static } from 'typebox'
 import { ListOf } from '../../lib/http/page.js'
 import { ModelUsage } from '../../lib/models/types.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 
 const closed = { additionalProperties: false } as const
 export const maxMessage = 32_000 // characters

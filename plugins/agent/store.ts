@@ -5,7 +5,7 @@ import type { Page } from '../../lib/http/page.js'
 import type { Conversation, ConversationMessage, Owner } from './types.js'
 import { sql } from 'kysely'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
-import { markClaim, type IdempotencyClaim } from '../../lib/idempotency-claim.js'
+import { markClaim, type IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import { storable } from '../../lib/json/storable.js'
 
 const conversations = 'tenantry.conversations'

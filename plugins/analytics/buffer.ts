@@ -4,7 +4,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Line } from './lines.js'
-import { hourMs } from '../../lib/time.js'
+import { hourMs } from '../../lib/time/spans.js'
 import { TenantryError } from '../../lib/errors.js'
 import { bucketOf } from './histogram.js'
 import { otherRoutes, RouteLines } from './lines.js'

@@ -1,5 +1,5 @@
 /** The time that a summary is asked for: `from` and `to` of its query. */
-import { invalidInput } from '../../lib/validation-detail.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import { endOf, timeOf } from '../../lib/http/time-range.js'
 
 const [hour, day] = [3_600_000, 86_400_000] // ms

@@ -5,7 +5,7 @@ import type { FastifyInstance } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { rangeOf } from './range.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { maxRoutes } from './store.js'
 
 const maxTextLength = 64 // characters of a date and time

@@ -2,7 +2,7 @@
 import type { RequestBuffer } from './buffer.js'
 import type { Range } from './range.js'
 import type { Figures, StatsStore } from './store.js'
-import { hourMs } from '../../lib/time.js'
+import { hourMs } from '../../lib/time/spans.js'
 
 export interface Analytics {
   /** Days for which figures are kept. */

@@ -2,14 +2,14 @@
  * Keys that this process remembers: the tenant of each id, which never changes, and the keys of each tenant, which a change
  * removes. Unknown ids are kept apart, few and for a short time: many of them push out only each other.
  */
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import type { Admit, ApiKeyOwners } from '../auth/sources.js'
 import type { ApiKeyStore, KeyRow } from './store.js'
 import type { KeyUses } from './uses.js'
 import { timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { createLoadCache } from '../../lib/load-cache.js'
-import { upTo } from '../../lib/up-to.js'
+import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { upTo } from '../../lib/cache/lru-options.js'
 import { claimsOfKey } from '../auth/callers.js'
 import { hashOf, idOf } from './key-text.js'
 

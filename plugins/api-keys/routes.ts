@@ -1,7 +1,7 @@
 /** The endpoints of API keys and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
-import { invalidInput } from '../../lib/validation-detail.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, holdings } from '../auth/access.js'
 import { Permission } from '../auth/permissions.js'
@@ -9,7 +9,7 @@ import { errorResponses } from '../conventions/index.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { isFound, searchQuery } from '../../lib/http/search.js'
 import { tenantOf } from '../tenancy/required.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { maxGraceDays, maxKeys, type ApiKey, type ApiKeys, type Grantor } from './service.js'
 

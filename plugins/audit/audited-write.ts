@@ -1,11 +1,11 @@
 /** One statement that writes rows, with its entry in the audit log. After it the cache is invalidated and webhooks are sent. */
-import type { AuditEntry } from '../../lib/audit.js'
-import type { BoundQuery, CompiledQuery } from '../../lib/compiler/types.js'
+import type { AuditEntry } from '../../lib/database/audit.js'
+import type { BoundQuery, CompiledQuery } from '../../lib/expressions/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
 import type { CacheStore } from '../cache/store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
-import { auditStatement } from '../../lib/audit.js'
-import { requireMark } from '../../lib/idempotency-claim.js'
+import { auditStatement } from '../../lib/database/audit.js'
+import { requireMark } from '../../lib/database/idempotency-claim.js'
 import { failure, isFailure } from '../../lib/errors.js'
 
 export interface AuditedWriteDependencies {

@@ -3,7 +3,7 @@
  * or without it.
  */
 import type {} from '../database/index.js'
-import { defaultRetentionDays, maxRetentionDays } from '../../lib/config/schema/audit.js'
+import { defaultRetentionDays, maxRetentionDays } from '../../lib/schema/audit.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, whole } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
@@ -12,9 +12,9 @@ import { auditRoutes } from './routes.js'
 import { createAudit, type Audit } from './service.js'
 import { sweepAudit } from './sweep.js'
 
-export { auditActions, noActor } from '../../lib/audit.js'
+export { auditActions, noActor } from '../../lib/database/audit.js'
 export { actorOf } from './actor.js'
-export type { Actor, AuditAction, AuditEntry } from '../../lib/audit.js'
+export type { Actor, AuditAction, AuditEntry } from '../../lib/database/audit.js'
 export type { ActingRequest } from './actor.js'
 export type { Audit } from './service.js'
 export type { AuditFilter, AuditPage, AuditRow } from './store.js'

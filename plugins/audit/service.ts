@@ -1,9 +1,9 @@
 /** `app.audit`: the audit log. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { auditActions, writeAudit, type AuditEntry } from '../../lib/audit.js'
-import { unlimited, type Plans } from '../../lib/plans.js'
-import { dayMs } from '../../lib/time.js'
+import { auditActions, writeAudit, type AuditEntry } from '../../lib/database/audit.js'
+import { unlimited, type Plans } from '../../lib/plans/plans.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { readAudit, type AuditFilter, type AuditPage } from './store.js'
 
 export interface Audit {

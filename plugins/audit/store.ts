@@ -1,9 +1,9 @@
 /** Reads the audit log. */
 import type { Kysely } from 'kysely'
-import type { AuditAction } from '../../lib/audit.js'
+import type { AuditAction } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { archivedTenant, keptText } from '../../lib/audit.js'
+import { archivedTenant, keptText } from '../../lib/database/audit.js'
 
 /** How many entries are counted at most, and may be skipped: what that costs has a bound, however long the log is. */
 export const maxCounted = 10_000

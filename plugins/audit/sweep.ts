@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { maxSweptRows as maxRows, removal, sweep } from '../../lib/database/sweeping.js'
-import { unlimited, type Plan, type Plans } from '../../lib/plans.js'
+import { unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 
 export interface Retention {
   /** They say how long a tenant's entries are kept. */

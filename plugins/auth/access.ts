@@ -1,5 +1,5 @@
 /** Access: the requirements of a route, and the permissions of a caller. */
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RoleSource } from './sources.js'
 import { failure, type TenantryError } from '../../lib/errors.js'

@@ -1,5 +1,5 @@
 /** Callers with API keys, and the permissions of roles. */
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import { hash, timingSafeEqual } from 'node:crypto'
 import { apiKeyUnknown } from './errors.js'
 import { unionOf, type PermissionSet } from './permissions.js'

@@ -1,10 +1,10 @@
 /** The keys of `jwt`: which algorithm each verifies, decided by the configuration and never by a token. */
-import type { Settable } from '../../lib/config/schema/annotations.js'
-import type { Jwt } from '../../lib/config/schema/jwt.js'
+import type { Settable } from '../../lib/schema/annotations.js'
+import type { Jwt } from '../../lib/schema/jwt.js'
 import { createHmac, createPublicKey } from 'node:crypto'
-import { FaultList } from '../../lib/config/faults.js'
-import { checkJwt } from '../../lib/config/meaning/jwt.js'
-import { maxPreviousSecrets, minSecretLength } from '../../lib/config/schema/jwt.js'
+import { FaultList } from '../../lib/schema/faults.js'
+import { checkJwt } from '../../lib/document/rules/jwt.js'
+import { maxPreviousSecrets, minSecretLength } from '../../lib/schema/jwt.js'
 
 /** The document's `jwt` section. */
 export type JwtOptions = Settable<Jwt>

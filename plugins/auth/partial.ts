@@ -3,7 +3,7 @@
  * key signs them, so that a partial token is never accepted as a token, nor a token as a partial one.
  */
 import type { JWT } from '@fastify/jwt'
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import type { Keys } from './keys.js'
 import { createPrivateKey, hkdfSync, randomUUID } from 'node:crypto'
 import { heldAt, requireForm } from './claims.js'

@@ -3,7 +3,7 @@ import type { JWT } from '@fastify/jwt'
 import type { Keys } from './keys.js'
 import type { Registered } from './own-key.js'
 import type { Algorithm } from './verifiers.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 
 const probe = { sub: 'probe' }
 /** The errors of a token that another key or algorithm signed. The package checks claims after the signature. */

@@ -1,5 +1,5 @@
 /** Tokens that ended before their time: what another plugin knows of them. */
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import { hash } from 'node:crypto'
 
 export interface RevocationList {

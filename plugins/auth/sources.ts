@@ -1,6 +1,6 @@
 /** Decorators that other plugins add, and auth reads: revoked tokens, API keys of tenants, and roles. */
 import type { FastifyInstance } from 'fastify'
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import type { PermissionSet } from './permissions.js'
 import type { RevocationList } from './revocations.js'
 import { optional } from '../../lib/plugin/optional.js'

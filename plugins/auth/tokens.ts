@@ -1,11 +1,11 @@
 /** Signs and verifies tokens (JWT, RFC 7519). */
 import type { SignOptions as PackageOptions } from '@fastify/jwt'
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import type { OwnKeys } from './own-key.js'
 import type { Providers } from './providers/index.js'
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { heldAt, requireForm, requireLifetime, type Held } from './claims.js'
 import { tokenInvalid } from './errors.js'
 import type { PartialClaims } from './partial.js'

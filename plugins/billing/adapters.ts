@@ -1,5 +1,5 @@
 /** The adapters that the settings ask for. */
-import type { BillingSettings } from '../../lib/config/meaning/billing.js'
+import type { BillingSettings } from '../../lib/document/rules/billing.js'
 import { loadProvider } from './providers/index.js'
 import { providerNames, type PaymentProvider, type ProviderName } from './providers/provider.js'
 import { adapterSettings } from './settings.js'

@@ -7,7 +7,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Job, Queue } from '../queue/index.js'
 import type { Tenants } from '../tenancy/index.js'
 import type { PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
-import { noActor, writeAudit } from '../../lib/audit.js'
+import { noActor, writeAudit } from '../../lib/database/audit.js'
 
 const job = 'billing.depart'
 const options = { retryLimit: 12, retryDelay: 60, expireIn: 120, concurrency: 1, endpoints: 'DELETE /tenants/{id} sends it' } as const // the last try is days after the first

@@ -1,5 +1,5 @@
 /** Whether a subscription entitles to its plan at a time, and when that changes by time alone. */
-import { dayMs } from '../../lib/time.js'
+import { dayMs } from '../../lib/time/spans.js'
 import type { Snapshot } from './providers/provider.js'
 
 /** The time for which a missing payment, or a renewal without an event, leaves the plan unchanged. */

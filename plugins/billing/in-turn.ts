@@ -3,7 +3,7 @@
  * many at once would wait for one another with a connection each, and leave none to the other tenants.
  */
 import { databaseBusy } from '../../lib/database/failures.js'
-import { FairGate } from '../../lib/fair-gate.js'
+import { FairGate } from '../../lib/concurrency/fair-semaphore.js'
 
 const waitMs = 5000 // for the turn
 

@@ -2,7 +2,7 @@
 import type { Cycle, ProviderName } from './providers/provider.js'
 import type { Known } from './snapshots.js'
 import { entitlement } from './entitlement.js'
-import { hourMs } from '../../lib/time.js'
+import { hourMs } from '../../lib/time/spans.js'
 
 /** The plan of a tenant whose subscriptions have all ended. */
 export const lowestPlan = 'free'

@@ -2,8 +2,8 @@
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
-import { named } from '../../lib/named-schema.js'
-import { Plan, type Plans } from '../../lib/plans.js'
+import { named } from '../../lib/validation/named-schema.js'
+import { Plan, type Plans } from '../../lib/plans/plans.js'
 
 const List = named(
   'Plans',

@@ -4,7 +4,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Held } from './plan-of.js'
 import type { ProviderEvent, ProviderName } from './providers/provider.js'
 import { sql } from 'kysely'
-import { keptText } from '../../lib/audit.js'
+import { keptText } from '../../lib/database/audit.js'
 
 /** On the database, or in one transaction of it. */
 type Db = Kysely<SystemTables>

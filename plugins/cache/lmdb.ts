@@ -3,7 +3,7 @@
  * does so in transactions, which the processes make one after the other, each some tenths of a millisecond.
  */
 
-import type { TableUse } from '../../lib/compiler/types.js'
+import type { TableUse } from '../../lib/expressions/types.js'
 import type { CacheBounds, CacheStore, Miss, Warn } from './store.js'
 import { createHash } from 'node:crypto'
 import { statfsSync } from 'node:fs'

@@ -1,5 +1,5 @@
 /** The cache in this process: least recently used out first, bounded by items and by bytes. */
-import type { TableUse } from '../../lib/compiler/types.js'
+import type { TableUse } from '../../lib/expressions/types.js'
 import type { CacheBounds, CacheStats, CacheStore, Warn } from './store.js'
 import { LRUCache } from 'lru-cache'
 import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'

@@ -10,7 +10,7 @@
  * - `<p>*:totals` the bytes by tenant, of all of them under `*`
  * - `<p>*:tables` as the stamps of a tenant, of the tables that are no tenant's; `<p>*:stamps` the one that all share
  */
-import { redisScript } from '../../lib/redis.js'
+import { redisScript } from '../../lib/redis/redis.js'
 
 export const prefix = 'tenantry:cache:'
 

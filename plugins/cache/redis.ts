@@ -3,11 +3,11 @@
  * values; writes of that time are sent to it as soon as it is back.
  */
 import type { Redis } from 'ioredis'
-import type { RedisConnection } from '../../lib/redis.js'
-import type { TableUse } from '../../lib/compiler/types.js'
+import type { RedisConnection } from '../../lib/redis/redis.js'
+import type { TableUse } from '../../lib/expressions/types.js'
 import type { CacheBounds, CacheStore, MaybePromise, Miss, Warn } from './store.js'
 import { randomBytes } from 'node:crypto'
-import { endsWithin } from '../../lib/ends-within.js'
+import { endsWithin } from '../../lib/concurrency/with-timeout.js'
 import { createCounts } from './counts.js'
 import { dropScript, emptyScript, findScript, keepScript, keysScript, prefix, statsScript } from './redis-scripts.js'
 import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'

@@ -1,5 +1,5 @@
 /** A cache of texts, the contract that every adapter keeps; test/plugins/cache/conformance.ts runs against each. */
-import type { TableUse } from '../../lib/compiler/types.js'
+import type { TableUse } from '../../lib/expressions/types.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

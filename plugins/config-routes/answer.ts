@@ -1,9 +1,9 @@
 /** The results of a route's queries, and the body that is made of them. */
 import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { Answer, AnswerForm, CompiledQuery, FirestoreQuery, RouteQuery, Scope } from '../../lib/compiler/types.js'
+import type { Answer, AnswerForm, CompiledQuery, FirestoreQuery, RouteQuery, Scope } from '../../lib/expressions/types.js'
 import type { LastCall } from './integrations.js'
 import type { Stores } from './stores.js'
-import { formOf, maxAnswerBytes } from '../../lib/compiler/answer.js'
+import { formOf, maxAnswerBytes } from '../../lib/expressions/answer.js'
 import { failure } from '../../lib/errors.js'
 import { parseAnswer } from '../../lib/database/parse-answer.js'
 import { stringifyJson } from '../../lib/json/stringify.js'

@@ -3,12 +3,12 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Once } from './once.js'
 import type { ReceivedForm } from '../files/declared.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { Scope } from '../../lib/compiler/types.js'
+import type { Scope } from '../../lib/expressions/types.js'
 import type { Isolation } from '../../lib/database/engine.js'
 import type { Stores } from './stores.js'
 import type { Integrations } from '../integrations/integrations.js'
-import { expressionFaults, type PlaceOf } from '../../lib/log/expression-faults.js'
-import { createPace } from '../../lib/pace.js'
+import { expressionFaults, type PlaceOf } from '../../lib/expressions/fault-log.js'
+import { createPace } from '../../lib/concurrency/event-loop.js'
 
 /** What the transaction of a write does before it writes. */
 export interface Guard {

@@ -1,7 +1,7 @@
 /** The use of a limited resource by a request: taken before its work, given back where that fails. */
 import type { FastifyRequest } from 'fastify'
 import type { CompiledResourceLimit } from '../../lib/compiler/resource-limit.js'
-import type { Scope } from '../../lib/compiler/types.js'
+import type { Scope } from '../../lib/expressions/types.js'
 import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
 
 /** Throws `resourceLimit` where the caller's limit has no room, and then does no work. */

@@ -1,7 +1,7 @@
 /** Sends the message of a route once the route has done its work. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { CompiledRouteMessage } from '../../lib/compiler/realtime.js'
-import type { Scope } from '../../lib/compiler/types.js'
+import type { Scope } from '../../lib/expressions/types.js'
 import type { Realtime } from '../realtime/types.js'
 
 /** What the route wrote is committed: a message that cannot be sent is no failure of the request. */

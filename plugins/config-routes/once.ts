@@ -2,8 +2,8 @@
 import type {} from '../idempotency/index.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Session } from '../../lib/database/engine.js'
-import type { IdempotencyClaim } from '../../lib/idempotency-claim.js'
-import { requireMark } from '../../lib/idempotency-claim.js'
+import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
+import { requireMark } from '../../lib/database/idempotency-claim.js'
 import { answerOf, replayed } from '../idempotency/answer.js'
 import { isAnswer, type Idempotency } from '../idempotency/service.js'
 

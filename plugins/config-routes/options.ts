@@ -1,5 +1,5 @@
 /** Options of the plugin config-routes: the document's sections of the same names. */
-import type { Config, ConfigInput, Env } from '../../lib/config/index.js'
+import type { Config, ConfigInput, Env } from '../../lib/configuration/index.js'
 import type { ConnectorSet } from '../../lib/connectors/index.js'
 
 export interface ConfigRoutesOptions extends

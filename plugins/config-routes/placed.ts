@@ -1,5 +1,5 @@
 /** A broken rule of a table, with the places of its columns in the request. */
-import type { BoundQuery, CompiledQuery } from '../../lib/compiler/types.js'
+import type { BoundQuery, CompiledQuery } from '../../lib/expressions/types.js'
 import { ColumnsError } from '../../lib/database/failures.js'
 
 /** The database knows only the columns. */

@@ -1,7 +1,7 @@
 /** `If-Match` on declared writes: the version that the `GET` route on the same path shows, read in the transaction of the write. */
 import type { FastifyRequest } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { Scope } from '../../lib/compiler/types.js'
+import type { Scope } from '../../lib/expressions/types.js'
 import type { Guard } from './integrations.js'
 import type { Stores } from './stores.js'
 import { heedsIfMatch, honoursIfMatch, isolationOf } from '../../lib/compiler/precondition.js'

@@ -1,6 +1,6 @@
 /** Runs the statements and the calls of a compiled route and makes its body. */
 import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { BoundQuery, Scope } from '../../lib/compiler/types.js'
+import type { BoundQuery, Scope } from '../../lib/expressions/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
 import type { DocumentSession, DocumentStore } from '../../lib/firestore/types.js'
 import type { CacheStore } from '../cache/store.js'

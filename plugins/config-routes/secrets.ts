@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Secrets, SecretValues } from '../secrets/service.js'
 import { LRUCache } from 'lru-cache'
-import { upTo } from '../../lib/up-to.js'
+import { upTo } from '../../lib/cache/lru-options.js'
 
 const none: SecretValues = new Map()
 

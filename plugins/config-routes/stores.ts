@@ -1,5 +1,5 @@
 /** The stores that the queries of one request run on. */
-import type { BoundQuery } from '../../lib/compiler/types.js'
+import type { BoundQuery } from '../../lib/expressions/types.js'
 import type { DocumentSession } from '../../lib/firestore/types.js'
 
 export interface Stores {

@@ -4,7 +4,7 @@
  * above it. Registering it twice in one context is harmless.
  */
 import type { Pagination } from '../../lib/http/page.js'
-import { Pagination as PaginationSection } from '../../lib/config/schema/pagination.js'
+import { Pagination as PaginationSection } from '../../lib/schema/pagination.js'
 import { failure } from '../../lib/errors.js'
 import { equip } from '../../lib/http/equip.js'
 import { asksForHome, sendHome, type Home } from '../../lib/http/home.js'

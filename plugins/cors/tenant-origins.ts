@@ -6,9 +6,9 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { maxTenantOrigins } from '../../lib/config/schema/cors.js'
-import { endsWithin } from '../../lib/ends-within.js'
-import { createOriginMatch, patternOf, type Origins } from '../../lib/origins.js'
+import { maxTenantOrigins } from '../../lib/schema/cors.js'
+import { endsWithin } from '../../lib/concurrency/with-timeout.js'
+import { createOriginMatch, patternOf, type Origins } from '../../lib/http/origins.js'
 
 const maxTenants = 50_000 // that list origins; with 20 origins each some 100 MB
 const maxWait = 1000 // ms for the first read, in which requests of other origins wait

@@ -1,6 +1,6 @@
 /** Batches of documents: durable jobs. Each document is stored in one transaction with its mark, so that none is lost or counted twice. */
 import type { Kysely, Transaction } from 'kysely'
-import type { Actor } from '../../lib/audit.js'
+import type { Actor } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { ModelUser } from '../../lib/models/types.js'
 import type { Job, Queue } from '../queue/index.js'
@@ -9,8 +9,8 @@ import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { failure, TenantryError } from '../../lib/errors.js'
-import { markClaim } from '../../lib/idempotency-claim.js'
-import { dayMs } from '../../lib/time.js'
+import { markClaim } from '../../lib/database/idempotency-claim.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { contentTypes, type NewDocument } from './types.js'
 
 export const batchTask = 'embeddings.batch'

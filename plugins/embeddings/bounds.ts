@@ -1,7 +1,7 @@
 /** Bounds of documents and their metadata, and the errors beyond them. */
 import type { NewDocument } from './types.js'
 import { isStorable, isStorableJson, unstorableText } from '../../lib/json/storable.js'
-import { invalidInput } from '../../lib/validation-detail.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 
 export const maxTexts = 256 // of POST /agent/embeddings
 export const maxTextLength = 32_000 // characters

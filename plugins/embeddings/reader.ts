@@ -2,14 +2,14 @@
 import type { Models } from '../../lib/models/types.js'
 import type { Files } from '../files/types.js'
 import type { NewDocument } from './types.js'
-import { textBlocks, type Block } from '../../lib/documents/blocks.js'
-import { markdownBlocks } from '../../lib/documents/markdown.js'
-import { maxPdfBytes, pdfText } from '../../lib/documents/pdf.js'
-import { splitBlocks } from '../../lib/documents/split.js'
+import { textBlocks, type Block } from '../../lib/chunking/blocks.js'
+import { markdownBlocks } from '../../lib/chunking/markdown.js'
+import { maxPdfBytes, pdfText } from '../../lib/chunking/pdf.js'
+import { splitBlocks } from '../../lib/chunking/split.js'
 import { failure } from '../../lib/errors.js'
 import { storable } from '../../lib/json/storable.js'
-import { createPace } from '../../lib/pace.js'
-import { createPlaces } from '../../lib/places.js'
+import { createPace } from '../../lib/concurrency/event-loop.js'
+import { createPlaces } from '../../lib/concurrency/places.js'
 import { maxChunks, maxDocumentLength } from './bounds.js'
 
 const pdfAtOnce = 2 // in a process: a thread takes up to 0.5 GB
@@ -73,7 +73,7 @@ export function createReader ({ models, files }: ReaderParts): DocumentReader {
       case 'text/markdown':
         return markdownBlocks(text)
       case 'text/html': {
-        const { htmlBlocks } = await import('../../lib/documents/html.js')
+        const { htmlBlocks } = await import('../../lib/chunking/html.js')
         return htmlBlocks(text)
       }
       default:

@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
 import { ModelUsage } from '../../lib/models/types.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import {
   maxBatch,
   maxDocumentLength,

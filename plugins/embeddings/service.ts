@@ -1,16 +1,16 @@
 /** `app.embeddings`: documents and search. */
-import type { Actor, AuditAction, AuditEntry } from '../../lib/audit.js'
+import type { Actor, AuditAction, AuditEntry } from '../../lib/database/audit.js'
 import type { Models, ModelUsage } from '../../lib/models/types.js'
 import type { AlsoWrite, Chunk, VectorSpace, VectorStore } from '../../lib/vectors/types.js'
 import type { DocumentReader } from './reader.js'
 import type { DocumentCall, EmbeddingCall, Embeddings, NewDocument, PutDocument } from './types.js'
 import { randomUUID } from 'node:crypto'
-import { noActor, writeAudit } from '../../lib/audit.js'
+import { noActor, writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { storable } from '../../lib/json/storable.js'
 import { markCharged } from '../../lib/models/failures.js'
 import { addUsage, noUsage } from '../../lib/models/prices.js'
-import { createPlaces } from '../../lib/places.js'
+import { createPlaces } from '../../lib/concurrency/places.js'
 import { fuse } from './fusion.js'
 
 const textsPerCall = 256

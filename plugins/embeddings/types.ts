@@ -1,5 +1,5 @@
 /** The types of `app.embeddings`. The tenant is the first argument of every method, and never empty. */
-import type { Actor } from '../../lib/audit.js'
+import type { Actor } from '../../lib/database/audit.js'
 import type { Embedded, ModelUsage, ModelUser } from '../../lib/models/types.js'
 import type { Page } from '../../lib/http/page.js'
 import type { FilterValue, Found, StoredDocument } from '../../lib/vectors/types.js'

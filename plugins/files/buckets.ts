@@ -1,8 +1,8 @@
 /** The buckets of a document: who may use them, and which files they take. */
-import type { Bucket as Declared } from '../../lib/config/schema/files.js'
+import type { Bucket as Declared } from '../../lib/schema/files.js'
 import { admitsType } from '../../lib/files/media-types.js'
-import { invalidInput } from '../../lib/validation-detail.js'
-import { bytesPerMB } from '../../lib/plans.js'
+import { invalidInput } from '../../lib/validation/detail.js'
+import { bytesPerMB } from '../../lib/plans/plans.js'
 
 export interface Bucket {
   readonly name: string

@@ -1,10 +1,10 @@
 /** The fields of an upload besides its bytes: name, entity and metadata. */
 import type { Buckets } from './buckets.js'
 import type { Described } from './uploads.js'
-import { jsonExcess } from '../../lib/json-bounds.js'
+import { jsonExcess } from '../../lib/json/bounds.js'
 import { isStorableJson } from '../../lib/json/storable.js'
-import { isRecord } from '../../lib/plain-value.js'
-import { invalidInput } from '../../lib/validation-detail.js'
+import { isRecord } from '../../lib/json/plain-value.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 
 export const maxNameLength = 255 // characters
 export const maxEntityLength = 200 // characters

@@ -2,7 +2,7 @@
 import type { TenantryError } from '../../lib/errors.js'
 import type { Bucket } from './buckets.js'
 import { failure } from '../../lib/errors.js'
-import { bytesPerMB, unlimited, type Plan, type Plans } from '../../lib/plans.js'
+import { bytesPerMB, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 
 export interface SizeLimit {
   /** Infinity for none. */

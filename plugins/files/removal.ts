@@ -1,6 +1,6 @@
 /** The removal of files: callers lose access first, then the object is deleted, then the row. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Actor } from '../../lib/audit.js'
+import type { Actor } from '../../lib/database/audit.js'
 import type { FilesTable } from '../../lib/database/files-table.js'
 import type { FileParts } from './parts.js'
 import type { Expired } from './store.js'

@@ -1,9 +1,9 @@
 /** Schemas of the endpoints of files. */
 import { Type } from 'typebox'
-import { longestSignatureSeconds } from '../../lib/config/schema/files.js'
+import { longestSignatureSeconds } from '../../lib/schema/files.js'
 import { imageQuery } from '../../lib/files/images.js'
 import { pageQuery, ListOf } from '../../lib/http/page.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { maxEntityLength, maxMetadataLength, maxNameLength } from './input.js'
 
 export const closed = { additionalProperties: false } as const

@@ -2,7 +2,7 @@
 import type { StoredFile, Uploader } from './types.js'
 import type { Writer } from './store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
-import { noActor, writeAudit, type Actor } from '../../lib/audit.js'
+import { noActor, writeAudit, type Actor } from '../../lib/database/audit.js'
 
 type Emitter = Pick<Webhooks, 'emit'> | null
 

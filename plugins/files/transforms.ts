@@ -11,7 +11,7 @@ import { hash } from 'node:crypto'
 import { Readable as Stream } from 'node:stream'
 import { failure, isFailure } from '../../lib/errors.js'
 import { imageTypes, transformImage, transformName, type ImageTransform } from '../../lib/files/images.js'
-import { createPlaces } from '../../lib/places.js'
+import { createPlaces } from '../../lib/concurrency/places.js'
 import { holdStorage } from './storage-hold.js'
 import { keyOf } from './keys.js'
 

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Page } from '../../lib/http/page.js'
-import type { Actor } from '../../lib/audit.js'
+import type { Actor } from '../../lib/database/audit.js'
 
 /** Why a file is in quarantine. */
 export interface FileScan {

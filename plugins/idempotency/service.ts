@@ -1,18 +1,18 @@
 /** `app.idempotency`: requests that are sent twice under one key run once. */
 import type {} from '../files/declared.js'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import type { IdempotencyClaim } from '../../lib/idempotency-claim.js'
+import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { Room } from './room.js'
 import type { FoundKey, Holding, IdempotencyStore } from './store.js'
 import { createHash, randomUUID } from 'node:crypto'
 import { failure } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/address-key.js'
-import { requestRunning } from '../../lib/idempotency-claim.js'
+import { requestRunning } from '../../lib/database/idempotency-claim.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { idempotencyPlace } from '../../lib/secrets/idempotency-place.js'
-import { dayMs } from '../../lib/time.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { answerStatement, markStatement } from './store.js'
 
 export const leaseMs = 120_000 // for which a request is believed to run; longer than any that writes

@@ -1,7 +1,7 @@
 /** The call that `POST /integrations/{type}/{action}` makes: which document's connector it is, and whether the caller may run it. */
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
-import type { Scope } from '../../lib/compiler/types.js'
-import { FaultList } from '../../lib/config/faults.js'
+import type { Scope } from '../../lib/expressions/types.js'
+import { FaultList } from '../../lib/schema/faults.js'
 import { failure } from '../../lib/errors.js'
 
 const maxNamed = 100 // of the names that an error tells

@@ -1,7 +1,7 @@
 /** `app.integrations`: runs the calls to other services that documents declare. */
 import type {} from '../../lib/tenant-document/tenant-documents.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Scope } from '../../lib/compiler/types.js'
+import type { Scope } from '../../lib/expressions/types.js'
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 
 declare module 'fastify' {

@@ -4,8 +4,8 @@ import type { Outbound, OutboundAnswer } from '../outbound/outbound.js'
 import type { Integrations } from './integrations.js'
 import type { Tokens } from './tokens.js'
 import { failure, isFailure, type ErrorName } from '../../lib/errors.js'
-import { createPace } from '../../lib/pace.js'
-import { untilAborted } from '../../lib/until-aborted.js'
+import { createPace } from '../../lib/concurrency/event-loop.js'
+import { untilAborted } from '../../lib/concurrency/until-aborted.js'
 import { isLost, isTransient, maxTries, waitAfter } from './retries.js'
 
 const defaultTimeoutMs = 10_000

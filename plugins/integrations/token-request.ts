@@ -2,7 +2,7 @@
 import type { Outbound } from '../outbound/outbound.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
-import { parseBounded } from '../../lib/json-bounds.js'
+import { parseBounded } from '../../lib/json/bounds.js'
 
 const timeoutMs = 10_000
 const maxTokenLength = 16_384 // characters

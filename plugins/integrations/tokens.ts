@@ -3,7 +3,7 @@
  * of a tenant are its secrets; those of the platform stay in memory.
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { CompiledValue, Scope } from '../../lib/compiler/types.js'
+import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import type { CompiledCall, CompiledOAuth2 } from '../../lib/connectors/types.js'
 import type { Secrets } from '../secrets/service.js'
 import type { Leases } from './leases.js'
@@ -11,10 +11,10 @@ import type { Granted, TokenRequest } from './token-request.js'
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import { noActor } from '../../lib/audit.js'
+import { noActor } from '../../lib/database/audit.js'
 import { isOwned } from '../../lib/connectors/credentials.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { upTo } from '../../lib/up-to.js'
+import { upTo } from '../../lib/cache/lru-options.js'
 
 const maxRemembered = 10_000 // tokens
 const earlyMs = 60_000 // before a token ends, or a tenth of its life where that is less

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Mfa } from '../mfa/index.js'
 import type { Users } from '../users/index.js'
 import { Type } from 'typebox'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 

@@ -2,7 +2,7 @@
  * Limits the tries of a password. A try is counted before the password is checked, for unknown addresses too, so that a refusal
  * does not show whether a user has the address.
  */
-import type { Attempts, AttemptRule } from '../../lib/attempts.js'
+import type { Attempts, AttemptRule } from '../../lib/database/attempts.js'
 import { addressKey } from '../../lib/http/address-key.js'
 
 const windowMs = 900_000 // 15 minutes

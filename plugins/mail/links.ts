@@ -4,11 +4,11 @@
  */
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { MailKind } from '../../lib/mail-template.js'
+import type { MailKind } from '../../lib/document/mail-template.js'
 import { hash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/sweeping.js'
-import { linkMinutes } from '../../lib/mail-template.js'
+import { linkMinutes } from '../../lib/document/mail-template.js'
 
 const tokenBytes = 32
 const form = /^lt_([A-Za-z0-9_-]{0,64})\.[A-Za-z0-9_-]{43}$/

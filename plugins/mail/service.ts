@@ -1,11 +1,11 @@
 /** Sends mails with one-time links, as jobs of the queue. */
-import type { Actor } from '../../lib/audit.js'
+import type { Actor } from '../../lib/database/audit.js'
 import type { Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Job, Queue } from '../queue/index.js'
 import type { Links } from './links.js'
 import { failure } from '../../lib/errors.js'
-import { defaultTemplates, linkMinutes, mailKinds, renderMail, type MailKind, type MailTemplate } from '../../lib/mail-template.js'
+import { defaultTemplates, linkMinutes, mailKinds, renderMail, type MailKind, type MailTemplate } from '../../lib/document/mail-template.js'
 import { createLinkToken } from './links.js'
 
 /** A mail, ready to be sent. Its link holds a secret. */

@@ -1,9 +1,9 @@
 /** A connection with a server: its tools, and their calls. */
 import type * as Sdk from '@modelcontextprotocol/client'
 import type { FastifyBaseLogger } from 'fastify'
-import type { McpServer } from '../../lib/config/schema/agent.js'
+import type { McpServer } from '../../lib/schema/agent.js'
 import { failure } from '../../lib/errors.js'
-import { untilAborted } from '../../lib/until-aborted.js'
+import { untilAborted } from '../../lib/concurrency/until-aborted.js'
 import { version } from '../../lib/version.js'
 import { depthMember } from '../tools/depth.js'
 import { ChildTransport } from './child.js'

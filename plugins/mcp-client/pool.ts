@@ -1,10 +1,10 @@
 /** Connections with servers: one for each tenant, or one for all where the document says `shared`. */
-import type { McpServer } from '../../lib/config/schema/agent.js'
+import type { McpServer } from '../../lib/schema/agent.js'
 import type { Connection } from './connection.js'
 import type { ServerStatus } from './types.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
-import { untilAborted } from '../../lib/until-aborted.js'
+import { untilAborted } from '../../lib/concurrency/until-aborted.js'
 import { defaultTimeout } from './connection.js'
 import { createEntries, type Entries } from './entries.js'
 import { everybody, type Entry } from './shares.js'

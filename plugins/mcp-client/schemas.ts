@@ -1,7 +1,7 @@
 /** Bodies of the endpoints of MCP servers. */
 import { Type, type Static } from 'typebox'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 
 const closed = { additionalProperties: false } as const
 

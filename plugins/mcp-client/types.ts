@@ -1,6 +1,6 @@
 /** Tools of other MCP servers. */
 import type { FastifyRequest } from 'fastify'
-import type { Actor } from '../../lib/audit.js'
+import type { Actor } from '../../lib/database/audit.js'
 import type { ModelTool, ToolSource } from '../../lib/models/types.js'
 
 export type ServerStatus = 'up' | 'down' | 'idle'

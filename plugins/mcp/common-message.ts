@@ -1,7 +1,7 @@
 /** Recognises the messages that clients send most: well-formed requests of `tools/list` and `tools/call`. */
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { IncomingHttpHeaders } from 'node:http'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 
 export interface CommonMessage {
   readonly id: string | number

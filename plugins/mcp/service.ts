@@ -1,10 +1,10 @@
 /** Answers messages of MCP clients. */
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import type { McpPrompt } from '../../lib/config/schema/mcp.js'
+import type { McpPrompt } from '../../lib/schema/mcp.js'
 import type { Tools } from '../tools/types.js'
 import type { DocumentSource } from './documents.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { version } from '../../lib/version.js'
 import { depthOf } from '../tools/depth.js'
 import { recogniser } from './common-message.js'

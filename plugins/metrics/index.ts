@@ -3,7 +3,7 @@
  * figures. Figures of the database, the cache and the queue need these plugins.
  */
 import type {} from './metrics.js'
-import { defaultMetricTenants, maxMetricTenants } from '../../lib/config/schema/system.js'
+import { defaultMetricTenants, maxMetricTenants } from '../../lib/schema/system.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { requirePlugin } from '../../lib/plugin/dependencies.js'
 import { callback, flag, whole } from '../../lib/plugin/options.js'

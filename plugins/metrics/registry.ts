@@ -1,7 +1,7 @@
 /** prom-client's registry with the figures of the app. */
 import type {} from '../database/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { LookOptions } from '../../lib/look.js'
+import type { LookOptions } from '../../lib/concurrency/cached-probe.js'
 import { Registry } from 'prom-client'
 import { addFigures } from './figures.js'
 import { addProcessMetrics } from './process.js'

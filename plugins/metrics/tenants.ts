@@ -1,6 +1,6 @@
 /** Requests by tenant: the first tenants that come have series of their own, the others share one until one of those is deleted. */
 import type { Registry } from 'prom-client'
-import { createLook, type LookOptions } from '../../lib/look.js'
+import { createLook, type LookOptions } from '../../lib/concurrency/cached-probe.js'
 import { Durations, type Series } from './durations.js'
 
 const bounds = [0.1, 0.5, 1, 5] // s; few, since each is a series of every tenant

@@ -5,7 +5,7 @@ import { Type, type Static } from 'typebox'
 import { actorOf } from '../audit/actor.js'
 import { callerOf, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
 
 const Totp = Type.String({

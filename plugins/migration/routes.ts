@@ -5,7 +5,7 @@ import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { actorOf } from '../audit/actor.js'
 import { errorResponses } from '../conventions/index.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
 
 const Sql = Type.String({

@@ -1,5 +1,5 @@
 /** The answers of the migration endpoints. */
-import type { Actor } from '../../lib/audit.js'
+import type { Actor } from '../../lib/database/audit.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
 import { hasLoneStatements, planSql } from '../../lib/database/migrations/plan.js'

@@ -1,6 +1,6 @@
 /** The calls of models under way: how many there are for a tenant, and that all end when the app closes. */
-import { endsWithin } from '../../lib/ends-within.js'
-import { createPlaces } from '../../lib/places.js'
+import { endsWithin } from '../../lib/concurrency/with-timeout.js'
+import { createPlaces } from '../../lib/concurrency/places.js'
 import { failure } from '../../lib/errors.js'
 
 const maxOfTenant = 100

@@ -1,7 +1,7 @@
 /** Calls of the chat model: rounds of requests to the provider with the runs of tools between them. */
 import type { LanguageModelV3CallOptions, LanguageModelV3Prompt } from '@ai-sdk/provider'
-import type { AgentSettings } from '../../lib/config/meaning/agent.js'
-import type { Llm } from '../../lib/config/schema/agent.js'
+import type { AgentSettings } from '../../lib/document/rules/agent.js'
+import type { Llm } from '../../lib/schema/agent.js'
 import type { Exchange } from '../../lib/models/exchange.js'
 import type { ChatCall, ChatEvent, ModelInfo, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 import type { CallParts } from './call-parts.js'

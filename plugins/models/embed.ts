@@ -1,5 +1,5 @@
 /** Calls of the embedding model. */
-import type { Embedding } from '../../lib/config/schema/agent.js'
+import type { Embedding } from '../../lib/schema/agent.js'
 import type { EmbedCall, Embedded, ModelInfo, ModelUsage } from '../../lib/models/types.js'
 import type { CallParts } from './call-parts.js'
 import { failure } from '../../lib/errors.js'

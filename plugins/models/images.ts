@@ -5,7 +5,7 @@ import type { MessagePart, ModelMessage } from '../../lib/models/types.js'
 import type { Files } from '../files/types.js'
 import type { Message } from './schemas.js'
 import { failure } from '../../lib/errors.js'
-import { invalidInput } from '../../lib/validation-detail.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
 
 const maxImageBytes = 5_242_880

@@ -1,7 +1,7 @@
 /** The keys with which providers are called: the platform's, or each tenant's own. */
 import type { KeyOwner } from '../../lib/models/failures.js'
 import type { Secrets } from '../secrets/service.js'
-import { secretOf } from '../../lib/config/meaning/agent.js'
+import { secretOf } from '../../lib/document/rules/agent.js'
 import { failure } from '../../lib/errors.js'
 
 export interface ModelKeys {

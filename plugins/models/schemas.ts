@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
 import { ModelInfo, ModelUsage } from '../../lib/models/types.js'
 import { maxImages, maxMessages, maxParts, maxText } from '../../lib/models/prompt.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 
 const closed = { additionalProperties: false } as const
 

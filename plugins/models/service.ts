@@ -1,7 +1,7 @@
 /** `app.models`: language models. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { AgentSettings } from '../../lib/config/meaning/agent.js'
-import type { Model } from '../../lib/config/schema/agent.js'
+import type { AgentSettings } from '../../lib/document/rules/agent.js'
+import type { Model } from '../../lib/schema/agent.js'
 import type { ChatResult, ModelInfo, Models } from '../../lib/models/types.js'
 import type { Secrets } from '../secrets/service.js'
 import type { Charges } from './charges.js'

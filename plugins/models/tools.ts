@@ -7,8 +7,8 @@ import { TenantryError } from '../../lib/errors.js'
 import { parsedInput } from '../../lib/models/round.js'
 import { countTokens } from '../../lib/models/tokens.js'
 import { storableJson } from '../../lib/json/storable.js'
-import { untilAborted } from '../../lib/until-aborted.js'
-import { invalidInput } from '../../lib/validation-detail.js'
+import { untilAborted } from '../../lib/concurrency/until-aborted.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 
 const maxCalls = 16 // of a round
 const maxResult = 100_000 // characters of JSON

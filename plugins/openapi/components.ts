@@ -1,6 +1,6 @@
 /** The schemas that a document lists under `components`, and that its operations refer to. */
-import type { JsonSchema } from '../../lib/compiler/types.js'
-import { schemaName } from '../../lib/named-schema.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
+import { schemaName } from '../../lib/validation/named-schema.js'
 import { errorComponents } from '../../lib/http/error-schemas.js'
 
 const prefix = '#/components/schemas/'

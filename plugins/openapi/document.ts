@@ -1,7 +1,7 @@
 /** The OpenAPI document of an app: what @fastify/swagger wrote, and the operations of this package. */
-import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { DocumentedRoute } from './documentation.js'
-import { createPace } from '../../lib/pace.js'
+import { createPace } from '../../lib/concurrency/event-loop.js'
 import { errorSchemas } from '../../lib/http/error-schemas.js'
 import { ifMatchParameter } from '../../lib/http/entity-tags.js'
 import { idempotencyParameter } from '../../lib/http/idempotency-key.js'

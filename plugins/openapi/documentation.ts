@@ -1,7 +1,7 @@
 /** The documentation of a route, for the OpenAPI document. */
 import type {} from '@fastify/swagger'
 import type { FastifySchema, RouteOptions } from 'fastify'
-import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { ToldError } from '../../lib/http/error-schemas.js'
 
 declare module 'fastify' {

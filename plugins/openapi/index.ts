@@ -5,7 +5,7 @@
  */
 import type { RouteOptions } from 'fastify'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { routesOf } from '../../lib/plugin/guards.js'
+import { routesOf } from '../../lib/http/guards.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { flag, text } from '../../lib/plugin/options.js'
 import { version } from '../../lib/version.js'

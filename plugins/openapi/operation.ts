@@ -1,10 +1,10 @@
 /** One Operation Object (OpenAPI 3.1) from the documentation of a route. */
 import type {} from '../idempotency/index.js'
-import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { Components } from './components.js'
 import type { Documentation, DocumentedRoute } from './documentation.js'
 import { STATUS_CODES } from 'node:http'
-import { schemaName } from '../../lib/named-schema.js'
+import { schemaName } from '../../lib/validation/named-schema.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
 import { isSchema, toSchemaObject } from './schema.js'

@@ -1,5 +1,5 @@
 /** Schema Objects of OpenAPI 3.0, for apps whose own registration of @fastify/swagger writes that version. */
-import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
 
 /** Keywords of JSON Schema that OpenAPI 3.0 does not have; without them a schema admits more. */
 const unknown = [

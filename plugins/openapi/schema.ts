@@ -1,5 +1,5 @@
 /** JSON Schemas of routes as Schema Objects of OpenAPI 3.1, which are JSON Schema 2020-12, or of OpenAPI 3.0. */
-import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { Components } from './components.js'
 import { toOpenApi30 } from './schema-3-0.js'
 

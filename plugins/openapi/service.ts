@@ -1,10 +1,10 @@
 /** `app.openapi`: the documents of the app, composed when they are first asked for. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
 import type { DocumentedRoute } from './documentation.js'
 import { LRUCache } from 'lru-cache'
-import { createPace } from '../../lib/pace.js'
+import { createPace } from '../../lib/concurrency/event-loop.js'
 import { composeDocument, type ComposedDocument } from './document.js'
 
 const maxExtended = 100 // documents with further routes in memory: the most recently used

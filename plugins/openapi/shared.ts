@@ -2,7 +2,7 @@
  * The parts that operations share by reference: response headers, the response of rate limits, the tenant's header and security
  * schemes.
  */
-import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
 
 const count = (description: string) => ({ description, schema: { type: 'integer' } })

@@ -1,7 +1,7 @@
 /** @fastify/swagger collects the routes and offers the document as `app.swagger()`: the app's own registration, or ours. */
 import type { SwaggerTransform } from '@fastify/swagger'
 import type { FastifyInstance, RouteOptions } from 'fastify'
-import type { JsonSchema } from '../../lib/compiler/types.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { OpenApiService } from './service.js'
 import { isSchema } from './schema.js'
 

@@ -2,7 +2,7 @@
  * Connections to where the egress rule lets calls go. It is asked when a connection is made, of the address
  * that is then connected to: what a name resolves to a moment later changes nothing.
  */
-import type { EgressRule } from '../../lib/egress.js'
+import type { EgressRule } from '../../lib/http/egress.js'
 import type { Lookup } from './lookup.js'
 import type { buildConnector } from 'undici'
 import { isIP } from 'node:net'

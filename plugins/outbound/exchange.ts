@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher } from 'undici'
 import type { OutboundAnswer } from './outbound.js'
-import type { Pace } from '../../lib/pace.js'
+import type { Pace } from '../../lib/concurrency/event-loop.js'
 import { failure } from '../../lib/errors.js'
 
 export const maxAnswerBytes = 5_242_880

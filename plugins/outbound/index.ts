@@ -1,8 +1,8 @@
 /** Calls to other services: `app.outbound`. Addresses that tenants choose must be public, or listed by the platform. */
 import type { Outbound } from './outbound.js'
 import type { Lookup } from './lookup.js'
-import { Egress as EgressSection } from '../../lib/config/schema/egress.js'
-import { compileEgress } from '../../lib/egress.js'
+import { Egress as EgressSection } from '../../lib/schema/egress.js'
+import { compileEgress } from '../../lib/http/egress.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, section } from '../../lib/plugin/options.js'
 import { createOutbound } from './service.js'

@@ -1,5 +1,5 @@
 /** The two pools of connections: to addresses that a tenant names, behind the egress rule, and to trusted services. */
-import type { EgressRule } from '../../lib/egress.js'
+import type { EgressRule } from '../../lib/http/egress.js'
 import type { Agent } from 'undici'
 import { setMaxListeners } from 'node:events'
 import { createGuard, type Guard } from './connect.js'

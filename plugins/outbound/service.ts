@@ -1,10 +1,10 @@
 /** `app.outbound`: bounded calls over two pools of connections, one of them behind the egress rule. */
-import type { EgressRule } from '../../lib/egress.js'
+import type { EgressRule } from '../../lib/http/egress.js'
 import type { Lookup } from './lookup.js'
 import type { Outbound, OutboundAnswer } from './outbound.js'
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
-import { createPace } from '../../lib/pace.js'
-import { createPlaces } from '../../lib/places.js'
+import { createPace } from '../../lib/concurrency/event-loop.js'
+import { createPlaces } from '../../lib/concurrency/places.js'
 import { createCircuits, type Outcome } from './circuits.js'
 import { exchange, type Sent } from './exchange.js'
 import { createPools } from './pools.js'

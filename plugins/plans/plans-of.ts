@@ -1,7 +1,7 @@
 /** The plans of an app: those of the plugin plans, else the built-in ones. A plugin that calls it declares `after: ['plans']`. */
 import type {} from './index.js'
 import type { FastifyInstance } from 'fastify'
-import { builtInPlans, type Plans } from '../../lib/plans.js'
+import { builtInPlans, type Plans } from '../../lib/plans/plans.js'
 
 export function plansOf (app: FastifyInstance): Plans {
   return app.hasDecorator('plans') ? app.plans : builtInPlans

@@ -3,10 +3,10 @@
  * declare: names of declared tables, types by the values, and statements of migrations.
  */
 import type { Table } from '../../lib/database/catalogue.js'
-import type { ColumnDefinition } from '../../lib/config/schema/table.js'
-import type { ErrorDetail } from '../../lib/validation-detail.js'
-import { formOf } from '../../lib/compiler/query/text-form.js'
-import { meant, pointerTo } from '../../lib/config/faults.js'
+import type { ColumnDefinition } from '../../lib/schema/table.js'
+import type { ErrorDetail } from '../../lib/validation/detail.js'
+import { formOf } from '../../lib/queries/text-form.js'
+import { meant, pointerTo } from '../../lib/schema/faults.js'
 import { tenantColumn } from '../../lib/database/catalogue.js'
 import { columnsProposal, tableProposal } from '../../lib/database/migrations/proposal.js'
 import { ExactNumber, fitsInt64, isNumber } from '../../lib/json/exact-number.js'

@@ -7,7 +7,7 @@ import { notReached, withNote } from '../../lib/firestore/lacking.js'
 import { errorResponses } from '../conventions/index.js'
 import { errorSchema } from '../../lib/http/error-schemas.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 
 const maxTables = 100
 const maxName = 63 // characters of a name that PostgreSQL keeps

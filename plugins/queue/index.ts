@@ -2,7 +2,7 @@
 import type {} from '../database/index.js'
 import type { Queue, QueueStatus } from './task.js'
 import { sql } from 'kysely'
-import { maxWorkers } from '../../lib/config/schema/queue.js'
+import { maxWorkers } from '../../lib/schema/queue.js'
 import { everyHour } from '../../lib/database/sweeping.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'

@@ -7,8 +7,8 @@
  */
 import type { FastifyRateLimitStore, RateLimitOptions } from '@fastify/rate-limit'
 import type { FastifyInstance, RouteOptions } from 'fastify'
-import { refuseEarlierRoutes } from '../../lib/plugin/guards.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { refuseEarlierRoutes } from '../../lib/http/guards.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { createMemoryCounter } from './memory-counter.js'
 import type { Counted, Counter, CounterOptions, RateLimitStore } from './store.js'
 

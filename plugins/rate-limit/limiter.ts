@@ -1,10 +1,10 @@
 /** Counts a request, writes the `X-RateLimit-*` headers, and refuses it beyond the limit. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Plans } from '../../lib/plans.js'
+import type { Plans } from '../../lib/plans/plans.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
 import { STATUS_CODES } from 'node:http'
 import { catalogue, TenantryError } from '../../lib/errors.js'
-import { unlimited } from '../../lib/plans.js'
+import { unlimited } from '../../lib/plans/plans.js'
 import { addressKey } from '../../lib/http/address-key.js'
 import { mergeHeaders, showLimit } from './headers.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'

@@ -1,7 +1,7 @@
 /** Counts of @fastify/rate-limit that instances share, in Redis. While Redis is away this instance counts by itself. */
 import { createHash } from 'node:crypto'
 import type { Counted, Counter, CounterOptions } from './store.js'
-import { redisScript, type RedisConnection } from '../../lib/redis.js'
+import { redisScript, type RedisConnection } from '../../lib/redis/redis.js'
 import { createMemoryCounter } from './memory-counter.js'
 import { boundedKey } from './rules.js'
 

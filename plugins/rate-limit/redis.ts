@@ -1,8 +1,8 @@
 /** Counts that instances share, in Redis; where it is away this instance counts by itself. */
-import type { RedisConnection } from '../../lib/redis.js'
+import type { RedisConnection } from '../../lib/redis/redis.js'
 import type { Limit } from './rules.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
-import { redisScript } from '../../lib/redis.js'
+import { redisScript } from '../../lib/redis/redis.js'
 import { createRedisCounter } from './redis-counter.js'
 
 const maxOfOwner = 2000 // windows of the rules of one tenant's document, as many as in memory

@@ -5,8 +5,8 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { RoleStore } from './store.js'
-import { createLoadCache } from '../../lib/load-cache.js'
-import { isUserId } from '../../lib/user-id.js'
+import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { isUserId } from '../../lib/identity/user-id.js'
 import { noPermissions, unionOf, type PermissionSet } from '../auth/permissions.js'
 
 const maxUsers = 100_000

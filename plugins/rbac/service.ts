@@ -1,11 +1,11 @@
 /** The handlers of the endpoints of the platform's roles. */
 import type { Kysely, Transaction } from 'kysely'
-import type { Actor, AuditAction, AuditEntry } from '../../lib/audit.js'
+import type { Actor, AuditAction, AuditEntry } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { ErrorDetail } from '../../lib/validation-detail.js'
+import type { ErrorDetail } from '../../lib/validation/detail.js'
 import type { Page, PermissionRow, RoleRow, RoleStore, UserKey } from './store.js'
-import { writeAudit } from '../../lib/audit.js'
+import { writeAudit } from '../../lib/database/audit.js'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { failure } from '../../lib/errors.js'
 

@@ -6,7 +6,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { RoomBus, RoomEvent, RoomListener } from '../../lib/realtime/bus.js'
 import { sql } from 'kysely'
 import { createPoller } from '../../lib/database/poller.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { Outgoing } from '../../lib/realtime/bus.js'
 
 const gatherMs = 10 // in which events become one batch

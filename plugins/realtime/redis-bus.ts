@@ -7,8 +7,8 @@ import type { RoomBus, RoomEvent, RoomListener } from '../../lib/realtime/bus.js
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { Outgoing } from '../../lib/realtime/bus.js'
-import { isRecord } from '../../lib/plain-value.js'
-import { openRedis } from '../../lib/redis.js'
+import { isRecord } from '../../lib/json/plain-value.js'
+import { openRedis } from '../../lib/redis/redis.js'
 import { eventsIn } from './postgres-bus.js'
 
 const gatherMs = 5 // in which events become one publication

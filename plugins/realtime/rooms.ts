@@ -1,6 +1,6 @@
 /** Rooms of this process: messages and presence, for its own clients at once and for those of others over the bus. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Plans } from '../../lib/plans.js'
+import type { Plans } from '../../lib/plans/plans.js'
 import type { RoomBus, RoomEvent } from '../../lib/realtime/bus.js'
 import type { MemberStore, Place } from './member-store.js'
 import type { Client, Published } from './types.js'

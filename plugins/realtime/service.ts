@@ -1,7 +1,7 @@
 /** The core of realtime: connections, their watches and their rooms, whatever carries them. */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import type { Claims } from '../../lib/compiler/types.js'
-import type { Realtime as RealtimeSection } from '../../lib/config/schema/realtime.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import type { Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { WatchedTable } from '../../lib/realtime/changes.js'
 import type { Tenants } from '../tenancy/index.js'

@@ -1,5 +1,5 @@
 /** Types that the parts of realtime share. */
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import type { Condition } from '../../lib/realtime/changes.js'
 import type { Ref } from '../../lib/realtime/messages.js'
 

@@ -1,5 +1,5 @@
 /** The periods of limits, in UTC. */
-import { dayMs, hourMs } from '../../lib/time.js'
+import { dayMs, hourMs } from '../../lib/time/spans.js'
 
 /** `week` begins on Monday (ISO 8601), `total` never ends. */
 export const periods = ['minute', 'hour', 'day', 'week', 'month', 'total'] as const

@@ -1,10 +1,10 @@
 /** The limits that a tenant sets for its users. */
 import { Type, type Static } from 'typebox'
-import { limitedName } from '../../lib/config/schema/resource-limit.js'
+import { limitedName } from '../../lib/schema/resource-limit.js'
 import { failure } from '../../lib/errors.js'
-import { deepFreeze } from '../../lib/plain-value.js'
-import { unlimited } from '../../lib/plans.js'
-import { named } from '../../lib/named-schema.js'
+import { deepFreeze } from '../../lib/json/plain-value.js'
+import { unlimited } from '../../lib/plans/plans.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { periods } from './periods.js'
 
 export const maxRules = 200 // of a tenant

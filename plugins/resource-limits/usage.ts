@@ -1,6 +1,6 @@
 /** A user's usage of a resource, and the limits of it. */
 import { failure, type TenantryError } from '../../lib/errors.js'
-import { unlimited } from '../../lib/plans.js'
+import { unlimited } from '../../lib/plans/plans.js'
 import { periods, startOf, type Period } from './periods.js'
 import { limitOf, type GateAction, type LimitedUser, type Rule } from './rules.js'
 

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
-import { FairGate } from '../../lib/fair-gate.js'
+import { FairGate } from '../../lib/concurrency/fair-semaphore.js'
 
 const largeResponse = 1_048_576 // bytes
 const atOnce = 2 // for an account

@@ -1,7 +1,7 @@
 /** Writes a large body piece by piece, so that other requests are handled between two pieces. */
 import { Readable } from 'node:stream'
 import { setImmediate as nextRound } from 'node:timers/promises'
-import type { Pace } from '../../lib/pace.js'
+import type { Pace } from '../../lib/concurrency/event-loop.js'
 
 const sliceSize = 262_144 // bytes or characters, which are encoded and written in about half a millisecond
 

@@ -1,7 +1,7 @@
 /** Uses of values, counted in memory and written in batches, off the way of requests. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Access } from './store.js'
-import { together } from '../../lib/together.js'
+import { together } from '../../lib/concurrency/batcher.js'
 
 const flushAfter = 3000 // ms from the first use that is not written yet
 const maxKeys = 50_000 // keys whose uses wait; uses of others are not counted while the database cannot be reached

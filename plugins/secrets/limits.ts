@@ -1,7 +1,7 @@
 /** The secrets that a plan includes, and the refusals beyond it. */
-import { maxSecretsOfAny } from '../../lib/config/schema/plans.js'
+import { maxSecretsOfAny } from '../../lib/schema/plans.js'
 import { failure } from '../../lib/errors.js'
-import { planLimit, unlimited, type Plan, type Plans } from '../../lib/plans.js'
+import { planLimit, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 
 /** Values of one key that are accepted beside the present one: each costs a signature check. */
 export const maxEarlierValues = 10

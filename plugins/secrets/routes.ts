@@ -9,7 +9,7 @@ import { ifMatchOf, IfMatchHeaders } from '../../lib/http/entity-tags.js'
 import { ListOf, PageInfo, pageOf, pageQuery } from '../../lib/http/page.js'
 import { searchQuery } from '../../lib/http/search.js'
 import { tenantOf } from '../tenancy/required.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { maxGraceDays, maxMetadataBytes, maxValueBytes, type AuditRow, type Rotation, type Secrets } from './service.js'
 

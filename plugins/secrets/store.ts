@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { writeAudit, type Actor } from '../../lib/audit.js'
+import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { containsText } from '../../lib/database/search.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 

@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { EarlierRow, SealedRow, SecretStore } from './store.js'
-import { createLoadCache } from '../../lib/load-cache.js'
+import { createLoadCache } from '../../lib/cache/load-cache.js'
 import { SecretUnreadable } from '../../lib/secrets/cipher.js'
 
 const maxAgeMs = 60_000

@@ -1,5 +1,5 @@
 /** Times in the claims of a token. */
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 
 // Milliseconds that a token may live after its time: the tolerance of verification, and clocks that differ.
 export const tolerance = 10_000

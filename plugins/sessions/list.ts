@@ -2,12 +2,12 @@
  * The ended tokens that this process knows: lists of the tenants whose tokens it has seen. A list is read whole when it is needed
  * and dropped with each change. A list that was dropped and is read again is complete.
  */
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import type { RevocationList } from '../auth/revocations.js'
 import type { Owners } from './owner.js'
 import type { ReadRevocations, RevocationStore } from './store.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
-import { createLoadCache } from '../../lib/load-cache.js'
+import { createLoadCache } from '../../lib/cache/load-cache.js'
 import { isAfter, keptMark, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
 const maxWeight = 67_108_864 // bytes, about, of all lists that are remembered

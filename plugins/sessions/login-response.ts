@@ -3,7 +3,7 @@ import type { FastifyReply } from 'fastify'
 import type { SessionUser } from './refresh-store.js'
 import type { BegunSession } from './service.js'
 import { Type } from 'typebox'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 
 export const ExpiresIn = Type.Integer({ description: 'Seconds.' })
 

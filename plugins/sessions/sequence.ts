@@ -2,7 +2,7 @@
  * The session sequence: it distinguishes tokens from before and after a logout of all sessions, also within one second and on
  * servers whose clocks differ. It is the time of the last such logout, and part of every token that `app.sessions` opens.
  */
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import { hash } from 'node:crypto'
 
 /** The claim that holds it: milliseconds since 1970, 0 where there was no logout. */

@@ -10,12 +10,12 @@
 import type {} from '../../lib/plugin/when-stopping.js'
 import type { ServerResponse } from 'node:http'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
-import { endsWithin } from '../../lib/ends-within.js'
+import { endsWithin } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'
-import { Slots } from '../../lib/slots.js'
+import { Slots } from '../../lib/concurrency/slots.js'
 
 const lingering = 500 // ms for refusals to arrive, before connections that send nothing are cut off
 const endingMs = 200 // for what is left after that: jobs are handed back, and what is in memory is written

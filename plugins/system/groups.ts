@@ -1,6 +1,6 @@
 /** The groups of built-in endpoints of an app. */
 import type { FastifyInstance } from 'fastify'
-import { builtInGroups, reservedPaths } from '../../lib/config/reserved.js'
+import { builtInGroups, reservedPaths } from '../../lib/document/reserved.js'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 

@@ -4,7 +4,7 @@
  */
 import type { Found } from './tenant.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { createLoadCache } from '../../lib/load-cache.js'
+import { createLoadCache } from '../../lib/cache/load-cache.js'
 
 const maxLookups = 1000
 const lookupWeight = 16_777_216 // bytes

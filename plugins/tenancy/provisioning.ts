@@ -4,7 +4,7 @@ import type { Erasure } from './erasure.js'
 import type { TenantMemory } from './memory.js'
 import type { TenantStore } from './store.js'
 import type { Found, Tenant } from './tenant.js'
-import { writeAudit } from '../../lib/audit.js'
+import { writeAudit } from '../../lib/database/audit.js'
 import { catalogue, TenantryError } from '../../lib/errors.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
 

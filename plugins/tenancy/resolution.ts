@@ -1,9 +1,9 @@
 /** The tenant of a request: the two steps that fill `request.tenant`. */
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
-import type { Claims } from '../../lib/compiler/types.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import type { Provision } from './provisioning.js'
 import { failure } from '../../lib/errors.js'
-import { isTenantId } from '../../lib/tenant-id.js'
+import { isTenantId } from '../../lib/identity/tenant-id.js'
 import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
 import { keyOf } from '../auth/callers.js'
 import { requireActive, type Tenant } from './tenant.js'

@@ -1,14 +1,14 @@
 /** Tenants as the platform manages them. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Events } from '../../lib/database/events.js'
-import type { Plans } from '../../lib/plans.js'
+import type { Plans } from '../../lib/plans/plans.js'
 import type { Erasure } from './erasure.js'
 import type { TenantMemory } from './memory.js'
 import type { TenantChanges, TenantList, TenantStore } from './store.js'
 import type { Tenant, TenantRecord } from './tenant.js'
-import { noActor, writeAudit, type Actor } from '../../lib/audit.js'
+import { noActor, writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
-import { invalidInput } from '../../lib/validation-detail.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 
 /** What `app.tenants` is. Changes stand in the platform's audit log; their default actor is the server itself. */
 export interface Tenants {

@@ -5,7 +5,7 @@ import type { Found, Tenant, TenantRecord } from './tenant.js'
 import { sql } from 'kysely'
 import { containsText } from '../../lib/database/search.js'
 import { parseJson } from '../../lib/json/parse.js'
-import { deepFreeze } from '../../lib/plain-value.js'
+import { deepFreeze } from '../../lib/json/plain-value.js'
 
 type Writer = Transaction<SystemTables>
 type Row = Pick<Selectable<TenantsTable>, 'id' | 'name' | 'plan' | 'status' | 'created_at'>

@@ -1,5 +1,5 @@
 /** A tenant. */
-import type { ScopeTenant } from '../../lib/compiler/types.js'
+import type { ScopeTenant } from '../../lib/expressions/types.js'
 import { failure } from '../../lib/errors.js'
 
 /** `deleting`: what it owns is being removed, or was until the server stopped. */

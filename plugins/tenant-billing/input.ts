@@ -1,6 +1,6 @@
 /** Products and checkouts of callers, checked beyond their schemas. */
 import { Type, type Static } from 'typebox'
-import { invalidInput } from '../../lib/validation-detail.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import { currencies } from './currencies.js'
 import { intervals, type Interval } from './records.js'
 

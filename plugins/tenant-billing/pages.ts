@@ -1,6 +1,6 @@
 /** Lists across the pages of payprov: up to 1,000 records an answer, and a cursor for those after them. */
 import type { Page } from './records.js'
-import { invalidInput } from '../../lib/validation-detail.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 
 export type Resource = 'products' | 'customers' | 'subscriptions'
 

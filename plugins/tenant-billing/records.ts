@@ -3,7 +3,7 @@
  * answers, which throws a ProviderFault for what payprov does not document.
  */
 import { Type, type Static, type TSchema } from 'typebox'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { documented } from '../billing/providers/documented.js'
 
 const Text = (description: string) => Type.String({ description })

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Events } from '../../lib/database/events.js'
 import type { LoadRoutes } from './load.js'
 import type { TenantRoutes } from './tenant-routes.js'
-import { createLoadCache, type LoadCache } from '../../lib/load-cache.js'
+import { createLoadCache, type LoadCache } from '../../lib/cache/load-cache.js'
 
 const firstRetry = 500 // ms until a document that could not be read is tried again
 const lastRetry = 30_000 // ms; each attempt waits twice as long as the one before

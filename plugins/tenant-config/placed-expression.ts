@@ -1,8 +1,8 @@
 /** The place of an expression in the tenant's document. */
-import type { PlaceOf } from '../../lib/log/expression-faults.js'
+import type { PlaceOf } from '../../lib/expressions/fault-log.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { isRecord } from '../../lib/plain-value.js'
-import { placeOf as placeInWebhook } from '../../lib/config/webhook-routes.js'
+import { isRecord } from '../../lib/json/plain-value.js'
+import { placeOf as placeInWebhook } from '../../lib/document/webhook-routes.js'
 
 /** Routes with the same text share what is compiled, which therefore names places within the route; `pointer` is the route's. */
 export function placeWithin (pointer: string, place: string): string {

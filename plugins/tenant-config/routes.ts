@@ -9,7 +9,7 @@ import { errorResponses } from '../conventions/index.js'
 import { ifMatchOf, IfMatchHeaders, withTag } from '../../lib/http/entity-tags.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { tenantOf } from '../tenancy/required.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 
 const maxDocument = 1_048_576 // bytes
 

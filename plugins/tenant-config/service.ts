@@ -1,12 +1,12 @@
 /** The handlers of the endpoints of tenants' documents. */
-import type { Actor } from '../../lib/audit.js'
+import type { Actor } from '../../lib/database/audit.js'
 import type { TenantDocumentContext } from '../../lib/tenant-document/index.js'
 import type { ConfigStore, SavedDocument, Version } from './store.js'
-import { ConfigError } from '../../lib/config/index.js'
+import { ConfigError } from '../../lib/configuration/index.js'
 import { failure } from '../../lib/errors.js'
 import { requireMatch, type Precondition } from '../../lib/http/entity-tags.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { createPace } from '../../lib/pace.js'
+import { createPace } from '../../lib/concurrency/event-loop.js'
 import { checkTenantDocument, keepsParts } from '../../lib/tenant-document/index.js'
 
 const maxDetails = 100

@@ -3,7 +3,7 @@
  * tenant (its scope does) and for the most part no path, so that those who wrote the same share it, for as long as one of
  * them is at hand: what is the same in memory is also near to the processor when the next tenant's request needs it.
  */
-import type { Route } from '../../lib/config/schema/route.js'
+import type { Route } from '../../lib/schema/route.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import { createHash } from 'node:crypto'

@@ -2,16 +2,16 @@
  * The routes of one tenant's document, found by a table of its own, since Fastify's router is closed once the server has started.
  * A route is compiled when it is first asked for, and anew when the tables of the database have changed.
  */
-import type { Route } from '../../lib/config/schema/route.js'
+import type { Route } from '../../lib/schema/route.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
-import type { PlaceOf } from '../../lib/log/expression-faults.js'
+import type { PlaceOf } from '../../lib/expressions/fault-log.js'
 import type { Origin } from '../config-routes/serve.js'
 import type { WorkflowDocument } from '../workflows/documents.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import { readsByPath } from '../../lib/compiler/precondition.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
-import { createPace } from '../../lib/pace.js'
+import { createPace } from '../../lib/concurrency/event-loop.js'
 import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
 import { placeWithin } from './placed-expression.js'
 import { RouteTable, type Found } from './route-table.js'

@@ -2,7 +2,7 @@
 import type { TenantTools, ToolRoute } from '../tools/index.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
-import { toolOf } from '../../lib/config/meaning/tools.js'
+import { toolOf } from '../../lib/document/rules/tools.js'
 import { ownProvider } from '../auth/providers/claims.js'
 import { asksForToken } from './serve.js'
 

@@ -1,14 +1,14 @@
 /** The outbound webhooks of tenants' documents, for the plugin webhooks. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
-import type { TemplateContext } from '../../lib/compiler/reference.js'
+import type { TemplateContext } from '../../lib/expressions/reference.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { VersionedWebhooks } from '../webhooks/webhooks.js'
 import { sql } from 'kysely'
-import { compileOutboundWebhook, tenantWebhookSources } from '../../lib/compiler/outbound-webhook.js'
-import { FaultList } from '../../lib/config/faults.js'
-import { readAs } from '../../lib/config/reader.js'
-import { outboundOf, Webhooks } from '../../lib/config/schema/webhook.js'
+import { compileOutboundWebhook, tenantWebhookSources } from '../../lib/connectors/outbound-webhook.js'
+import { FaultList } from '../../lib/schema/faults.js'
+import { readAs } from '../../lib/document/reader.js'
+import { outboundOf, Webhooks } from '../../lib/schema/webhook.js'
 import { readingOf } from '../../lib/tenant-document/read.js'
 
 export interface WebhookContext extends Pick<TemplateContext, 'env' | 'envNames'> {

@@ -2,7 +2,7 @@
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import { createLoadCache } from '../../lib/load-cache.js'
+import { createLoadCache } from '../../lib/cache/load-cache.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
 import { requireSameContext } from '../../lib/plugin/optional.js'

@@ -11,7 +11,7 @@ import { tenantOf } from '../tenancy/required.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { isFound, searchQuery } from '../../lib/http/search.js'
 import { ifMatchOf, IfMatchHeaders, withTag } from '../../lib/http/entity-tags.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
 

@@ -2,7 +2,7 @@
 import type { ToolAnswer } from './types.js'
 import { isExact } from '../../lib/json/exact-number.js'
 import { mayHoldExact, parseJson } from '../../lib/json/parse.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 
 /** @param isTrusted this server wrote the text as JSON */
 export function answerOf (text: string, isTrusted: boolean): ToolAnswer {

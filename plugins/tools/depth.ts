@@ -1,5 +1,5 @@
 /** The depth of a message of the Model Context Protocol within calls of tools: its sender names it in `_meta`. */
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 
 export const depthMember = 'tenantry/toolDepth'
 

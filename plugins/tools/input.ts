@@ -1,12 +1,12 @@
 /** From the input of a tool to the request of its route. */
 import type { CompiledTool } from './compiled.js'
-import type { ErrorDetail } from '../../lib/validation-detail.js'
-import { bodyMember } from '../../lib/config/meaning/tools.js'
+import type { ErrorDetail } from '../../lib/validation/detail.js'
+import { bodyMember } from '../../lib/document/rules/tools.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { isExact } from '../../lib/json/exact-number.js'
 import { isStorable } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 
 const maxUrl = 8192 // characters
 

@@ -1,8 +1,8 @@
 /** Tools: routes that language models and MCP clients call with the rights of their caller. */
 import type { FastifyRequest } from 'fastify'
 import type { ToolDocumentation } from '../../lib/compiler/tool-shape.js'
-import type { JsonSchema } from '../../lib/compiler/types.js'
-import type { ToolDeclaration } from '../../lib/config/meaning/tools.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
+import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
 import type { ToolSource } from '../../lib/models/types.js'
 import type { Access } from '../auth/access.js'
 

@@ -3,7 +3,7 @@
  * so that a later tenant of the same id does not get them.
  */
 import { maxAmount } from './metrics.js'
-import { dayMs } from '../../lib/time.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { dayOf } from './periods.js'
 
 const maxEntries = 100_000 // tenants and days that wait; they are only as many while the database cannot be reached

@@ -2,7 +2,7 @@
  * The open resources of each tenant on this instance. The database knows those of all instances and admits each one. Released
  * ones are noted here and written with the next batch.
  */
-import type { Plans } from '../../lib/plans.js'
+import type { Plans } from '../../lib/plans/plans.js'
 import type { GaugeValue, UsageStore } from './store.js'
 import type { Notices } from './notices.js'
 import { failure } from '../../lib/errors.js'

@@ -7,7 +7,7 @@ import type { WaitingCounts } from './counts.js'
 import type { Gauges } from './gauges.js'
 import type { Batch, UsageStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
-import { together } from '../../lib/together.js'
+import { together } from '../../lib/concurrency/batcher.js'
 
 const every = 1000 // ms; others count this instance as gone after thirty of them
 const resolveEvery = 3 // beats

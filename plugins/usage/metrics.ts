@@ -1,6 +1,6 @@
 /** The counted metrics, and the limits of a plan. */
 import type { TenantryError } from '../../lib/errors.js'
-import { bytesPerMB, planLimit, unlimited, type Plan, type Plans } from '../../lib/plans.js'
+import { bytesPerMB, planLimit, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 import { bytesText } from './bytes-text.js'
 
 /** Sums of requests; added in memory. */

@@ -5,15 +5,15 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Plan, Plans } from '../../lib/plans.js'
+import type { Plan, Plans } from '../../lib/plans/plans.js'
 import type { Emitter } from '../webhooks/emitter.js'
 import { LRUCache } from 'lru-cache'
 import { sql } from 'kysely'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { removal, sweep } from '../../lib/database/sweeping.js'
-import { upTo } from '../../lib/up-to.js'
+import { upTo } from '../../lib/cache/lru-options.js'
 import { limits, type Gauge, type Reserved } from './metrics.js'
-import { dayMs } from '../../lib/time.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { dayOf, monthOf } from './periods.js'
 
 const maxRemembered = 10_000 // notices that this process knows to be written

@@ -14,7 +14,7 @@ import type {} from '../tenant-config/serve.js'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type { UsageService } from './service.js'
 import { EventEmitter } from 'node:events'
-import { guardRoutes } from '../../lib/plugin/guards.js'
+import { guardRoutes } from '../../lib/http/guards.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'
 import { isToolCall } from '../../lib/plugin/tool-call.js'
 

@@ -5,7 +5,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Plans } from '../../lib/plans.js'
+import type { Plans } from '../../lib/plans/plans.js'
 import type { Ending, UsageStore } from './store.js'
 import type { Notices } from './notices.js'
 import { randomUUID } from 'node:crypto'

@@ -2,10 +2,10 @@
 import type {} from '../auth/index.js'
 import type { FastifyInstance } from 'fastify'
 import { Type, type Static } from 'typebox'
-import { invalidInput } from '../../lib/validation-detail.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { tenantOf } from '../tenancy/required.js'
-import { named } from '../../lib/named-schema.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { Report } from './report.js'
 
 const Period = Type.String({ description: 'A month, in UTC: `YYYY-MM`.', examples: ['2026-02'] })

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/sweeping.js'
-import { dayMs } from '../../lib/time.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { dayOf } from './periods.js'
 
 /** Days for which figures are kept: two years and the months around them. */

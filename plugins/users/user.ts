@@ -1,7 +1,7 @@
 /** A user, and the checks of a new one. */
 import { Type, type Static } from 'typebox'
-import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/passwords.js'
-import { lazyValidator, errorDetails, type ErrorDetail } from '../../lib/validation.js'
+import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/identity/passwords.js'
+import { lazyValidator, errorDetails, type ErrorDetail } from '../../lib/validation/validator.js'
 
 /** A user with a password: (tenant, id). */
 export interface User {

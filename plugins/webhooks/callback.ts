@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { eventText, type OutboundEvent } from '../../lib/outbox.js'
+import { eventText, type OutboundEvent } from '../../lib/database/outbox.js'
 import { chainOf } from './fan-out.js'
 
 export interface NewCallback {

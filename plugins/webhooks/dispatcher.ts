@@ -10,7 +10,7 @@ import type { Send } from './send.js'
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { createPoller } from '../../lib/database/poller.js'
-import { endsWithin } from '../../lib/ends-within.js'
+import { endsWithin } from '../../lib/concurrency/with-timeout.js'
 import { fanOut } from './fan-out.js'
 import { finish, handBack, nextDue, takeDue, type Attempt } from './store.js'
 

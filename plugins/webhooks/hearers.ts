@@ -2,10 +2,10 @@
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { CompiledOutboundWebhook } from '../../lib/compiler/outbound-webhook.js'
+import type { CompiledOutboundWebhook } from '../../lib/connectors/outbound-webhook.js'
 import type { TenantWebhooks, VersionedWebhooks } from './webhooks.js'
-import { createLoadCache } from '../../lib/load-cache.js'
-import { entityKinds } from '../../lib/webhook-events.js'
+import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { entityKinds } from '../../lib/webhooks/events.js'
 
 const maxTenants = 10_000 // whose webhooks are kept; most have none
 

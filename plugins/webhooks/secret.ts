@@ -4,10 +4,10 @@ import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import { randomBytes } from 'node:crypto'
-import { noActor, writeAudit } from '../../lib/audit.js'
+import { noActor, writeAudit } from '../../lib/database/audit.js'
 import { holdTenant } from '../../lib/database/tenant-hold.js'
 import { failure } from '../../lib/errors.js'
-import { createLoadCache } from '../../lib/load-cache.js'
+import { createLoadCache } from '../../lib/cache/load-cache.js'
 import { webhookSecretPlace } from '../../lib/secrets/webhook-places.js'
 
 const bytes = 32

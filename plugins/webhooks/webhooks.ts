@@ -1,9 +1,9 @@
 /** `app.webhooks`: sends events as signed requests to the webhooks that listen for them. */
 import type { Kysely } from 'kysely'
-import type { Actor } from '../../lib/audit.js'
-import type { CompiledOutboundWebhook } from '../../lib/compiler/outbound-webhook.js'
+import type { Actor } from '../../lib/database/audit.js'
+import type { CompiledOutboundWebhook } from '../../lib/connectors/outbound-webhook.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { OutboundEvent } from '../../lib/outbox.js'
+import type { OutboundEvent } from '../../lib/database/outbox.js'
 import type { DeliveryFilter, LoggedDelivery } from './store.js'
 
 declare module 'fastify' {

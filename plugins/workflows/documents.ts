@@ -1,11 +1,11 @@
 /** The documents that workflows stand in, the platform's and tenants', and what is compiled of them when it is needed. */
 import type { Catalogue } from '../../lib/database/catalogue.js'
-import type { Schedule, Workflow } from '../../lib/config/schema/workflow.js'
+import type { Schedule, Workflow } from '../../lib/schema/workflow.js'
 import type { CompiledWorkflow, WorkflowContext, WorkflowDefinition } from '../../lib/workflows/index.js'
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { routeSources } from '../../lib/compiler/route-parts.js'
-import { FaultList } from '../../lib/config/faults.js'
+import { FaultList } from '../../lib/schema/faults.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
 import { everyStep } from '../../lib/workflows/every-step.js'

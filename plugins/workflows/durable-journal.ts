@@ -2,7 +2,7 @@
 import type { Engine, Statement } from '../../lib/database/engine.js'
 import type { HeldRun } from './store.js'
 import { failure } from '../../lib/errors.js'
-import { storedExcess } from '../../lib/json-bounds.js'
+import { storedExcess } from '../../lib/json/bounds.js'
 import { Interrupted, type Journal, type StepOutcome } from './journal.js'
 import { throughOutages } from './outage.js'
 import { beginStep, endStep, sendStep, storedError } from './store.js'

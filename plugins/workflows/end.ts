@@ -1,7 +1,7 @@
 /** The end of a run: its result, the event and the callback are written in one transaction. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
-import type { Scope } from '../../lib/compiler/types.js'
+import type { Scope } from '../../lib/expressions/types.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
 import type { Webhooks } from '../webhooks/webhooks.js'

@@ -1,6 +1,6 @@
 /** The parts of the app that a run of a workflow needs. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { PlaceOf } from '../../lib/log/expression-faults.js'
+import type { PlaceOf } from '../../lib/expressions/fault-log.js'
 import type { CacheStore } from '../cache/store.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { Clock } from './clock.js'

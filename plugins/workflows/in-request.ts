@@ -1,6 +1,6 @@
 /** Runs a workflow within its request: nothing is stored. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Scope } from '../../lib/compiler/types.js'
+import type { Scope } from '../../lib/expressions/types.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
 import { goneOf, maxSyncMs } from '../config-routes/workflow.js'
 import { limitedUser } from '../resource-limits/service.js'

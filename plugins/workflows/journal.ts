@@ -1,6 +1,6 @@
 /** The journal of a run: the seam between running steps (runner.ts) and keeping their results. */
-import type { AnswerForm } from '../../lib/compiler/types.js'
-import type { BoundQuery } from '../../lib/compiler/types.js'
+import type { AnswerForm } from '../../lib/expressions/types.js'
+import type { BoundQuery } from '../../lib/expressions/types.js'
 
 /** How a step ended. */
 export interface StepOutcome {

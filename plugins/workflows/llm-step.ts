@@ -4,7 +4,7 @@ import type { McpServers } from '../mcp-client/types.js'
 import type { StepCall, StepRunner } from './step-runners.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { isCharged } from '../../lib/models/failures.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { llmStep } from '../../lib/workflows/llm-step.js'
 import { chargedOnce } from './charged-call.js'
 

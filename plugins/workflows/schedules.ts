@@ -1,7 +1,7 @@
 /** Starts workflows at the times of their schedules: every process looks, and the first one to write a run has it. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
-import type { Workflow } from '../../lib/config/schema/workflow.js'
+import type { Workflow } from '../../lib/schema/workflow.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { Tenants } from '../tenancy/index.js'
@@ -9,7 +9,7 @@ import type { Documents } from './documents.js'
 import type { RunStore } from './store.js'
 import { TenantryError } from '../../lib/errors.js'
 import { isOutage } from '../../lib/database/failures.js'
-import { parseSchedule } from '../../lib/schedule.js'
+import { parseSchedule } from '../../lib/time/schedule.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
 
 const maxDue = 100 // of one look

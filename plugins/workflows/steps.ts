@@ -1,13 +1,13 @@
 /** One try of a step that does something itself: a statement, a call to another service, or what another plugin runs. */
-import type { BoundQuery, Scope } from '../../lib/compiler/types.js'
+import type { BoundQuery, Scope } from '../../lib/expressions/types.js'
 import type { DatabaseStep, IntegrationStep, RunnerStep } from '../../lib/workflows/types.js'
 import type { Clock } from './clock.js'
 import type { WorkflowHost } from './host.js'
 import type { RunText, StepOutcome } from './journal.js'
-import { formOf, maxAnswerBytes } from '../../lib/compiler/answer.js'
+import { formOf, maxAnswerBytes } from '../../lib/expressions/answer.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { placed } from '../config-routes/placed.js'
 import { overdue, within } from './step-time.js'
 

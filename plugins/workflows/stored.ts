@@ -1,7 +1,7 @@
 /** The stored parts of a workflow and of the request that starts it, and how both are read again. */
-import type { Claims, Scope, ScopeTenant } from '../../lib/compiler/types.js'
+import type { Claims, Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/types.js'
-import type { TraceContext } from '../../lib/trace-context.js'
+import type { TraceContext } from '../../lib/log/trace-context.js'
 import type { SecretValues } from '../secrets/service.js'
 import { failure } from '../../lib/errors.js'
 import { parseJson } from '../../lib/json/parse.js'

@@ -1,7 +1,7 @@
 /** The journal of a run within one request: it keeps nothing. */
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { Engine, SessionOptions } from '../../lib/database/engine.js'
-import type { BoundQuery } from '../../lib/compiler/types.js'
+import type { BoundQuery } from '../../lib/expressions/types.js'
 import type { Journal, RunText, StepOutcome } from './journal.js'
 import { randomUUID } from 'node:crypto'
 

@@ -1,7 +1,7 @@
 /** `tenantry secrets rekey`. */
 import { writeFileSync } from 'node:fs'
 import { test, type Test } from 'tap'
-import { noActor } from '../../lib/audit.js'
+import { noActor } from '../../lib/database/audit.js'
 import { makeMasterKey } from '../../lib/secrets/master-key.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { secretText } from '../helpers/log-scan.js'

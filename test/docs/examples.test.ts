@@ -7,7 +7,7 @@
  */
 import type { Test } from 'tap'
 import t from 'tap'
-import { checkConfig } from '../../lib/config/index.js'
+import { checkConfig } from '../../lib/configuration/index.js'
 import { wantedTables, withDeclared } from '../../lib/database/declared-tables.js'
 import { createServer } from '../../lib/server.js'
 import { checkTenantDocument } from '../../lib/tenant-document/index.js'

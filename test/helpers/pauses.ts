@@ -1,5 +1,5 @@
 import type { Test } from 'tap'
-import { tenantAccount, turns, type Pace } from '../../lib/pace.js'
+import { tenantAccount, turns, type Pace } from '../../lib/concurrency/event-loop.js'
 
 /** Keeps the long work of a tenant in its pause, as if it had worked for long beside others, until `end` is called. */
 export function holdInPause (t: Test, tenant: string): { end(): void } {

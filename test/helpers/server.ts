@@ -1,7 +1,7 @@
 /** The whole server for tests over HTTP. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import type { ConfigInput } from '../../lib/config/index.js'
+import type { ConfigInput } from '../../lib/configuration/index.js'
 import { postgresSection, type DatabaseSection } from './postgres.js'
 import { setTimeout } from 'node:timers/promises'
 import { createServer, type ServerOptions } from '../../lib/server.js'

@@ -1,6 +1,6 @@
 /** The worst that one tenant can do to the others of its server: the document that it needs, and its attacks. */
 import type { Socket } from 'node:net'
-import type { ConfigInput } from '../../lib/config/index.js'
+import type { ConfigInput } from '../../lib/configuration/index.js'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'

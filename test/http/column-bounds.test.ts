@@ -1,6 +1,6 @@
 /** Values beyond the bounds of a column are refused with their field, before the database sees them. */
 import { test } from 'tap'
-import { fitsNumeric } from '../../lib/compiler/query/column-bounds.js'
+import { fitsNumeric } from '../../lib/queries/column-bounds.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { testServer, type TestDocument } from '../helpers/server.js'
 import { caller, refused } from './caller.js'

@@ -1,6 +1,6 @@
 /** Documents that are wrong: said at once, all of it, and never half served. */
 import { test } from 'tap'
-import { ConfigError } from '../../lib/config/index.js'
+import { ConfigError } from '../../lib/configuration/index.js'
 import { createServer } from '../../lib/server.js'
 import { testDocument, testEnv } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'

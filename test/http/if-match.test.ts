@@ -1,6 +1,6 @@
 /** If-Match on declared writes, judged by the version that the GET route on the same path shows. */
 import { test, type Test } from 'tap'
-import type { Route } from '../../lib/config/schema/route.js'
+import type { Route } from '../../lib/schema/route.js'
 import { forEachEngine, postgresSection, type DatabaseSection } from '../helpers/postgres.js'
 import { testServer, testServers, type TestDocument } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'

@@ -1,6 +1,6 @@
 /** Tables that inherit from each other, and tables in partitions: no route reaches another tenant's row through them. */
 import { test } from 'tap'
-import { ConfigError } from '../../lib/config/index.js'
+import { ConfigError } from '../../lib/configuration/index.js'
 import { testServer, type TestDocument } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { signToken } from '../helpers/tokens.js'

@@ -1,6 +1,6 @@
 /** Every list of a built-in group: its pages, their sizes, and its parameters. */
 import { test, type Test } from 'tap'
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { secretText } from '../helpers/log-scan.js'
 import { boundary, form } from '../plugins/files/app.js'
 import { addUser } from '../plugins/login/app.js'

@@ -1,7 +1,7 @@
 /** Location of records that declared routes create. */
 import Fastify from 'fastify'
 import { test, type Test } from 'tap'
-import type { Route } from '../../lib/config/schema/route.js'
+import type { Route } from '../../lib/schema/route.js'
 import type { DatabaseSection } from '../helpers/postgres.js'
 import auth from '../../plugins/auth/index.js'
 import configRoutes from '../../plugins/config-routes/index.js'

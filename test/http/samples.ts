@@ -1,5 +1,5 @@
 /** Values that schemas accept: the smallest that the keywords of our built-in schemas allow. */
-import { isRecord } from '../../lib/plain-value.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 
 const id = '00000000-0000-4000-8000-000000000000'
 const texts = [

@@ -2,8 +2,8 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { test } from 'tap'
 import { createServer } from '../../lib/server.js'
-import { buildSerializer } from '../../lib/serialization.js'
-import { isRecord } from '../../lib/plain-value.js'
+import { buildSerializer } from '../../lib/validation/serialization.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { testEnv } from '../helpers/server.js'
 import { testSecret } from '../helpers/tokens.js'
 

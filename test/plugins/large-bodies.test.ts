@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import conventions from '../../plugins/conventions/index.js'
-import { turns } from '../../lib/pace.js'
+import { turns } from '../../lib/concurrency/event-loop.js'
 import { holdInPause } from '../helpers/pauses.js'
 
 const largeBody = JSON.stringify({ text: 'x'.repeat(70_000) })

@@ -10,7 +10,7 @@ import Fastify from 'fastify'
 import { sql } from 'kysely'
 import database from '../../plugins/database/index.js'
 import queue from '../../plugins/queue/index.js'
-import { together } from '../../lib/together.js'
+import { together } from '../../lib/concurrency/batcher.js'
 
 const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace' } })
 app.register(database, { provider: 'postgres', postgres: { connectionString: process.env['TEST_DATABASE'] ?? '' } })

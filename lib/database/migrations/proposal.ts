@@ -1,5 +1,5 @@
 /** SQL for review: the tables and columns that a migration would add, in one transaction. */
-import type { ColumnDefinition, TableDefinition } from '../../config/schema/table.js'
+import type { ColumnDefinition, TableDefinition } from '../../schema/table.js'
 import type { Table } from '../catalogue.js'
 import { wantedTables, type WantedTable } from '../declared-tables.js'
 import { identifier } from '../sql.js'

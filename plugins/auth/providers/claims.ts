@@ -1,8 +1,8 @@
 /** The claims that are taken from an external token, as the document allows. */
-import type { Claims } from '../../../lib/compiler/types.js'
-import type { CompleteAuthProvider } from '../../../lib/config/meaning/auth-providers.js'
-import { isRecord } from '../../../lib/plain-value.js'
-import { isTenantId } from '../../../lib/tenant-id.js'
+import type { Claims } from '../../../lib/expressions/types.js'
+import type { CompleteAuthProvider } from '../../../lib/document/rules/auth-providers.js'
+import { isRecord } from '../../../lib/json/plain-value.js'
+import { isTenantId } from '../../../lib/identity/tenant-id.js'
 import { tokenInvalid } from '../errors.js'
 
 // Characters of a claim: more is no name of anything.

@@ -1,5 +1,5 @@
 /** Downloads a JSON document from another server. The response may be slow, endless or of another kind. */
-import { parseBounded } from '../../../lib/json-bounds.js'
+import { parseBounded } from '../../../lib/json/bounds.js'
 
 const maxBytes = 1_048_576 // of the document, unpacked
 const standardLimit = 5_000 // ms for everything

@@ -1,9 +1,9 @@
 /** Tokens of external identity providers: `iss` names the provider, and the document has the rules. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { CompleteAuthProvider } from '../../../lib/config/meaning/auth-providers.js'
-import type { SignatureAlgorithm } from '../../../lib/config/schema/auth-providers.js'
+import type { CompleteAuthProvider } from '../../../lib/document/rules/auth-providers.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
 import type { KeyObject } from 'node:crypto'
-import { deepFreeze } from '../../../lib/plain-value.js'
+import { deepFreeze } from '../../../lib/json/plain-value.js'
 import { heldAt, type Held } from '../claims.js'
 import { tokenInvalid } from '../errors.js'
 import { mapClaims } from './claims.js'

@@ -3,7 +3,7 @@
  * known, and in the background so that a key that was withdrawn goes; while the provider is down the known ones go on.
  */
 import type { KeyObject } from 'node:crypto'
-import type { SignatureAlgorithm } from '../../../lib/config/schema/auth-providers.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
 import { failure, type TenantryError } from '../../../lib/errors.js'
 import { tokenInvalid } from '../errors.js'
 import { downloadJson } from './download.js'

@@ -1,5 +1,5 @@
 /** Signatures of external tokens (RFC 7518, 3; RFC 8037): which key fits an algorithm, and whether it has signed. */
-import type { SignatureAlgorithm } from '../../../lib/config/schema/auth-providers.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
 import { constants, verify, type KeyObject } from 'node:crypto'
 
 const minModulusLength = 2048 // bits (RFC 7518, 3.3)

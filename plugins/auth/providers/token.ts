@@ -1,5 +1,5 @@
 /** Decodes a token (RFC 7515, 7.1) without verifying its signature. */
-import { isRecord } from '../../../lib/plain-value.js'
+import { isRecord } from '../../../lib/json/plain-value.js'
 
 const parts = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/
 

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { failure, isFailure, TenantryError } from '../../../lib/errors.js'
-import { jsonExcess } from '../../../lib/json-bounds.js'
+import { jsonExcess } from '../../../lib/json/bounds.js'
 
 const tryTime = 5000 // ms for one try
 const callTime = 10_000 // ms for a call with its retries, unless the caller says

@@ -1,6 +1,6 @@
 /** Answers of a provider are read by what it documents: of what else comes nothing is believed. */
 import { Type, type Static, type TSchema } from 'typebox'
-import { lazyValidator } from '../../../lib/validation.js'
+import { lazyValidator } from '../../../lib/validation/validator.js'
 import { ProviderFault } from './call.js'
 
 /** An id, or a name of a kind, as the database and paths can have it: of visible ASCII characters. */

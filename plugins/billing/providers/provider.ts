@@ -3,8 +3,8 @@
  * protocol and does not know the plans of tenants. Its results are in the terms of this file.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Cycle, ProviderName } from '../../../lib/config/meaning/billing.js'
-import { cycles, providerNames } from '../../../lib/config/meaning/billing.js'
+import type { Cycle, ProviderName } from '../../../lib/document/rules/billing.js'
+import { cycles, providerNames } from '../../../lib/document/rules/billing.js'
 
 export { cycles, providerNames, type Cycle, type ProviderName }
 

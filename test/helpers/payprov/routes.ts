@@ -1,7 +1,7 @@
 /** The part of Polar's API that is used, as it is documented: paths, parameters, bodies, pages. */
 import type { TSchema } from 'typebox'
 import { Type } from 'typebox'
-import { compileValidator, type PartValidator } from '../../../lib/validation.js'
+import { compileValidator, type PartValidator } from '../../../lib/validation/validator.js'
 import { Account, type CheckoutInput, type Update } from './account.js'
 import { iso } from './records.js'
 import { invalid, notFound } from './refusal.js'

@@ -1,7 +1,7 @@
 /** Two processes on one PostgreSQL: what one of them changes the other serves, and what one acknowledged outlives it. */
 import type { Program } from '../../helpers/program.js'
 import { test, type Test } from 'tap'
-import { isRecord } from '../../../lib/plain-value.js'
+import { isRecord } from '../../../lib/json/plain-value.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { startInstances, until } from '../../helpers/instances.js'
 import { postgresDatabase, type RunSql } from '../../helpers/postgres.js'

@@ -1,10 +1,10 @@
-import type { RouteCache } from '../../../lib/config/schema/route.js'
-import type { Reference, Scope } from '../../../lib/compiler/types.js'
+import type { RouteCache } from '../../../lib/schema/route.js'
+import type { Reference, Scope } from '../../../lib/expressions/types.js'
 import t from 'tap'
-import { FaultList } from '../../../lib/config/faults.js'
-import { noScope } from '../../../lib/compiler/no-scope.js'
+import { FaultList } from '../../../lib/schema/faults.js'
+import { noScope } from '../../../lib/expressions/no-scope.js'
 import { compileCacheKey, type CacheTarget } from '../../../lib/compiler/cache-key.js'
-import type { TemplateContext } from '../../../lib/compiler/template.js'
+import type { TemplateContext } from '../../../lib/expressions/template.js'
 
 const list: CacheTarget = { method: 'GET', path: '/articles', query: '' }
 

@@ -1,4 +1,4 @@
-import type { Route } from '../../../lib/config/schema/route.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { composeDocument } from '../../../plugins/openapi/document.js'

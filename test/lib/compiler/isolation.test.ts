@@ -2,11 +2,11 @@
  * What a tenant's document may not reach, whatever it names (issue 3, attacks): faults when it is saved, conditions in the SQL
  * otherwise.
  */
-import type { Query } from '../../../lib/config/schema/query.js'
-import type { Route } from '../../../lib/config/schema/route.js'
+import type { Query } from '../../../lib/schema/query.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
-import { onSql, scopeOf } from './query/helpers.js'
+import { onSql, scopeOf } from '../queries/helpers.js'
 import { compile, faultsOf } from './routes.js'
 
 const tenant = { origin: 'tenant' } as const

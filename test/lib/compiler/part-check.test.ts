@@ -1,6 +1,6 @@
-import type { Field, RequestRules } from '../../../lib/config/schema/route.js'
+import type { Field, RequestRules } from '../../../lib/schema/route.js'
 import { test } from 'tap'
-import { FaultList } from '../../../lib/config/faults.js'
+import { FaultList } from '../../../lib/schema/faults.js'
 import { TenantryError } from '../../../lib/errors.js'
 import { compileRequest } from '../../../lib/compiler/request.js'
 

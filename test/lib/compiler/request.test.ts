@@ -1,7 +1,7 @@
 import t from 'tap'
-import type { RequestRules } from '../../../lib/config/schema/route.js'
-import { FaultList } from '../../../lib/config/faults.js'
-import { recentPatterns } from '../../../lib/compiler/linear-pattern.js'
+import type { RequestRules } from '../../../lib/schema/route.js'
+import { FaultList } from '../../../lib/schema/faults.js'
+import { recentPatterns } from '../../../lib/expressions/linear-pattern.js'
 import { compileRequest, type RequestRoute } from '../../../lib/compiler/request.js'
 import { TenantryError } from '../../../lib/errors.js'
 

@@ -1,7 +1,7 @@
-import type { Route } from '../../../lib/config/schema/route.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
 import { compile, documented, faultsOf } from './routes.js'
-import { scopeOf } from './query/helpers.js'
+import { scopeOf } from '../queries/helpers.js'
 
 const limited = (amount?: number | string): Route => ({
   path: '/x/:id',

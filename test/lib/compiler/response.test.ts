@@ -1,10 +1,10 @@
-import type { Scope } from '../../../lib/compiler/types.js'
-import type { AnswerForm } from '../../../lib/compiler/types.js'
+import type { Scope } from '../../../lib/expressions/types.js'
+import type { AnswerForm } from '../../../lib/expressions/types.js'
 import t from 'tap'
-import { FaultList } from '../../../lib/config/faults.js'
-import { noScope } from '../../../lib/compiler/no-scope.js'
+import { FaultList } from '../../../lib/schema/faults.js'
+import { noScope } from '../../../lib/expressions/no-scope.js'
 import { compileResponse } from '../../../lib/compiler/response.js'
-import type { TemplateContext } from '../../../lib/compiler/template.js'
+import type { TemplateContext } from '../../../lib/expressions/template.js'
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {
   return {

@@ -1,9 +1,9 @@
 /** Compiles routes against the hand-written library, without a server. */
-import type { Route } from '../../../lib/config/schema/route.js'
-import { FaultList, formatFault } from '../../../lib/config/faults.js'
+import type { Route } from '../../../lib/schema/route.js'
+import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import { documentRoute, type RouteDocumentation } from '../../../lib/compiler/documentation.js'
 import { compileRoute, type CompiledRoute, type RouteContext } from '../../../lib/compiler/route.js'
-import { library } from './query/tables.js'
+import { library } from '../queries/tables.js'
 
 /** The compiled route; throws with its faults where there are any. */
 export function compile (route: Route, changes: Partial<RouteContext> = {}): CompiledRoute {

@@ -1,10 +1,10 @@
 /* eslint-disable no-template-curly-in-string -- the legacy form of environment settings is what these strings test */
-import type { Route } from '../../../lib/config/schema/route.js'
+import type { Route } from '../../../lib/schema/route.js'
 import type { CompiledRoute, RouteContext } from '../../../lib/compiler/route.js'
-import type { Scope } from '../../../lib/compiler/types.js'
+import type { Scope } from '../../../lib/expressions/types.js'
 import { test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
-import { onSql, scopeOf } from './query/helpers.js'
+import { onSql, scopeOf } from '../queries/helpers.js'
 import { compile, documented, faultsOf } from './routes.js'
 
 const id = '00000000-0000-4000-8000-000000000001'

@@ -1,12 +1,12 @@
-import type { Scope } from '../../../lib/compiler/types.js'
-import type { Transform } from '../../../lib/config/schema/route.js'
-import type { AnswerForm } from '../../../lib/compiler/types.js'
+import type { Scope } from '../../../lib/expressions/types.js'
+import type { Transform } from '../../../lib/schema/route.js'
+import type { AnswerForm } from '../../../lib/expressions/types.js'
 import t from 'tap'
-import { isRecord } from '../../../lib/plain-value.js'
-import { FaultList } from '../../../lib/config/faults.js'
-import { noScope } from '../../../lib/compiler/no-scope.js'
+import { isRecord } from '../../../lib/json/plain-value.js'
+import { FaultList } from '../../../lib/schema/faults.js'
+import { noScope } from '../../../lib/expressions/no-scope.js'
 import { compileTransform } from '../../../lib/compiler/transform.js'
-import type { TemplateContext } from '../../../lib/compiler/template.js'
+import type { TemplateContext } from '../../../lib/expressions/template.js'
 
 function context (): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['body', 'params', 'query', 'auth', 'tenant', 'results']), env: {} }

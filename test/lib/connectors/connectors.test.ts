@@ -1,10 +1,10 @@
 /** Connectors as data, without a server: what is refused when a document is read, and what a call becomes. */
-import type { Scope } from '../../../lib/compiler/types.js'
-import type { ConnectorAction } from '../../../lib/config/schema/custom-integrations.js'
+import type { Scope } from '../../../lib/expressions/types.js'
+import type { ConnectorAction } from '../../../lib/schema/custom-integrations.js'
 import t from 'tap'
 import { routeSources } from '../../../lib/compiler/route-parts.js'
 import { builtIn } from '../../../lib/connectors/built-in/index.js'
-import { FaultList, formatFault } from '../../../lib/config/faults.js'
+import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import {
   compileConnectors,
   type CompiledCall,

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { EventEmitter } from 'node:events'
 import { AnswerReader, type AnswerStream } from '../../../lib/database/large-answers.js'
-import { startPaces } from '../paces.js'
+import { startPaces } from '../concurrency/paces.js'
 import { openEngine } from './open.js'
 import { holdInPause } from '../../helpers/pauses.js'
 import { postgresDatabase } from '../../helpers/postgres.js'

@@ -1,6 +1,6 @@
 /** A document whose routes use every operation on documents, on whatever store the server has. */
-import type { DocumentQuery } from '../../../lib/config/schema/query.js'
-import type { Route } from '../../../lib/config/schema/route.js'
+import type { DocumentQuery } from '../../../lib/schema/query.js'
+import type { Route } from '../../../lib/schema/route.js'
 import type { TestDocument } from '../../helpers/server.js'
 
 type Filters = NonNullable<DocumentQuery['filters']>

@@ -1,6 +1,6 @@
 /** What Firestore alone has: shared collections, indexes, contention, and what it has no query for. */
 import type { DocumentOperation } from '../../../lib/firestore/types.js'
-import type { DocumentQuery } from '../../../lib/config/schema/query.js'
+import type { DocumentQuery } from '../../../lib/schema/query.js'
 import { test } from 'tap'
 import { translate } from '../../../lib/firestore/failures.js'
 import { openFirestore } from '../../../lib/firestore/open.js'
@@ -9,7 +9,7 @@ import { firestoreServer } from '../../helpers/firestore.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused, type Ask } from '../../http/caller.js'
-import { documentFaultsOf } from '../compiler/query/helpers.js'
+import { documentFaultsOf } from '../queries/helpers.js'
 import { documentRoutes } from './document.js'
 
 const shape = { only: null, without: new Set<string>() }

@@ -1,9 +1,9 @@
 /** Security rules for programs that use Firestore without the server: their text, and what Google's emulator makes of them. */
-import type { DocumentQuery } from '../../../lib/config/schema/query.js'
-import type { Route } from '../../../lib/config/schema/route.js'
+import type { DocumentQuery } from '../../../lib/schema/query.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { request } from 'undici'
 import { test } from 'tap'
-import { checkConfig, type ConfigInput } from '../../../lib/config/index.js'
+import { checkConfig, type ConfigInput } from '../../../lib/configuration/index.js'
 import { securityRules } from '../../../lib/firestore/rules.js'
 import { firestoreServer, isGoogle } from '../../helpers/firestore.js'
 import { testServer } from '../../helpers/server.js'

@@ -4,8 +4,8 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { definePlugin } from '../../../lib/plugin/define.js'
 import { optional } from '../../../lib/plugin/optional.js'
 import { callback, membersOf, oneOf, section, text, whole } from '../../../lib/plugin/options.js'
-import { RateLimit } from '../../../lib/config/schema/rate-limit.js'
-import { Pagination } from '../../../lib/config/schema/pagination.js'
+import { RateLimit } from '../../../lib/schema/rate-limit.js'
+import { Pagination } from '../../../lib/schema/pagination.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

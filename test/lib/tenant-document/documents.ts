@@ -1,5 +1,5 @@
 /** Documents of tenants, and what they are checked against. */
-import { checkConfig, ConfigError, formatFault } from '../../../lib/config/index.js'
+import { checkConfig, ConfigError, formatFault } from '../../../lib/configuration/index.js'
 import { wantedTables, withDeclared } from '../../../lib/database/declared-tables.js'
 import { TenantryError } from '../../../lib/errors.js'
 import { checkTenantDocument, type CheckedTenantDocument, type TenantDocumentContext } from '../../../lib/tenant-document/index.js'

@@ -1,6 +1,6 @@
 /** Whatever JSON a tenant sends is accepted or refused, and nothing else. */
 import t from 'tap'
-import { ConfigError } from '../../../lib/config/index.js'
+import { ConfigError } from '../../../lib/configuration/index.js'
 import { TenantryError } from '../../../lib/errors.js'
 import { readTenantDocument } from '../../../lib/tenant-document/index.js'
 import { check } from './documents.js'

@@ -1,12 +1,12 @@
 /** What is wrong with workflows, told where it stands with what was meant, and what compiled ones say of themselves. */
-import type { Route } from '../../../lib/config/schema/route.js'
-import type { RouteWorkflow, Step } from '../../../lib/config/schema/workflow.js'
+import type { Route } from '../../../lib/schema/route.js'
+import type { RouteWorkflow, Step } from '../../../lib/schema/workflow.js'
 import t, { test } from 'tap'
-import { FaultList, formatFault } from '../../../lib/config/faults.js'
+import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import { createWorkflowSet, workflowsOf } from '../../../lib/workflows/index.js'
 import { compileConnectors } from '../../../lib/connectors/index.js'
-import { faultsOf as configFaults } from '../config/documents.js'
-import { catalogueOf, table } from '../compiler/query/tables.js'
+import { faultsOf as configFaults } from '../configuration/documents.js'
+import { catalogueOf, table } from '../queries/tables.js'
 import { compile, documented, faultsOf } from '../compiler/routes.js'
 import { faultsOf as tenantFaults, check } from '../tenant-document/documents.js'
 

@@ -1,6 +1,6 @@
 import { CompiledQuery } from 'kysely'
 import { test } from 'tap'
-import { eventsTable } from '../../../lib/outbox.js'
+import { eventsTable } from '../../../lib/database/outbox.js'
 import { caller, refused } from '../../http/caller.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { LLMock } from '@copilotkit/aimock'
 import type { Test } from 'tap'
-import type { Agent } from '../../../lib/config/schema/agent.js'
+import type { Agent } from '../../../lib/schema/agent.js'
 import { agentOf, eventsOf, open as openModels, tokenOf, type Provider } from '../models/app.js'
 import type { TestDocument, TestServerOptions } from '../../helpers/server.js'
 import type { TokenClaims } from '../../helpers/tokens.js'

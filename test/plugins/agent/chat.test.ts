@@ -1,6 +1,6 @@
 /** Answers, streams and conversations. */
 import t from 'tap'
-import { noActor } from '../../../lib/audit.js'
+import { noActor } from '../../../lib/database/audit.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { mockProvider } from '../models/app.js'
 import { open, sentTo } from './app.js'

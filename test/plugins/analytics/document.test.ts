@@ -1,5 +1,5 @@
 import t from 'tap'
-import { check, faultsOf } from '../../lib/config/documents.js'
+import { check, faultsOf } from '../../lib/configuration/documents.js'
 
 t.test('the section of the document has bounds', async (t) => {
   t.strictSame(

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { builtInPlans } from '../../../lib/plans.js'
+import { builtInPlans } from '../../../lib/plans/plans.js'
 import { sweepAudit } from '../../../plugins/audit/sweep.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'

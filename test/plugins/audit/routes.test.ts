@@ -4,7 +4,7 @@ import { secretText } from '../../helpers/log-scan.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused, type Answer, type Ask } from '../../http/caller.js'
-import { auditActions } from '../../../lib/audit.js'
+import { auditActions } from '../../../lib/database/audit.js'
 
 const value = secretText('a value that no entry tells')
 const tenants = [{ id: 'acme', plan: 'pro' }, { id: 'globex', plan: 'pro' }]

@@ -1,4 +1,4 @@
-import type { Claims } from '../../../lib/compiler/types.js'
+import type { Claims } from '../../../lib/expressions/types.js'
 import t from 'tap'
 import { accessLevels, holds, requireCaller, requirePermissions, type Access } from '../../../plugins/auth/access.js'
 import { noPermissions, type PermissionSet } from '../../../plugins/auth/permissions.js'

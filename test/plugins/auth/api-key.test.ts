@@ -1,4 +1,4 @@
-import type { Claims } from '../../../lib/compiler/types.js'
+import type { Claims } from '../../../lib/expressions/types.js'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import auth, { type AuthOptions } from '../../../plugins/auth/index.js'

@@ -1,4 +1,4 @@
-import type { Claims } from '../../../lib/compiler/types.js'
+import type { Claims } from '../../../lib/expressions/types.js'
 import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { createTokens } from './make-tokens.js'

@@ -1,12 +1,12 @@
 /** The settings of the payment providers: all faults at once, each with its name, and nothing of a secret. */
 import t from 'tap'
 import Fastify from 'fastify'
-import { checkConfig, formatFault } from '../../../lib/config/index.js'
-import { FaultList } from '../../../lib/config/faults.js'
-import { checkBilling } from '../../../lib/config/meaning/billing.js'
+import { checkConfig, formatFault } from '../../../lib/configuration/index.js'
+import { FaultList } from '../../../lib/schema/faults.js'
+import { checkBilling } from '../../../lib/document/rules/billing.js'
 import billing, { type BillingSettings, type ProviderAccount } from '../../../plugins/billing/index.js'
 import { createProductMap } from '../../../plugins/billing/settings.js'
-import { faultsOn } from '../../lib/config/documents.js'
+import { faultsOn } from '../../lib/configuration/documents.js'
 
 type Env = Record<string, string>
 

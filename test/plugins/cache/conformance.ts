@@ -1,6 +1,6 @@
 /** What every cache store keeps, whatever it is made of. Each adapter's test calls this with a way to make an empty store. */
 import type { CacheBounds, CacheStore, MaybePromise, Miss, Stamp } from '../../../plugins/cache/store.js'
-import type { TableUse } from '../../../lib/compiler/types.js'
+import type { TableUse } from '../../../lib/expressions/types.js'
 import type { Test } from 'tap'
 import { everyTenant } from '../../../plugins/cache/store.js'
 

@@ -1,6 +1,6 @@
 /** Each store as a document names it, for tests of what every one of them must do. */
 import type { Test } from 'tap'
-import type { CacheStore } from '../../../lib/config/schema/cache.js'
+import type { CacheStore } from '../../../lib/schema/cache.js'
 import { startRedis, type TestRedis } from '../../helpers/redis.js'
 
 /** The document's `cache` section; `filled` in by the check. */

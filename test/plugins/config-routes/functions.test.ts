@@ -1,6 +1,6 @@
 /** Routes that call SQL functions, over HTTP. */
 import { test, type Test } from 'tap'
-import { ConfigError, formatFault } from '../../../lib/config/faults.js'
+import { ConfigError, formatFault } from '../../../lib/schema/faults.js'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'

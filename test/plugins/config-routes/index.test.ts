@@ -1,7 +1,7 @@
 import type { ConfigRoutesOptions } from '../../../plugins/config-routes/options.js'
 import Fastify, { type FastifyInstance } from 'fastify'
 import tap, { test, type Test } from 'tap'
-import { ConfigError } from '../../../lib/config/index.js'
+import { ConfigError } from '../../../lib/configuration/index.js'
 import auth from '../../../plugins/auth/index.js'
 import cache from '../../../plugins/cache/index.js'
 import configRoutes from '../../../plugins/config-routes/index.js'

@@ -1,7 +1,7 @@
 /** Lists of configured routes over HTTP: orders that callers choose, and pages that follow a cursor. */
 import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
-import { ConfigError, formatFault } from '../../../lib/config/faults.js'
+import { ConfigError, formatFault } from '../../../lib/schema/faults.js'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
 

@@ -1,6 +1,6 @@
 /** Documents and search in a whole server, whose provider is a local one. */
 import { test } from 'tap'
-import { checkConfig } from '../../../lib/config/index.js'
+import { checkConfig } from '../../../lib/configuration/index.js'
 import { testDocument, testServer } from '../../helpers/server.js'
 import { vectorOf } from '../../helpers/models.js'
 import { bearer, signToken } from '../../helpers/tokens.js'

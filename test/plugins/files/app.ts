@@ -1,7 +1,7 @@
 /** A server with files on a disk of the test's own, and callers that upload forms. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import type { Plans } from '../../../lib/config/schema/plans.js'
+import type { Plans } from '../../../lib/schema/plans.js'
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { request } from 'node:http'

@@ -1,7 +1,7 @@
 /** Routes whose body is a form with files. */
 import type { Test } from 'tap'
-import type { Query } from '../../../lib/config/schema/query.js'
-import type { RequestRules, Route } from '../../../lib/config/schema/route.js'
+import type { Query } from '../../../lib/schema/query.js'
+import type { RequestRules, Route } from '../../../lib/schema/route.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { connect } from 'node:net'
 import { test } from 'tap'

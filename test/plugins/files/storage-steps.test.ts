@@ -1,5 +1,5 @@
 /** Workflow steps of the kind `storage`. */
-import type { Step } from '../../../lib/config/schema/workflow.js'
+import type { Step } from '../../../lib/schema/workflow.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { sql } from 'kysely'
 import pg from 'pg'

@@ -1,9 +1,9 @@
 /** The plugin in an app of its own, with what it needs, and tenants with connectors. */
 import type { Test } from 'tap'
-import type { Scope } from '../../../lib/compiler/types.js'
-import type { CustomIntegrations } from '../../../lib/config/schema/custom-integrations.js'
+import type { Scope } from '../../../lib/expressions/types.js'
+import type { CustomIntegrations } from '../../../lib/schema/custom-integrations.js'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { FaultList } from '../../../lib/config/faults.js'
+import { FaultList } from '../../../lib/schema/faults.js'
 import { compileConnectors, type CompiledCall, type ConnectorSet } from '../../../lib/connectors/index.js'
 import auth from '../../../plugins/auth/index.js'
 import database from '../../../plugins/database/index.js'

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { randomUUID } from 'node:crypto'
 import { test, type Test } from 'tap'
-import { noActor } from '../../../lib/audit.js'
+import { noActor } from '../../../lib/database/audit.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { remote, type Remote } from '../../helpers/remote.js'

@@ -2,7 +2,7 @@
 import type { KyselyPlugin, RootOperationNode } from 'kysely'
 import type { FastifyInstance } from 'fastify'
 import { test, type Test } from 'tap'
-import { createAttempts } from '../../../lib/attempts.js'
+import { createAttempts } from '../../../lib/database/attempts.js'
 import { failure } from '../../../lib/errors.js'
 import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { refused, type Answer } from '../../http/caller.js'

@@ -1,7 +1,7 @@
 import { hash } from '@node-rs/argon2'
 import { test, type Test } from 'tap'
 import Fastify from 'fastify'
-import { noActor } from '../../../lib/audit.js'
+import { noActor } from '../../../lib/database/audit.js'
 import login from '../../../plugins/login/index.js'
 import users from '../../../plugins/users/index.js'
 import { secretText } from '../../helpers/log-scan.js'

@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import Fastify from 'fastify'
 import { sql } from 'kysely'
-import { noActor } from '../../../lib/audit.js'
+import { noActor } from '../../../lib/database/audit.js'
 import database from '../../../plugins/database/index.js'
 import mail from '../../../plugins/mail/index.js'
 import queue from '../../../plugins/queue/index.js'

@@ -1,7 +1,7 @@
 /** Servers with MCP servers, which are real ones or misbehave. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import type { Agent, McpServer } from '../../../lib/config/schema/agent.js'
+import type { Agent, McpServer } from '../../../lib/schema/agent.js'
 import { join } from 'node:path'
 import { root } from '../../helpers/typescript.js'
 import { testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'

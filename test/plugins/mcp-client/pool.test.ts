@@ -1,5 +1,5 @@
 import type { Connection } from '../../../plugins/mcp-client/connection.js'
-import type { McpServer } from '../../../lib/config/schema/agent.js'
+import type { McpServer } from '../../../lib/schema/agent.js'
 import { setImmediate as turn } from 'node:timers/promises'
 import { test } from 'tap'
 import { createPool } from '../../../plugins/mcp-client/pool.js'

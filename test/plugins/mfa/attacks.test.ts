@@ -6,7 +6,7 @@ import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
-import { noActor } from '../../../lib/audit.js'
+import { noActor } from '../../../lib/database/audit.js'
 import { fakeClock } from '../secrets/app.js'
 import { audited, enrol, open, setUp, testApiKey } from './app.js'
 

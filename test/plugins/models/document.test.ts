@@ -1,6 +1,6 @@
 /** What a document may say of models. */
 import t from 'tap'
-import { checkConfig, ConfigError } from '../../../lib/config/index.js'
+import { checkConfig, ConfigError } from '../../../lib/configuration/index.js'
 import { testDocument, testServer } from '../../helpers/server.js'
 import { save } from '../tenant-config/document.js'
 

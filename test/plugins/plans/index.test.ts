@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { builtInPlans } from '../../../lib/plans.js'
+import { builtInPlans } from '../../../lib/plans/plans.js'
 import plans from '../../../plugins/plans/index.js'
 import { sweepAudit } from '../../../plugins/audit/sweep.js'
 import { until } from '../../helpers/instances.js'

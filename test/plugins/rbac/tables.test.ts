@@ -1,9 +1,9 @@
 /** The tables of the platform's roles: which names a document may give them, and how they come to be. */
 import { test } from 'tap'
-import { checkConfig } from '../../../lib/config/index.js'
+import { checkConfig } from '../../../lib/configuration/index.js'
 import { createEngine } from '../../../lib/database/index.js'
 import { defaultRoleTables } from '../../../lib/database/role-tables.js'
-import { faultsOf } from '../../lib/config/documents.js'
+import { faultsOf } from '../../lib/configuration/documents.js'
 import { nobody, openEngine, rejection } from '../../lib/database/open.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'

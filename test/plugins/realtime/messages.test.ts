@@ -3,7 +3,7 @@ import type { ClientMessage, ServerMessage } from '../../../plugins/realtime/ind
 import { test } from 'tap'
 import { Ajv } from 'ajv'
 import { default as formats } from 'ajv-formats'
-import { isRecord } from '../../../lib/plain-value.js'
+import { isRecord } from '../../../lib/json/plain-value.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'

@@ -2,7 +2,7 @@
 import type { TestDocument } from '../../helpers/server.js'
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { checkConfig, ConfigError } from '../../../lib/config/index.js'
+import { checkConfig, ConfigError } from '../../../lib/configuration/index.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { document, open } from './app.js'
 

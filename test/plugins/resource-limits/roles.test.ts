@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { noActor } from '../../../lib/audit.js'
+import { noActor } from '../../../lib/database/audit.js'
 import { caller, refused } from '../../http/caller.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'

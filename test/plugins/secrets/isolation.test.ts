@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { sql } from 'kysely'
 import { postgresSection } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { noActor } from '../../../lib/audit.js'
+import { noActor } from '../../../lib/database/audit.js'
 import { open, valuesOf } from './app.js'
 
 const mine = secretText('the value that acme stored')

@@ -1,6 +1,6 @@
 /** The plugin sessions in an app of its own, with what it needs, and a route that tells whether a token is good. */
 import type { Test } from 'tap'
-import type { Claims } from '../../../lib/compiler/types.js'
+import type { Claims } from '../../../lib/expressions/types.js'
 import Fastify, { type FastifyInstance } from 'fastify'
 import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions/index.js'

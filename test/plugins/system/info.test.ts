@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import Fastify from 'fastify'
-import { checkConfig, versionOf } from '../../../lib/config/index.js'
+import { checkConfig, versionOf } from '../../../lib/configuration/index.js'
 import auth from '../../../plugins/auth/index.js'
 import system from '../../../plugins/system/index.js'
 import { version } from '../../../lib/version.js'

@@ -1,6 +1,6 @@
 /** A deleted tenant leaves nothing behind, and nothing of another goes with it. */
 import type { FastifyInstance } from 'fastify'
-import type { ConfigInput } from '../../../lib/config/index.js'
+import type { ConfigInput } from '../../../lib/configuration/index.js'
 import { sql } from 'kysely'
 import { test, type Test } from 'tap'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'

@@ -1,7 +1,7 @@
 /** Which route of a tenant takes a request: what Fastify's router would say of the same routes. */
 import createRouter from 'find-my-way'
 import { test } from 'tap'
-import { parsePath, shapeOf } from '../../../lib/config/path.js'
+import { parsePath, shapeOf } from '../../../lib/document/path.js'
 import { RouteTable } from '../../../plugins/tenant-config/route-table.js'
 
 const words = ['a', 'b', 'ab', 'A', 'list', 'list-1', '~x', ':p', ':q', ':id', ':constructor']

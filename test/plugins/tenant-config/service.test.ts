@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { noActor } from '../../../lib/audit.js'
+import { noActor } from '../../../lib/database/audit.js'
 import { createConfigService } from '../../../plugins/tenant-config/service.js'
 import type { ConfigStore } from '../../../plugins/tenant-config/store.js'
 import { context } from '../../lib/tenant-document/documents.js'

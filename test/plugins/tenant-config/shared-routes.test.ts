@@ -1,10 +1,10 @@
 /** Which routes of tenants are one once they are compiled, and which are not. */
-import type { Route } from '../../../lib/config/schema/route.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
 import { createSharedRoutes } from '../../../plugins/tenant-config/shared-routes.js'
 import { compile } from '../../lib/compiler/routes.js'
-import { scopeOf } from '../../lib/compiler/query/helpers.js'
-import { library } from '../../lib/compiler/query/tables.js'
+import { scopeOf } from '../../lib/queries/helpers.js'
+import { library } from '../../lib/queries/tables.js'
 
 const one: Route = { path: '/a/:id', method: 'get', queries: [{ table: 'articles', operation: 'select', id: '{{params.id}}' }] }
 const cached: Route = { ...one, cache: { enabled: true, key: 'article:{{params.id}}' } }

@@ -1,7 +1,7 @@
 /** The plugin usage in an app of its own, with what it needs and nothing else. */
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
-import type { Plans } from '../../../lib/config/schema/plans.js'
+import type { Plans } from '../../../lib/schema/plans.js'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import auth from '../../../plugins/auth/index.js'

@@ -3,7 +3,7 @@ import { bytesText } from '../../../plugins/usage/bytes-text.js'
 import { add, createCounts, noFigures } from '../../../plugins/usage/counts.js'
 import { allowed, refuseAmount } from '../../../plugins/usage/metrics.js'
 import { dayOf, daysOf, monthOf } from '../../../plugins/usage/periods.js'
-import { createPlans } from '../../../lib/plans.js'
+import { createPlans } from '../../../lib/plans/plans.js'
 import { fakeClock, smallPlans } from './app.js'
 
 test('days and months are those of UTC, leap years included', async (t) => {

@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { sql } from 'kysely'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { createUsage } from '../../../plugins/usage/service.js'
-import { createPlans } from '../../../lib/plans.js'
+import { createPlans } from '../../../lib/plans/plans.js'
 import { fakeClock, open } from './app.js'
 
 test('a million increments over a thousand tenants are in the ledger to the last one after a stop', (t) =>

@@ -4,7 +4,7 @@ import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../hel
 import { createUsageStore } from '../../../plugins/usage/store.js'
 import { noFigures } from '../../../plugins/usage/counts.js'
 import { createGauges } from '../../../plugins/usage/gauges.js'
-import { createPlans } from '../../../lib/plans.js'
+import { createPlans } from '../../../lib/plans/plans.js'
 import { admitted, instanceSilentFor, open, smallPlans } from './app.js'
 
 async function section (t: Test): Promise<DatabaseSection> {

@@ -1,5 +1,5 @@
 /** One request to Stripe: bounded, without redirects, with Stripe's documented failures. */
-import { parseBounded } from '../../../../lib/json-bounds.js'
+import { parseBounded } from '../../../../lib/json/bounds.js'
 import { answerText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
 
 /** What the headers of an answer say. */

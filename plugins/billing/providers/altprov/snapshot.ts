@@ -1,6 +1,6 @@
 /** A subscription of Stripe in the platform's terms. */
 import type { Snapshot, SubscriptionStatus } from '../provider.js'
-import { isTenantId } from '../../../../lib/tenant-id.js'
+import { isTenantId } from '../../../../lib/identity/tenant-id.js'
 import { ProviderFault } from '../call.js'
 import { readSubscription, type AltprovItem, type AltprovSubscription } from './documented.js'
 

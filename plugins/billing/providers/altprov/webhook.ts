@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Payment, ProviderEvent } from '../provider.js'
 import { failure } from '../../../../lib/errors.js'
-import { jsonExcess } from '../../../../lib/json-bounds.js'
+import { jsonExcess } from '../../../../lib/json/bounds.js'
 import { stripe } from '../../../../lib/webhooks/stripe.js'
 import { ProviderFault } from '../call.js'
 import { readCharge, readEvent, readInvoice, readSession, type AltprovEvent, type AltprovInvoice } from './documented.js'

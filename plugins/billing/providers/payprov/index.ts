@@ -2,7 +2,7 @@
 import type { models } from '@polar-sh/sdk/2026-04'
 import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { Type } from 'typebox'
-import { isProviderId } from '../../../../lib/config/meaning/billing.js'
+import { isProviderId } from '../../../../lib/document/rules/billing.js'
 import { failure, isFailure } from '../../../../lib/errors.js'
 import { CallTime, orNone } from '../call.js'
 import { documented, Id as IdOf } from '../documented.js'

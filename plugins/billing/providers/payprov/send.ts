@@ -1,6 +1,6 @@
 /** One request to Polar: bounded, without redirects, with the failures that Polar documents. */
 import { createHash } from 'node:crypto'
-import { parseBounded } from '../../../../lib/json-bounds.js'
+import { parseBounded } from '../../../../lib/json/bounds.js'
 import { answerText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
 
 export interface Sender {

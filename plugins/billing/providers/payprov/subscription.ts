@@ -1,7 +1,7 @@
 /** A subscription as Polar documents it, and the snapshot that it comes to. */
 import type { SubscriptionStatus, Snapshot } from '../provider.js'
 import { Type, type Static } from 'typebox'
-import { isTenantId } from '../../../../lib/tenant-id.js'
+import { isTenantId } from '../../../../lib/identity/tenant-id.js'
 import { documented, Id as IdOf, Time } from '../documented.js'
 
 const Id = IdOf(200)

@@ -9,7 +9,7 @@ import {
   retryAfterOf,
   type CallOptions
 } from '../../../../plugins/billing/providers/call.js'
-import { maxJsonKeys } from '../../../../lib/json-bounds.js'
+import { maxJsonKeys } from '../../../../lib/json/bounds.js'
 import { send as sendAltprov } from '../../../../plugins/billing/providers/altprov/send.js'
 import { send as sendPayprov } from '../../../../plugins/billing/providers/payprov/send.js'
 import { runProgram } from '../../../helpers/program.js'

@@ -1,0 +1,51 @@
+/**
+ * Limits how many requests wait for other services at a time. A service that is slow for a tenant holds only the places of that
+ * tenant: connections and memory do not run out for the others.
+ */
+import { FairGate } from './fair-semaphore.js'
+
+const defaultWait = 2000 // ms for a place while all are taken
+
+export interface PlacesOptions {
+  /** The platform itself is bound by `maxInAll` alone. */
+  readonly maxOfTenant: number
+  readonly maxInAll: number
+  /** What is thrown where the tenant has that many under way. */
+  readonly tooManyOfTenant: () => Error
+  /** What is thrown where no place became free in time. */
+  readonly tooManyInAll: () => Error
+  /** Milliseconds to wait for a place. Default: 2,000. */
+  readonly maxWait?: number
+}
+
+export interface Places {
+  /** Runs the work in a place of the tenant. `tenant`: empty for the platform. */
+  run<T>(tenant: string, work: () => Promise<T>): Promise<T>
+  /** Callers that wait for a place are refused. */
+  close(): void
+}
+
+export function createPlaces ({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: PlacesOptions): Places {
+  const gate = new FairGate(maxInAll, maxWait)
+  const under = new Map<string, number>()
+
+  function leave (tenant: string): void {
+    const left = (under.get(tenant) ?? 0) - 1
+    if (left > 0) under.set(tenant, left)
+    else under.delete(tenant)
+  }
+
+  return {
+    async run (tenant, work) {
+      const before = under.get(tenant) ?? 0
+      if (tenant !== '' && before >= maxOfTenant) throw tooManyOfTenant()
+      under.set(tenant, before + 1)
+      try {
+        return await gate.run(tenant, tooManyInAll, work)
+      } finally {
+        leave(tenant)
+      }
+    },
+    close: () => gate.close()
+  }
+}

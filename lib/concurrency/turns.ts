@@ -1,0 +1,60 @@
+/** Work that takes a while and may come in floods: so much of it at once, the rest in turns, one for each tenant. */
+import { FairGate, type Party } from './fair-semaphore.js'
+
+export interface TurnsOptions {
+  /** Pieces of work at once. */
+  readonly max: number
+  /** Pieces that wait, of all tenants. The first of a tenant may always wait, so that other tenants cannot block it. */
+  readonly maxWaiting: number
+  /** Pieces of one tenant that wait. */
+  readonly maxWaitingOfTenant: number
+  /** How long one waits. */
+  readonly timeoutMs: number
+  /** What is thrown where too many wait, or one has waited too long. */
+  readonly busy: () => Error
+}
+
+export interface Turns {
+  /** Runs the work when it is the tenant's turn. `tenant`: empty for the platform. */
+  run<T>(tenant: string, work: () => Promise<T>): Promise<T>
+  /** Whatever waits is refused. */
+  close(): void
+}
+
+export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy }: TurnsOptions): Turns {
+  const gate = new FairGate(max, timeoutMs, false)
+  const waiting = new Map<string, number>()
+
+  function enter (tenant: string): Promise<Party> {
+    const ahead = waiting.get(tenant) ?? 0
+    if (ahead >= maxWaitingOfTenant || (ahead > 0 && gate.waiting >= maxWaiting)) throw busy()
+    waiting.set(tenant, ahead + 1)
+    return new Promise((resolve, reject) => {
+      gate.enter(tenant, (party) => {
+        waitsNoMore(tenant)
+        resolve(party)
+      }, () => {
+        waitsNoMore(tenant)
+        reject(busy())
+      })
+    })
+  }
+
+  function waitsNoMore (tenant: string): void {
+    const left = (waiting.get(tenant) ?? 0) - 1
+    if (left > 0) waiting.set(tenant, left)
+    else waiting.delete(tenant)
+  }
+
+  return {
+    async run (tenant, work) {
+      const party = await enter(tenant)
+      try {
+        return await work()
+      } finally {
+        gate.leave(party)
+      }
+    },
+    close: () => gate.close()
+  }
+}

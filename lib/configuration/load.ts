@@ -1,0 +1,106 @@
+/** Documents from files. */
+import type { Config } from '../document/config.js'
+import type { Env } from '../expressions/environment.js'
+import type { ConfigInput } from '../schema/root.js'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { dirname, extname, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { isRecord } from '../json/plain-value.js'
+import { checkConfig, type CheckOptions } from './check.js'
+import { withDotEnv } from '../document/dot-env.js'
+import { parseJson } from '../document/json.js'
+import { unreadable } from '../document/unreadable.js'
+
+export interface LoadOptions {
+  /** The environment, which goes before the `.env` beside the document. Default: the process's. */
+  readonly env?: Env | undefined
+}
+
+/** Gives a document in a module its type: `export default defineConfig({ ... })`. */
+export function defineConfig (document: ConfigInput): ConfigInput {
+  return document
+}
+
+/**
+ * Loads and checks a document: JSON (`.json`, `.jsonc`; comments and trailing commas are allowed) or a module (`.js`,
+ * `.mjs`, `.cjs`, `.ts`, `.mts`; Node.js before 22.18 needs the package tsx for the last two) whose default export is the
+ * document. Settings of a `.env`
+ * beside it count where the environment does not have them. Throws a ConfigError as checkConfig does.
+ */
+export async function loadConfig (source: string, { env }: LoadOptions = {}): Promise<Config> {
+  return await loadAndCheck(source, { env })
+}
+
+/** The same with all options of the check. */
+export async function loadAndCheck (source: string, options: CheckOptions): Promise<Config> {
+  return await checkDocument(await readDocument(source), source, options)
+}
+
+/** Checks what was read from a file. */
+export async function checkDocument (document: unknown, source: string, { env = process.env, ...options }: CheckOptions): Promise<Config> {
+  return checkConfig(document, { ...options, env: await withDotEnv(dirname(resolve(source)), env) })
+}
+
+/** Node.js 22.18 and later read TypeScript. An older one needs the package tsx, installed beside the document. */
+async function importModule (file: string): Promise<Readonly<Record<string, unknown>>> {
+  const url = pathToFileURL(file)
+  try {
+    return await import(url.href)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION')) throw error
+    let loader: string
+    try {
+      loader = createRequire(file).resolve('tsx')
+    } catch (cause) {
+      throw new Error(`Node.js ${process.version} does not read TypeScript: run "npm i -D tsx", or use Node.js 22.18 or later`, { cause })
+    }
+    // From now on this process reads TypeScript. Node keeps the failed import under its URL.
+    await import(pathToFileURL(loader).href)
+    url.searchParams.set('by', 'tsx')
+    return await import(url.href)
+  }
+}
+
+/** The document of a file as it is written. A module is evaluated once in each thread. */
+export async function readDocument (source: string): Promise<unknown> {
+  const file = resolve(source)
+  switch (extname(file).toLowerCase()) {
+    case '.json':
+    case '.jsonc':
+      return parseJson(await readText(file, source), source)
+    case '.js':
+    case '.mjs':
+    case '.cjs':
+    case '.ts':
+    case '.mts':
+      return await importDefault(file, source)
+    default:
+      throw unreadable(source, 'expected a file that ends in .json, .jsonc, .js, .mjs, .cjs, .ts or .mts')
+  }
+}
+
+async function readText (file: string, source: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    throw unreadable(source, error)
+  }
+}
+
+async function importDefault (file: string, source: string): Promise<unknown> {
+  // A missing file is another fault than a missing import in it.
+  await readText(file, source)
+  let module: Readonly<Record<string, unknown>>
+  try {
+    module = await importModule(file)
+  } catch (error) {
+    throw unreadable(source, `the module cannot be loaded: ${error instanceof Error ? error.message : String(error)}`)
+  }
+  if (module.default === undefined) {
+    throw unreadable(source, 'the module has no default export: expected `export default defineConfig({ ... })`')
+  }
+  // A module in a folder without "type": "module" is compiled to CommonJS.
+  const { default: document } = module
+  return isRecord(document) && document['__esModule'] === true ? document['default'] : document
+}

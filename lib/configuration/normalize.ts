@@ -1,0 +1,320 @@
+/** Puts a configuration together from the sections of a document, and checks what they mean. */
+import type { Config } from '../document/config.js'
+import type { ConnectorSet } from '../connectors/types.js'
+import type { Env } from '../expressions/environment.js'
+import type { FaultList } from '../schema/faults.js'
+import type { Entry, Sections } from '../document/sections.js'
+import { checkNamedWorkflow, checkRouteTexts } from '../compiler/check.js'
+import { fileRulesOf } from '../files/rules.js'
+import { storageStep } from '../workflows/storage-step.js'
+import { platformWebhookSources } from '../connectors/outbound-webhook.js'
+import { compileConnectors, unknownConnectors } from '../connectors/index.js'
+import { databaseOf, firebaseOf, migrateOf, type Provider } from '../document/database.js'
+import { filled } from '../document/defaults.js'
+import { webhookRoutes } from '../document/webhook-routes.js'
+import { agentOf, vectorTableOf } from '../document/rules/agent.js'
+import { canSign, checkAuth } from '../document/rules/auth.js'
+import { checkAuthProviders } from '../document/rules/auth-providers.js'
+import { billingOf, checkPayprovAddress } from '../document/rules/billing.js'
+import { checkCache } from '../document/rules/cache.js'
+import { checkCors } from '../document/rules/cors.js'
+import { checkEgress } from '../document/rules/egress.js'
+import { checkFiles, checkStorage } from '../document/rules/files.js'
+import { checkRealtime } from '../document/rules/realtime.js'
+import { checkJwt } from '../document/rules/jwt.js'
+import { checkMail } from '../document/rules/mail.js'
+import { checkMcp } from '../document/rules/mcp.js'
+import { checkMfa } from '../document/rules/mfa.js'
+import { checkPlans } from '../document/rules/plans.js'
+import { checkEndpoints, withDefaultRule } from '../document/rules/rate-limit.js'
+import { checkRbac, roleTablesOf } from '../document/rules/rbac.js'
+import { checkRedisUrl } from '../document/rules/redis.js'
+import { checkLimits, checkRoutes } from '../document/rules/routes.js'
+import { checkTables } from '../document/rules/tables.js'
+import { checkChatTools } from '../document/rules/tools.js'
+import { checkTenancy } from '../document/rules/tenancy.js'
+import { checkWorkflows } from '../document/rules/workflows.js'
+import { checkWebhooks } from '../document/rules/webhooks.js'
+import { realtimeStep } from '../workflows/realtime-step.js'
+import { embeddingsStep } from '../workflows/embeddings-step.js'
+import { llmStep } from '../workflows/llm-step.js'
+import { builtInGroups } from '../document/reserved.js'
+import { Agent } from '../schema/agent.js'
+import { Analytics } from '../schema/analytics.js'
+import { Auth } from '../schema/auth.js'
+import { AuthProviders } from '../schema/auth-providers.js'
+import { CacheStore } from '../schema/cache.js'
+import { Cors } from '../schema/cors.js'
+import { Credentials } from '../schema/credentials.js'
+import { CustomIntegrations } from '../schema/custom-integrations.js'
+import { Egress } from '../schema/egress.js'
+import { Files, S3, StorageProvider } from '../schema/files.js'
+import { Realtime } from '../schema/realtime.js'
+import { Jwt } from '../schema/jwt.js'
+import { Mcp } from '../schema/mcp.js'
+import { Mfa } from '../schema/mfa.js'
+import { Pagination } from '../schema/pagination.js'
+import { Plans } from '../schema/plans.js'
+import { Plugins } from '../schema/plugins.js'
+import { Queue } from '../schema/queue.js'
+import { SqlFunction } from '../schema/function.js'
+import { RateLimit } from '../schema/rate-limit.js'
+import { Rbac } from '../schema/rbac.js'
+import { Root } from '../schema/root.js'
+import { Route } from '../schema/route.js'
+import { Server } from '../schema/server.js'
+import { TableDefinition } from '../schema/table.js'
+import { Tenancy } from '../schema/tenancy.js'
+import { Workflow } from '../schema/workflow.js'
+import { Webhooks } from '../schema/webhook.js'
+
+const defaultLimit = 20 // rows a page
+
+/** Looks at a configuration that may have faults; its routes are those that read well, as `routes` with their pointers. */
+export type FurtherCheck = (
+  config: Config,
+  routes: readonly Entry<Route>[],
+  context: { readonly faults: FaultList, readonly env: Env }
+) => void
+
+/** What sections are put together for. */
+export interface Assembly {
+  readonly provider: Provider
+  readonly env: Env
+  readonly faults: FaultList
+  /** The routes go into an app that has its own tokens and endpoints. */
+  readonly embedded: boolean
+  readonly further?: FurtherCheck | undefined
+}
+
+/** Checks the meaning of each section that could be read; undefined where one could not, which has its fault already. */
+export function assemble (sections: Sections, { provider, env, faults, embedded, further }: Assembly): Config | undefined {
+  const database = databaseOf(sections, provider, faults)
+  const firebase = firebaseOf(sections, faults)
+  // What an app of its own has, and a section with faults, is not known here.
+  const firestoreRules = firebase !== undefined
+    ? { isDefault: firebase.isDefault, sharedCollections: new Set(firebase.sharedCollections) }
+    : embedded || sections.has('firebase')
+      ? undefined
+      : null
+  const jwt = jwtOf(sections, faults)
+  const plugins = sections.get('plugins', Plugins)
+  const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
+  const auth = authOf(sections, jwt, off, faults)
+  const providers = sections.get('authProviders', AuthProviders)
+  const authProviders = providers && checkAuthProviders(providers, jwt?.issuer, faults)
+  const tables = sections.entries('tables', TableDefinition)
+  // An app has tables of its own, which its sections do not declare.
+  const complete = !embedded && provider === 'embedded' && tables.length === sections.size('tables')
+  checkTables(tables, complete, faults)
+  const declared = sections.entries('routes', Route)
+  const webhooks = sections.get('webhooks', Webhooks)
+  const routes = [...declared, ...webhookRoutes(webhooks ?? [])]
+  checkLimits(routes, off, faults)
+  checkRoutes(
+    routes,
+    embedded
+      ? { faults, jwt: true, off: builtInGroups }
+      : { faults, jwt: sections.has('jwt'), providers: sections.names('authProviders'), off }
+  )
+  const agent = sections.get('agent', Agent)
+  const agentSettings = agent && agentOf(agent, { env, off }, faults)
+  // A route that does not read well may be the tool that a name means.
+  if (declared.length === sections.size('routes')) {
+    checkChatTools(
+      agent?.chat?.tools ?? [],
+      declared,
+      agent?.mcpServers?.map(({ name }) => name) ?? [],
+      faults
+    )
+  }
+  const workflows = sections.entries('workflows', Workflow)
+  checkWorkflows(workflows, faults)
+  const connectors = connectorsOf(sections, env, faults)
+  if (auth !== undefined && !embedded) checkMail(auth, { env, connectors }, faults)
+  const files = sections.get('files', Files)
+  // What an app of its own runs is not known here.
+  const fileRules = embedded || files === undefined ? undefined : fileRulesOf(files, off.has('files'))
+  const realtime = sections.get('realtime', Realtime)
+  const realtimeOn = realtime?.enabled !== false && !off.has('realtime')
+  const stepKinds = embedded
+    ? {}
+    : {
+        stepKinds: {
+          ...fileRules !== null && { storage: storageStep },
+          ...realtimeOn && { realtime: realtimeStep },
+          ...agentSettings?.llm !== undefined && { llm: llmStep },
+          ...agentSettings?.embedding !== undefined && { embeddings: embeddingsStep }
+        }
+      }
+  const functions = sections.entries('functions', SqlFunction)
+  const declaredFunctions = Object.fromEntries(functions.map(({ name, value }) => [name, value]))
+  // One that does not read well may be the one that a query names.
+  const callable = sections.size('functions') === functions.length ? { functions: declaredFunctions } : {}
+  for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, connectors, ...callable, ...stepKinds })
+  const ids = sections.size('workflows') === workflows.length ? { workflows: workflows.map(({ value }) => value.id) } : {}
+  for (const { pointer, value } of routes) {
+    checkRouteTexts(value, pointer, {
+      faults,
+      env,
+      connectors,
+      fileRules,
+      firestore: firestoreRules,
+      ...callable,
+      ...!embedded && { messages: realtimeOn },
+      ...ids,
+      ...stepKinds
+    })
+  }
+  const pagination = paginationOf(sections, faults)
+  const cache = sections.get('cache', CacheStore)
+  if (cache !== undefined) checkCache(cache, faults)
+  const rateLimit = rateLimitOf(sections)
+  checkRedisUrl(cache?.redis, '/cache/redis', faults)
+  checkRedisUrl(rateLimit?.redis, '/rateLimit/redis', faults)
+  // A route that does not read well may be the one that a limit names.
+  if (rateLimit !== undefined && webhooks !== undefined && declared.length === sections.size('routes')) {
+    checkEndpoints(rateLimit, routes, off, faults)
+  }
+  const server = sections.get('server', Server)
+  const cors = corsOf(sections, faults)
+  const tenancy = tenancyOf(sections)
+  if (tenancy !== undefined) checkTenancy(tenancy, tables, complete, faults)
+  const plans = sections.get('plans', Plans)
+  if (plans !== undefined) checkPlans(plans, faults)
+  const billing = plans === undefined || embedded || off.has('billing') ? undefined : billingOf(env, plans, faults)
+  if (off.has('billing') && !off.has('tenant-billing') && !embedded) checkPayprovAddress(env, faults)
+  const analytics = sections.get('analytics', Analytics)
+  const mfa = sections.get('mfa', Mfa)
+  if (mfa !== undefined) checkMfa(mfa, { jwt: sections.has('jwt'), off }, faults)
+  const rbac = sections.get('rbac', Rbac)
+  if (rbac !== undefined) checkRbac(rbac, faults)
+  const egress = egressOf(sections, faults)
+  if (files !== undefined) checkFiles(files, faults)
+  const mcp = sections.get('mcp', Mcp)
+  if (mcp !== undefined) checkMcp(mcp, faults)
+  if (mcp?.documents === true && agentSettings?.embedding === undefined) {
+    faults.add('/mcp/documents', 'documents are kept with `agent.embedding`, which is missing')
+  }
+  if (realtime !== undefined) checkRealtime(realtime, faults)
+  const storageProvider = sections.get('storageProvider', StorageProvider)
+  const s3 = sections.get('s3', S3)
+  if (storageProvider !== undefined && files?.enabled !== false) checkStorage(storageProvider, sections.has('s3'), faults)
+  const queue = sections.get('queue', Queue)
+  const credentials = sections.get('credentials', Credentials)
+  const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
+  if (webhooks !== undefined) {
+    checkWebhooks(webhooks, { faults, env, sources: platformWebhookSources }, { origin: 'platform', sent: !off.has('webhooks') })
+  }
+  const migrate = sections.get('migrate', Root.properties.migrate)
+  const name = sections.get('name', Root.properties.name)
+  if (
+    !database || !authProviders || !auth || !plugins || !pagination || !cache || !rateLimit || !server || !tenancy || !plans ||
+    !analytics || !mfa || !rbac || !egress || !files || !realtime || !storageProvider || !queue || !webhooks
+  ) return undefined
+  const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
+  const vectorTable = agentSettings && vectorTableOf(agentSettings)
+  const config = {
+    ...name !== undefined && { name },
+    database: { ...database, ...roleTables !== undefined && { roleTables }, ...vectorTable !== undefined && { vectorTable } },
+    ...firebase !== undefined && { firebase },
+    migrate: migrateOf(migrate, provider, env),
+    tables: Object.fromEntries(tables.map(({ name, value }) => [name, value])),
+    ...jwt !== undefined && { jwt },
+    authProviders,
+    auth,
+    functions: declaredFunctions,
+    routes: declared.map((route) => route.value),
+    pagination,
+    cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),
+    rateLimit,
+    server: filled(server, 'bodyLimit', 'maxUnsentBytes', 'stopDelayMs', 'trustProxy', 'writeTimeoutMs'),
+    ...cors !== undefined && { cors },
+    tenancy,
+    plans,
+    analytics,
+    mfa,
+    rbac,
+    egress,
+    files: filled(files, 'buckets', 'signedUrlSeconds'),
+    realtime: filled(realtime, 'tables'),
+    storageProvider,
+    ...s3 !== undefined && { s3 },
+    queue: filled(queue, 'workers', 'maxWaitingPerTenant'),
+    workflows: workflows.map(({ value }) => value),
+    webhooks,
+    ...agentSettings !== undefined && { agent: agentSettings },
+    ...mcp !== undefined && { mcp },
+    ...credentials !== undefined && { credentials },
+    ...customIntegrations !== undefined && { customIntegrations },
+    ...billing !== undefined && { billing },
+    plugins
+  }
+  further?.(config, routes, { faults, env })
+  return config
+}
+
+function jwtOf (sections: Sections, faults: FaultList): Jwt | undefined {
+  const section = sections.get('jwt', Jwt)
+  if (section === undefined) return undefined
+  return filled({ ...section, algorithm: checkJwt(section, faults) }, 'expiresIn', 'algorithm')
+}
+
+function authOf (sections: Sections, jwt: Jwt | undefined, off: ReadonlySet<string>, faults: FaultList): Auth | undefined {
+  const section = sections.get('auth', Auth)
+  if (section === undefined) return undefined
+  const auth = filled(section, 'registration', 'refreshDays')
+  // Of a section `jwt` with faults nothing is known.
+  checkAuth(auth, { signs: jwt === undefined ? sections.has('jwt') : canSign(jwt), off }, faults)
+  return auth
+}
+
+function paginationOf (sections: Sections, faults: FaultList): Pagination | undefined {
+  const section = sections.get('pagination', Pagination)
+  if (section === undefined) return undefined
+  const pagination = filled(
+    { ...section, defaultLimit: section.defaultLimit ?? Math.min(defaultLimit, section.maxLimit ?? defaultLimit) },
+    'maxLimit',
+    'defaultOffset'
+  )
+  if (pagination.defaultLimit > pagination.maxLimit) {
+    faults.add('/pagination/defaultLimit', `expected at most \`maxLimit\`, which is ${pagination.maxLimit}`)
+  }
+  return pagination
+}
+
+function tenancyOf (sections: Sections): Tenancy | undefined {
+  const section = sections.get('tenancy', Tenancy)
+  return section && filled(section, 'provisioning', 'trustHeader', 'sharedTables', 'env', 'overridableEnv', 'maxLoadedTenants')
+}
+
+function corsOf (sections: Sections, faults: FaultList): Cors | undefined {
+  const section = sections.get('cors', Cors)
+  if (section === undefined) return undefined
+  const cors = filled(section, 'credentials', 'maxAge', 'exposedHeaders')
+  checkCors(cors, faults)
+  return cors
+}
+
+function egressOf (sections: Sections, faults: FaultList): Egress | undefined {
+  const section = sections.get('egress', Egress)
+  if (section === undefined) return undefined
+  const egress = filled(section, 'allow')
+  checkEgress(egress, faults)
+  return egress
+}
+
+/** What routes and workflows can call. */
+function connectorsOf (sections: Sections, env: Env, faults: FaultList): ConnectorSet {
+  const credentials = sections.get('credentials', Credentials)
+  const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
+  const isRead = (name: string, value: unknown) => value !== undefined || !sections.has(name)
+  if (!isRead('credentials', credentials) || !isRead('customIntegrations', customIntegrations)) return unknownConnectors
+  return compileConnectors({ credentials, customIntegrations }, { origin: 'platform', env, faults })
+}
+
+function rateLimitOf (sections: Sections): Config['rateLimit'] | undefined {
+  if (!sections.has('rateLimit')) return { enabled: true, plansOnly: true }
+  const section = sections.get('rateLimit', RateLimit)
+  return section && withDefaultRule(section)
+}

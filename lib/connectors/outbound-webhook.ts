@@ -1,0 +1,63 @@
+/** Outbound webhooks, compiled: where an event goes, and what signs it. */
+import type { OutboundWebhook } from '../schema/webhook.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { CompiledValue, TemplateSource } from '../expressions/types.js'
+import { kindsOf } from '../webhooks/events.js'
+import { noScope } from '../expressions/no-scope.js'
+import { compileTemplate } from '../expressions/template.js'
+
+export interface CompiledOutboundWebhook {
+  readonly name: string
+  /** The kinds of events that it hears. */
+  readonly kinds: ReadonlySet<string>
+  readonly url: CompiledValue
+  /** For the log: as it is written, without its query string. */
+  readonly shownUrl: string
+  /** null: the generated one. */
+  readonly secret: CompiledValue | null
+  /** The address is fixed in the platform's document. */
+  readonly trusted: boolean
+}
+
+/** What stands in a webhook's texts: a tenant's secrets and settings, or the platform's settings. */
+export const tenantWebhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['secret', 'env'])
+export const platformWebhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env'])
+
+const maxShown = 500 // characters
+
+/** Faults go to the context's list; what is then returned is of no use. */
+export function compileOutboundWebhook (
+  { name, url, events, secret }: OutboundWebhook,
+  pointer: string,
+  context: TemplateContext,
+  origin: 'platform' | 'tenant'
+): CompiledOutboundWebhook {
+  const before = context.faults.faults.length
+  const address = compileTemplate(url, `${pointer}/url`, context)
+  if (address.constant && context.faults.faults.length === before) {
+    const fault = faultOfUrl(address.evaluate(noScope))
+    if (fault !== null) context.faults.add(`${pointer}/url`, fault)
+  }
+  return Object.freeze({
+    name,
+    kinds: kindsOf(events),
+    url: address,
+    shownUrl: withoutQuery(url),
+    secret: secret === undefined ? null : compileTemplate(secret, `${pointer}/secret`, context),
+    trusted: origin === 'platform' && address.constant
+  })
+}
+
+/** Why a text is no address of a webhook; null where it is one. */
+export function faultOfUrl (text: unknown): string | null {
+  if (typeof text !== 'string' || !URL.canParse(text)) return 'expected an absolute URL'
+  const { protocol, username, password } = new URL(text)
+  if (protocol !== 'https:' && protocol !== 'http:') return 'expected an http or https URL'
+  return username === '' && password === '' ? null : 'a URL with a user or password is refused: a signature tells who sends'
+}
+
+/** What the log shows of an address: a query string may hold tokens. */
+export function withoutQuery (url: string): string {
+  const end = url.search(/[?#]/)
+  return (end === -1 ? url : url.slice(0, end)).slice(0, maxShown)
+}

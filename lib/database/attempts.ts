@@ -1,0 +1,99 @@
+/**
+ * Tries that may fail only so often: passwords, one-time codes. They are counted before they are made, in the database, so
+ * that neither tries at the same time nor tries on several servers are more than the rule allows.
+ */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from './system-tables.js'
+import { createHash } from 'node:crypto'
+import { sql } from 'kysely'
+import { removal, sweep } from './sweeping.js'
+import { failure } from '../errors.js'
+
+export interface AttemptRule {
+  /** What is tried, such as `password`: kinds have counts of their own. */
+  readonly kind: string
+  /** Tries within any window. */
+  readonly max: number
+  /** The window, in milliseconds. */
+  readonly windowMs: number
+  /**
+   * How long after so many tries the next one is refused, in milliseconds; then there is one, and the next pause, until fewer
+   * were within a window. Default: a window, after which all are there again.
+   */
+  readonly pauseMs?: number
+}
+
+export interface Attempts {
+  /**
+   * Counts a try of the subject, any text, before it is made; throws `tooManyAttempts` beyond the rule. `tenant`: empty for the
+   * platform's.
+   */
+  take(rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  /** The next try is refused, as far as a look tells that takes no lock: a flood of tries need not write. Only `take` is exact. */
+  isSpent(rule: AttemptRule, tenant: string, subject: string): Promise<boolean>
+  /** The subject has proven itself: its tries are forgotten. */
+  forgive(rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  /**
+   * The attempt succeeded or was not made. Failed attempts of others still count. During a rule's pause nothing is given back,
+   * since each success would allow an attacker another attempt.
+   */
+  giveBack(rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  /** Removes what has ended; false where another server does so now. */
+  sweep(): Promise<boolean>
+}
+
+/** @param now the clock, in milliseconds since 1970 */
+export function createAttempts (db: Kysely<SystemTables>, now: () => number = Date.now): Attempts {
+  return {
+    async take ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+      const time = now()
+      const [at, paused] = [new Date(time), new Date(time - pauseMs)]
+      // The last tries that were admitted come first; one that is refused writes nothing.
+      const { rows } = await sql`
+        insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
+        values (${tenant}, ${kind}, ${digest(subject)}, array[${at}]::timestamptz[], ${new Date(time + windowMs)})
+        on conflict (tenant_id, kind, subject) do update set
+          tries = excluded.tries || array(select made from unnest(a.tries) as made where made > ${new Date(
+        time - windowMs
+      )} order by made desc limit ${max - 1}),
+          ends_at = excluded.ends_at
+        where cardinality(a.tries) < ${max} or a.tries[1] <= ${paused}
+        returning true`.execute(db)
+      if (rows.length > 0) return
+      const { rows: [row] } = await sql<{ last: Date | null }>`select tries[1] as last
+        from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)}`.execute(db)
+      const retryAfter = Math.max(1, Math.ceil(((row?.last?.getTime() ?? 0) - paused.getTime()) / 1000))
+      throw failure('tooManyAttempts', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+    },
+
+    async isSpent ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+      const { rows } = await sql`select from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${
+        digest(subject)
+      }
+        and cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`.execute(db)
+      return rows.length > 0
+    },
+
+    async forgive ({ kind }, tenant, subject) {
+      await db.deleteFrom('tenantry.attempts').where('tenant_id', '=', tenant).where('kind', '=', kind).where(
+        'subject',
+        '=',
+        digest(subject)
+      ).execute()
+    },
+
+    async giveBack ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+      const most = pauseMs < windowMs ? max - 1 : max
+      await sql`update tenantry.attempts set tries = tries[2:]
+        where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and cardinality(tries) between 1 and ${most}`
+        .execute(db)
+    },
+
+    sweep: () => sweep(db, 'tenantry.attempts.sweep', [removal('tenantry.attempts', sql`ends_at <= ${new Date(now())}`)])
+  }
+}
+
+/** Of one length, and nothing of the text: subjects are e-mail addresses. */
+function digest (subject: string): Buffer {
+  return createHash('sha256').update(subject).digest()
+}

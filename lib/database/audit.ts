@@ -1,0 +1,184 @@
+/**
+ * The audit log: actor, action, tenant, address, time and outcome of each change. Entries are never changed, except the
+ * one that counts the uses of a secret within an hour. The plan of the tenant says how long they are kept. A change and its
+ * entry are written in one transaction.
+ */
+import type { Kysely } from 'kysely'
+import type { SystemTables } from './system-tables.js'
+import type { IdempotencyClaim } from './idempotency-claim.js'
+import { CompiledQuery } from 'kysely'
+import { markClaim } from './idempotency-claim.js'
+import { storable } from '../json/storable.js'
+
+/** Everything that is audited. */
+export const auditActions = [
+  'secret.create',
+  'secret.update',
+  'secret.access',
+  'secret.delete',
+  'secret.rotate',
+  'secret.expire',
+  'api_key.create',
+  'api_key.rotate',
+  'api_key.delete',
+  'role.create',
+  'role.update',
+  'role.delete',
+  'role.replace',
+  'config.save',
+  'limits.save',
+  'auth.login',
+  'auth.refresh',
+  'auth.mfa',
+  'auth.register',
+  'auth.logout',
+  'auth.logout_all',
+  'auth.password.forgot',
+  'auth.password.reset',
+  'auth.password.change',
+  'auth.email.verify',
+  'auth.email.resend',
+  'user.create',
+  'user.invite',
+  'user.accept',
+  'user.update',
+  'user.delete',
+  'mfa.setup',
+  'mfa.verify',
+  'mfa.enable',
+  'mfa.disable',
+  'mfa.backup_codes',
+  'mfa.backup_code',
+  'rbac.role.create',
+  'rbac.role.update',
+  'rbac.role.delete',
+  'rbac.permission.create',
+  'rbac.permission.delete',
+  'rbac.assign',
+  'rbac.unassign',
+  'billing.upgrade',
+  'billing.plan',
+  'billing.subscription',
+  'billing.payment',
+  'billing.event',
+  'billing.event_unclaimed',
+  'tenant_billing.product.create',
+  'tenant_billing.checkout.create',
+  'tenant_billing.subscription.cancel',
+  'workflow.run',
+  'workflow.cancel',
+  'cache.clear',
+  'cache.delete',
+  'queue.job.add',
+  'queue.job.cancel',
+  'queue.job.retry',
+  'webhook.secret',
+  'webhook.redeliver',
+  'integration.run',
+  'entity.list',
+  'entity.read',
+  'entity.delete',
+  'entity.restore',
+  'publish.entity',
+  'file.create',
+  'file.delete',
+  'file.infected',
+  'document.create',
+  'document.replace',
+  'document.delete',
+  'document.reindex',
+  'conversation.delete',
+  'mcp.execute',
+  'tenant.create',
+  'tenant.update',
+  'tenant.delete',
+  'migration.apply'
+] as const
+export type AuditAction = typeof auditActions[number]
+
+/** Who did it. */
+export interface Actor {
+  /** The `sub`; null for the server itself, and for strangers. */
+  readonly userId: string | null
+  /** The address that the request came from; null where there was none, or it is none of the tenant's business. */
+  readonly address: string | null
+  /** The id of the tenant's API key that was sent in place of a token; it is `apiKey` in the details of the entry. */
+  readonly apiKey?: string | undefined
+  /** The request holds an idempotency key, which the transaction of a successful entry marks. */
+  readonly claim?: IdempotencyClaim | undefined
+}
+
+/** The actor of changes that the server makes by itself. */
+export const noActor: Actor = Object.freeze({ userId: null, address: null })
+
+export interface AuditEntry {
+  /** Whose log it is in; empty for the platform's. */
+  readonly tenant: string
+  readonly action: AuditAction
+  readonly actor: Actor
+  /** What it was done to: a key, a role, an e-mail address. Never a value that is secret. */
+  readonly target?: string | null | undefined
+  /** Default: `success`. */
+  readonly outcome?: 'success' | 'failure' | undefined
+  /** Further facts, as JSON; nothing that is secret. */
+  readonly details?: Readonly<Record<string, unknown>> | undefined
+  readonly at: Date
+}
+
+const maxText = 256 // characters that are kept of a user, an address, a target, and of each text of the details
+
+/**
+ * The `tenant_id` of the entries of a deleted tenant. No tenant has it, since `~` is not allowed in an id: a new tenant of the
+ * same id never reads them.
+ */
+export function archivedTenant (id: string): string {
+  return `${archiveMark}${id}`
+}
+
+/** The tenant of a `tenant_id` of the audit log; null for the platform. */
+export function tenantOfEntry (tenantId: string): { readonly id: string | null, readonly deleted: boolean } {
+  if (tenantId.startsWith(archiveMark)) return { id: tenantId.slice(archiveMark.length), deleted: true }
+  return { id: tenantId === '' ? null : tenantId, deleted: false }
+}
+
+const archiveMark = '~'
+
+const text = `with given as materialized (
+  select * from rows from (jsonb_to_recordset($1::jsonb)
+    as (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz)) with ordinality
+    as g (tenant_id, action, user_id, address, target, outcome, details, created_at, place)
+), live as materialized (
+  select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for share
+)
+insert into tenantry.audit_log (tenant_id, action, user_id, address, target, outcome, details, created_at)
+select tenant_id, action, user_id, address, target, outcome, details, created_at from given
+where tenant_id = '' or tenant_id in (select id from live) order by place`
+
+/** Adds the entries, of those tenants that are not being deleted. */
+export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly AuditEntry[]): Promise<void> {
+  const claim = entries.find(({ actor, outcome }) => actor.claim !== undefined && outcome !== 'failure')?.actor.claim
+  if (claim !== undefined && db.isTransaction) await markClaim(db, claim)
+  const { text, values } = auditStatement(entries)
+  await db.executeQuery(CompiledQuery.raw(text, [...values]))
+}
+
+/** The same as a statement, for callers without kysely. */
+export function auditStatement (entries: readonly AuditEntry[]): { readonly text: string, readonly values: readonly unknown[] } {
+  return {
+    text,
+    values: [JSON.stringify(entries.map(rowOf), (_name, value: unknown) => typeof value === 'string' ? keptText(value) : value)]
+  }
+}
+
+function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, outcome = 'success', details, at }: AuditEntry) {
+  const completed = apiKey === undefined ? details : { apiKey, ...details }
+  return { tenant_id: tenant, action, user_id: userId, address, target, outcome, details: completed, created_at: at }
+}
+
+/**
+ * A text as the log keeps it: callers send long ones, and characters that PostgreSQL's text has not, NUL and halves of surrogate
+ * pairs. Each is replaced by another character, so that no user looks like another one.
+ */
+export function keptText (text: string): string {
+  return storable(text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text)
+}

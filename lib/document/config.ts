@@ -1,0 +1,99 @@
+/** A document after the check: defaults filled in, aliases resolved, settings in place of templates, frozen. */
+import type { VectorTable } from '../database/document-tables.js'
+import type { RoleTables } from '../database/role-tables.js'
+import type { AgentSettings } from './rules/agent.js'
+import type { BillingSettings } from './rules/billing.js'
+import type { Analytics } from '../schema/analytics.js'
+import type { CompleteAuthProvider } from './rules/auth-providers.js'
+import type { Auth } from '../schema/auth.js'
+import type { CacheStore } from '../schema/cache.js'
+import type { Cors } from '../schema/cors.js'
+import type { Credentials } from '../schema/credentials.js'
+import type { CustomIntegrations } from '../schema/custom-integrations.js'
+import type { Embedded, Postgres } from '../schema/database.js'
+import type { Egress } from '../schema/egress.js'
+import type { Firebase } from '../schema/firebase.js'
+import type { Files, S3, StorageProvider } from '../schema/files.js'
+import type { Filled } from '../schema/annotations.js'
+import type { Jwt } from '../schema/jwt.js'
+import type { Mcp } from '../schema/mcp.js'
+import type { Mfa } from '../schema/mfa.js'
+import type { Functions } from '../schema/function.js'
+import type { Pagination } from '../schema/pagination.js'
+import type { Plans } from '../schema/plans.js'
+import type { Plugins } from '../schema/plugins.js'
+import type { Queue } from '../schema/queue.js'
+import type { RateLimit } from '../schema/rate-limit.js'
+import type { Rbac } from '../schema/rbac.js'
+import type { Realtime } from '../schema/realtime.js'
+import type { Route } from '../schema/route.js'
+import type { Server } from '../schema/server.js'
+import type { Tables } from '../schema/table.js'
+import type { Tenancy } from '../schema/tenancy.js'
+import type { Workflows } from '../schema/workflow.js'
+import type { Webhooks } from '../schema/webhook.js'
+
+/** Which database, and how it is reached. */
+export interface DatabaseConfig {
+  readonly provider: 'postgres' | 'embedded'
+  /** Of the provider `postgres`. */
+  readonly postgres?: Postgres
+  /** Of the provider `embedded`. */
+  readonly embedded?: Embedded
+  /** The tables of the platform's roles, where `rbac` is in force. */
+  readonly roleTables?: RoleTables
+  /** The table of vectors, where `agent.embedding` keeps them in pgvector. */
+  readonly vectorTable?: VectorTable
+}
+
+/** Where documents are kept beside the SQL database. */
+export interface FirebaseConfig extends Firebase {
+  /** Queries that name no `store` use it. */
+  readonly isDefault: boolean
+}
+
+export interface Config {
+  /** The name of the API. */
+  readonly name?: string
+  readonly database: DatabaseConfig
+  /** Firestore, where the document has it. */
+  readonly firebase?: FirebaseConfig
+  readonly migrate: 'auto' | 'manual'
+  readonly tables: Tables
+  /** SQL functions that queries may call. */
+  readonly functions: Functions
+  readonly jwt?: Jwt
+  readonly authProviders: Readonly<Record<string, CompleteAuthProvider>>
+  readonly auth: Auth
+  readonly routes: Route[]
+  readonly pagination: Pagination
+  readonly cache: CacheStore
+  /** `plansOnly`: the document has no such section, and tenants are held to their plans. */
+  readonly rateLimit: RateLimit & { readonly plansOnly?: true }
+  readonly server: Server
+  /** Without it browsers refuse calls from pages of other origins. */
+  readonly cors?: Cors
+  readonly tenancy: Tenancy
+  readonly plans: Plans
+  readonly analytics: Analytics
+  readonly rbac: Rbac
+  readonly mfa: Mfa
+  readonly egress: Egress
+  readonly files: Filled<Files, 'buckets' | 'signedUrlSeconds'>
+  readonly realtime: Filled<Realtime, 'tables'>
+  readonly storageProvider: StorageProvider
+  readonly s3?: S3
+  readonly queue: Queue
+  readonly workflows: Workflows
+  readonly webhooks: Webhooks
+  /** Language models; absent where they are off. */
+  readonly agent?: AgentSettings
+  /** The MCP server; absent where there is none. */
+  readonly mcp?: Mcp
+  /** Those of the built-in connectors, with their templates. */
+  readonly credentials?: Credentials
+  readonly customIntegrations?: CustomIntegrations
+  /** The settings of the payment providers, where there are any. */
+  readonly billing?: BillingSettings
+  readonly plugins: Plugins
+}

@@ -1,0 +1,82 @@
+/** The database of a document, and the source of its address. */
+import type { DatabaseConfig, FirebaseConfig } from './config.js'
+import type { Env } from '../expressions/environment.js'
+import type { Sections } from './sections.js'
+import { setting } from '../expressions/environment.js'
+import { FaultList } from '../schema/faults.js'
+import { read } from './reader.js'
+import { DatabaseProvider, Embedded, Postgres } from '../schema/database.js'
+import { filled } from './defaults.js'
+import { Firebase } from '../schema/firebase.js'
+import { isPathSegment, pathSegmentRule, tenantsCollection } from '../firestore/paths.js'
+
+export type Provider = 'postgres' | 'supabase' | 'embedded'
+
+const PostgresSection = Postgres('PostgreSQL.')
+
+/** The SQL database that the document names, or else that of the section that it has; `firebase` names none. */
+export function providerOf (document: Readonly<Record<string, unknown>>, env: Env): Provider {
+  const named = read(DatabaseProvider, document.databaseProvider, '', { faults: new FaultList(), env })
+  if (named === 'postgres' || named === 'supabase' || named === 'embedded') return named
+  if (document.postgres !== undefined) return 'postgres'
+  return document.supabase === undefined ? 'embedded' : 'supabase'
+}
+
+/** The normalised section; undefined after a fault. */
+export function databaseOf (sections: Sections, provider: Provider, faults: FaultList): DatabaseConfig | undefined {
+  const named = sections.get('databaseProvider', DatabaseProvider)
+  if (sections.has('postgres') && sections.has('supabase')) {
+    if (!sections.has('databaseProvider')) {
+      faults.add('/databaseProvider', 'missing: the document has the sections `postgres` and `supabase`; name one of them')
+    }
+    if (named === 'firebase') {
+      faults.add('/supabase', 'the document has the section `postgres` too: with `databaseProvider: "firebase"` one of them has the tables')
+    }
+  }
+  if (provider === 'embedded') return { provider, embedded: sections.get('embedded', Embedded) ?? {} }
+  const section = sections.get(provider, PostgresSection)
+  if (section === undefined) {
+    if (!sections.has(provider)) faults.add(`/${provider}/connectionString`, addressMissing)
+    return undefined
+  }
+  if (section.connectionString === undefined) {
+    faults.add(`/${provider}/connectionString`, addressMissing)
+    return undefined
+  }
+  const { pool, ...rest } = filled(section, 'connectionString', 'schema', 'pool', 'preparedStatements', 'rowLevelSecurity')
+  if (['tenantry', 'tenantry_queue'].includes(rest.schema) || rest.schema.startsWith('pg_') || rest.schema === 'information_schema') {
+    faults.add(`/${provider}/schema`, `"${rest.schema}" is not the application's own`)
+  }
+  return { provider: 'postgres', postgres: { ...rest, pool: filled(pool, 'max', 'acquireTimeoutMs', 'statementTimeoutMs') } }
+}
+
+const addressMissing = 'missing: expected the address of the database, here or as the setting DATABASE_URL'
+
+/** `auto` outside production, and always for the embedded engine, which no other program can migrate. */
+export function migrateOf (named: 'auto' | 'manual' | undefined, provider: Provider, env: Env): 'auto' | 'manual' {
+  return named ?? (provider !== 'embedded' && setting(env, 'NODE_ENV') === 'production' ? 'manual' : 'auto')
+}
+
+/** Firestore as the document has it; undefined where it has none, and after a fault. */
+export function firebaseOf (sections: Sections, faults: FaultList): FirebaseConfig | undefined {
+  const isDefault = sections.get('databaseProvider', DatabaseProvider) === 'firebase'
+  if (!sections.has('firebase')) {
+    if (isDefault) {
+      faults.add('/firebase/projectId', 'missing: expected the id of the Google Cloud project whose Firestore has the documents')
+    }
+    return undefined
+  }
+  const section = sections.get('firebase', Firebase)
+  if (section === undefined) return undefined
+  const { credentials, ...rest } = filled(section, 'databaseId', 'sharedCollections')
+  for (const [index, name] of rest.sharedCollections.entries()) {
+    const at = `/firebase/sharedCollections/${index}`
+    if (!isPathSegment(name)) faults.add(at, `the name of a collection ${pathSegmentRule}`)
+    else if (name === tenantsCollection) faults.add(at, `"${tenantsCollection}" has the collections of all tenants: choose another name`)
+  }
+  return {
+    ...rest,
+    isDefault,
+    ...credentials !== undefined && { credentials: { ...credentials, privateKey: credentials.privateKey.replaceAll('\\n', '\n') } }
+  }
+}

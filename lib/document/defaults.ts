@@ -1,0 +1,18 @@
+/** Sections whose members with defaults are there. */
+import type { Filled } from '../schema/annotations.js'
+
+/** The section, known to have these members; the schema gives each of them a default. */
+export function filled<Section extends object, Member extends keyof Section & string> (
+  section: Section,
+  ...members: Member[]
+): Filled<Section, Member> {
+  if (!has(section, members)) throw new Error(`the schema has no default for one of ${members.join(', ')}`)
+  return section
+}
+
+function has<Section extends object, Member extends keyof Section> (
+  section: Section,
+  members: readonly Member[]
+): section is Filled<Section, Member> {
+  return members.every((member) => section[member] !== undefined)
+}

@@ -1,0 +1,42 @@
+/** `.env`: settings of a folder. */
+import type { Env } from '../expressions/environment.js'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { parseEnv } from 'node:util'
+import { unreadable } from './unreadable.js'
+
+/** The environment with the settings of the folder's `.env` under it: one that is there already keeps its value. */
+export async function withDotEnv (folder: string, env: Env): Promise<Env> {
+  const file = join(folder, '.env')
+  let text: string
+  try {
+    text = await readFile(file, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return env
+    throw unreadable(file, error)
+  }
+  const line = unreadableLine(text)
+  if (line !== null) throw unreadable(file, `line ${line} is no setting: expected NAME=value, or a comment that starts with #`)
+  const settings = Object.entries(env).filter(([, value]) => value !== undefined)
+  return Object.freeze({ ...parseEnv(text), ...Object.fromEntries(settings) })
+}
+
+const blank = /[ \t\r]*(?:#[^\n]*)?(?:\n|$)/y
+/** A value in quotation marks may have several lines. */
+const entry = /[ \t]*(?:export[ \t]+)?[\w.-]+[ \t]*=[ \t]*(?:"(?:\\.|[^"\\])*"|'[^']*'|`[^`]*`)?[^\n]*(?:\n|$)/y
+
+/** The number of the first line that is neither a setting nor blank nor a comment; null without one. */
+function unreadableLine (text: string): number | null {
+  let position = 0
+  while (position < text.length) {
+    const next = endOf(blank, text, position) ?? endOf(entry, text, position)
+    if (next === null) return text.slice(0, position).split('\n').length
+    position = next
+  }
+  return null
+}
+
+function endOf (pattern: RegExp, text: string, position: number): number | null {
+  pattern.lastIndex = position
+  return pattern.test(text) ? pattern.lastIndex : null
+}

@@ -1,0 +1,53 @@
+/** A document as plain data: what JSON can say, and nothing that could surprise what reads it. */
+import type { FaultList } from '../schema/faults.js'
+import { pointerTo } from '../schema/faults.js'
+
+/** Levels of members in members; a document of routes needs about ten. */
+const maxDepth = 64
+
+/** Names that reach an object's prototype instead of a member. */
+const forbiddenNames: ReadonlySet<string> = new Set(['__proto__'])
+
+/**
+ * Copies a document: objects and arrays are fresh and plain, members that are undefined are left out. Refused with a
+ * fault and left out are members that refer back to an object around them, that are nested more than 64 levels deep or
+ * named `__proto__`, and values that JSON cannot say (functions, dates, NaN, ...).
+ */
+export function toPlain (value: unknown, faults: FaultList, pointer = '', around: readonly object[] = []): unknown {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
+  if (typeof value === 'number') return Number.isFinite(value) ? value : refuse(pointer, `${value} is no number that JSON has`, faults)
+  if (typeof value !== 'object') {
+    return refuse(pointer, `expected what JSON can say, got ${value === undefined ? 'undefined' : `a ${typeof value}`}`, faults)
+  }
+  if (around.includes(value)) return refuse(pointer, 'the value holds itself', faults)
+  if (around.length === maxDepth) return refuse(pointer, `nested more than ${maxDepth} levels deep`, faults)
+  const inside = [...around, value]
+  if (Array.isArray(value)) return Array.from(value, (item: unknown, index) => toPlain(item, faults, pointerTo(pointer, index), inside))
+  if (!isPlain(value)) {
+    return refuse(pointer, `expected an object, array, string, number, boolean or null, got ${describeInstance(value)}`, faults)
+  }
+  const copy: Record<string, unknown> = {}
+  for (const [name, member] of Object.entries(value)) {
+    if (member === undefined) continue
+    const at = pointerTo(pointer, name)
+    if (forbiddenNames.has(name)) refuse(at, `"${name}" is no name for a member`, faults)
+    else copy[name] = toPlain(member, faults, at, inside)
+  }
+  return copy
+}
+
+/** An object made by `{}`, by JSON, or without a prototype; a module's namespace is one too. */
+function isPlain (value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || prototype === Object.prototype
+}
+
+function describeInstance (value: object): string {
+  const { constructor } = value
+  return typeof constructor === 'function' && constructor.name !== '' ? `an instance of ${constructor.name}` : 'an instance of a class'
+}
+
+function refuse (pointer: string, message: string, faults: FaultList): undefined {
+  faults.add(pointer, message)
+  return undefined
+}

@@ -1,0 +1,248 @@
+/**
+ * Reads a document by its schema: one walk that resolves settings, refuses what does not fit with a fault that says
+ * what was expected, and fills in defaults. The schema is the one that schema.json publishes; a test holds this reader
+ * against Ajv.
+ */
+import type { Static, TSchema } from 'typebox'
+import type { SchemaNode } from '../schema/annotations.js'
+import { isRecord } from '../json/plain-value.js'
+import { hasTemplate } from '../expressions/template-parser.js'
+import { acceptedTypes, isPlainText, resolveEnvironment, settingsIn, type Env } from '../expressions/environment.js'
+import { describeSchema, kindOf } from './expectation.js'
+import { nearest, pointerTo, type Fault, type FaultList } from '../schema/faults.js'
+
+/** What a walk needs besides the schema. */
+export interface Reading {
+  readonly faults: FaultList
+  readonly env: Env
+  /** Settings are resolved where no other template can stand. Default: true; a tenant's document is kept as it is written. */
+  readonly settings?: boolean
+}
+
+/** What is read from a value; meaningless where faults were added. */
+export function read (schema: SchemaNode, value: unknown, pointer: string, reading: Reading): unknown {
+  return readNode(schema, value, pointer, { ...reading, definitions: new Map(), resolved: false })
+}
+
+/** The same, of the schema's type; undefined where faults were added. */
+export function readAs<Schema extends TSchema & SchemaNode> (
+  schema: Schema,
+  value: unknown,
+  pointer: string,
+  reading: Reading
+): Static<Schema> | undefined {
+  const before = reading.faults.faults.length
+  const result = read(schema, value, pointer, reading)
+  return isRead(result, schema, reading.faults.faults.length === before) ? result : undefined
+}
+
+/** What was read by a schema without a fault is of its type. */
+function isRead<Schema extends TSchema> (value: unknown, _schema: Schema, clean: boolean): value is Static<Schema> {
+  return clean && value !== undefined
+}
+
+interface Walk extends Reading {
+  readonly definitions: ReadonlyMap<string, SchemaNode>
+  /** The value is a setting: what it holds is never read as a template. */
+  readonly resolved: boolean
+}
+
+function readNode (written: SchemaNode, given: unknown, pointer: string, around: Walk): unknown {
+  const [node, walk] = dereference(written, around)
+  if (typeof given === 'string' && hasTemplate(given) && !walk.resolved && !keepsText(node)) {
+    if (walk.settings !== false) return readResolved(node, given, pointer, walk)
+    if (!isPlainText(given)) {
+      walk.faults.add(pointer, 'a template cannot stand here')
+      return undefined
+    }
+  }
+  return readValue(node, given, pointer, walk)
+}
+
+/** A text with settings in it; a fault in what they hold says where it came from, never what it is. */
+function readResolved (node: SchemaNode, text: string, pointer: string, walk: Walk): unknown {
+  const value = resolveEnvironment(text, acceptedTypes(node), walk.env, pointer, walk.faults)
+  const faults = walk.faults.aside()
+  const result = readValue(node, value, pointer, { ...walk, faults, resolved: true })
+  for (const fault of faults.faults) walk.faults.add(fault.pointer, `${fault.message} (set by ${settingsIn(text).join(', ')})`)
+  return result
+}
+
+function readValue (node: SchemaNode, value: unknown, pointer: string, walk: Walk): unknown {
+  if (value === undefined) return undefined
+  if (node.anyOf !== undefined) return readUnion(node, node.anyOf, value, pointer, walk)
+  if (node.const !== undefined || node.enum !== undefined) return readChoice(node, value, pointer, walk)
+  switch (node.type) {
+    case 'object':
+      return isRecord(value) ? readObject(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
+    case 'array':
+      return Array.isArray(value) ? readArray(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
+    case 'string':
+      return typeof value === 'string' ? readString(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
+    case 'integer':
+    case 'number':
+      return typeof value === 'number' && (node.type === 'number' ? !Number.isNaN(value) : Number.isInteger(value))
+        ? readNumber(node, value, pointer, walk)
+        : mismatch(node, value, pointer, walk)
+    case 'boolean':
+      return typeof value === 'boolean' ? value : mismatch(node, value, pointer, walk)
+    default:
+      return readAnything(node, value, pointer, walk)
+  }
+}
+
+/** A reference becomes what it names, and the definitions around it stay in reach. */
+function dereference (node: SchemaNode, walk: Walk): [SchemaNode, Walk] {
+  const inside = node.$defs === undefined ? walk : { ...walk, definitions: new Map([...walk.definitions, ...Object.entries(node.$defs)]) }
+  if (node.$ref === undefined) return [node, inside]
+  const target = inside.definitions.get(node.$ref)
+  if (target === undefined) throw new Error(`the schema refers to "${node.$ref}", which it does not define`)
+  return dereference(target, inside)
+}
+
+/** Its texts are left to the request, or stay as they are written. In a union the branch for texts decides. */
+function keepsText (node: SchemaNode): boolean {
+  if (node.anyOf !== undefined) return node.anyOf.some(keepsText)
+  return node.text !== undefined && node.text !== 'environment'
+}
+
+/** A value of any form; settings in its texts are resolved unless they are left to the request. */
+function readAnything (node: SchemaNode, value: unknown, pointer: string, walk: Walk): unknown {
+  if (keepsText(node)) return value
+  if (Array.isArray(value)) return value.map((item: unknown, index) => readNode({}, item, pointerTo(pointer, index), walk))
+  if (!isRecord(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, readNode({}, member, pointerTo(pointer, name), walk)]))
+}
+
+/** The first branch that fits; where none does, the faults of the one that comes nearest. */
+function readUnion (node: SchemaNode, branches: readonly SchemaNode[], value: unknown, pointer: string, walk: Walk): unknown {
+  let best: { readonly faults: readonly Fault[], readonly score: number } | undefined
+  for (const branch of branches) {
+    const [target] = dereference(branch, walk)
+    if (target.const !== undefined && target.const !== value) continue
+    if (!acceptedTypes(target).has(kindOf(value)) && !(kindOf(value) === 'integer' && acceptedTypes(target).has('number'))) continue
+    const faults = walk.faults.aside()
+    const result = readNode(branch, value, pointer, { ...walk, faults })
+    if (faults.faults.length === 0) return result
+    const score = knownMembers(target, value)
+    if (best === undefined || score > best.score || (score === best.score && faults.faults.length < best.faults.length)) {
+      best = { faults: faults.faults, score }
+    }
+  }
+  if (best === undefined) return mismatch(node, value, pointer, walk)
+  walk.faults.take(best.faults)
+  return undefined
+}
+
+/** How many of the members that a value has are those of a branch. */
+function knownMembers ({ properties = {} }: SchemaNode, value: unknown): number {
+  return isRecord(value) ? Object.keys(value).filter((name) => Object.hasOwn(properties, name)).length : 0
+}
+
+function readChoice (node: SchemaNode, value: unknown, pointer: string, { faults }: Walk): unknown {
+  const choices = node.enum ?? [node.const]
+  if (choices.includes(value)) return value
+  const names = choices.filter((choice) => typeof choice === 'string')
+  faults.add(pointer, `expected ${describeSchema(node)}`, typeof value === 'string' ? nearest(value, names) : undefined)
+  return undefined
+}
+
+function readString (node: SchemaNode, value: string, pointer: string, { faults }: Walk): unknown {
+  const { minLength = 0, maxLength = Infinity, pattern } = node
+  // Characters as JSON Schema counts them: code points.
+  const length = [...value].length
+  if (length < minLength) {
+    faults.add(pointer, minLength === 1 ? 'expected a string that is not empty' : `expected at least ${minLength} characters`)
+  } else if (length > maxLength) faults.add(pointer, `expected at most ${maxLength} characters`)
+  else if (pattern !== undefined && !compiled(pattern).test(value)) {
+    faults.add(pointer, `expected ${node.expected ?? `a string that matches ${pattern}`}`)
+  } else return value
+  return undefined
+}
+
+function readNumber (node: SchemaNode, value: number, pointer: string, { faults }: Walk): unknown {
+  const { minimum = -Infinity, maximum = Infinity, exclusiveMinimum = -Infinity } = node
+  if (node.expected !== undefined && (value < minimum || value <= exclusiveMinimum || value > maximum)) {
+    faults.add(pointer, `expected ${node.expected}`)
+  } else if (value < minimum) faults.add(pointer, `expected at least ${minimum}`)
+  else if (value <= exclusiveMinimum) faults.add(pointer, `expected more than ${exclusiveMinimum}`)
+  else if (value > maximum) faults.add(pointer, `expected at most ${maximum}`)
+  else return value
+  return undefined
+}
+
+function readArray (node: SchemaNode, value: readonly unknown[], pointer: string, walk: Walk): unknown {
+  const { minItems = 0, maxItems = Infinity, items = {} } = node
+  if (value.length < minItems) {
+    walk.faults.add(pointer, minItems === 1 ? 'expected an array that is not empty' : `expected at least ${minItems} items`)
+  }
+  if (value.length > maxItems) walk.faults.add(pointer, `expected at most ${maxItems} items`)
+  if (node.uniqueItems === true) refuseRepeated(value, pointer, walk)
+  return value.map((item, index) => readNode(items, item, pointerTo(pointer, index), walk))
+}
+
+function refuseRepeated (value: readonly unknown[], pointer: string, { faults }: Walk): void {
+  const seen = new Set<unknown>()
+  for (const [index, item] of value.entries()) {
+    if (seen.has(item)) faults.add(pointerTo(pointer, index), 'given twice')
+    seen.add(item)
+  }
+}
+
+function readObject (node: SchemaNode, value: Readonly<Record<string, unknown>>, pointer: string, walk: Walk): unknown {
+  const {
+    properties = {},
+    required = [],
+    patternProperties = {},
+    additionalProperties = Object.keys(patternProperties).length === 0,
+    minProperties = 0
+  } = node
+  const result: Record<string, unknown> = {}
+  const misspelt = new Set<string>()
+  const patterns = Object.entries(patternProperties).map(([pattern, member]) => [compiled(pattern), member] as const)
+  if (Object.keys(value).length < minProperties) {
+    walk.faults.add(pointer, `expected at least ${minProperties === 1 ? 'one member' : `${minProperties} members`}`)
+  }
+
+  for (const [name, member] of Object.entries(value)) {
+    const at = pointerTo(pointer, name)
+    const schema = Object.hasOwn(properties, name) ? properties[name] : patterns.find(([pattern]) => pattern.test(name))?.[1]
+    if (schema !== undefined) {
+      result[name] = readNode(schema, member, at, walk)
+    } else if (additionalProperties) {
+      result[name] = readAnything(node, member, at, walk)
+    } else if (patterns.length > 0) {
+      walk.faults.add(at, `expected ${node.expected ?? 'another name'} as the name`)
+    } else {
+      const suggestion = nearest(name, Object.keys(properties))
+      if (suggestion !== undefined) misspelt.add(suggestion)
+      walk.faults.add(at, 'unknown member', suggestion)
+    }
+  }
+  for (const [name, schema] of Object.entries(properties)) {
+    if (Object.hasOwn(value, name)) continue
+    if (schema.default !== undefined) result[name] = readNode(schema, structuredClone(schema.default), pointerTo(pointer, name), walk)
+    else if (required.includes(name) && !misspelt.has(name)) {
+      walk.faults.add(pointerTo(pointer, name), `missing: expected ${describeSchema(dereference(schema, walk)[0])}`)
+    }
+  }
+  return result
+}
+
+const patternsOfSchemas = new Map<string, RegExp>()
+
+function compiled (pattern: string): RegExp {
+  const known = patternsOfSchemas.get(pattern) ?? new RegExp(pattern, 'u')
+  patternsOfSchemas.set(pattern, known)
+  return known
+}
+
+function mismatch (node: SchemaNode, value: unknown, pointer: string, { faults }: Walk): undefined {
+  faults.add(pointer, `expected ${describeSchema(node)}, got ${article(kindOf(value))}`)
+  return undefined
+}
+
+function article (kind: string): string {
+  if (kind === 'null') return kind
+  return /^[aeio]/.test(kind) ? `an ${kind}` : `a ${kind}`
+}

@@ -1,0 +1,112 @@
+/** Checks of the section `agent` beyond its schema: keys, addresses, and the declared models. */
+import type { Env } from '../../expressions/environment.js'
+import type { FaultList } from '../../schema/faults.js'
+import type { VectorTable } from '../../database/document-tables.js'
+import type { Agent, Embedding, Llm, Model } from '../../schema/agent.js'
+import { secretKeyForm } from '../../expressions/template-parser.js'
+import { defaultDimensions } from '../../database/document-tables.js'
+import { resolveEnvironment } from '../../expressions/environment.js'
+import { checkMcpServers, checkProcesses } from './mcp-servers.js'
+
+/** The section after the check: settings in keys are resolved, and `models` holds the models of `llm` and `embedding`. */
+export interface AgentSettings extends Agent {
+  readonly models: Model[]
+}
+
+export interface AgentContext {
+  readonly env: Env
+  /** Groups of endpoints that the document turns off. */
+  readonly off: ReadonlySet<string>
+}
+
+/** undefined where the section turns the group off. */
+export function agentOf (agent: Agent, context: AgentContext, faults: FaultList): AgentSettings | undefined {
+  const { llm, embedding, vectorStore, models = [], mcpServers = [], mcpMaxProcesses } = agent
+  checkMcpServers(mcpServers, faults)
+  checkProcesses(mcpServers, mcpMaxProcesses, faults)
+  if (vectorStore?.provider === 'qdrant' && vectorStore.url === undefined) {
+    faults.add('/agent/vectorStore/url', 'missing: expected the address of Qdrant, `https://host:6333`')
+  }
+  for (const [index, model] of models.entries()) {
+    const at = `/agent/models/${index}`
+    const name = model.kind === 'chat' ? 'llm' : 'embedding'
+    const section = model.kind === 'chat' ? llm : embedding
+    if (section === undefined) {
+      faults.add(`${at}/kind`, `the document has no \`agent.${name}\`, with which models of the kind \`${model.kind}\` are called`)
+    } else if (section.provider !== model.provider) {
+      faults.add(
+        `${at}/provider`,
+        `expected \`${section.provider}\`, the provider of \`agent.${name}\`: a model has no key or address of its own`
+      )
+    }
+    if (models.findIndex(({ id, kind }) => id === model.id && kind === model.kind) < index) faults.add(`${at}/id`, 'given twice')
+  }
+  const settings = {
+    ...agent,
+    ...llm !== undefined && { llm: withKey(llm, '/agent/llm', context, faults) },
+    ...embedding !== undefined && { embedding: withKey(embedding, '/agent/embedding', context, faults) },
+    models: [...models, ...missing(models, 'chat', llm), ...missing(models, 'embedding', embedding)]
+  }
+  return agent.enabled ? settings : undefined
+}
+
+/** The table of vectors in pgvector; undefined where they are in another store, or there are none. */
+export function vectorTableOf ({ embedding, vectorStore }: AgentSettings): VectorTable | undefined {
+  if (embedding === undefined || vectorStore?.provider === 'qdrant') return undefined
+  return { dimensions: embedding.dimensions ?? defaultDimensions }
+}
+
+/** The model of a section that `models` does not list. */
+function missing (models: readonly Model[], kind: Model['kind'], section: Llm | Embedding | undefined): Model[] {
+  if (section === undefined || models.some((model) => model.kind === kind && model.id === section.model)) return []
+  return [{ id: section.model, provider: section.provider, kind }]
+}
+
+const secretTemplate = /^\{\{\s*secret[:.]\s*([A-Za-z0-9_.-]{1,128})\s*\}\}$/
+
+/** The name of the tenant's secret that a key stands for; null for a key of the platform. */
+export function secretOf (apiKey: string): string | null {
+  return secretTemplate.exec(apiKey)?.[1] ?? null
+}
+
+function withKey<Section extends Llm | Embedding> (
+  section: Section,
+  pointer: string,
+  { env, off }: AgentContext,
+  faults: FaultList
+): Section {
+  const { provider, apiKey, baseUrl } = section
+  if (provider === 'local' && baseUrl === undefined) {
+    faults.add(`${pointer}/baseUrl`, "missing: `local` needs the address of the server's interface, such as `http://localhost:11434/v1`")
+  }
+  if (baseUrl !== undefined && !isPlainAddress(baseUrl)) {
+    faults.add(`${pointer}/baseUrl`, 'expected an address without user, password, query and fragment')
+  }
+  const at = `${pointer}/apiKey`
+  if (apiKey === undefined) {
+    if (provider !== 'local') {
+      faults.add(at, `missing: \`${provider}\` needs a key, as \`{{env.NAME}}\`, or \`{{secret:name}}\` for a key of each tenant`)
+    }
+    return section
+  }
+  if (secretOf(apiKey) !== null) {
+    if (off.has('secrets')) faults.add(at, 'names a secret of tenants, and `plugins.secrets` is false')
+    return section
+  }
+  if (/\{\{[^}]*secret[:.]/.test(apiKey)) {
+    faults.add(at, `a secret is the whole text: expected \`{{secret:name}}\`, the name ${secretKeyForm}`)
+    return section
+  }
+  const key = resolveEnvironment(apiKey, new Set(['string']), env, at, faults)
+  if (key === undefined) return section
+  if (typeof key !== 'string' || !/^[\x21-\x7e]{1,1000}$/.test(key)) {
+    faults.add(at, 'expected a key of 1 to 1000 characters of ASCII, without spaces')
+  }
+  return { ...section, apiKey: String(key) }
+}
+
+function isPlainAddress (text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { username, password, search, hash } = new URL(text)
+  return username === '' && password === '' && search === '' && hash === ''
+}

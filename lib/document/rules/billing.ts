@@ -1,0 +1,237 @@
+/** The payment providers' settings: read from the environment, and judged. No fault shows what a secret setting holds. */
+import type { Plans as Changes } from '../../schema/plans.js'
+import type { Fault, FaultList } from '../../schema/faults.js'
+import { isRecord } from '../../json/plain-value.js'
+import { createPlans } from '../../plans/plans.js'
+import { setting, type Env } from '../../expressions/environment.js'
+import { ConfigError, nearest } from '../../schema/faults.js'
+import { parseJson } from '../json.js'
+
+export const providerNames = ['payprov', 'altprov'] as const
+export type ProviderName = typeof providerNames[number]
+export const cycles = ['monthly', 'yearly'] as const
+export type Cycle = typeof cycles[number]
+
+const oneOfThem = 'expected payprov (Polar) or altprov (Stripe)'
+
+const maxText = 1024 // characters of a key, a secret or an address
+const maxId = 255 // characters; ids of both providers are far shorter
+const providerId = new RegExp(`^[A-Za-z0-9_-]{1,${maxId}}$`)
+
+/** What one payment provider is reached with, and what it sells. */
+export interface ProviderAccount {
+  /** The key of the platform's account: visible ASCII characters. */
+  readonly apiKey?: string | undefined
+  /** The organization that the key is of; `payprov` only. */
+  readonly organizationId?: string | undefined
+  /** What signs the provider's webhooks. Without it they are answered 503. */
+  readonly webhookSecret?: string | undefined
+  /** Signing secrets of before, which are accepted too. Default: none. */
+  readonly previousWebhookSecrets?: readonly string[] | undefined
+  /** The provider's ids of products or prices, by `<tier>_<cycle>`: `{ "pro_monthly": "..." }`. */
+  readonly productMap?: Readonly<Record<string, string>> | undefined
+  /** Default: the provider's own address. */
+  readonly baseUrl?: string | undefined
+}
+
+export interface BillingSettings {
+  /** The provider that sells and that a sync asks. Default: none. The webhooks of the other one are served where it has a secret. */
+  readonly provider?: ProviderName | undefined
+  /** The address of the app that the browser is sent back to after a checkout: absolute, http(s). Required with a provider. */
+  readonly appUrl?: string | undefined
+  readonly payprov?: ProviderAccount | undefined
+  readonly altprov?: ProviderAccount | undefined
+}
+
+/** What names a setting in a fault: `PAYPROV_API_KEY` of the environment, `payprov.apiKey` of a plugin's options. */
+interface Names {
+  readonly provider: string
+  readonly appUrl: string
+  readonly of: (provider: ProviderName, member: keyof ProviderAccount) => string
+}
+
+const endings: Readonly<Record<keyof ProviderAccount, string>> = {
+  apiKey: 'API_KEY',
+  organizationId: 'ORGANIZATION_ID',
+  webhookSecret: 'WEBHOOK_SECRET',
+  previousWebhookSecrets: 'PREVIOUS_WEBHOOK_SECRETS',
+  productMap: 'PRODUCT_MAP',
+  baseUrl: 'BASE_URL'
+}
+const variables: Names = {
+  provider: 'PAYMENT_PROVIDER',
+  appUrl: 'APP_URL',
+  of: (provider, member) => `${provider.toUpperCase()}_${endings[member]}`
+}
+const options: Names = { provider: 'provider', appUrl: 'appUrl', of: (provider, member) => `${provider}.${member}` }
+
+/** The settings of the environment; undefined where it has none of a provider. Faults name the variable. */
+export function billingOf (env: Env, plans: Changes, faults: FaultList): BillingSettings | undefined {
+  const payprov = accountOf('payprov', env, faults)
+  const altprov = accountOf('altprov', env, faults)
+  const named = given(env, variables.provider)
+  const provider = providerNames.find((name) => name === named)
+  if (named !== undefined && provider === undefined) tell(faults, variables.provider, oneOfThem, nearest(named, providerNames))
+  if (named === undefined && payprov === undefined && altprov === undefined) return undefined
+  const settings = { provider, appUrl: given(env, variables.appUrl), payprov, altprov }
+  judge(settings, createPlans(plans).tiers, variables, faults)
+  return settings
+}
+
+/** Judges the address at which tenants' own accounts are reached, where nothing else of the settings is wanted. */
+export function checkPayprovAddress (env: Env, faults: FaultList): void {
+  const name = variables.of('payprov', 'baseUrl')
+  const address = given(env, name)
+  if (address !== undefined) judgeUrl(address, name, faults)
+}
+
+/** Judges the options of the plugin alone. */
+export function checkBilling (settings: BillingSettings, tiers: readonly string[], faults: FaultList): void {
+  const isKnown = settings.provider === undefined || providerNames.includes(settings.provider)
+  if (!isKnown) tell(faults, options.provider, oneOfThem)
+  const before = faults.faults.length
+  for (const one of providerNames) {
+    const map = settings[one]?.productMap
+    if (map !== undefined) isTextMap(map, options.of(one, 'productMap'), faults)
+  }
+  if (faults.faults.length === before) judge(isKnown ? settings : { ...settings, provider: undefined }, tiers, options, faults)
+}
+
+/** The plan and cycle that a key of a product map names; null where it is none. */
+export function soldAs (key: string, tiers: readonly string[]): { readonly plan: string, readonly cycle: Cycle } | null {
+  const end = key.lastIndexOf('_')
+  const cycle = cycles.find((name) => name === key.slice(end + 1))
+  const plan = key.slice(0, end)
+  return end > 0 && cycle !== undefined && tiers.includes(plan) ? { plan, cycle } : null
+}
+
+/** What is none names nothing at a provider, and is never put into a path. */
+export function isProviderId (value: string): boolean {
+  return providerId.test(value)
+}
+
+/** An empty variable is none. */
+function given (env: Env, name: string): string | undefined {
+  const text = setting(env, name)?.trim()
+  return text === '' ? undefined : text
+}
+
+function accountOf (provider: ProviderName, env: Env, faults: FaultList): ProviderAccount | undefined {
+  const of = (member: keyof ProviderAccount) => given(env, variables.of(provider, member))
+  const [previous, map] = [of('previousWebhookSecrets'), of('productMap')]
+  const account = {
+    apiKey: of('apiKey'),
+    organizationId: provider === 'payprov' ? of('organizationId') : undefined,
+    webhookSecret: of('webhookSecret'),
+    previousWebhookSecrets: previous?.split(',').map((text) => text.trim()).filter((text) => text !== ''),
+    productMap: map === undefined ? undefined : mapOf(map, variables.of(provider, 'productMap'), faults),
+    baseUrl: of('baseUrl')
+  }
+  return Object.values(account).some((value) => value !== undefined) ? account : undefined
+}
+
+/** Empty after a fault. */
+function mapOf (text: string, name: string, faults: FaultList): Readonly<Record<string, string>> {
+  try {
+    const value = parseJson(text, name)
+    // What its members hold is judged with the rest.
+    if (isTextMap(value, name, faults)) return value
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    faults.take(error.faults)
+  }
+  return {}
+}
+
+function isTextMap (value: unknown, name: string, faults: FaultList): value is Readonly<Record<string, string>> {
+  const before = faults.faults.length
+  if (!isRecord(value)) {
+    tell(faults, name, 'expected a JSON object of the provider\'s ids by `<tier>_<cycle>`, such as {"pro_monthly":"..."}')
+  } else {
+    for (const [key, id] of Object.entries(value)) {
+      if (typeof id !== 'string') tell(faults, name, `"${key}": expected the provider's id as a text`)
+    }
+  }
+  return faults.faults.length === before
+}
+
+function judge (settings: BillingSettings, tiers: readonly string[], names: Names, faults: FaultList): void {
+  const { provider, appUrl } = settings
+  const missing = (place: string, what: string) => tell(faults, place, `missing: a payment provider is chosen, which needs ${what}`)
+  if (appUrl !== undefined) judgeUrl(appUrl, names.appUrl, faults)
+  else if (provider !== undefined) missing(names.appUrl, 'the absolute address of the app that a checkout leads back to')
+  if (provider !== undefined && settings[provider]?.apiKey === undefined) missing(names.of(provider, 'apiKey'), 'its key')
+  if (provider !== undefined && settings[provider]?.productMap === undefined) {
+    missing(names.of(provider, 'productMap'), 'the ids of what is sold, such as {"pro_monthly":"..."}')
+  }
+  const sold = new Map<string, string>()
+  for (const one of providerNames) {
+    const account = settings[one]
+    if (account !== undefined) judgeAccount(one, account, (member) => names.of(one, member), { tiers, sold, faults })
+  }
+}
+
+interface Judging {
+  readonly tiers: readonly string[]
+  /** What is sold under each id of both providers. The id of a subscription says which it is. */
+  readonly sold: Map<string, string>
+  readonly faults: FaultList
+}
+
+function judgeAccount (
+  provider: ProviderName,
+  account: ProviderAccount,
+  name: (member: keyof ProviderAccount) => string,
+  { tiers, sold, faults }: Judging
+): void {
+  const { apiKey, organizationId, webhookSecret, previousWebhookSecrets = [], productMap = {}, baseUrl } = account
+  const isSent = (text: string | undefined) => text === undefined || (text.length <= maxText && /^[\x21-\x7e]+$/.test(text))
+  // It is sent nowhere, and the provider may have let its user choose it.
+  const isKept = (text: string | undefined) => text === undefined || (text !== '' && text.length <= maxText && !/\p{Cc}/u.test(text))
+  if (!isSent(apiKey)) tell(faults, name('apiKey'), `expected 1 to ${maxText} visible ASCII characters`)
+  if (!isSent(organizationId)) tell(faults, name('organizationId'), `expected 1 to ${maxText} visible ASCII characters`)
+  if (!isKept(webhookSecret)) tell(faults, name('webhookSecret'), `expected 1 to ${maxText} characters in one line`)
+  if (!previousWebhookSecrets.every(isKept)) {
+    tell(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} characters in one line`)
+  }
+  if (webhookSecret === undefined && previousWebhookSecrets.length > 0) {
+    tell(faults, name('webhookSecret'), 'missing: there are secrets of before, and none of now')
+  }
+  if (
+    baseUrl !== undefined && judgeUrl(baseUrl, name('baseUrl'), faults) && provider === 'altprov' &&
+    !/^\/(v1\/?)?$/.test(new URL(baseUrl).pathname)
+  ) {
+    tell(faults, name('baseUrl'), 'expected an address without a path, such as https://api.stripe.com: the SDK takes none')
+  }
+  for (const [key, id] of Object.entries(productMap)) {
+    const place = name('productMap')
+    if (soldAs(key, tiers) === null) {
+      const known = tiers.filter((tier) => tier !== 'free').flatMap((tier) => cycles.map((cycle) => `${tier}_${cycle}`))
+      tell(
+        faults,
+        place,
+        `"${key}" cannot be sold: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`,
+        nearest(key, known)
+      )
+    }
+    if (!isProviderId(id)) {
+      tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxId} characters of A-Z a-z 0-9 _ -`)
+    } else if (sold.has(id)) {
+      tell(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: subscriptions of both would look the same`)
+    } else sold.set(id, `"${key}" of ${place}`)
+  }
+}
+
+/** Whether it is one. The address is not shown: it may hold a password. */
+function judgeUrl (text: string, place: string, faults: FaultList): boolean {
+  const url = text.length <= maxText && URL.canParse(text) ? new URL(text) : null
+  const plain = url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username === '' && url.password === '' &&
+    url.search === '' && url.hash === ''
+  if (!plain) tell(faults, place, 'expected an absolute address, http or https, without user, query and fragment')
+  return plain
+}
+
+function tell (faults: FaultList, location: string, message: string, suggestion?: string): void {
+  const fault: Fault = { pointer: '', location, message }
+  faults.take([suggestion === undefined ? fault : { ...fault, suggestion }])
+}

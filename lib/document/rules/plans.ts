@@ -1,0 +1,28 @@
+/** Checks of plans that schemas cannot make: distinct tiers, and limits that agree with each other. */
+import type { FaultList } from '../../schema/faults.js'
+import type { Plans } from '../../schema/plans.js'
+import { builtInPlans, createPlans, unlimited } from '../../plans/plans.js'
+import { pointerTo } from '../../schema/faults.js'
+
+const maxTiers = 30 // as many as a refusal of an unknown one names
+
+export function checkPlans (changes: Plans, faults: FaultList): void {
+  const plans = createPlans(changes)
+  if (plans.tiers.length > maxTiers) {
+    faults.add('/plans', `with the built-in ones these are ${plans.tiers.length} tiers: expected at most ${maxTiers}`)
+  }
+  const spellings = new Map(builtInPlans.tiers.map((tier) => [tier.toLowerCase(), tier]))
+  for (const [tier, { limits }] of Object.entries(changes)) {
+    const at = pointerTo('/plans', tier)
+    const other = spellings.get(tier.toLowerCase()) ?? tier
+    spellings.set(tier.toLowerCase(), other)
+    if (other !== tier) faults.add(at, 'only upper and lower case tell the tier from another one', other)
+    const { maxFileSizeMB, maxStorageMB } = plans.of(tier).limits.fileStorage
+    if (limits?.fileStorage?.maxFileSizeMB !== undefined && maxStorageMB !== unlimited && maxFileSizeMB > maxStorageMB) {
+      faults.add(
+        `${at}/limits/fileStorage/maxFileSizeMB`,
+        `expected at most the plan's \`maxStorageMB\`, which is ${maxStorageMB}: no larger file would ever fit`
+      )
+    }
+  }
+}

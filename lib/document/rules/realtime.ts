@@ -1,0 +1,27 @@
+/** Checks of the section `realtime` beyond its schema: its patterns of rooms, its tables, and the address of Redis. */
+import type { FaultList } from '../../schema/faults.js'
+import type { Realtime } from '../../schema/realtime.js'
+import { pointerTo } from '../../schema/faults.js'
+import { checkRedisUrl } from './redis.js'
+
+/** A name of a room, or the beginning of names with `*` at its end. */
+const roomPattern = /^[\w.:@/-]{0,127}(?:[\w.:@/-]|\*)$/
+
+const maxTables = 200
+const maxRooms = 200
+
+export function checkRealtime ({ tables = {}, rooms = {}, redis }: Realtime, faults: FaultList): void {
+  const names = Object.keys(tables)
+  if (names.length > maxTables) faults.add('/realtime/tables', `has ${names.length} tables: expected at most ${maxTables}`)
+  const patterns = Object.keys(rooms)
+  if (patterns.length > maxRooms) faults.add('/realtime/rooms', `has ${patterns.length} patterns: expected at most ${maxRooms}`)
+  for (const pattern of patterns) {
+    if (!roomPattern.test(pattern)) {
+      faults.add(
+        pointerTo('/realtime/rooms', pattern),
+        'is no name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -, with `*` at the end for all that begin so'
+      )
+    }
+  }
+  checkRedisUrl(redis, '/realtime/redis', faults)
+}

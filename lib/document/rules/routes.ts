@@ -1,0 +1,140 @@
+/** Checks of routes beyond their schema. */
+import type { FaultList } from '../../schema/faults.js'
+import type { Route } from '../../schema/route.js'
+import type { Entry } from '../sections.js'
+import { nearest } from '../../schema/faults.js'
+import { parsePath, shapeOf, type Segment } from '../path.js'
+import { isTurnedOff, reservedBy } from '../reserved.js'
+import { Plugins } from '../../schema/plugins.js'
+import { checkTools } from './tools.js'
+
+export interface RoutesContext {
+  readonly faults: FaultList
+  /** The document says how tokens are verified. */
+  readonly jwt: boolean
+  /** The names of the external identity providers. Default: those of the app, which are not known here. */
+  readonly providers?: readonly string[]
+  /** Names of the plugins that the document turns off: their paths are free. */
+  readonly off: ReadonlySet<string>
+}
+
+export function checkRoutes (routes: readonly Entry<Route>[], context: RoutesContext): void {
+  const seen = new Map<string, string>()
+  for (const { pointer, value: route } of routes) {
+    checkPath(route, pointer, seen, context)
+    checkWork(route, pointer, context.faults)
+    checkSoftDelete(route, pointer, context.faults)
+    checkAccess(route, pointer, context)
+  }
+  checkTools(routes, context.faults)
+}
+
+/** `off` are the plugins that the document itself turns off. */
+export function checkLimits (routes: readonly Entry<Route>[], off: ReadonlySet<string>, faults: FaultList): void {
+  if (!off.has('resource-limits')) return
+  for (const { pointer, value: { resourceLimit } } of routes) {
+    if (resourceLimit !== undefined) {
+      faults.add(`${pointer}/resourceLimit`, 'the document turns limits off: take `"resource-limits": false` from its `plugins`')
+    }
+  }
+}
+
+function checkPath (route: Route, pointer: string, seen: Map<string, string>, { faults, off }: RoutesContext): void {
+  const at = `${pointer}/path`
+  const segments = parsePath(route.path)
+  if (typeof segments === 'string') {
+    faults.add(at, segments)
+    return
+  }
+  checkReserved(segments, at, faults, off)
+  const key = `${route.method.toUpperCase()} ${shapeOf(segments)}`
+  const first = seen.get(key)
+  if (first === undefined) seen.set(key, pointer)
+  else {
+    faults.add(
+      pointer,
+      `the route ${route.method.toUpperCase()} ${route.path} stands at ${first} already; names of parameters do not tell routes apart`
+    )
+  }
+}
+
+function checkReserved (segments: readonly Segment[], at: string, faults: FaultList, off: ReadonlySet<string>): void {
+  const reserved = reservedBy(segments)
+  if (reserved === undefined || isTurnedOff(reserved, off)) return
+  const { path, plugins } = reserved
+  const ways = plugins.filter((plugin) => Object.hasOwn(Plugins.properties, plugin)).map((plugin) => `\`plugins: { "${plugin}": false }\``)
+  const how = ways.length === 0 ? '' : `, or turn those endpoints off: ${ways.join(' or ')}`
+  faults.add(at, `the path is that of the built-in endpoint ${path}: choose another one${how}`)
+}
+
+function checkWork (route: Route, pointer: string, faults: FaultList): void {
+  if (
+    route.queries === undefined && route.firebaseQueries === undefined && route.integrations === undefined &&
+    route.workflow === undefined && route.realtime === undefined && route.response === undefined
+  ) {
+    faults.add(
+      pointer,
+      'the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow`, `realtime` or `response`'
+    )
+  }
+  for (const [index, query] of (route.queries ?? []).entries()) {
+    if (query.operation !== 'call' && isBlank(query.table)) {
+      faults.add(`${pointer}/queries/${index}/table`, 'missing: expected the table that the query is on')
+    }
+  }
+  for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
+    if (isBlank(query.collection)) {
+      faults.add(`${pointer}/firebaseQueries/${index}/collection`, 'missing: expected the collection that the query is on')
+    }
+  }
+}
+
+function checkSoftDelete ({ softDelete, queries = [] }: Route, pointer: string, faults: FaultList): void {
+  if (softDelete === undefined) return
+  if (!queries.some(({ operation }) => operation === 'delete')) {
+    faults.add(`${pointer}/softDelete`, 'no query of the route deletes rows of a table: it would do nothing')
+  } else if (!softDelete.enabled && softDelete.allowHardDelete === true) {
+    // `?hard=false` would remove the row as well.
+    faults.add(
+      `${pointer}/softDelete/allowHardDelete`,
+      'without soft deletes every delete removes the row: leave this out, or set `enabled`'
+    )
+  }
+}
+
+function isBlank (name: string | undefined): boolean {
+  return name === undefined || name.trim() === ''
+}
+
+function checkAccess (route: Route, pointer: string, { faults, jwt, providers }: RoutesContext): void {
+  const permissions = (route.requiredPermissions?.length ?? 0) > 0
+  const { authProvider = 'jwt' } = route
+  if (authProvider !== 'jwt' && providers !== undefined && !providers.includes(authProvider)) {
+    faults.add(
+      `${pointer}/authProvider`,
+      `no identity provider of that name: expected "jwt"${
+        providers.length === 0 ? '' : ` or one of \`authProviders\`, ${providers.join(', ')}`
+      }`,
+      nearest(authProvider, providers)
+    )
+  }
+  if (permissions && route.requireAuth === false) {
+    faults.add(
+      `${pointer}/requireAuth`,
+      'the route names `requiredPermissions`, which only a token can have: leave `requireAuth` out, or true'
+    )
+  }
+  // Limits are those of users, and a caller without a token is none.
+  if (route.resourceLimit !== undefined && !(route.requireAuth ?? permissions)) {
+    faults.add(`${pointer}/resourceLimit`, 'only a caller with a token has limits: set `requireAuth`')
+  }
+  if (jwt || authProvider !== 'jwt') return
+  for (const [member, asks] of [['requireAuth', route.requireAuth === true], ['requiredPermissions', permissions]] as const) {
+    if (asks) {
+      faults.add(
+        `${pointer}/${member}`,
+        'no token can be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET'
+      )
+    }
+  }
+}

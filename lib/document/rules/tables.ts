@@ -1,0 +1,135 @@
+/** Checks of declared tables beyond their schema. */
+import type { FaultList } from '../../schema/faults.js'
+import type { ColumnDefinition, TableDefinition } from '../../schema/table.js'
+import type { Entry } from '../sections.js'
+import { describeType, encoderOf, unfit } from '../../queries/column-value.js'
+import { typeNames } from '../../database/catalogue.js'
+import { nearest, pointerTo } from '../../schema/faults.js'
+
+type Columns = Readonly<Record<string, ColumnDefinition>>
+
+/** Types that PostgreSQL compares with each other, so that one may refer to the other. */
+const comparable = [['smallint', 'integer', 'int', 'bigint', 'numeric'], ['text', 'varchar'], ['real', 'double precision'], [
+  'timestamptz',
+  'timestamp',
+  'date'
+]]
+
+/** `complete`: there are no tables but these; elsewhere one that is not declared may be in the database already. */
+export function checkTables (tables: readonly Entry<TableDefinition>[], complete: boolean, faults: FaultList): void {
+  const declared = new Map(tables.map(({ name, value }) => [name, value]))
+  for (const { name, pointer, value: table } of tables) {
+    if (name.startsWith('pg_')) faults.add(pointer, 'names that start with "pg_" are PostgreSQL\'s own')
+    if (!Object.values(table.columns).some((column) => column.primaryKey === true)) {
+      faults.add(`${pointer}/columns`, 'the table has no primary key: expected `primaryKey: true` on a column, or on several')
+    }
+    checkAdded(table, pointer, faults)
+    checkKeys(table, pointer, faults)
+    for (const [column, definition] of Object.entries(table.columns)) {
+      const at = pointerTo(pointer, 'columns', column)
+      checkDefault(definition, at, faults)
+      if (definition.references !== undefined) {
+        checkReference(definition, definition.references, `${at}/references`, declared, complete, faults)
+      }
+    }
+  }
+}
+
+/** The columns of a table, with those that `tenantScoped` and `softDelete` add. */
+function columnsOf (table: TableDefinition): Columns {
+  return {
+    ...table.tenantScoped === true && { tenant_id: { type: 'text', notNull: true } },
+    ...table.softDelete === true && { deleted: { type: 'boolean', notNull: true }, deleted_at: { type: 'timestamptz' } },
+    ...table.columns
+  }
+}
+
+/** Columns that have a meaning of their own, where the document declares them itself. */
+function checkAdded (table: TableDefinition, pointer: string, faults: FaultList): void {
+  const { tenant_id: tenantId, deleted, deleted_at: deletedAt } = table.columns
+  const at = (column: string, member: string) => pointerTo(pointer, 'columns', column, member)
+  if (tenantId !== undefined && tenantId.type !== 'text' && tenantId.type !== 'varchar') {
+    faults.add(at('tenant_id', 'type'), 'the tenant of a row is a text: expected "text"')
+  }
+  if (tenantId !== undefined && table.tenantScoped === false) {
+    faults.add(`${pointer}/tenantScoped`, 'a table with a column `tenant_id` is tenant-scoped: rename the column, or leave this out')
+  }
+  if (table.softDelete !== true) return
+  if (deleted !== undefined && deleted.type !== 'boolean') faults.add(at('deleted', 'type'), 'with `softDelete` expected "boolean"')
+  if (deletedAt !== undefined && !deletedAt.type.startsWith('timestamp')) {
+    faults.add(at('deleted_at', 'type'), 'with `softDelete` expected "timestamptz"')
+  }
+}
+
+/** Indexes and unique sets name columns of the table, each once. */
+function checkKeys (table: TableDefinition, pointer: string, faults: FaultList): void {
+  const columns = columnsOf(table)
+  for (const member of ['indexes', 'unique'] as const) {
+    for (const [index, names] of (table[member] ?? []).entries()) {
+      for (const [position, name] of names.entries()) {
+        const at = pointerTo(pointer, member, index, position)
+        if (!Object.hasOwn(columns, name)) faults.add(at, `the table has no column "${name}"`, nearest(name, Object.keys(columns)))
+        else if (names.indexOf(name) < position) faults.add(at, `the column "${name}" is given twice`)
+      }
+    }
+  }
+}
+
+function checkReference (
+  column: ColumnDefinition,
+  references: string,
+  at: string,
+  declared: ReadonlyMap<string, TableDefinition>,
+  complete: boolean,
+  faults: FaultList
+): void {
+  const [tableName = '', columnName = ''] = references.split('.')
+  const table = declared.get(tableName)
+  if (table === undefined) {
+    if (complete) faults.add(at, `there is no table "${tableName}"`, nearest(tableName, declared.keys()))
+    return
+  }
+  const columns = columnsOf(table)
+  const target = Object.hasOwn(columns, columnName) ? columns[columnName] : undefined
+  if (target === undefined) {
+    faults.add(at, `the table "${tableName}" has no column "${columnName}"`, nearest(columnName, Object.keys(columns)))
+    return
+  }
+  const keys = Object.entries(table.columns).filter(([, { primaryKey }]) => primaryKey === true).map(([name]) => name)
+  const alone = target.unique === true || (keys.length === 1 && keys[0] === columnName) ||
+    (table.unique ?? []).some((names) => names.length === 1 && names[0] === columnName)
+  if (!alone) faults.add(at, `"${references}" is not unique: a foreign key needs a primary key, or a column with \`unique: true\``)
+  if (!areComparable(column.type, target.type)) {
+    faults.add(at, `the column is of the type "${column.type}", the one that it refers to of the type "${target.type}"`)
+  }
+}
+
+function areComparable (left: string, right: string): boolean {
+  return left === right || comparable.some((types) => types.includes(left) && types.includes(right))
+}
+
+/** Functions stand for a value of their own type only; anything else is a literal that the type takes. */
+function checkDefault ({ type, default: value }: ColumnDefinition, at: string, faults: FaultList): void {
+  const pointer = `${at}/default`
+  if (value === undefined || value === null) return
+  if (value === 'uuid()') {
+    if (type !== 'uuid' && type !== 'text' && type !== 'varchar') faults.add(pointer, `\`uuid()\` is no value of the type "${type}"`)
+  } else if (value === 'now()') {
+    if (!/^(timestamp|date|time)/.test(type)) faults.add(pointer, `\`now()\` is no value of the type "${type}"`)
+  } else if (!isLiteral(value, type)) {
+    faults.add(pointer, `expected ${describeType({ type: typeNames[type] })}`, functionFor(value, type))
+  }
+}
+
+function isLiteral (value: unknown, type: ColumnDefinition['type']): boolean {
+  // PostgreSQL's own text of an array.
+  if (type.endsWith('[]') && typeof value === 'string') return /^\{.*\}$/s.test(value)
+  return encoderOf({ type: typeNames[type] })(value) !== unfit
+}
+
+/** `gen_random_uuid()` and `CURRENT_TIMESTAMP` have names of their own here. */
+function functionFor (value: unknown, type: string): string | undefined {
+  if (typeof value !== 'string' || /\d/.test(value)) return undefined
+  if (type === 'uuid' && /uuid/i.test(value)) return 'uuid()'
+  return /^(timestamp|date)/.test(type) && /now|current/i.test(value) ? 'now()' : undefined
+}

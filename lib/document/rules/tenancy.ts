@@ -1,0 +1,47 @@
+/** Checks of the section `tenancy` beyond its schema. */
+import type { FaultList } from '../../schema/faults.js'
+import type { TableDefinition } from '../../schema/table.js'
+import type { Tenancy } from '../../schema/tenancy.js'
+import type { Entry } from '../sections.js'
+import { tenantColumn } from '../../database/catalogue.js'
+import { nearest, pointerTo } from '../../schema/faults.js'
+
+/** Settings that let their reader act as the server itself, or as the platform at its providers. */
+const ownSettings: ReadonlySet<string> = new Set([
+  'API_KEY',
+  'ALTPROV_API_KEY',
+  'ALTPROV_WEBHOOK_SECRET',
+  'DATABASE_URL',
+  'JWT_SECRET',
+  'PAYPROV_API_KEY',
+  'PAYPROV_WEBHOOK_SECRET',
+  'SECRETS_MASTER_KEY',
+  'SECRETS_PREVIOUS_KEYS'
+])
+
+/** `complete`: there are no tables but these; elsewhere one that is not declared may be in the database already. */
+export function checkTenancy (
+  { sharedTables, env }: Tenancy,
+  tables: readonly Entry<TableDefinition>[],
+  complete: boolean,
+  faults: FaultList
+): void {
+  const declared = new Map(tables.map(({ name, value }) => [name, value]))
+  for (const [index, name] of sharedTables.entries()) {
+    const at = pointerTo('/tenancy/sharedTables', index)
+    const table = declared.get(name)
+    if (table === undefined) {
+      if (complete) faults.add(at, `there is no table "${name}"`, nearest(name, declared.keys()))
+    } else if (table.tenantScoped === true || Object.hasOwn(table.columns, tenantColumn)) {
+      faults.add(
+        at,
+        `each row of "${name}" belongs to a tenant, whose own document may use it as it is: only tables of the platform are shared`
+      )
+    }
+  }
+  for (const [index, name] of env.entries()) {
+    if (ownSettings.has(name)) {
+      faults.add(pointerTo('/tenancy/env', index), `the setting ${name} is the server's own: no tenant may read it`)
+    }
+  }
+}

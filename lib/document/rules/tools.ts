@@ -1,0 +1,111 @@
+/** Routes that are tools of language models. */
+import type { FaultList } from '../../schema/faults.js'
+import type { Route } from '../../schema/route.js'
+import type { Entry } from '../sections.js'
+import { createHash } from 'node:crypto'
+import { nearest } from '../../schema/faults.js'
+import { parsePath } from '../path.js'
+
+/** What a route says of itself as a tool. */
+export interface ToolDeclaration {
+  readonly name: string
+  readonly description: string
+  /** It changes nothing. A hint. */
+  readonly readOnly: boolean
+  /** It may change or remove what is there. A hint. */
+  readonly destructive: boolean
+  /** The address of the resource that it is too, with `{name}` for parameters of the path. Default: it is none. */
+  readonly uri?: string
+}
+
+/** The member of a tool's input that is the body of the request. */
+export const bodyMember = 'body'
+
+const maxTools = 250 // of a document
+const maxName = 64 // characters
+const hashLength = 8 // characters of a long name that keep it apart from others
+
+/** undefined for a route that is no tool. */
+export function toolOf (route: Route): ToolDeclaration | undefined {
+  const { mcp, method, path } = route
+  if (mcp === undefined) return undefined
+  const { name, description, resource = false, readOnly = method.toUpperCase() === 'GET' } = mcp === true ? {} : mcp
+  return {
+    name: name ?? defaultName(method, path),
+    description: description ?? route.description ?? `${method.toUpperCase()} ${path}`,
+    readOnly,
+    destructive: !readOnly && !onlyAdds(route),
+    ...resource && { uri: `tenantry://${path.replaceAll(/:([^/]+)/g, '{$1}')}` }
+  }
+}
+
+/** Adds a fault for each tool that cannot be called, or that has the name of another one. */
+export function checkTools (routes: readonly Entry<Route>[], faults: FaultList): void {
+  const names = new Map<string, string>()
+  let count = 0
+  for (const { pointer, value: route } of routes) {
+    const tool = toolOf(route)
+    if (tool === undefined) continue
+    if (++count > maxTools) return faults.add(`${pointer}/mcp`, `a document has at most ${maxTools} tools`)
+    if (tool.uri !== undefined && route.method.toUpperCase() !== 'GET') {
+      faults.add(`${pointer}/mcp/resource`, 'only a `get` can be a resource')
+    }
+    checkMembers(route, pointer, faults)
+    const first = names.get(tool.name)
+    if (first === undefined) names.set(tool.name, pointer)
+    else faults.add(`${pointer}/mcp`, `the tool "${tool.name}" stands at ${first} already: give one of them another \`name\``)
+  }
+}
+
+/**
+ * Adds a fault for each tool of a chat that no route is, and that no server can have: `server.tool`.
+ *
+ * @param servers the names of the MCP servers
+ */
+export function checkChatTools (
+  names: readonly string[],
+  routes: readonly Entry<Route>[],
+  servers: readonly string[],
+  faults: FaultList
+): void {
+  const known = routes.flatMap(({ value }) => toolOf(value)?.name ?? [])
+  for (const [index, name] of names.entries()) {
+    if (known.includes(name) || servers.some((server) => name.startsWith(`${server}.`))) continue
+    faults.add(
+      `/agent/chat/tools/${index}`,
+      'names no tool: expected the name of a route with `mcp`, or `server.tool` of `agent.mcpServers`',
+      nearest(name, known)
+    )
+  }
+}
+
+/** The input of a tool has the parameters of the path, those of the query string, and `body`. */
+function checkMembers ({ path, request, webhook }: Route, pointer: string, faults: FaultList): void {
+  if (webhook !== undefined) faults.add(`${pointer}/mcp`, 'a webhook, whose requests another service signs, cannot be a tool')
+  const segments = parsePath(path)
+  const params = typeof segments === 'string' ? [] : segments.flatMap(({ kind, text }) => kind === 'parameter' ? [text] : [])
+  const query = Object.keys(request?.query ?? {})
+  for (const name of params) {
+    if (query.includes(name)) {
+      faults.add(`${pointer}/mcp`, `the path and the query string of a tool have different names: both have "${name}"`)
+    }
+  }
+  if ([...params, ...query].includes(bodyMember)) faults.add(`${pointer}/mcp`, `a parameter of a tool cannot be named "${bodyMember}"`)
+}
+
+/** `get_notes_by_id` for `GET /notes/:id`. */
+function defaultName (method: string, path: string): string {
+  const segments = path.split('/').filter((segment) => segment !== '')
+  const words = segments.map((segment) => (segment.startsWith(':') ? `by_${segment.slice(1)}` : segment).replace(/[^A-Za-z0-9_-]+/g, '_'))
+  const name = [method.toLowerCase(), ...words].join('_')
+  if (name.length <= maxName) return name
+  const hash = createHash('sha256').update(name).digest('hex').slice(0, hashLength)
+  return `${name.slice(0, maxName - hashLength - 1)}_${hash}`
+}
+
+const adding: ReadonlySet<string> = new Set(['insert', 'create', 'add', 'select', 'query', 'get'])
+
+function onlyAdds ({ method, queries = [], firebaseQueries = [], integrations, workflow }: Route): boolean {
+  if (method.toUpperCase() !== 'POST' || integrations !== undefined || workflow !== undefined) return false
+  return [...queries, ...firebaseQueries].every(({ operation }) => adding.has(operation))
+}

@@ -1,0 +1,23 @@
+/** Files that cannot be read. */
+import { ConfigError } from '../schema/faults.js'
+
+/** A ConfigError that names the file and says why, from the error of the system or in words. */
+export function unreadable (file: string, reason: unknown): ConfigError {
+  const error = new ConfigError([{ pointer: '', location: file, message: typeof reason === 'string' ? reason : reasonOf(reason) }])
+  error.cause = reason
+  return error
+}
+
+function reasonOf (error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  switch (code) {
+    case 'ENOENT':
+      return 'there is no such file'
+    case 'EISDIR':
+      return 'it is a folder'
+    case 'EACCES':
+      return 'this process may not read it'
+    default:
+      return error instanceof Error ? error.message : String(error)
+  }
+}

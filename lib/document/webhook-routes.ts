@@ -1,0 +1,61 @@
+/** Webhooks of a document that receive: each is a route, and goes through what routes go through. */
+import type { Route } from '../schema/route.js'
+import type { SignatureMembers } from '../schema/route-webhook.js'
+import type { InboundWebhook, Webhook } from '../schema/webhook.js'
+import type { Entry } from './sections.js'
+import { FaultList, pointerTo, type Fault } from '../schema/faults.js'
+
+/** The routes of those that receive, in their order, with the places that they have in the document. */
+export function webhookRoutes (webhooks: readonly Webhook[]): Entry<Route>[] {
+  return webhooks.flatMap((webhook, index) =>
+    'url' in webhook ? [] : [{ name: webhook.name, pointer: pointerTo('/webhooks', index), value: routeOf(webhook) }]
+  )
+}
+
+/** The list for the faults of a route. A webhook has its members in other places than a route. */
+export function faultsOfRoute (pointer: string, faults: FaultList): FaultList {
+  return pointer.startsWith('/webhooks/') ? new WebhookFaults(faults) : faults
+}
+
+function routeOf ({ name, path, actions, workflow, provider, secret, header, algorithm, encoding }: InboundWebhook): Route {
+  const webhook: SignatureMembers = {
+    provider,
+    secret,
+    ...header !== undefined && { header },
+    ...algorithm !== undefined && { algorithm },
+    ...encoding !== undefined && { encoding },
+    acknowledges: true
+  }
+  return {
+    path,
+    method: 'post',
+    description: `The webhook ${name}`,
+    webhook,
+    ...actions !== undefined && { integrations: actions },
+    ...workflow !== undefined && { workflow },
+    // The answer of an asynchronous workflow is said in no other way.
+    ...workflow?.async !== true && { response: { received: true } }
+  }
+}
+
+class WebhookFaults extends FaultList {
+  readonly #faults: FaultList
+
+  constructor (faults: FaultList) {
+    super()
+    this.#faults = faults
+  }
+
+  override take (faults: readonly Fault[]): void {
+    const placed = faults.map((fault) => ({ ...fault, pointer: placeOf(fault.pointer) }))
+    super.take(placed)
+    this.#faults.take(placed)
+  }
+}
+
+/** The place in the document of a part of a route that was made of a webhook. */
+export function placeOf (pointer: string): string {
+  return pointer
+    .replace(/^(\/webhooks\/\d+)\/webhook(?=\/|$)/, '$1')
+    .replace(/^(\/webhooks\/\d+)\/integrations(?=\/|$)/, '$1/actions')
+}

@@ -1,0 +1,100 @@
+/** Settings from the environment, and the templates of a document that name them. */
+import type { SchemaNode } from '../schema/annotations.js'
+import type { FaultList } from '../schema/faults.js'
+import { parseTemplate, TemplateSyntaxError, type Segment, type TemplateNode } from './template-parser.js'
+
+/** The environment: names of settings with their values. */
+export type Env = Readonly<Record<string, string | undefined>>
+
+/** The value of a setting; undefined where it is not set. */
+export function setting (env: Env, name: string): string | undefined {
+  return Object.hasOwn(env, name) ? env[name] : undefined
+}
+
+/**
+ * Resolves `{{env.NAME}}`, `{{env.NAME || default}}` and `${NAME}` in a text. A text that is one template becomes a
+ * number or boolean where one of the types `accepted` asks for it; what a setting holds is never read as a template.
+ * undefined after a fault.
+ */
+export function resolveEnvironment (text: string, accepted: ReadonlySet<string>, env: Env, pointer: string, faults: FaultList): unknown {
+  let segments: Segment[]
+  try {
+    segments = parseTemplate(text)
+  } catch (error) {
+    if (!(error instanceof TemplateSyntaxError)) throw error
+    faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
+    return undefined
+  }
+  const before = faults.faults.length
+  const values = segments.map((segment) => typeof segment === 'string' ? segment : resolve(segment, env, pointer, faults))
+  if (faults.faults.length > before) return undefined
+  const [first] = segments
+  if (segments.length === 1 && typeof first !== 'string') return converted(values[0], accepted)
+  return values.map(String).join('')
+}
+
+/** The first alternative that is set and not empty; when none is, the last as it is. */
+function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, faults: FaultList): unknown {
+  let last: unknown
+  let lastName: string | undefined
+  for (const alternative of alternatives) {
+    lastName = undefined
+    if (alternative.kind === 'literal') {
+      last = alternative.value
+    } else {
+      const [name] = alternative.path
+      if (alternative.source !== 'env' || alternative.path.length !== 1 || typeof name !== 'string') {
+        faults.add(pointer, `\`${alternative.text}\` is not known here: only settings are, as \`{{env.NAME}}\``)
+        return undefined
+      }
+      last = setting(env, name)
+      lastName = name
+    }
+    if (last !== undefined && last !== null && last !== '') return last
+  }
+  if (last === undefined && lastName !== undefined) {
+    faults.add(pointer, `the setting ${lastName} is not set: ${howToSet(lastName)}`)
+  }
+  return last
+}
+
+/** A default in the document would be a public secret. */
+const secret = /SECRET|KEY|PASSWORD|TOKEN/
+
+function howToSet (name: string): string {
+  if (name === 'JWT_SECRET') return 'put `JWT_SECRET=` and the output of `openssl rand -base64 48` into .env, beside the document'
+  if (secret.test(name)) return 'set it in the environment, or in .env beside the document'
+  return `set it in the environment, or give a default as in \`{{env.${name} || 'default'}}\``
+}
+
+/** Braces in the text, if any, open no template. */
+export function isPlainText (text: string): boolean {
+  try {
+    return parseTemplate(text).every((segment) => typeof segment === 'string')
+  } catch (error) {
+    if (!(error instanceof TemplateSyntaxError)) throw error
+    return false
+  }
+}
+
+/** The names of the settings in a text. */
+export function settingsIn (text: string): string[] {
+  return [...text.matchAll(/\benv\.(\w+)|\$\{(\w+)\}/g)].map(([, name, legacy]) => name ?? legacy ?? '')
+}
+
+const number = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
+
+function converted (value: unknown, accepted: ReadonlySet<string>): unknown {
+  if (typeof value !== 'string') return value
+  const text = value.trim()
+  if (accepted.has('boolean') && (text === 'true' || text === 'false')) return text === 'true'
+  if ((accepted.has('number') || accepted.has('integer')) && number.test(text)) return Number(text)
+  return value
+}
+
+/** The types of JSON that a schema admits; of an enum those of its values. */
+export function acceptedTypes (node: SchemaNode): Set<string> {
+  if (node.anyOf !== undefined) return new Set(node.anyOf.flatMap((branch) => [...acceptedTypes(branch)]))
+  if (node.type !== undefined) return new Set([node.type])
+  return new Set((node.enum ?? (node.const === undefined ? [] : [node.const])).map((value) => typeof value))
+}

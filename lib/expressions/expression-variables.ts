@@ -1,0 +1,310 @@
+/** Finds in the syntax tree of an expression the paths that variables stand for, and refuses what it may not do. */
+import type { ASTNode } from '@marcbachmann/cel-js'
+import type { CelText, ExpressionTemplate } from './expression-text.js'
+import type { TemplateContext } from './reference.js'
+import type { PathNode } from './template-parser.js'
+import type { Reference, Scope } from './types.js'
+import { nearest } from '../schema/faults.js'
+import { absentField } from './declared-fields.js'
+import { variablePrefix } from './expression-text.js'
+import { compileReader, member, resolvePath } from './reference.js'
+import { compileTemplate } from './template.js'
+
+/** Reads a path of an expression. It never gives undefined: a missing value is null. */
+export type ExpressionReader = (scope: Scope, locals: Readonly<Record<string, unknown>>) => unknown
+
+/** The nodes that are paths. */
+export interface Paths {
+  readonly readers: ReadonlyMap<ASTNode, ExpressionReader>
+  /** Those that stand in a string literal: their value becomes text. */
+  readonly texts: ReadonlySet<ASTNode>
+}
+
+/** The paths of an expression, all its references, and the locals in use. */
+export interface Variables {
+  readonly paths: Paths
+  readonly references: readonly Reference[]
+  readonly locals: ReadonlySet<string>
+  readonly members: readonly LocalMember[]
+}
+
+/** A field that is read of a local: `item.price`. */
+export interface LocalMember {
+  readonly local: string
+  readonly name: string
+}
+
+/** Calls that loop over a list, or that name a value so that it can be doubled again and again. */
+const macros: ReadonlySet<string> = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind'])
+const typeNames: ReadonlySet<string> = new Set([
+  'bool',
+  'bytes',
+  'double',
+  'int',
+  'list',
+  'map',
+  'null_type',
+  'string',
+  'type',
+  'uint',
+  'google'
+])
+const maxDurationText = 64 // characters
+
+type Path = readonly (string | number)[]
+
+/** Collects the paths of an expression; faults go to the context's list. */
+export function collectVariables (
+  ast: ASTNode,
+  cel: CelText,
+  pointer: string,
+  context: TemplateContext,
+  locals: readonly string[]
+): Variables {
+  const collector = new Collector(cel, pointer, context, locals)
+  collector.walk(ast, new Set())
+  return {
+    paths: collector,
+    references: Object.freeze(collector.references),
+    locals: collector.usedLocals,
+    members: Object.freeze(collector.members)
+  }
+}
+
+class Collector {
+  readonly readers = new Map<ASTNode, ExpressionReader>()
+  readonly texts = new Set<ASTNode>()
+  readonly references: Reference[] = []
+  readonly usedLocals = new Set<string>()
+  readonly members: LocalMember[] = []
+  readonly #cel: CelText
+  readonly #pointer: string
+  readonly #context: TemplateContext
+  readonly #locals: ReadonlySet<string>
+  readonly #templates: ReadonlyMap<string, ExpressionTemplate>
+
+  constructor (cel: CelText, pointer: string, context: TemplateContext, locals: readonly string[]) {
+    this.#cel = cel
+    this.#pointer = pointer
+    this.#context = context
+    this.#locals = new Set(locals)
+    this.#templates = new Map(cel.templates.map((template) => [template.variable, template]))
+  }
+
+  /** `bound` are the names that macros around the node give to items. */
+  walk (node: ASTNode, bound: ReadonlySet<string>): void {
+    switch (node.op) {
+      case 'value':
+        return
+      case 'id':
+        return this.#identifier(node, bound)
+      case '.':
+      case '[]':
+        return this.#access(node, bound)
+      case 'call':
+        return this.#call(node, node.args[0], node.args[1], bound)
+      case 'rcall':
+        return this.#method(node, node.args[0], node.args[1], node.args[2], bound)
+      case 'list':
+        return node.args.forEach((item) => this.walk(item, bound))
+      case 'map':
+        return node.args.flat().forEach((item) => this.walk(item, bound))
+      case '!_':
+      case '-_':
+        return this.walk(node.args, bound)
+      case '?:':
+        return node.args.forEach((item) => this.walk(item, bound))
+      case '.?':
+      case '[?]':
+        return this.#fault(node, 'optional access is not known here; a path that leads nowhere is null anyway')
+      case '||':
+      case '&&':
+      case '==':
+      case '!=':
+      case 'in':
+      case '+':
+      case '-':
+      case '*':
+      case '/':
+      case '%':
+      case '<':
+      case '<=':
+      case '>':
+      case '>=':
+        return node.args.forEach((item) => this.walk(item, bound))
+    }
+  }
+
+  #identifier (node: ASTNode & { op: 'id' }, bound: ReadonlySet<string>): void {
+    if (bound.has(node.args)) return
+    if (!this.#take(node, node.args, []) && !typeNames.has(node.args)) this.#unknown(node, node.args)
+  }
+
+  #access (node: ASTNode & { op: '.' | '[]' }, bound: ReadonlySet<string>): void {
+    const chain = chainOf(node)
+    if (node.op === '.' && node.args[1] === 'length' && !(chain !== null && chain.path.length === 1)) this.#length(node, node.args[0])
+    if (chain !== null && !bound.has(chain.root)) {
+      if (!this.#take(node, chain.root, chain.path) && !typeNames.has(chain.root)) this.#unknown(node, chain.root)
+      return
+    }
+    this.walk(node.args[0], bound)
+    if (node.op === '[]') this.walk(node.args[1], bound)
+  }
+
+  #call (node: ASTNode, name: string, args: readonly ASTNode[], bound: ReadonlySet<string>): void {
+    const [argument] = args
+    if (name === 'has' && argument !== undefined) {
+      const chain = chainOf(argument)
+      if (chain !== null && !bound.has(chain.root)) {
+        if (!this.#take(node, chain.root, chain.path, (value) => value !== undefined)) this.#unknown(argument, chain.root)
+        return
+      }
+    }
+    if ((name === 'now' || name === 'uuid') && args.length === 0) {
+      this.#takeSource(node, { kind: 'path', source: name, path: [], call: true, text: `${name}()` })
+      return
+    }
+    // Its parser takes cubic time on a long text, so that no text of a request may reach it.
+    if (
+      name === 'duration' && !(argument?.op === 'value' && typeof argument.args === 'string' && argument.args.length <= maxDurationText)
+    ) {
+      this.#fault(node, `\`duration()\` takes a string literal of at most ${maxDurationText} characters`)
+    }
+    args.forEach((item) => this.walk(item, bound))
+  }
+
+  #method (node: ASTNode, name: string, receiver: ASTNode, args: readonly ASTNode[], bound: ReadonlySet<string>): void {
+    const isMacro = macros.has(name)
+    if (this.#context.bounded === true && (isMacro || name === 'matches')) {
+      return this.#fault(node, `\`${name}()\` is not allowed in a tenant's document, since its cost has no bound`)
+    }
+    // A pattern is the document's, never a caller's.
+    if (name === 'matches' && args[0]?.op !== 'value') this.#fault(node, '`matches()` takes its pattern as a string literal')
+    if (!(name === 'bind' && receiver.op === 'id' && receiver.args === 'cel')) this.walk(receiver, bound)
+    const [variable, ...rest] = args
+    if (isMacro && variable?.op === 'id') {
+      const inner = new Set([...bound, variable.args])
+      rest.forEach((item) => this.walk(item, inner))
+    } else {
+      args.forEach((item) => this.walk(item, bound))
+    }
+  }
+
+  /** Makes a variable of a path from a local, a template or a source; false where the root is none of them. */
+  #take (node: ASTNode, root: string, path: Path, finish: (value: unknown) => unknown = (value) => value ?? null): boolean {
+    const template = this.#templates.get(root)
+    if (template !== undefined) {
+      this.#add(node, this.#templateReader(template, path), finish)
+      if (template.asText) this.texts.add(node)
+      return true
+    }
+    if (root.startsWith(variablePrefix)) return false
+    if (this.#locals.has(root)) {
+      this.usedLocals.add(root)
+      const [first, second] = path
+      if (typeof first === 'string') this.members.push({ local: root, name: first })
+      if (first === undefined) this.#add(node, (_scope, locals) => locals[root], finish)
+      else if (second === undefined) this.#add(node, (_scope, locals) => member(locals[root], first), finish)
+      else this.#add(node, (_scope, locals) => follow(locals[root], path), finish)
+      return true
+    }
+    if (root === 'now' || root === 'uuid' || ![...this.#context.sources, 'secret'].some((source) => source === root)) return false
+    this.#takeSource(node, { kind: 'path', source: root, path, call: false, text: [root, ...path].join('.') }, finish)
+    return true
+  }
+
+  #takeSource (node: ASTNode, path: PathNode, finish: (value: unknown) => unknown = (value) => value ?? null): void {
+    const reference = resolvePath(path, this.#pointer, this.#context)
+    if (reference === undefined) return
+    this.#refuseAbsent(node, reference)
+    if (reference.source === 'env') {
+      const value = this.#templateReader({
+        variable: '',
+        text: `{{env.${String(reference.path[0])}}}`,
+        node: { text: `{{${path.text}}}`, alternatives: [path] },
+        asText: false
+      }, [])
+      return this.#add(node, value, finish)
+    }
+    this.references.push(reference)
+    this.#add(node, compileReader(reference), finish)
+  }
+
+  /** Lists and texts have no members. A record, or the body, may well have a field of that name. */
+  #length (node: ASTNode, of: ASTNode): void {
+    const text = this.#cel.source.slice(this.#cel.origin(of.range.start), this.#cel.origin(of.range.end))
+    this.#fault(node, `a list and a text have no \`length\`; a field of that name is written \`${text}["length"]\``, `size(${text})`)
+  }
+
+  #templateReader (template: ExpressionTemplate, path: Path): ExpressionReader {
+    const local = template.node.alternatives.find((alternative) => alternative.kind === 'path' && this.#locals.has(alternative.source))
+    if (local?.kind === 'path') {
+      this.#context.faults.add(this.#pointer, `\`${template.text}\`: write \`${local.text}\` without braces here`)
+      return () => undefined
+    }
+    const value = compileTemplate(template.text, this.#pointer, this.#context)
+    this.references.push(...value.references)
+    for (const reference of value.references) this.#refuseAbsent(undefined, reference)
+    if (
+      template.node.alternatives.some((alternative) =>
+        alternative.kind === 'path' && alternative.path.length > 1 && alternative.text.endsWith('.length')
+      )
+    ) {
+      this.#context.faults.add(
+        this.#pointer,
+        `\`${template.text}\`: a list and a text have no \`length\`; write \`size(...)\` without braces`
+      )
+    }
+    const { evaluate } = value
+    return path.length === 0 ? evaluate : (scope) => follow(evaluate(scope), path)
+  }
+
+  /** A field that the rules of the request refuse is always null: the expression would fail in silence. */
+  #refuseAbsent (node: ASTNode | undefined, reference: Reference): void {
+    const absent = absentField(this.#context.rules, reference)
+    if (absent === undefined) return
+    const message = `the request has no \`${
+      [reference.source, ...reference.path].join('.')
+    }\`, since its \`${reference.source}\` rules do not declare "${absent.name}"`
+    const suggestion = nearest(absent.name, absent.declared)
+    if (node === undefined) this.#context.faults.add(this.#pointer, message, suggestion)
+    else this.#fault(node, message, suggestion)
+  }
+
+  #add (node: ASTNode, read: ExpressionReader, finish: (value: unknown) => unknown): void {
+    this.readers.set(node, (scope, locals) => finish(read(scope, locals)))
+  }
+
+  #unknown (node: ASTNode, name: string): void {
+    const known = [...this.#locals, ...this.#context.sources]
+    this.#fault(node, `nothing is named \`${name}\` here; known are ${known.join(', ')}`, nearest(name, known))
+  }
+
+  #fault (node: ASTNode, message: string, suggestion?: string): void {
+    this.#context.faults.add(this.#pointer, `${message} (at character ${this.#cel.origin(node.range.start) + 1})`, suggestion)
+  }
+}
+
+/** `a.b["c"][0]` as its root and members; null for anything else, such as an index that is computed. */
+function chainOf (node: ASTNode): { root: string, path: Path } | null {
+  const path: (string | number)[] = []
+  let at: ASTNode = node
+  for (;;) {
+    if (at.op === 'id') return { root: at.args, path: path.reverse() }
+    if (at.op === '.') {
+      path.push(at.args[1])
+    } else if (at.op === '[]' && at.args[1].op === 'value') {
+      const index = at.args[1].args
+      if (typeof index === 'string') path.push(index)
+      else if (typeof index === 'bigint') path.push(Number(index))
+      else return null
+    } else {
+      return null
+    }
+    at = at.args[0]
+  }
+}
+
+function follow (value: unknown, path: Path): unknown {
+  return path.reduce<unknown>((found, name) => member(found, name), value)
+}

@@ -1,0 +1,267 @@
+/** The paths that templates may name, and closures that read them from the scope of a request. */
+import type { RequestRules } from '../schema/route.js'
+import type { Env } from './environment.js'
+import type { FaultList } from '../schema/faults.js'
+import { secretKeyForm, type PathNode } from './template-parser.js'
+import type { PartUses } from './secret-uses.js'
+import type { Reference, Scope, TemplateSource } from './types.js'
+import { randomUUID } from 'node:crypto'
+import { nearest } from '../schema/faults.js'
+import { fileMembers, templateSources } from './types.js'
+
+/** What a value is compiled against. */
+export interface TemplateContext {
+  readonly faults: FaultList
+  /** The sources that exist where the value stands. */
+  readonly sources: ReadonlySet<TemplateSource>
+  /** What `{{env.NAME}}` may see; a tenant's document gets a narrowed one. */
+  readonly env: Env
+  /** The rules of the request that the value reads. Default: none, and every field of the body and of the query string is admitted. */
+  readonly rules?: RequestRules | undefined
+  /** The parameters that the route's path declares; without it any name is accepted. */
+  readonly params?: ReadonlySet<string>
+  /** The names of the results of earlier queries; without it any name is accepted. */
+  readonly results?: ReadonlySet<string>
+  /** The files of the route's form; without it any name is accepted. */
+  readonly files?: ReadonlySet<string>
+  /** The steps of a workflow that have ended where the value stands; without it any name is accepted. */
+  readonly steps?: ReadonlySet<string>
+  /** The settings that `{{env.NAME}}` may name; without it, any. */
+  readonly envNames?: ReadonlySet<string> | undefined
+  /** The settings that a secret of the same name replaces, where secrets may stand. Default: none. */
+  readonly overridableEnv?: ReadonlySet<string>
+  /** The text is a tenant's: what has no bound on its cost is refused. Default: false. */
+  readonly bounded?: boolean
+  /** Where the value goes, if a secret must never go there: "a response". */
+  readonly secretsRefusedIn?: string
+  /** Takes every secret that is resolved. Default: none are collected. */
+  readonly uses?: PartUses | undefined
+}
+
+/** The keys of the secrets that are read, each once. */
+export function secretKeysOf (references: readonly Reference[]): string[] {
+  return [...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]
+}
+
+export type Reader = (scope: Scope) => unknown
+
+/**
+ * The reference that a path is, or undefined after a fault was added. `env` is checked here and read by the caller,
+ * since it is a constant.
+ */
+export function resolvePath (node: PathNode, pointer: string, context: TemplateContext): Reference | undefined {
+  const { faults } = context
+  const source = templateSources.find((known) => known === node.source)
+  if (source === undefined) {
+    const suggestion = nearest(node.source, context.sources)
+    faults.add(pointer, `\`${node.text}\` names no source of templates: ${sourceNames(context)}`, suggestion)
+    return undefined
+  }
+  if (source === 'secret' && context.secretsRefusedIn !== undefined) {
+    faults.add(pointer, `\`${node.text}\`: a secret cannot be used in ${context.secretsRefusedIn}`)
+    return undefined
+  }
+  if (!context.sources.has(source)) {
+    faults.add(pointer, `\`${node.text}\`: there is no \`${source}\` here; ${sourceNames(context)}`)
+    return undefined
+  }
+  const isFunction = source === 'now' || source === 'uuid'
+  if (isFunction !== node.call || (isFunction && node.path.length > 0)) {
+    faults.add(pointer, isFunction ? `\`${node.text}\` is written \`${source}()\`` : `\`${node.text}\`: \`${source}\` is no function`)
+    return undefined
+  }
+  const reference: Reference = Object.freeze({ source, path: Object.freeze(memberPath(source, node.path)) })
+  if (!checkMember(reference, node.text, pointer, context)) return undefined
+  if (context.uses !== undefined) collectUse(reference, context.uses)
+  return reference
+}
+
+function collectUse ({ source, path: [first, second] }: Reference, uses: PartUses): void {
+  if (source === 'secret') uses.name(String(first))
+  else if (source === 'tenant' && first !== 'id') uses.readSetting(second === undefined ? null : String(second))
+}
+
+/** A closure that reads the reference: own members only, undefined for whatever is not there. */
+export function compileReader (reference: Reference): Reader {
+  const { source, path } = reference
+  if (source === 'now') return now
+  if (source === 'uuid') return () => randomUUID()
+  if (source === 'secret') return secretReader(reference)
+  const root = rootReader(source)
+  const [first, second] = path
+  // Nearly every path has one or two members: those skip the loop.
+  if (first === undefined) return source === 'tenant' ? wholeTenant : (scope) => root(scope) ?? undefined
+  if (path.length === 1) return oneMemberReader(source, root, first)
+  if (path.length === 2 && second !== undefined) return (scope) => member(member(root(scope), first), second)
+  return (scope) => {
+    let value = root(scope)
+    for (const name of path) {
+      value = member(value, name)
+      if (value === undefined) return undefined
+    }
+    return value
+  }
+}
+
+/** What a template may see of it: the tenant that serves a request knows more of itself. */
+function wholeTenant ({ tenant }: Scope): unknown {
+  return tenant === null ? undefined : { id: tenant.id, config: tenant.config }
+}
+
+let lastTime = NaN
+let lastText = ''
+
+/** ISO 8601 in UTC; the text of a millisecond is made once. */
+function now (): string {
+  const time = Date.now()
+  if (time !== lastTime) [lastTime, lastText] = [time, new Date(time).toISOString()]
+  return lastText
+}
+
+/** An own member of an object, or an item of an array; nothing else has members, and nothing is inherited. */
+export function member (value: unknown, name: string | number): unknown {
+  if (!isRecord(value) || !Object.hasOwn(value, name)) return undefined
+  // An array owns `length` too, which is no part of its JSON.
+  return name === 'length' && Array.isArray(value) ? undefined : value[name]
+}
+
+function isRecord (value: unknown): value is Readonly<Record<string | number, unknown>> {
+  return typeof value === 'object' && value !== null
+}
+
+function oneMemberReader (source: TemplateSource, root: Reader, name: string | number): Reader {
+  switch (source) {
+    case 'body':
+      return (scope) => member(scope.body, name)
+    case 'params':
+      return (scope) => Object.hasOwn(scope.params, name) ? scope.params[name] : undefined
+    case 'query':
+      return (scope) => Object.hasOwn(scope.query, name) ? scope.query[name] : undefined
+    case 'auth':
+      return (scope) => scope.auth !== null && Object.hasOwn(scope.auth, name) ? scope.auth[name] : undefined
+    default:
+      return (scope) => member(root(scope), name)
+  }
+}
+
+/** An expired secret is null; one that does not exist, whatever stands in its place. */
+function secretReader ({ path, fallback }: Reference): Reader {
+  const key = String(path[0])
+  return ({ secrets }) => {
+    const value = secrets.get(key)
+    return value === undefined ? fallback : value
+  }
+}
+
+function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid' | 'secret'>): Reader {
+  switch (source) {
+    case 'body':
+      return (scope) => scope.body
+    case 'params':
+      return (scope) => scope.params
+    case 'query':
+      return (scope) => scope.query
+    case 'headers':
+      return (scope) => scope.headers
+    case 'auth':
+      return (scope) => scope.auth
+    case 'tenant':
+      return (scope) => scope.tenant
+    case 'results':
+      return (scope) => scope.results
+    case 'files':
+      return (scope) => scope.files
+    case 'steps':
+      return (scope) => scope.steps
+    case 'input':
+      return (scope) => scope.input
+    case 'payload':
+      return (scope) => scope.payload
+    case 'credentials':
+      return (scope) => scope.credentials
+    // It is a constant.
+    case 'env':
+      throw new Error(`no reader for the template source ${source}`)
+  }
+}
+
+function checkMember (
+  { source, path }: Reference,
+  text: string,
+  pointer: string,
+  { faults, params, results, files, steps, envNames }: TemplateContext
+): boolean {
+  const first = path[0] === undefined ? undefined : String(path[0])
+  if (source === 'env' && path.length !== 1) {
+    faults.add(pointer, `\`${text}\`: an environment setting is written \`env.NAME\``)
+    return false
+  }
+  if (source === 'env' && envNames !== undefined && !envNames.has(String(first))) {
+    // The message does not say whether it is set.
+    faults.add(
+      pointer,
+      `\`${text}\`: a tenant's document may read a setting only if the platform lists it in \`tenancy.env\``,
+      nearest(String(first), envNames)
+    )
+    return false
+  }
+  if (source === 'secret' && !secretKey.test(String(first ?? ''))) {
+    faults.add(pointer, `\`${text}\`: a secret is written \`secret:KEY\`, the key ${secretKeyForm}`)
+    return false
+  }
+  if (first === undefined) return true
+  if (source === 'params' && params !== undefined && !params.has(first)) {
+    faults.add(pointer, `\`${text}\`: the path has no parameter "${first}"`, nearest(first, params))
+    return false
+  }
+  if (source === 'results' && results !== undefined && !results.has(first)) {
+    faults.add(pointer, `\`${text}\`: no query before this one makes a result "${first}"`, nearest(first, results))
+    return false
+  }
+  if (source === 'files' && files !== undefined && !files.has(first)) {
+    faults.add(pointer, `\`${text}\`: the form has no file "${first}"`, nearest(first, files))
+    return false
+  }
+  if (source === 'files' && path[1] !== undefined && !fileMembers.includes(String(path[1]))) {
+    faults.add(
+      pointer,
+      `\`${text}\`: a file has no \`${String(path[1])}\`; it has ${fileMembers.join(', ')}`,
+      nearest(String(path[1]), fileMembers)
+    )
+    return false
+  }
+  if (source === 'steps' && steps !== undefined && !steps.has(first)) {
+    faults.add(pointer, `\`${text}\`: no step that has ended by then has the id "${first}"`, nearest(first, steps))
+    return false
+  }
+  if (source === 'steps' && path[1] !== undefined && path[1] !== 'result' && path[1] !== 'error') {
+    faults.add(
+      pointer,
+      `\`${text}\`: a step has \`steps.${first}.result\` and, where it failed, \`steps.${first}.error\``,
+      nearest(String(path[1]), ['result', 'error'])
+    )
+    return false
+  }
+  if (source === 'tenant' && first !== 'id' && first !== 'config') {
+    faults.add(pointer, `\`${text}\`: a tenant has \`tenant.id\` and \`tenant.config\``, nearest(first, ['id', 'config']))
+    return false
+  }
+  return true
+}
+
+const secretKey = /^[A-Za-z0-9_.-]{1,128}$/
+
+function memberPath (source: TemplateSource, path: PathNode['path']): (string | number)[] {
+  if (source === 'headers') return lowerFirst(path)
+  // In an expression the dots of a key are those of a path.
+  return source === 'secret' && path.length > 1 ? [path.join('.')] : [...path]
+}
+
+/** Header names are case-insensitive, and Node gives them in lower case. */
+function lowerFirst ([first, ...rest]: readonly (string | number)[]): (string | number)[] {
+  return first === undefined ? [] : [String(first).toLowerCase(), ...rest]
+}
+
+function sourceNames ({ sources }: TemplateContext): string {
+  return `known are ${[...sources].map((source) => source === 'now' || source === 'uuid' ? `${source}()` : source).join(', ')}`
+}

@@ -1,0 +1,297 @@
+/** Templates in configuration values, compiled to closures. */
+import type { CompiledValue, Reference, Scope } from './types.js'
+import type { Reader, TemplateContext } from './reference.js'
+import type { LiteralNode, PathNode, Segment, TemplateNode } from './template-parser.js'
+import { pointerTo } from '../schema/faults.js'
+import { compileReader, resolvePath } from './reference.js'
+import { hasTemplate, parseTemplate, TemplateSyntaxError } from './template-parser.js'
+import { ExactNumber } from '../json/exact-number.js'
+import { stringifyJson } from '../json/stringify.js'
+
+export type { TemplateContext } from './reference.js'
+
+const maxTemplates = 1000 // in one value
+const maxDepth = 32 // objects and arrays within each other
+
+/** A compiled part: a constant, or a closure. */
+type Part = { readonly constant: true, readonly value: unknown } | { readonly constant: false, readonly read: Reader }
+
+interface Compilation {
+  readonly context: TemplateContext
+  /** By source and path. */
+  readonly references: Map<string, Reference>
+  readonly readers: Reader[]
+  templates: number
+}
+
+/**
+ * Compiles any JSON value with templates in it. A value that is one template keeps its type; inside a longer string it
+ * is text (nothing for what is missing or null, JSON for objects). Members that resolve to nothing are left out of
+ * objects and are null in arrays. Faults go to the context's list; the value that is then returned is undefined.
+ * What a template resolves to is never read as a template again.
+ */
+export function compileValue (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
+  const compilation: Compilation = { context, references: new Map(), readers: [], templates: 0 }
+  const part = compilePart(value, pointer, compilation, 0)
+  reportExcess(pointer, compilation)
+  return finish(part, [...compilation.references.values()], compilation.readers)
+}
+
+/** Compiles one string; the same as compileValue, for where only text can stand. */
+export function compileTemplate (text: string, pointer: string, context: TemplateContext): CompiledValue {
+  return compileValue(text, pointer, context)
+}
+
+/** Compiles a text to a reader for each template and for each text between: for a caller that keeps their values apart. */
+export function compilePieces (text: string, pointer: string, context: TemplateContext): readonly Reader[] {
+  const compilation: Compilation = { context, references: new Map(), readers: [], templates: 0 }
+  const parts = compileSegments(text, pointer, compilation)
+  reportExcess(pointer, compilation)
+  return parts.map(readerOf)
+}
+
+/** Text of a value inside a longer string. */
+export function toText (value: unknown): string {
+  switch (typeof value) {
+    case 'string':
+      return value
+    case 'undefined':
+      return ''
+    case 'object':
+      return value === null
+        ? ''
+        : value instanceof ExactNumber
+          ? String(value)
+          : value instanceof Date
+            ? value.toISOString()
+            : stringifyJson(value)
+    default:
+      return String(value)
+  }
+}
+
+function reportExcess (pointer: string, { templates, context }: Compilation): void {
+  if (templates > maxTemplates) context.faults.add(pointer, `a value holds at most ${maxTemplates} templates; this one has ${templates}`)
+}
+
+const nothing: Part = { constant: true, value: undefined }
+
+function finish (part: Part, references: readonly Reference[], readers: readonly Reader[]): CompiledValue {
+  if (!part.constant) {
+    const isTemplate = readers[0] === part.read
+    return Object.freeze({
+      constant: false,
+      references: Object.freeze(references),
+      evaluate: part.read,
+      ...!isTemplate && { within: Object.freeze(readers) }
+    })
+  }
+  const { value } = part
+  return Object.freeze({ constant: true, references: Object.freeze(references), evaluate: () => value })
+}
+
+function compilePart (value: unknown, pointer: string, compilation: Compilation, depth: number): Part {
+  const { faults } = compilation.context
+  switch (typeof value) {
+    case 'string':
+      return compileText(value, pointer, compilation)
+    case 'number':
+    case 'boolean':
+    case 'bigint':
+    case 'undefined':
+      return { constant: true, value }
+    case 'object':
+      break
+    default:
+      faults.add(pointer, `a ${typeof value} is no JSON value`)
+      return nothing
+  }
+  if (value === null || value instanceof ExactNumber) return { constant: true, value }
+  if (depth === maxDepth) {
+    faults.add(pointer, `objects and arrays nest at most ${maxDepth} deep`)
+    return nothing
+  }
+  if (Array.isArray(value)) {
+    return arrayOf(value.map((item, index) => compilePart(item, pointerTo(pointer, index), compilation, depth + 1)))
+  }
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null) {
+    faults.add(pointer, 'only plain objects are JSON values')
+    return nothing
+  }
+  const members: [string, Part][] = []
+  for (const [name, item] of Object.entries(value)) {
+    const at = pointerTo(pointer, name)
+    if (name === '__proto__') faults.add(at, 'no member can be named "__proto__"')
+    else if (name.includes('{{')) faults.add(at, 'the name of a member is no template')
+    else members.push([name, compilePart(item, at, compilation, depth + 1)])
+  }
+  return objectOf(members)
+}
+
+function arrayOf (items: readonly Part[]): Part {
+  if (items.every((item) => item.constant)) {
+    return { constant: true, value: Object.freeze(items.map((item) => item.value ?? null)) }
+  }
+  const readers = items.map(readerOf)
+  return { constant: false, read: (scope) => readers.map((read) => read(scope) ?? null) }
+}
+
+function objectOf (members: readonly (readonly [string, Part])[]): Part {
+  const present = members.filter(([, part]) => !part.constant || part.value !== undefined)
+  const constants: Record<string, unknown> = {}
+  for (const [name, part] of present) if (part.constant) constants[name] = part.value
+  if (present.every(([, part]) => part.constant)) return { constant: true, value: Object.freeze(constants) }
+
+  const names = present.map(([name]) => name)
+  const readers = present.map(([, part]) => readerOf(part))
+  return {
+    constant: false,
+    read: (scope) => {
+      const result: Record<string, unknown> = {}
+      for (let index = 0; index < names.length; index++) {
+        const value = readers[index]!(scope)
+        if (value !== undefined) result[names[index]!] = value
+      }
+      return result
+    }
+  }
+}
+
+function readerOf (part: Part): Reader {
+  if (!part.constant) return part.read
+  const { value } = part
+  return () => value
+}
+
+function compileText (text: string, pointer: string, compilation: Compilation): Part {
+  const parts = compileSegments(text, pointer, compilation)
+  const [only] = parts
+  return only !== undefined && parts.length === 1 ? only : parts.length === 0 ? nothing : textOf(parts)
+}
+
+/** A part for each template and for each text between; none where a fault was added. */
+function compileSegments (text: string, pointer: string, compilation: Compilation): readonly Part[] {
+  if (!hasTemplate(text)) return [{ constant: true, value: text }]
+  let segments: Segment[]
+  try {
+    segments = parseTemplate(text)
+  } catch (error) {
+    if (!(error instanceof TemplateSyntaxError)) throw error
+    compilation.context.faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
+    return []
+  }
+  compilation.templates += segments.filter((segment) => typeof segment !== 'string').length
+  // Past the bound nothing more is compiled; compileValue reports it once.
+  if (compilation.templates > maxTemplates) return []
+  return segments.map((segment) =>
+    typeof segment === 'string' ? { constant: true, value: segment } : compileTemplateNode(segment, pointer, compilation)
+  )
+}
+
+function textOf (parts: readonly Part[]): Part {
+  const folded: (string | Reader)[] = []
+  for (const part of parts) {
+    const last = folded.at(-1)
+    if (!part.constant) folded.push(part.read)
+    else if (typeof last === 'string') folded[folded.length - 1] = last + toText(part.value)
+    else folded.push(toText(part.value))
+  }
+  if (folded.every((piece) => typeof piece === 'string')) return { constant: true, value: folded.join('') }
+  const [first, second] = folded
+  if (folded.length === 2 && typeof first === 'string' && typeof second === 'function') {
+    return { constant: false, read: (scope) => first + toText(second(scope)) }
+  }
+  return {
+    constant: false,
+    read: (scope) => {
+      let text = ''
+      for (const piece of folded) text += typeof piece === 'string' ? piece : toText(piece(scope))
+      return text
+    }
+  }
+}
+
+/** `a || b`: the first that is not missing, null or the empty string; when all are, the last as it is. */
+function compileTemplateNode ({ text, alternatives }: TemplateNode, pointer: string, compilation: Compilation): Part {
+  const readers: Reader[] = []
+  for (const [index, alternative] of alternatives.entries()) {
+    const last = index === alternatives.length - 1
+    const part = compileAlternative(alternative, text, pointer, compilation, last)
+    if (!part.constant) {
+      readers.push(part.read)
+    } else if (last || isPresent(part.value)) {
+      // A constant that is always taken: what stands after it never is.
+      if (readers.length === 0) return part
+      readers.push(readerOf(part))
+      break
+    }
+  }
+  const read = chain(readers)
+  compilation.readers.push(read)
+  return { constant: false, read }
+}
+
+function compileAlternative (
+  node: PathNode | LiteralNode,
+  template: string,
+  pointer: string,
+  compilation: Compilation,
+  last: boolean
+): Part {
+  if (node.kind === 'literal') return { constant: true, value: node.value }
+  const { context } = compilation
+  const reference = resolvePath(node, pointer, context)
+  if (reference === undefined) return nothing
+  if (reference.source === 'env') return environmentPart(String(reference.path[0]), pointer, compilation, last)
+  // Where an alternative follows, a secret that does not exist is like any path that leads nowhere.
+  if (reference.source === 'secret') return referencePart(last ? { ...reference, fallback: template } : reference, compilation)
+  return referencePart(reference, compilation)
+}
+
+function referencePart (reference: Reference, compilation: Compilation): Part {
+  const key = JSON.stringify([reference.source, ...reference.path])
+  if (!compilation.references.has(key)) compilation.references.set(key, reference)
+  return { constant: false, read: compileReader(reference) }
+}
+
+/** A setting is a constant, unless a secret of the tenant may stand in its place. */
+function environmentPart (name: string, pointer: string, compilation: Compilation, last: boolean): Part {
+  const { context } = compilation
+  const value = environmentValue(name, pointer, context, last)
+  const replaceable = context.secretsRefusedIn === undefined && context.sources.has('secret') && context.overridableEnv?.has(name) === true
+  if (!replaceable) return { constant: true, value }
+  context.uses?.replace(name)
+  return referencePart({ source: 'secret', path: [name], setting: true, ...(value !== undefined && { fallback: value }) }, compilation)
+}
+
+function environmentValue (name: string, pointer: string, { env, faults }: TemplateContext, required: boolean): string | undefined {
+  const value = Object.hasOwn(env, name) ? env[name] : undefined
+  if (value === undefined && required) {
+    faults.add(pointer, `the environment setting ${name} is not set; set it, or give a default: \`{{env.${name} || 'default'}}\``)
+  }
+  return value
+}
+
+function chain (readers: readonly Reader[]): Reader {
+  const [first, second] = readers
+  if (first !== undefined && readers.length === 1) return first
+  if (first !== undefined && second !== undefined && readers.length === 2) {
+    return (scope) => {
+      const value = first(scope)
+      return isPresent(value) ? value : second(scope)
+    }
+  }
+  return (scope: Scope) => {
+    let value: unknown
+    for (const read of readers) {
+      value = read(scope)
+      if (isPresent(value)) break
+    }
+    return value
+  }
+}
+
+function isPresent (value: unknown): boolean {
+  return value !== undefined && value !== null && value !== ''
+}

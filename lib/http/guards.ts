@@ -1,0 +1,162 @@
+/** Fails the start where a route asks for a guard (a token, a permission, a rate limit) and no plugin guards it. */
+import type { FastifyContextConfig, FastifyInstance, RouteOptions } from 'fastify'
+import { subscribe } from 'node:diagnostics_channel'
+import { isRecord } from '../json/plain-value.js'
+
+/** The plugins that act on routes, and the decorator by which a context shows that it has one. */
+const decorators = { auth: 'auth', tenancy: 'tenancy', 'rate-limit': 'rateLimiter', usage: 'usage' } as const
+type Guard = keyof typeof decorators
+
+type Asked = Pick<FastifyContextConfig, 'access' | 'permissions' | 'permission' | 'rateLimitRule'>
+
+interface Watched {
+  readonly context: FastifyInstance
+  readonly guardedBy: Set<Guard>
+}
+
+interface Watch {
+  readonly routes: Map<RouteOptions, Watched>
+  /** Plugins of this package are registered. */
+  isUsed: boolean
+}
+
+/** By the HTTP server, which all contexts of an app share. */
+const watches = new WeakMap<object, Watch>()
+
+/** Marks the config of routes in an app that is not watched from its beginning. */
+const seen = Symbol('tenantry.seen')
+
+const maxNamed = 20 // routes in one message
+
+// An app is watched from its creation: Fastify shows the config of a route only while the route is registered.
+subscribe('fastify.initialization', (message) => {
+  if (isCreation(message)) watchFrom(message.fastify)
+})
+
+/** Checks the routes of the whole app when it is ready. */
+export function watchRoutes (app: FastifyInstance): Watch {
+  const watch = watches.get(app.server) ?? watchLate(app)
+  watch.isUsed = true
+  return watch
+}
+
+/** The routes of the whole app so far, until it is ready. */
+export function routesOf (app: FastifyInstance): Iterable<RouteOptions> {
+  return watchRoutes(app).routes.keys()
+}
+
+/** Calls `guard` for each route of the context and of those below it that is registered from now on. */
+export function guardRoutes (app: FastifyInstance, name: Guard, guard: (route: RouteOptions) => void): void {
+  const watch = watchRoutes(app)
+  app.addHook('onRoute', function (route) {
+    watched(watch, this, route).guardedBy.add(name)
+    guard(route)
+  })
+}
+
+/** Throws if routes of the context, or of one below it, ask for the plugin and were registered before it. */
+export function refuseEarlierRoutes (
+  app: FastifyInstance,
+  name: Guard,
+  asks: (config: FastifyContextConfig, context: FastifyInstance) => boolean
+): void {
+  for (const [{ method, url, config = {} }, { context }] of watchRoutes(app).routes) {
+    if ((context === app || Object.prototype.isPrototypeOf.call(app, context)) && method !== 'HEAD' && asks(config, context)) {
+      throw new Error(tooEarly(`${String(method)} ${url}`, name))
+    }
+  }
+}
+
+function isCreation (message: unknown): message is { readonly fastify: FastifyInstance } {
+  return isRecord(message) && isRecord(message['fastify'])
+}
+
+function watchFrom (root: FastifyInstance): Watch {
+  const watch: Watch = { routes: new Map(), isUsed: false }
+  watches.set(root.server, watch)
+  root.addHook('onRoute', function (route) {
+    watched(watch, this, route)
+  })
+  root.addHook('onReady', async () => {
+    const faults = watch.isUsed ? [...faultsOf(watch)] : []
+    watch.routes.clear()
+    if (faults.length === 0) return
+    const rest = faults.length > maxNamed ? `\n${faults.length - maxNamed} more` : ''
+    throw new Error(faults.slice(0, maxNamed).join('\n') + rest)
+  })
+  return watch
+}
+
+function watched ({ routes }: Watch, context: FastifyInstance, route: RouteOptions): Watched {
+  const known = routes.get(route)
+  if (known !== undefined) return known
+  const added = { context, guardedBy: new Set<Guard>() }
+  routes.set(route, added)
+  return added
+}
+
+/**
+ * The app is older than the import of this package: its earlier routes are unknown, and refuse their requests where they ask for
+ * a guard.
+ */
+function watchLate (app: FastifyInstance): Watch {
+  const contexts = new Set([rootOf(app), app])
+  const watch = watchFrom(rootOf(app))
+  for (const context of contexts) {
+    context.addHook('onRoute', function (route) {
+      watched(watch, this, route)
+      route.config = Object.assign({}, route.config, { [seen]: true })
+    })
+    context.addHook('onRequest', (request, _reply, done) => {
+      const { config, method, url = '' } = request.routeOptions
+      if (!(seen in config) && (asksForCaller(config) || isRecord(config.rateLimitRule))) {
+        throw new Error(outside(`${String(method)} ${url}`, config))
+      }
+      done()
+    })
+  }
+  return watch
+}
+
+/** Fastify makes a child context with its parent as prototype. */
+function rootOf (app: FastifyInstance): FastifyInstance {
+  const parent: unknown = Object.getPrototypeOf(app)
+  return isContext(parent) ? rootOf(parent) : app
+}
+
+function isContext (value: unknown): value is FastifyInstance {
+  return isRecord(value) && 'server' in value && 'addHook' in value
+}
+
+function * faultsOf ({ routes }: Watch): Generator<string> {
+  for (const [{ method, url, config: asked = {} }, { context, guardedBy }] of routes) {
+    // Fastify adds it to a GET, which is named.
+    if (method === 'HEAD') continue
+    const route = `${String(method)} ${url}`
+    for (const guard of guardsOf(asked)) {
+      if (guardedBy.has(guard)) continue
+      if (context.hasDecorator(decorators[guard])) yield tooEarly(route, guard)
+      else if (guard === 'auth' && asksForCaller(asked)) yield outside(route, asked)
+    }
+  }
+}
+
+/** The guards that the route needs where its context has them; `auth` also where it has not, unless the route is open. */
+function guardsOf (asked: Asked): Guard[] {
+  const { access, rateLimitRule } = asked
+  const counted: Guard[] = (access !== undefined && rateLimitRule !== false) || isRecord(rateLimitRule) ? ['rate-limit'] : []
+  return access === 'open' || asksForCaller(asked) ? ['auth', 'tenancy', 'usage', ...counted] : counted
+}
+
+function asksForCaller ({ access, permissions = [], permission }: Asked): boolean {
+  return (access !== undefined && access !== 'public' && access !== 'open') || permissions.length > 0 || permission !== undefined
+}
+
+function tooEarly (route: string, guard: Guard): string {
+  return `the route ${route} was registered before the plugin "tenantry/plugins/${guard}", which does not guard it: register and await the plugin first`
+}
+
+function outside (route: string, { access, permissions, permission }: Asked): string {
+  const asked = JSON.stringify({ access, permissions, permission })
+  return `the route ${route} has the config ${asked}, and the plugin "tenantry/plugins/auth" does not guard it: register and await the plugin before the route, in the same context or in one above it`
+}

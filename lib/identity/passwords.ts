@@ -1,0 +1,97 @@
+/**
+ * Passwords: argon2id (RFC 9106), off the event loop, at most as many at once as there are cores, tenants in turns.
+ */
+import { randomBytes } from 'node:crypto'
+import { availableParallelism } from 'node:os'
+import { failure } from '../errors.js'
+import { createTurns } from '../concurrency/turns.js'
+
+export const minPasswordLength = 8 // characters
+export const maxPasswordLength = 256
+/** Characters as they are sent: one that is put together from several may have four of them (UAX #15, 11.1). */
+export const maxPasswordInput = 4 * maxPasswordLength
+
+const memoryCost = 19_456 // KiB: with two passes what OWASP's Password Storage Cheat Sheet asks of argon2id
+const timeCost = 2 // passes
+const parallelism = 1 // threads of one hash
+const version = 0x13
+const saltBytes = 16
+const outputBytes = 32
+const defaultPoolThreads = 4 // of libuv, which runs the hashes, files and DNS look-ups
+
+const loneSurrogate = /\p{Surrogate}/u // of which UTF-8 makes one and the same character
+
+const maxWaiting = 1000
+const maxWaitingOfTenant = 100
+const timeoutMs = 10_000
+
+export interface Passwords {
+  /** The hash of a password that `passwordFault` has nothing against; rejects with `loginBusy`. `tenant`: empty for the platform. */
+  hash(tenant: string, password: string): Promise<string>
+  /** Whether the hash is that of the password. null, of a user who is not there, takes as long. Rejects with `loginBusy`. */
+  verify(tenant: string, stored: string | null, password: string): Promise<boolean>
+  /** Refuses all calls that wait. */
+  close(): void
+}
+
+/** @param max hashes at once. Default: as many as there are cores, while a thread of the pool stays for other work */
+export function createPasswords (max = Math.max(1, Math.min(availableParallelism(), poolThreads() - 1))): Passwords {
+  const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy: loginBusy })
+  const nobodys = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${
+    base64(randomBytes(outputBytes))
+  }`
+
+  return {
+    hash (tenant, password) {
+      const bytes = bytesOf(password)
+      if (bytes === null) throw new Error('the password was not checked')
+      return turns.run(tenant, async () => (await loadArgon2()).hash(bytes, { memoryCost, timeCost, parallelism, outputLen: outputBytes }))
+    },
+    async verify (tenant, stored, password) {
+      const bytes = bytesOf(password)
+      const isIt = await turns.run(tenant, async () => (await loadArgon2()).verify(stored ?? nobodys, bytes ?? Buffer.alloc(0)))
+      return isIt && stored !== null && bytes !== null
+    },
+    close: () => turns.close()
+  }
+}
+
+/** What is wrong with a new password, as the end of a sentence; null where nothing is. */
+export function passwordFault (password: string): string | null {
+  if (password.length > maxPasswordInput) return `must have at most ${maxPasswordLength} characters`
+  if (loneSurrogate.test(password)) return 'must be well-formed Unicode'
+  const { length } = Array.from(password.normalize('NFC'))
+  if (length < minPasswordLength) return `must have at least ${minPasswordLength} characters`
+  return length > maxPasswordLength ? `must have at most ${maxPasswordLength} characters` : null
+}
+
+/** The hash was made with less work than new ones are. */
+export async function isOutdated (stored: string): Promise<boolean> {
+  const { parseOptions } = await loadArgon2()
+  const options = parseOptions(stored)
+  return options.memoryCost < memoryCost || options.timeCost < timeCost || options.outputLen < outputBytes || options.saltLen < saltBytes
+}
+
+/** A server without logins does not need it. */
+async function loadArgon2 (): Promise<typeof import('@node-rs/argon2')> {
+  return import('@node-rs/argon2')
+}
+
+/** However a keyboard puts its characters together, the same password is the same bytes; null where it is no text. */
+function bytesOf (password: string): Buffer | null {
+  return password.length <= maxPasswordInput && !loneSurrogate.test(password) ? Buffer.from(password.normalize('NFC')) : null
+}
+
+/** Without padding, as PHC strings have it. */
+function base64 (bytes: Buffer): string {
+  return bytes.toString('base64').replace(/=+$/, '')
+}
+
+function poolThreads (): number {
+  const threads = Number(process.env['UV_THREADPOOL_SIZE'])
+  return Number.isInteger(threads) && threads > 0 ? threads : defaultPoolThreads
+}
+
+function loginBusy (): Error {
+  return failure('loginBusy', { headers: { 'retry-after': '1' } })
+}

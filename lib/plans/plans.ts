@@ -1,0 +1,235 @@
+/** The contents of each plan, and the refusal beyond it. */
+import type { Plans as Changes } from '../schema/plans.js'
+import { Type, type Static } from 'typebox'
+import { failure, type TenantryError } from '../errors.js'
+import { deepFreeze } from '../json/plain-value.js'
+
+/** In place of a limit or of a price: none, or one that is agreed upon. */
+export const unlimited = -1
+
+export const bytesPerMB = 1_048_576
+
+const limit = (description: string) => Type.Number({ description: `${description} -1: unlimited.` })
+const price = (description: string) => Type.Number({ description: `${description} -1: by agreement.` })
+
+export const Plan = Type.Object({
+  tier: Type.String({ description: 'What names the plan.' }),
+  name: Type.String({ description: 'What people read.' }),
+  description: Type.String(),
+  price: Type.Object({
+    monthly: price('For a month.'),
+    yearly: price('For a year.'),
+    currency: Type.String({ description: 'ISO 4217.' })
+  }),
+  limits: Type.Object({
+    websocket: Type.Object({
+      maxConnections: limit('Connections at a time.'),
+      maxEntitiesWatched: limit('Entities that are watched at a time.'),
+      maxRooms: limit('Rooms at a time.')
+    }),
+    fileStorage: Type.Object({
+      maxStorageMB: limit('Megabytes (1,048,576 bytes) of files.'),
+      maxFileSizeMB: limit('Megabytes of one file.')
+    }),
+    api: Type.Object({
+      requestsPerMinute: limit('Requests a minute; they are counted unless the document has `rateLimit.enabled` false.')
+    }),
+    ai: Type.Object({
+      llmTokensPerMonth: limit('Tokens of language models a month.'),
+      maxCostPerMonth: limit('What these may cost a month, in USD.')
+    }),
+    tenantConfig: Type.Object({
+      maxSecrets: limit('Secrets.'),
+      rotation: Type.Boolean({ description: 'Whether secrets can be rotated.' }),
+      auditRetentionDays: limit('Days for which audit entries are kept.')
+    })
+  })
+})
+/** Frozen throughout: all requests of all tenants share it. */
+export type Plan = Static<typeof Plan>
+
+/** The plan to change to, as a 402 names it. */
+export interface Upgrade {
+  readonly plan: string
+  readonly limit: number
+}
+
+/** What `app.plans` is. */
+export interface Plans {
+  /**
+   * From the lowest to the highest: by their price for a month, those by agreement last, and of one price those that are built
+   * in first.
+   */
+  readonly all: readonly Plan[]
+  /** Of all plans, in their order. */
+  readonly tiers: readonly string[]
+  /** The plan of a tier; `free` for one that this server does not know. */
+  of(tier: string | undefined): Plan
+  /**
+   * The lowest plan above that of the tier that has room for `needed`; null where none has.
+   *
+   * @param limitOf the limit that was met, of a plan
+   * @param needed how much there would be with what was refused
+   */
+  upgrade(tier: string, limitOf: (plan: Plan) => number, needed: number): Upgrade | null
+}
+
+/** What the built-in plans differ in. */
+interface Figures {
+  readonly monthly: number
+  readonly connections: number
+  readonly watched: number
+  readonly storageMB: number
+  readonly fileMB: number
+  readonly requests: number
+  readonly tokens: number
+  readonly cost: number
+  readonly secrets: number
+  readonly retentionDays: number
+}
+
+function builtIn (
+  tier: string,
+  description: string,
+  { monthly, connections, watched, storageMB, fileMB, requests, tokens, cost, secrets, retentionDays }: Figures
+): Plan {
+  return {
+    tier,
+    name: tier.charAt(0).toUpperCase() + tier.slice(1),
+    description,
+    price: { monthly, yearly: monthly === unlimited ? unlimited : monthly * 10, currency: 'USD' },
+    limits: {
+      websocket: { maxConnections: connections, maxEntitiesWatched: watched, maxRooms: connections / 2 },
+      fileStorage: { maxStorageMB: storageMB, maxFileSizeMB: fileMB },
+      api: { requestsPerMinute: requests },
+      ai: { llmTokensPerMonth: tokens, maxCostPerMonth: cost },
+      tenantConfig: { maxSecrets: secrets, rotation: tier !== 'free', auditRetentionDays: retentionDays }
+    }
+  }
+}
+
+const free = builtIn('free', 'To try it out', {
+  monthly: 0,
+  connections: 10,
+  watched: 2,
+  storageMB: 200,
+  fileMB: 5,
+  requests: 100,
+  tokens: 100_000,
+  cost: 5,
+  secrets: 5,
+  retentionDays: 7
+})
+const builtInList: readonly Plan[] = [
+  free,
+  builtIn('pro', 'For a first product', {
+    monthly: 29,
+    connections: 100,
+    watched: 50,
+    storageMB: 5120,
+    fileMB: 50,
+    requests: 1000,
+    tokens: 10_000_000,
+    cost: 100,
+    secrets: 50,
+    retentionDays: 90
+  }),
+  builtIn('team', 'For a team with several products', {
+    monthly: 99,
+    connections: 500,
+    watched: 250,
+    storageMB: 25_600,
+    fileMB: 100,
+    requests: 3000,
+    tokens: 50_000_000,
+    cost: 500,
+    secrets: 200,
+    retentionDays: 90
+  }),
+  builtIn('scale', 'For many users at a time', {
+    monthly: 299,
+    connections: 2000,
+    watched: 1000,
+    storageMB: 102_400,
+    fileMB: 500,
+    requests: 6000,
+    tokens: 75_000_000,
+    cost: 1000,
+    secrets: 500,
+    retentionDays: 90
+  }),
+  builtIn('enterprise', 'With limits by agreement', {
+    monthly: unlimited,
+    connections: 10_000,
+    watched: unlimited,
+    storageMB: unlimited,
+    fileMB: 5000,
+    requests: 10_000,
+    tokens: unlimited,
+    cost: unlimited,
+    secrets: unlimited,
+    retentionDays: unlimited
+  })
+]
+
+/**
+ * The five built-in plans with the changes of a document, and the tiers that it adds. A member that the document leaves out is
+ * that of the built-in plan, or of the built-in `free` for a tier that it adds.
+ */
+export function createPlans (changes: Changes = {}): Plans {
+  const byTier = new Map(builtInList.map((plan) => [plan.tier, plan]))
+  for (const [tier, change] of Object.entries(changes)) {
+    byTier.set(tier, changed(byTier.get(tier) ?? { ...free, tier, name: tier, description: '' }, change))
+  }
+  const all = deepFreeze([...byTier.values()].sort(byPrice))
+  const lowest = byTier.get(free.tier) ?? free
+  const planOf = (tier = '') => byTier.get(tier) ?? lowest
+
+  return {
+    all,
+    tiers: Object.freeze(all.map(({ tier }) => tier)),
+    of: planOf,
+    upgrade (tier, limitOf, needed) {
+      const above = all.slice(all.indexOf(planOf(tier)) + 1)
+      const next = above.find((plan) => limitOf(plan) === unlimited || limitOf(plan) >= needed)
+      return next === undefined ? null : { plan: next.tier, limit: limitOf(next) }
+    }
+  }
+}
+
+function byPrice ({ price: { monthly: one } }: Plan, { price: { monthly: other } }: Plan): number {
+  if (one === unlimited || other === unlimited) return Number(one === unlimited) - Number(other === unlimited)
+  return one - other
+}
+
+function changed (plan: Plan, { name = plan.name, description = plan.description, price, limits = {} }: Changes[string]): Plan {
+  const { websocket, fileStorage, api, ai, tenantConfig } = plan.limits
+  return {
+    tier: plan.tier,
+    name,
+    description,
+    price: overlaid(plan.price, price),
+    limits: {
+      websocket: overlaid(websocket, limits.websocket),
+      fileStorage: overlaid(fileStorage, limits.fileStorage),
+      api: overlaid(api, limits.api),
+      ai: overlaid(ai, limits.ai),
+      tenantConfig: overlaid(tenantConfig, limits.tenantConfig)
+    }
+  }
+}
+
+/** The group with the members that are given; one that is undefined is not. */
+function overlaid<Group extends object> (group: Group, changes: Partial<Group> = {}): Group {
+  const result = { ...group }
+  for (const name in group) result[name] = changes[name] ?? group[name]
+  return result
+}
+
+/** The built-in plans without changes. */
+export const builtInPlans = createPlans()
+
+/** 402: the plan does not include it; `upgrade` is the lowest plan that would. */
+export function planLimit (message: string, upgrade: Upgrade | null): TenantryError {
+  return failure('planLimit', { message, extras: { allowed: false, upgrade } })
+}

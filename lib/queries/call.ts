@@ -1,0 +1,204 @@
+/** `call`: an SQL function with arguments by name, in the scope of the request's tenant. */
+import type { Query } from '../schema/query.js'
+import type { Column, DatabaseFunction } from '../database/catalogue.js'
+import type { Answer, CompiledQuery, JsonSchema, Scope } from '../expressions/types.js'
+import type { QueryContext } from './context.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import { named } from '../validation/named-schema.js'
+import { boundedRowText, boundedText } from './answer-size.js'
+import { type CallArgument, compileArguments } from './call-arguments.js'
+import { declaredFunction, missingFunction, resolveFunction, type ResolvedFunction } from './function.js'
+import { columnOf, quote } from './identifiers.js'
+import { compilePage, type Page, writePagination } from './page.js'
+import { columnSchema } from './record-schema.js'
+import { bindTenant, noInput, type Placeholders } from './sql.js'
+import { compileVariants, numberChooser, type Switch } from './statement.js'
+import { readsOf, unique, writesOf } from './table-use.js'
+import { uniqueReferences } from './unique-references.js'
+import { raisedIn } from './call-failure.js'
+
+const none: CompiledQuery['writes'] = Object.freeze([])
+/** The member of a record that stands for one value of a set. */
+const valueMember = 'value'
+
+/** Compiles a call; null after faults were added to the context's list. */
+export function compileCall (query: Query, pointer: string, context: QueryContext): CompiledQuery | null {
+  const { faults } = context
+  const before = faults.faults.length
+  const resolved = findFunction(query.function, pointer, context)
+  const page = compilePage(query, pointer, context)
+  const given = compileArguments(query.arguments ?? {}, resolved?.given, pointerTo(pointer, 'arguments'), context)
+  if (resolved === undefined) return null
+  const { found, tenantScoped } = resolved
+  if (found.volatile && context.reads === true) {
+    faults.add(
+      pointerTo(pointer, 'function'),
+      `"${found.name}" is VOLATILE: it may write, and a \`get\` route only reads. Declare the function STABLE or IMMUTABLE, or use another method`
+    )
+  }
+  if (holdsSecrets(context)) {
+    faults.add(pointerTo(pointer, 'function'), 'the route writes from a secret, which the function could return: call it in another route')
+  }
+  const excluded = excludedOf(query, found, pointer, context)
+  const one = !found.many || query.single === true
+  if (query.single === true && !found.many) faults.add(pointerTo(pointer, 'single'), 'the function returns one result in any case')
+  if (one) {
+    for (const member of ['limit', 'offset'] as const) {
+      if (query[member] !== undefined) { faults.add(pointerTo(pointer, member), 'one result has no pages') }
+    }
+  }
+  if (query.select !== undefined) faults.add(pointerTo(pointer, 'select'), 'a `call` answers what its function returns')
+  if (faults.faults.length > before) return null
+
+  const parts: CallParts = { schema: context.catalogue.schema, resolved, given, excluded }
+  const switches = [...excluded.size > 0 ? [hasFullAccess] : [], ...given.flatMap(({ presence }) => presence ?? [])]
+  const variants = one
+    ? compileVariants(context.origin, switches, (placeholders, on) => writeOne(parts, placeholders, on))
+    : compileVariants(
+      context.origin,
+      [...switches, page.starts],
+      (placeholders, on, literal) => writeRows(parts, page, literal, placeholders, on),
+      numberChooser(page.literal)
+    )
+  const answer: Answer = one ? 'record' : 'page'
+  return Object.freeze({
+    store: 'sql',
+    key: query.alias ?? found.name,
+    table: found.name,
+    write: found.volatile,
+    tenantScoped,
+    reads: unique(resolved.tables.flatMap((table) => readsOf({ table, fields: [] }, context.catalogue))),
+    writes: found.volatile ? unique(resolved.tables.flatMap((table) => writesOf(table, 'delete', context.catalogue))) : none,
+    missing: 'notFound',
+    status: 200,
+    answer,
+    references: Object.freeze(uniqueReferences([...given.flatMap(({ references }) => references), ...one ? [] : page.references])),
+    places: new Map(),
+    calls: true,
+    record: recordSchema(found, excluded, one),
+    input: null,
+    bulk: false,
+    parameters: {},
+    cursorMembers: [],
+    rowKey: null,
+    fields: new Set(found.columns?.map(({ name }) => name) ?? []),
+    bind: (scope: Scope) => {
+      if (tenantScoped) bindTenant(scope, noInput)
+      const { statement, values } = variants(scope, noInput)
+      return { statement, values, answer, failure: raisedIn }
+    }
+  })
+}
+
+interface CallParts {
+  readonly schema: string
+  readonly resolved: ResolvedFunction
+  readonly given: readonly CallArgument[]
+  readonly excluded: ReadonlySet<string>
+}
+
+const hasFullAccess: Switch = (scope) => scope.fullAccess
+
+/** The function that a query names, or undefined after a fault was added. */
+function findFunction (name: string | undefined, pointer: string, context: QueryContext): ResolvedFunction | undefined {
+  const { faults, catalogue, origin } = context
+  const at = pointerTo(pointer, 'function')
+  if (name === undefined) {
+    faults.add(pointer, missingFunction)
+    return undefined
+  }
+  const declared = declaredFunction(name, at, context)
+  if (declared === undefined) return undefined
+  const resolved = resolveFunction(name, declared, catalogue)
+  if (!('reason' in resolved)) return resolved
+  faults.add(
+    at,
+    origin === 'tenant' ? `"${name}" cannot be called at present: ask the platform` : `"${name}" cannot be called: ${resolved.reason}`
+  )
+  return undefined
+}
+
+function holdsSecrets ({ withheld }: QueryContext): boolean {
+  return withheld !== undefined && (withheld.columns.size > 0 || withheld.fields.size > 0)
+}
+
+/** The columns that callers without full access do not see. */
+function excludedOf (
+  { excludeFields = [] }: Query,
+  { columns, name }: DatabaseFunction,
+  pointer: string,
+  context: QueryContext
+): ReadonlySet<string> {
+  const known = columns?.map((column) => column.name) ?? []
+  for (const [index, field] of excludeFields.entries()) {
+    if (!known.includes(field)) {
+      context.faults.add(pointerTo(pointer, 'excludeFields', index), `no record of "${name}" has a field "${field}"`, nearest(field, known))
+    }
+  }
+  return new Set([...context.excludeFields, ...excludeFields].filter((field) => known.includes(field)))
+}
+
+function writeOne (parts: CallParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const { found } = parts.resolved
+  const call = writeCall(parts, placeholders, on)
+  if (found.type === 'void') return boundedRowText(`select '{"success":true}'::text from ${call} f`)
+  if (!found.many && found.columns === null) return boundedRowText(`select json_build_object('result', ${call})::text`)
+  const row = `select row_to_json(r.*)::text from (${selectRows(parts, call, on)} limit 1) r`
+  // A function that finds no row returns null, which is a row of nulls here.
+  return boundedRowText(found.many ? row : `select row_to_json(r.*)::text from (${selectRows(parts, call, on)} where not (f.* is null)) r`)
+}
+
+/** All rows are made in any case, and once: the total counts them. */
+function writeRows (
+  parts: CallParts,
+  page: Page,
+  literal: number | undefined,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
+  const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
+  const rows = selectRows(parts, writeCall(parts, placeholders, on), on)
+  return boundedText(
+    `with g as materialized (${rows}) select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${
+      total('select count(*) from g')
+    }, '}}') from (select g.* from g${clause}) r`
+  )
+}
+
+function selectRows ({ resolved: { found }, excluded }: CallParts, call: string, on: ReadonlySet<Switch>): string {
+  if (found.columns === null) return `select f.* from ${call} f(${quote(valueMember)})`
+  const shown = on.has(hasFullAccess) ? found.columns : found.columns.filter(({ name }) => !excluded.has(name))
+  return `select ${shown.map(({ name }) => columnOf('f', name)).join(', ')} from ${call} f`
+}
+
+/** `"public"."f"("a" => $1::integer)` */
+function writeCall (
+  { schema, resolved: { found, tenant }, given }: CallParts,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
+  const values = given.filter(({ presence }) => presence === undefined || on.has(presence)).map(({ argument, bind }) =>
+    `${quote(argument.name)} => ${placeholders.add(bind, argument.type)}`
+  )
+  if (tenant !== undefined) values.push(`${quote(tenant.name)} => ${placeholders.add(bindTenant, tenant.type)}`)
+  return `${quote(schema)}.${quote(found.name)}(${values.join(', ')})`
+}
+
+const done: JsonSchema = named('Done', { type: 'object', properties: { success: { type: 'boolean' } }, required: ['success'] })
+
+function recordSchema (found: DatabaseFunction, excluded: ReadonlySet<string>, one: boolean): JsonSchema {
+  if (found.type === 'void') return done
+  const single: Column = {
+    name: one && !found.many ? 'result' : valueMember,
+    type: found.type,
+    notNull: false,
+    hasDefault: false,
+    generated: false
+  }
+  const columns = found.columns?.filter(({ name }) => !excluded.has(name)) ?? [single]
+  return {
+    type: 'object',
+    properties: Object.fromEntries(columns.map((column) => [column.name, columnSchema(column)])),
+    required: columns.map(({ name }) => name)
+  }
+}

@@ -1,0 +1,200 @@
+/** Converts JSON values to values of a column, or finds that they do not fit. */
+import type { Column } from '../database/catalogue.js'
+import { ExactNumber, fitsInt64, isExact, isNumber, maxNumberLength } from '../json/exact-number.js'
+import { isStorable, isStorableJson } from '../json/storable.js'
+import { stringifyJson } from '../json/stringify.js'
+import { formOf, type TextForm } from './text-form.js'
+import { splitList } from './url-value.js'
+
+/** The value does not fit the column. */
+export const unfit = Symbol('unfit')
+
+/** What columns of a type hold, as far as JSON can tell. */
+export type Kind = 'text' | 'integer' | 'decimal' | 'boolean' | 'json' | 'array' | 'vector'
+
+const kinds: Readonly<Record<string, Kind>> = {
+  smallint: 'integer',
+  integer: 'integer',
+  bigint: 'integer',
+  numeric: 'decimal',
+  real: 'decimal',
+  'double precision': 'decimal',
+  boolean: 'boolean',
+  json: 'json',
+  jsonb: 'json',
+  vector: 'vector',
+  halfvec: 'vector'
+}
+
+const integerBounds: Readonly<Record<string, number>> = { smallint: 32_767, integer: 2_147_483_647, bigint: Number.MAX_SAFE_INTEGER }
+
+/** PostgreSQL's own limit of an array's dimensions. */
+const maxDimensions = 6
+
+/** What a column of this type holds; every type that is not known here is written and read as text. */
+export function kindOf (type: string): Kind {
+  if (type.endsWith('[]')) return 'array'
+  return Object.hasOwn(kinds, type) ? kinds[type]! : 'text'
+}
+
+/** The type of an array's items. */
+export function itemType (type: string): string {
+  return type.slice(0, -2)
+}
+
+/** Makes the value that is bound from a JSON value other than null; `unfit` where there is none. */
+export type Encoder = (value: unknown) => unknown
+
+/** The encoder of a column's values. */
+export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): Encoder {
+  switch (kindOf(type)) {
+    case 'json':
+      return type === 'jsonb' ? encodeJsonb : stringifyJson
+    case 'boolean':
+      return encodeBoolean
+    case 'decimal':
+      return encodeDecimal
+    case 'integer':
+      return integerEncoder(integerBounds[type] ?? Number.MAX_SAFE_INTEGER)
+    case 'vector':
+      return (value) => Array.isArray(value) && value.every(isNumber) ? stringifyJson(value) : unfit
+    case 'array':
+      return arrayEncoder(
+        encoderOf({ type: itemType(type), ...(labels !== undefined && { labels }) }),
+        kindOf(itemType(type)) === 'json' ? 0 : maxDimensions - 1
+      )
+    case 'text':
+      return labels !== undefined ? labelEncoder(new Set(labels)) : textEncoder(type)
+  }
+}
+
+/** The encoder of a list of a column's values: an array, or text with commas between the items. */
+export function listEncoder (column: Pick<Column, 'type' | 'labels'>): Encoder {
+  const encodeItems = arrayEncoder(encoderOf(column))
+  return (value) => {
+    if (typeof value === 'string') return encodeItems(splitList(value))
+    return encodeItems(Array.isArray(value) ? value.filter((item) => item !== null) : [value])
+  }
+}
+
+/**
+ * The encoder of the patterns of `like`. PostgreSQL fails on a pattern that ends in its escape only at a row that
+ * matches up to there, which may be another tenant's row that it looks at before its tenant: the error would tell it.
+ */
+export const encodePattern: Encoder = (value) => {
+  const text = encodeText(value)
+  if (typeof text !== 'string') return text
+  let end = text.length
+  while (text[end - 1] === '\\') end--
+  return (text.length - end) % 2 === 1 ? unfit : text
+}
+
+/** What a column takes, for messages: "an integer". */
+export function describeType ({ type, labels }: Pick<Column, 'type' | 'labels'>): string {
+  if (labels !== undefined && !type.endsWith('[]')) return `one of ${labels.map((label) => `"${label}"`).join(', ')}`
+  switch (kindOf(type)) {
+    case 'integer':
+      return `an integer (${type})`
+    case 'decimal':
+      return 'a number'
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return `an array (${type})`
+    case 'vector':
+      return 'an array of numbers'
+    case 'json':
+      return 'any JSON value'
+    case 'text':
+      return type === 'text' ? 'a text' : formOf(type)?.description ?? `a text (${type})`
+  }
+}
+
+/** Further types whose text has a form that no number or boolean has. */
+const formedTypes = /^(time|interval)\b/
+
+function textEncoder (type: string): Encoder {
+  const form = formOf(type)
+  if (form !== undefined) return formEncoder(form)
+  return formedTypes.test(type) ? encodeString : encodeText
+}
+
+function formEncoder ({ fits }: TextForm): Encoder {
+  return (value) => typeof value === 'string' && fits(value) ? value : unfit
+}
+
+function encodeJsonb (value: unknown): unknown {
+  const text = stringifyJson(value)
+  return isStorableJson(text) ? text : unfit
+}
+
+function encodeString (value: unknown): unknown {
+  return typeof value === 'string' ? value : unfit
+}
+
+function encodeText (value: unknown): unknown {
+  switch (typeof value) {
+    case 'string':
+      return isStorable(value) ? value : unfit
+    case 'number':
+    case 'boolean':
+    case 'bigint':
+      return String(value)
+    default:
+      return value instanceof ExactNumber ? String(value) : unfit
+  }
+}
+
+function labelEncoder (labels: ReadonlySet<string>): Encoder {
+  return (value) => typeof value === 'string' && labels.has(value) ? value : unfit
+}
+
+function encodeBoolean (value: unknown): unknown {
+  if (typeof value === 'boolean') return value
+  return value === 'true' || value === 'false' ? value === 'true' : unfit
+}
+
+function encodeDecimal (value: unknown): unknown {
+  if (typeof value === 'number') return Number.isFinite(value) ? value : unfit
+  const text = isExact(value) ? String(value) : value
+  return typeof text === 'string' && text.length <= maxNumberLength && /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?$/i.test(text) ? text : unfit
+}
+
+function integerEncoder (bound: number): Encoder {
+  // An integer beyond 2^53 may come as a text too.
+  const fits = bound === Number.MAX_SAFE_INTEGER ? isBigint : (text: string) => isBetween(Number(text), bound)
+  return (value) => {
+    if (typeof value === 'number') return Number.isInteger(value) && isBetween(value, bound) ? value : unfit
+    if (typeof value === 'bigint') return bound === Number.MAX_SAFE_INTEGER && fitsInt64(value) ? String(value) : unfit
+    return typeof value === 'string' && /^[+-]?\d{1,19}$/.test(value) && fits(value) ? value : unfit
+  }
+}
+
+function isBetween (value: number, bound: number): boolean {
+  return value <= bound && value >= -bound - 1
+}
+
+function isBigint (text: string): boolean {
+  return text.length < 19 || fitsInt64(toBigInt(text))
+}
+
+/** `BigInt` knows no plus. */
+function toBigInt (text: string): bigint {
+  return BigInt(text.startsWith('+') ? text.slice(1) : text)
+}
+
+/** An array's items; `depth` further levels of arrays in arrays, which PostgreSQL takes for the same type. */
+function arrayEncoder (encode: Encoder, depth = 0): Encoder {
+  const encodeNested = depth === 0 ? encode : arrayEncoder(encode, depth - 1)
+  return (value) => {
+    if (!Array.isArray(value)) return unfit
+    const items = new Array<unknown>(value.length)
+    for (let index = 0; index < value.length; index++) {
+      const item: unknown = value[index]
+      const encoded = item === null ? null : Array.isArray(item) ? encodeNested(item) : encode(item)
+      if (encoded === unfit) return unfit
+      items[index] = encoded
+    }
+    return items
+  }
+}

@@ -1,0 +1,232 @@
+/**
+ * One comparison of a column with a value, as PostgreSQL means it: `neq` does not find nulls, and the pattern of `like`
+ * and `ilike` has `%` and `_` (a `*` is a `*`, other than in PostgREST's query strings).
+ */
+import type { Column } from '../database/catalogue.js'
+import type { Operator } from '../schema/query.js'
+import type { Comparison, ComparisonFilter, Condition } from './condition.js'
+import type { QueryContext } from './context.js'
+import type { Operand } from './operand.js'
+import { pointerTo } from '../schema/faults.js'
+import { isOrdered, orderedInstead } from './comparable.js'
+import { isStorable, unstorableText } from '../json/storable.js'
+import { describeType, encodePattern, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
+import { noScope } from '../expressions/no-scope.js'
+import { compileFilterValue, type FilterValue } from './filter-value.js'
+import { columnOf } from './identifiers.js'
+import { refuse, requestPath } from './request-path.js'
+import type { Binder } from './sql.js'
+import { encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './text-search.js'
+import { isOfUrl, jsonTexts } from './url-value.js'
+
+/** Operators of which the column stands left and the value, as the column's type, right. */
+const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
+
+/** Types that `like` works on as they are; others are compared by their text. */
+const textTypes = new Set(['text', 'character varying', 'character', 'citext', 'name'])
+
+/** Those that any column can have: they compare its text, or whether it has a value. */
+const textOperators: ReadonlySet<Operator> = new Set<Operator>(['is', 'like', 'ilike'])
+
+/** Operators of fields of documents alone. */
+type DocumentsOperator = 'array-contains' | 'array-contains-any'
+type ColumnOperator = Exclude<Operator, DocumentsOperator>
+
+function isOfDocuments (operator: Operator): operator is DocumentsOperator {
+  return operator === 'array-contains' || operator === 'array-contains-any'
+}
+
+/** Compiles a comparison; undefined after a fault was added. */
+export function compileComparison (
+  operand: Operand,
+  filter: ComparisonFilter,
+  pointer: string,
+  context: QueryContext,
+  valuePointer = pointerTo(pointer, 'value')
+): Comparison | undefined {
+  const { column } = operand
+  const operator = filter.operator ?? 'eq'
+  if (isOfDocuments(operator)) {
+    const instead = operator === 'array-contains' ? 'contains' : 'overlaps'
+    context.faults.add(
+      pointerTo(pointer, 'operator'),
+      `\`${operator}\` compares fields of documents that are arrays; "${column.name}" is no such field`,
+      instead
+    )
+    return undefined
+  }
+  const before = context.faults.faults.length
+  checkOperator(operator, column, pointerTo(pointer, 'operator'), context)
+  const configuration = searchConfiguration(filter, pointer, context)
+  const value = compileFilterValue(filter, pointer, context, valuePointer)
+  if (value === undefined || context.faults.faults.length > before) return undefined
+  const condition = conditionOf(operator, operand, value, configuration)
+  if (condition === undefined) return undefined
+  if (value.value.constant) {
+    checkConstant(value, operator === 'is' ? isEncoder(column) : encoderFor(operator, column), operator, column, valuePointer, context)
+  }
+  const { references } = value.value
+  return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
+}
+
+/** `configuration` is that of a search; undefined after a fault was added. */
+function conditionOf (
+  operator: ColumnOperator,
+  operand: Operand,
+  value: FilterValue,
+  configuration: string | undefined
+): Condition | undefined {
+  if (operator === 'is') return compileIs(operand, value)
+  if (operator !== 'fts') return compileOperator(operator, operand, value)
+  return configuration === undefined ? undefined : compileSearch(configuration, operand, value)
+}
+
+function checkOperator (operator: Operator, { name, type }: Column, pointer: string, { faults }: QueryContext): void {
+  const kind = kindOf(type)
+  const isRange = /range$/.test(type)
+  if (!isOrdered(type) && !textOperators.has(operator)) {
+    faults.add(pointer, `the column "${name}" is of type ${type}, which PostgreSQL cannot compare${orderedInstead(type)}`)
+  } else if (operator === 'fts' && type !== 'tsvector' && !textTypes.has(type)) {
+    faults.add(pointer, `\`fts\` needs a text or tsvector column; "${name}" is ${type}`)
+  } else if (operator === 'in' && kind === 'array') faults.add(pointer, `"${name}" is an array (${type}): use \`contains\` or \`overlaps\``)
+  else if (operator === 'contains' && kind !== 'array' && type !== 'jsonb' && !isRange) {
+    faults.add(pointer, `\`contains\` needs an array, jsonb or range column; "${name}" is ${type}`)
+  } else if (operator === 'overlaps' && kind !== 'array' && !isRange) {
+    faults.add(pointer, `\`overlaps\` needs an array or range column; "${name}" is ${type}`)
+  }
+}
+
+function compileOperator (operator: Exclude<ColumnOperator, 'is' | 'fts'>, { column, write }: Operand, value: FilterValue): Condition {
+  if (operator === 'contains' && column.type === 'jsonb' && isOfUrl(value.value)) return compileJsonContains(column, value)
+  const bind = binderOf(value, encoderFor(operator, column), operator, column)
+  return (alias, placeholders) => {
+    const left = write(alias)
+    switch (operator) {
+      case 'like':
+      case 'ilike':
+        return `${textTypes.has(column.type) ? left : `${left}::text`} ${operator} ${placeholders.add(bind, 'text')}`
+      case 'in':
+        return `${left} = any(${placeholders.add(bind, `${column.type}[]`)})`
+      case 'contains':
+        return `${left} @> ${placeholders.add(bind, column.type)}`
+      case 'overlaps':
+        return `${left} && ${placeholders.add(bind, column.type)}`
+      default:
+        return `${left} ${symbols[operator]} ${placeholders.add(bind, column.type)}`
+    }
+  }
+}
+
+function compileSearch (configuration: string, { column, write }: Operand, value: FilterValue): Condition {
+  const bind = binderOf(value, encodeSearch, 'fts', column)
+  return (alias, placeholders) => writeSearch(configuration, write(alias), column.type === 'tsvector', placeholders.add(bind, 'text'))
+}
+
+/** A text of a URL is the text itself, or the JSON that it holds. */
+function compileJsonContains (column: Column, value: FilterValue): Condition {
+  const encode: Encoder = (given) => typeof given === 'string' ? jsonTexts(given) ?? unfit : [encoderOf(column)(given)]
+  const bind = binderOf(value, encode, 'contains', column)
+  return (alias, placeholders) => `${columnOf(alias, column.name)} @> any(${placeholders.add(bind, 'jsonb[]')})`
+}
+
+function encoderFor (operator: Exclude<ColumnOperator, 'is'>, column: Column): Encoder {
+  switch (operator) {
+    case 'like':
+    case 'ilike':
+      return encodePattern
+    case 'fts':
+      return encodeSearch
+    case 'in':
+      return listEncoder(column)
+    case 'contains':
+    case 'overlaps':
+      return kindOf(column.type) === 'array' ? listEncoder({ ...column, type: itemType(column.type) }) : encoderOf(column)
+    default:
+      return encoderOf(column)
+  }
+}
+
+/** Nothing binds null, which no comparison is true for. */
+function binderOf ({ read, value }: FilterValue, encode: Encoder, operator: Operator, column: Column): Binder {
+  const path = requestPath(value, `/${column.name}`)
+  return (scope) => {
+    const given = read(scope)
+    if (given === undefined || given === null) return null
+    const encoded = encode(given)
+    if (encoded !== unfit) return encoded
+    if (typeof given === 'string' && !isStorable(given)) throw refuse({ path, message: unstorableText, keyword: 'pattern' })
+    throw refuse({ path, message: misfit(operator, column), keyword: 'type' })
+  }
+}
+
+function misfit (operator: Operator, column: Column): string {
+  switch (operator) {
+    case 'like':
+    case 'ilike':
+      return `the column "${column.name}" is compared with a text, which cannot end in a single backslash`
+    case 'fts':
+      return `the column "${column.name}" is searched for ${searchExpectation}`
+    case 'in':
+      return `the column "${column.name}" is compared with a list, each item ${describeType(column)}`
+    case 'contains':
+      return `the column "${column.name}" is compared with ${
+        column.type === 'jsonb' ? 'JSON, and this text is not valid JSON' : describeType(column)
+      }`
+    case 'is':
+      return `the column "${column.name}" is compared with ${column.type === 'boolean' ? 'null, true, false or "unknown"' : 'null'}`
+    default:
+      return `the column "${column.name}" takes ${describeType(column)}`
+  }
+}
+
+function checkConstant (
+  { read }: FilterValue,
+  encode: Encoder,
+  operator: Operator,
+  column: Column,
+  pointer: string,
+  { faults }: QueryContext
+): void {
+  if (encode(read(noScope)) === unfit) faults.add(pointer, misfit(operator, column))
+}
+
+const isValues: ReadonlyMap<unknown, string> = new Map<unknown, string>([
+  [null, 'null'],
+  ['null', 'null'],
+  [true, 'true'],
+  ['true', 'true'],
+  [false, 'false'],
+  ['false', 'false'],
+  ['unknown', 'unknown']
+])
+
+function isEncoder ({ type }: Column): Encoder {
+  return (value) => {
+    const word = isValues.get(value)
+    return word === undefined || (type !== 'boolean' && word !== 'null') ? unfit : word
+  }
+}
+
+/** `is` knows null as a value; only what is missing matches nothing. */
+function compileIs ({ column, write }: Operand, value: FilterValue): Condition {
+  const encode = isEncoder(column)
+  if (value.value.constant) {
+    const word = encode(value.read(noScope))
+    return (alias) => `${write(alias)} is ${String(word)}`
+  }
+  const path = requestPath(value.value, `/${column.name}`)
+  const bind: Binder = (scope) => {
+    const given = value.read(scope)
+    if (given === undefined) return undefined
+    const word = encode(given)
+    if (word === unfit) throw refuse({ path, message: misfit('is', column), keyword: 'type' })
+    return word
+  }
+  return (alias, placeholders) => {
+    const left = write(alias)
+    const word = placeholders.add(bind, 'text')
+    // A word that is missing gives null, which stays null under a `not`.
+    if (column.type !== 'boolean') return `case ${word} when 'null' then ${left} is null end`
+    return `case ${word} when 'true' then ${left} is true when 'false' then ${left} is false when 'null' then ${left} is null when 'unknown' then ${left} is null end`
+  }
+}

@@ -1,0 +1,103 @@
+/** `pagination: "cursor"`: pages that start after the last row of the page before. */
+import type { Field } from '../schema/route.js'
+import type { Scope } from '../expressions/types.js'
+import type { CompiledOperation } from './operation.js'
+import type { Orders } from './order.js'
+import type { Page } from './page.js'
+import type { Subject } from './subject.js'
+import { finishPage, maxCursorLength, type Position, positionReader } from './cursor.js'
+import { partsAfter, shapeOf, valueBinders } from './keyset.js'
+import { type Operand, operandOf } from './operand.js'
+import { type CursorPage, type ReadParts, writeCursorPage } from './read.js'
+import { refuse } from './request-path.js'
+import { type Binder, noInput } from './sql.js'
+import { compileVariants, type Switch } from './statement.js'
+
+const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
+
+/** Adds the faults of pages that follow a cursor; the function that it returns compiles them. */
+export function compileCursorPages (
+  subject: Subject,
+  orders: Orders,
+  page: Page,
+  pointer: string
+): (parts: ReadParts, switches: readonly Switch[]) => Omit<CompiledOperation, 'missing' | 'references'> {
+  const { query, table, context } = subject
+  const { faults, listRoute } = context
+  if (listRoute === undefined) faults.add(pointer, 'the query string of a route has one `cursor`: use it in a route with one query')
+  if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key, which tells where a page ended`)
+  if (query.limit === 0) faults.add(pointer, 'a page that a cursor can continue has at least one row: set `limit`')
+  if (Array.isArray(query.order) && query.order.length > maxKeys) {
+    faults.add(pointer, `a cursor holds at most ${maxKeys} columns of an order; this one has ${query.order.length}`)
+  }
+  const members = checkVisible(subject, orders, pointer)
+  return (parts, switches) => {
+    const read = positionReader(`${listRoute ?? ''} ${query.alias ?? table.name}`, orders.choose)
+    const valueOf = valueBinders((scope) => read(scope).after ?? [])
+    const limit: Binder = (scope) => {
+      const asked = page.limit(scope)
+      if (asked === 0) {
+        throw refuse({ path: '/query/limit', message: 'must be at least 1: a cursor continues after a row', keyword: 'minimum' })
+      }
+      return asked
+    }
+    const variants = compileVariants<Chosen>(context.origin, switches, (placeholders, on, chosen) => {
+      const { order, after } = chosen?.position ?? { order: orders.usual, after: null }
+      const written: CursorPage = {
+        order,
+        limit: chosen?.literal === undefined ? placeholders.add(limit, 'bigint') : String(chosen.literal),
+        after: after === null ? [() => []] : partsAfter(order, shapeOf(after), valueOf)
+      }
+      return writeCursorPage(parts, written, placeholders, on)
+    }, {
+      choose: (scope) => ({ position: read(scope), literal: page.usual(scope) }),
+      keyOf: ({ position: { order, after }, literal }) => `${order.id} ${after === null ? '' : shapeOf(after)} ${literal ?? ''}`
+    })
+    return {
+      answer: 'cursorPage',
+      parameters: { ...orders.parameters, ...parameters },
+      cursorMembers: members,
+      bind: (scope: Scope) => {
+        const { statement, values } = variants(scope, noInput)
+        return { statement, values, answer: 'cursorPage', finish: (text) => finishPage(text, read(scope)) }
+      }
+    }
+  }
+}
+
+interface Chosen {
+  readonly position: Position
+  readonly literal: number | undefined
+}
+
+const parameters: Readonly<Record<string, Field>> = {
+  limit: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Records a page.' },
+  cursor: {
+    type: 'string',
+    minLength: 1,
+    maxLength: maxCursorLength,
+    description: '`pagination.next` of the page before. Without it the list starts.'
+  }
+}
+
+/**
+ * A cursor tells its caller the values of the order's columns, and a made-up one can ask for any: so they are members of
+ * every record. Returns their names.
+ */
+function checkVisible ({ reduced, table, context }: Subject, orders: Orders, pointer: string): readonly string[] {
+  const shown = new Map(reduced.fields.flatMap((field) => {
+    const operand = field.kind === 'column' ? operandOf(field.column) : field.kind === 'path' ? field.operand : undefined
+    return operand === undefined ? [] : [[operand.write(''), field.name] as const]
+  }))
+  const operands = orders.all.flatMap(({ keys }) => keys.map(({ operand }) => operand))
+  const memberOf = ({ source, write }: Operand): string | undefined => shown.get(write('')) ?? shown.get(operandOf(source).write(''))
+  const hidden = [...new Set(operands.filter((operand) => memberOf(operand) === undefined).map(({ column }) => column.name))]
+  if (hidden.length > 0) {
+    const names = hidden.map((name) => `"${name}"`).join(', ')
+    context.faults.add(
+      pointer,
+      `a cursor tells the values of the order and of the primary key of "${table.name}", so every record must show them: add ${names} to \`select\`, or take ${names} from \`excludeFields\``
+    )
+  }
+  return [...new Set(operands.flatMap((operand) => memberOf(operand) ?? []))]
+}

@@ -1,0 +1,241 @@
+/**
+ * Fields of a document by their path, and comparisons of them, typed by the value. A text of a URL is compared as each JSON type
+ * that it can be.
+ */
+import type { Operator } from '../schema/query.js'
+import type { QueryContext } from './context.js'
+import type { Comparison, ComparisonFilter, Condition } from './condition.js'
+import type { Binder } from './sql.js'
+import { pointerTo } from '../schema/faults.js'
+import { stringifyJson } from '../json/stringify.js'
+import { encodePattern } from './column-value.js'
+import { compileComparison } from './comparison.js'
+import { noScope } from '../expressions/no-scope.js'
+import { compileFilterValue, type FilterValue } from './filter-value.js'
+import { columnOf } from './identifiers.js'
+import { operandOf } from './operand.js'
+import { refuse, requestPath } from './request-path.js'
+import { encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './text-search.js'
+import { isOfUrl, jsonTexts, splitList } from './url-value.js'
+
+/** The id of a document, which stands beside its fields. */
+const id = operandOf({ name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false })
+
+/** At most eight names of letters, digits, `_` and `-`, with dots between them: safe inside a quoted literal. */
+const fieldPath = /^[A-Za-z_][\w-]{0,62}(\.[A-Za-z_][\w-]{0,62}){0,7}$/
+
+const symbols = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
+
+/** The names of a path into a document; undefined after a fault was added. */
+export function fieldNamesOf (path: string, pointer: string, { faults }: QueryContext): string[] | undefined {
+  if (fieldPath.test(path)) return path.split('.')
+  faults.add(pointer, `"${path}" is no field: expected letters, digits, \`_\` and \`-\`, with \`.\` between the names of a path`)
+  return undefined
+}
+
+/** A field as SQL: its JSON, or with `text` the text of it. */
+export type JsonField = (alias: string, text?: boolean) => string
+
+/** The field of that path; undefined after a fault was added. */
+export function fieldOf (path: string, pointer: string, context: QueryContext): JsonField | undefined {
+  const found = fieldNamesOf(path, pointer, context)
+  if (found === undefined) return undefined
+  if (path === 'id') return (alias, text) => text === true ? columnOf(alias, 'id') : `to_jsonb(${columnOf(alias, 'id')})`
+  const names = found.map((name) => `'${name}'`)
+  const last = names.pop()!
+  return (alias, text) => [columnOf(alias, 'data'), ...names].join(' -> ') + (text === true ? ' ->> ' : ' -> ') + last
+}
+
+/** Compiles a comparison of a document's field; undefined after a fault was added. */
+export function compileFieldComparison (filter: ComparisonFilter, pointer: string, context: QueryContext): Comparison | undefined {
+  if (filter.column === 'id') return compileComparison(id, filter, pointer, context)
+  return compileJsonComparison(fieldOf(filter.column, pointerTo(pointer, 'column'), context), filter, pointer, context)
+}
+
+/** The same of a value of jsonb; `field` is undefined after a fault was added. */
+export function compileJsonComparison (
+  field: JsonField | undefined,
+  filter: ComparisonFilter,
+  pointer: string,
+  context: QueryContext
+): Comparison | undefined {
+  const before = context.faults.faults.length
+  const value = compileFilterValue(filter, pointer, context)
+  const configuration = searchConfiguration(filter, pointer, context)
+  if (field === undefined || value === undefined || context.faults.faults.length > before) return undefined
+  const operator = filter.operator ?? 'eq'
+  if (value.value.constant && encode(value.read(noScope), operator) === undefined) {
+    context.faults.add(pointerTo(pointer, 'value'), expectations[operator] ?? 'expected a value')
+    return undefined
+  }
+  const { references } = value.value
+  const at = (alias: string, text?: boolean): string => `(${field(alias, text)})`
+  if (operator === 'fts') {
+    if (configuration === undefined) return undefined
+    const bind = binderOf(value, 'fts', filter.column)
+    return {
+      condition: (alias, placeholders) => writeSearch(configuration, at(alias, true), false, placeholders.add(bind, 'text')),
+      references,
+      ...(value.presence !== undefined && { presence: value.presence })
+    }
+  }
+  const condition = isOfUrl(value.value) && isTyped(operator)
+    ? urlConditionOf(operator, at, urlBinderOf(value, operator, filter.column))
+    : conditionOf(operator, at, binderOf(value, operator, filter.column))
+  return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
+}
+
+function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string, text?: boolean) => string, bind: Binder): Condition {
+  return (alias, placeholders) => {
+    const left = field(alias)
+    switch (operator) {
+      case 'eq':
+        return `${left} = ${placeholders.add(bind, 'jsonb')}`
+      // null is no value, as in a column.
+      case 'neq':
+        return `(${left} <> ${placeholders.add(bind, 'jsonb')} and ${left} <> 'null')`
+      case 'gt':
+      case 'gte':
+      case 'lt':
+      case 'lte': {
+        const value = placeholders.add(bind, 'jsonb')
+        // PostgreSQL orders JSON values of different types too, which is not meant here.
+        return `(jsonb_typeof(${left}) = jsonb_typeof(${value}) and ${left} ${symbols[operator]} ${value})`
+      }
+      case 'like':
+      case 'ilike':
+        return `${field(alias, true)} ${operator} ${placeholders.add(bind, 'text')}`
+      // A field that is not there is null in JSON.
+      case 'is':
+        return `coalesce(${left}, 'null') = ${placeholders.add(bind, 'jsonb')}`
+      case 'in':
+        return `${left} = any(${placeholders.add(bind, 'jsonb[]')})`
+      case 'contains':
+        return `${left} @> ${placeholders.add(bind, 'jsonb')}`
+      case 'array-contains':
+      case 'array-contains-any':
+      case 'overlaps':
+        return overlap(left, placeholders.add(bind, 'jsonb[]'))
+    }
+  }
+}
+
+type TypedOperator = Exclude<Operator, 'like' | 'ilike' | 'is' | 'fts'>
+
+function isTyped (operator: Operator): operator is TypedOperator {
+  return operator !== 'like' && operator !== 'ilike' && operator !== 'is' && operator !== 'fts'
+}
+
+/** The value is a list of JSON values, one of which the text of the URL stands for. */
+function urlConditionOf (operator: TypedOperator, field: (alias: string) => string, bind: Binder): Condition {
+  return (alias, placeholders) => {
+    const left = field(alias)
+    const values = placeholders.add(bind, 'jsonb[]')
+    switch (operator) {
+      case 'eq':
+      case 'in':
+        return `${left} = any(${values})`
+      case 'neq':
+        return `(${left} <> all(${values}) and ${left} <> 'null')`
+      case 'contains':
+        return `${left} @> any(${values})`
+      case 'gt':
+      case 'gte':
+      case 'lt':
+      case 'lte':
+        return `(select bool_or(jsonb_typeof(${left}) = jsonb_typeof(v.j) and ${left} ${
+          symbols[operator]
+        } v.j) from unnest(${values}) v(j))`
+      case 'array-contains':
+      case 'array-contains-any':
+      case 'overlaps':
+        return overlap(left, values)
+    }
+  }
+}
+
+function overlap (left: string, values: string): string {
+  const items = `jsonb_array_elements(case jsonb_typeof(${left}) when 'array' then ${left} else '[]' end)`
+  return `case when ${values} is not null then exists (select from ${items} e where e.value = any(${values})) end`
+}
+
+function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, name: string): Binder {
+  const path = requestPath(value, `/${name}`)
+  return (scope) => {
+    const given = read(scope)
+    if (given === undefined || given === null) return null
+    const items = takesList(operator) ? listOf(given) : [given]
+    return items.flatMap((item) => {
+      if (typeof item !== 'string') return [stringifyJson(item)]
+      const texts = jsonTexts(item)
+      // Other operators compare texts that begin like JSON as well.
+      if (texts === undefined && operator === 'contains') {
+        throw refuse({ path, message: `the field "${name}" is compared with JSON, and this text is not valid JSON`, keyword: 'type' })
+      }
+      return texts ?? [stringifyJson(item)]
+    })
+  }
+}
+
+const expectations: Partial<Record<Operator, string>> = {
+  like: 'expected a text, which cannot end in a single backslash',
+  ilike: 'expected a text, which cannot end in a single backslash',
+  fts: `expected ${searchExpectation}`,
+  is: 'expected null, true, false or "unknown"'
+}
+
+function binderOf ({ read, value }: FilterValue, operator: Operator, name: string): Binder {
+  const path = requestPath(value, `/${name}`)
+  return (scope) => {
+    const given = read(scope)
+    if (given === undefined || (given === null && operator !== 'is')) return null
+    const encoded = encode(given, operator)
+    if (encoded === undefined) {
+      throw refuse({ path, message: `the field "${name}": ${expectations[operator] ?? 'expected a value'}`, keyword: 'type' })
+    }
+    return encoded
+  }
+}
+
+/** The value as its operator binds it; undefined where it does not fit. */
+function encode (value: unknown, operator: Operator): string | string[] | undefined {
+  switch (operator) {
+    case 'like':
+    case 'ilike': {
+      const pattern = encodePattern(value)
+      return typeof pattern === 'string' ? pattern : undefined
+    }
+    case 'fts': {
+      const search = encodeSearch(value)
+      return typeof search === 'string' ? search : undefined
+    }
+    case 'is':
+      return wordOf(value)
+    case 'in':
+    case 'array-contains-any':
+    case 'overlaps':
+      return listOf(value).map((item) => stringifyJson(item))
+    case 'array-contains':
+      return [stringifyJson(value)]
+    default:
+      return stringifyJson(value)
+  }
+}
+
+/** The word for null, true or false; undefined for other values. */
+export function wordOf (value: unknown): string | undefined {
+  if (value === 'unknown') return 'null'
+  const word = String(value)
+  return word === 'null' || word === 'true' || word === 'false' ? word : undefined
+}
+
+/** The value of the operator is a list. */
+export function takesList (operator: Operator): boolean {
+  return operator === 'in' || operator === 'overlaps' || operator === 'array-contains-any'
+}
+
+/** An array, or text with commas between the items. */
+export function listOf (value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  return typeof value === 'string' ? splitList(value) : [value]
+}

@@ -1,0 +1,218 @@
+/**
+ * Filters of documents as Firestore takes them. They mean what they mean on the SQL database; what Firestore has no query for is
+ * a fault.
+ */
+import type { Filter, Operator } from '../schema/query.js'
+import type { DocumentFilter, FieldNames, FilterOperator } from '../firestore/types.js'
+import type { Reference, Scope } from '../expressions/types.js'
+import type { ComparisonFilter } from './condition.js'
+import type { QueryContext } from './context.js'
+import { pointerTo } from '../schema/faults.js'
+import { isPathSegment, isReserved } from '../firestore/paths.js'
+import { parseJson } from '../json/parse.js'
+import { stringifyJson } from '../json/stringify.js'
+import { type TypedFault, withNormalTypes } from '../json/typed-values.js'
+import { noScope } from '../expressions/no-scope.js'
+import { fieldNamesOf, listOf, takesList, wordOf } from './document-field.js'
+import { compileFilterValue, type FilterValue } from './filter-value.js'
+import { unfitFor } from './firestore-value.js'
+import { refuse, requestPath } from './request-path.js'
+import { noInput } from './sql.js'
+import { isOfUrl, jsonTexts } from './url-value.js'
+
+/** What a filter becomes for a request: null matches nothing, undefined is dropped. */
+type Evaluated = DocumentFilter | null | undefined
+type Evaluate = (scope: Scope) => Evaluated
+
+export interface FirestoreFilters {
+  /** null where nothing can match. */
+  readonly read: (scope: Scope) => readonly DocumentFilter[] | null
+  readonly references: readonly Reference[]
+}
+
+const maxDepth = 16 // of nested groups
+const maxValues = 30 // that Firestore compares with in one query
+const maxNotValues = 10 // of `not-in`
+
+/** Operators that Firestore has no query for, and which one has its meaning, or why none does. */
+const lacking: Partial<Record<Operator, string>> = {
+  like: 'Firestore finds no patterns: compare with `eq`, or with `gte` and `lt`',
+  ilike: 'Firestore finds no patterns: compare with `eq`, or with `gte` and `lt`',
+  fts: 'Firestore has no search of texts',
+  contains: 'Firestore has no `contains`: use `array-contains`'
+}
+
+const comparisons = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
+
+/** Compiles filters; those at the top level are combined with AND. */
+export function compileFirestoreFilters (filters: readonly Filter[], pointer: string, context: QueryContext): FirestoreFilters {
+  const references: Reference[] = []
+
+  const compile = (filter: Filter, at: string, depth: number): Evaluate => {
+    if (depth > maxDepth) {
+      context.faults.add(at, `filters nest at most ${maxDepth} deep`)
+      return () => null
+    }
+    if ('or' in filter) return either(filter.or.map((each, index) => compile(each, pointerTo(at, 'or', index), depth + 1)))
+    if ('and' in filter) return all(filter.and.map((each, index) => compile(each, pointerTo(at, 'and', index), depth + 1)))
+    if ('not' in filter) {
+      context.faults.add(pointerTo(at, 'not'), 'Firestore has no `not`: use `neq`')
+      return () => null
+    }
+    return compileComparison(filter, at, context, references)
+  }
+
+  const compiled = filters.map((filter, index) => compile(filter, pointerTo(pointer, index), 0))
+  return {
+    references,
+    read (scope) {
+      const list: DocumentFilter[] = []
+      for (const evaluate of compiled) {
+        const filter = evaluate(scope)
+        if (filter === null) return null
+        if (filter !== undefined) list.push(filter)
+      }
+      return list
+    }
+  }
+}
+
+function either (members: readonly Evaluate[]): Evaluate {
+  return (scope) => {
+    const there = members.map((evaluate) => evaluate(scope)).filter((each) => each !== undefined)
+    if (there.length === 0) return undefined
+    const filters = there.filter((each) => each !== null)
+    return filters.length === 0 ? null : group('or', filters)
+  }
+}
+
+function all (members: readonly Evaluate[]): Evaluate {
+  return (scope) => {
+    const filters: DocumentFilter[] = []
+    for (const evaluate of members) {
+      const filter = evaluate(scope)
+      if (filter === null) return null
+      if (filter !== undefined) filters.push(filter)
+    }
+    return filters.length === 0 ? undefined : group('and', filters)
+  }
+}
+
+function group (kind: 'and' | 'or', filters: readonly DocumentFilter[]): DocumentFilter {
+  const [only, ...others] = filters
+  return only !== undefined && others.length === 0 ? only : { kind, filters }
+}
+
+function compileComparison (filter: ComparisonFilter, pointer: string, context: QueryContext, references: Reference[]): Evaluate {
+  const { faults } = context
+  const operator = filter.operator ?? 'eq'
+  const before = faults.faults.length
+  const names = fieldNamesOf(filter.column, pointerTo(pointer, 'column'), context)
+  const isId = filter.column === 'id'
+  const reserved = names?.find(isReserved)
+  if (reserved !== undefined) faults.add(pointerTo(pointer, 'column'), `"${reserved}" is a name of Firestore's own`)
+  const reason = lacking[operator]
+  if (reason !== undefined) faults.add(pointerTo(pointer, 'operator'), reason)
+  else if (isId && (operator === 'is' || operator === 'overlaps' || operator.startsWith('array'))) {
+    faults.add(pointerTo(pointer, 'operator'), `the id of a document is a text: \`${operator}\` has no meaning for it`)
+  }
+  const value = compileFilterValue(filter, pointer, context)
+  if (names === undefined || value === undefined || faults.faults.length > before) return () => null
+  references.push(...value.value.references)
+  const compare = comparing(operator, isId ? null : names, value, filter.column)
+  if (value.value.constant) checkConstant(compare, pointerTo(pointer, 'value'), context)
+  const { presence } = value
+  return presence === undefined ? compare : (scope) => presence(scope, noInput) ? compare(scope) : undefined
+}
+
+/** A constant that is refused would be refused in each request. */
+function checkConstant (compare: Evaluate, pointer: string, { faults }: QueryContext): void {
+  try {
+    compare(noScope)
+  } catch (error) {
+    const { details: [detail] = [] } = Object(Object(error).extras)
+    faults.add(pointer, detail === undefined ? 'Firestore cannot compare with this value' : detail.message)
+  }
+}
+
+function comparing (operator: Operator, field: FieldNames, value: FilterValue, name: string): Evaluate {
+  const path = requestPath(value.value, `/${name}`)
+  const ofUrl = isOfUrl(value.value) && operator !== 'is' && field !== null
+  const make = (operator: FilterOperator, value: unknown): DocumentFilter => ({ kind: 'field', field, operator, value })
+  return (scope) => {
+    const given = value.read(scope)
+    if (operator === 'is') {
+      if (given === undefined) return null
+      const word = wordOf(given)
+      if (word === undefined) {
+        throw refuse({ path, message: `the field "${name}": expected null, true, false or "unknown"`, keyword: 'type' })
+      }
+      return make('==', word === 'null' ? null : word === 'true')
+    }
+    if (given === undefined || given === null) return null
+    const items = takesList(operator) ? listOf(given) : [given]
+    const values = field === null ? idsOf(items, operator, path) : valuesOf(ofUrl ? items.flatMap(readingsOf) : items, name, path)
+    return comparisonOf(operator, values, make, path)
+  }
+}
+
+function comparisonOf (
+  operator: Exclude<Operator, 'is'>,
+  values: readonly unknown[],
+  make: (operator: FilterOperator, value: unknown) => DocumentFilter,
+  path: string
+): DocumentFilter | null {
+  const [first, ...others] = values
+  if (first === undefined) return null
+  const most = operator === 'neq' ? maxNotValues : maxValues
+  if (values.length > most) throw refuse({ path, message: `Firestore compares with at most ${most} values`, keyword: 'maxItems' })
+  const isOne = others.length === 0
+  switch (operator) {
+    case 'eq':
+    case 'in':
+      return isOne ? make('==', first) : make('in', values)
+    case 'neq':
+      return isOne ? make('!=', first) : make('not-in', values)
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
+      return group('or', values.map((value) => make(comparisons[operator], value)))
+    case 'array-contains':
+    case 'array-contains-any':
+    case 'overlaps':
+      return isOne ? make('array-contains', first) : make('array-contains-any', values)
+    // Refused when the query was compiled.
+    case 'like':
+    case 'ilike':
+    case 'fts':
+    case 'contains':
+      return null
+  }
+}
+
+/** The values that a text of a URL can be. */
+function readingsOf (item: unknown): readonly unknown[] {
+  return typeof item === 'string' ? jsonTexts(item)?.map(parseJson) ?? [item] : [item]
+}
+
+function valuesOf (items: readonly unknown[], name: string, path: string): unknown[] {
+  return items.map((item) => {
+    const faults: TypedFault[] = []
+    const value = withNormalTypes(item, faults)
+    const [fault] = faults
+    const unfit = fault === undefined ? unfitFor(value) : `must be ${fault.expected}`
+    if (unfit !== undefined) throw refuse({ path, message: `the field "${name}" is compared with a value that ${unfit}`, keyword: 'type' })
+    return value
+  })
+}
+
+/** Ids that a document can have: no other is equal to one. */
+function idsOf (items: readonly unknown[], operator: Operator, path: string): string[] {
+  return items.flatMap((item) => {
+    const id = typeof item === 'string' ? item : stringifyJson(item)
+    if (isPathSegment(id)) return [id]
+    if (operator === 'eq' || operator === 'in') return []
+    throw refuse({ path, message: 'the id of a document is compared with what can be one', keyword: 'type' })
+  })
+}

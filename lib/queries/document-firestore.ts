@@ -1,0 +1,107 @@
+/** Queries of documents on Firestore: what they ask of it, as plain data. The tenant is a part of the path. */
+import type { DocumentQuery } from '../schema/query.js'
+import type { DocumentOperation, OrderKey, Shape } from '../firestore/types.js'
+import type { BoundOperation, Reference, Scope } from '../expressions/types.js'
+import type { QueryContext } from './context.js'
+import { pointerTo } from '../schema/faults.js'
+import { type CollectionPlace, isPathSegment, isReserved, pathSegmentRule, placeOf } from '../firestore/paths.js'
+import { fieldNamesOf } from './document-field.js'
+import { compileFirestoreFilters } from './document-filter.js'
+import { answers, type DocumentInput, type DocumentParts } from './document-parts.js'
+import { unfitFields } from './firestore-value.js'
+import { refuse } from './request-path.js'
+
+const maxBatch = 500 // documents
+const maxOffset = 10_000 // documents, each of which Firestore reads and charges
+
+export interface FirestoreCompiled {
+  readonly references: readonly Reference[]
+  /** The collection is the platform's. */
+  readonly shared: boolean
+  readonly bind: (input: DocumentInput | undefined) => (scope: Scope) => BoundOperation
+}
+
+/** What Firestore makes of a query; it may add faults. */
+export function compileOnFirestore (query: DocumentQuery, pointer: string, context: QueryContext, parts: DocumentParts): FirestoreCompiled {
+  const { faults, firestore, origin } = context
+  const { operation } = query
+  const { collection, select, page } = parts
+  const shared = firestore?.sharedCollections.has(collection) === true
+  if (collection !== '' && !isPathSegment(collection)) {
+    faults.add(pointerTo(pointer, 'collection'), `the name of a collection of Firestore ${pathSegmentRule}`)
+  }
+  if (shared && origin === 'tenant' && operation !== 'get' && operation !== 'query') {
+    faults.add(pointer, `the collection "${collection}" is shared by all tenants: a tenant's route can only read it`)
+  }
+  for (const name of select ?? []) if (isReserved(name)) faults.add(pointerTo(pointer, 'select'), `"${name}" is a name of Firestore's own`)
+  const filters = compileFirestoreFilters(query.filters ?? [], pointerTo(pointer, 'filters'), context)
+  const order = compileOrder(query.order, pointerTo(pointer, 'order'), context)
+
+  const only = select === null ? null : new Set(select)
+  const shapes = { reduced: { only, without: new Set(parts.excluded) }, full: { only, without: new Set(parts.withheld) } }
+  const shapeOf = (scope: Scope): Shape => scope.fullAccess ? shapes.full : shapes.reduced
+  const common = (scope: Scope) => ({ place: placeOf(scope.tenant?.id ?? null, collection, shared), shape: shapeOf(scope) })
+
+  const bind = (input: DocumentInput | undefined) => (scope: Scope): BoundOperation => {
+    if (input !== undefined) return bindWrite(query, parts, input, common(scope), scope)
+    if (operation === 'query') {
+      const [limit, offset] = [page.limit(scope), page.offset(scope)]
+      if (offset > maxOffset) {
+        throw refuse({
+          path: '/query/offset',
+          message: `must be at most ${maxOffset}: Firestore reads all documents before the page`,
+          keyword: 'maximum'
+        })
+      }
+      return { operation: { ...common(scope), kind: 'query', filters: filters.read(scope), order, limit, offset }, answer: 'page' }
+    }
+    const id = parts.id?.read(scope) ?? null
+    // No document has another id.
+    return {
+      operation: { ...common(scope), kind: operation === 'delete' ? 'delete' : 'get', id: id !== null && isPathSegment(id) ? id : null },
+      answer: answers[operation]
+    }
+  }
+  return { references: filters.references, shared, bind }
+}
+
+function compileOrder (order: DocumentQuery['order'], pointer: string, context: QueryContext): OrderKey[] {
+  const keys = order === undefined ? [] : Array.isArray(order) ? order : [order]
+  return keys.flatMap(({ column, ascending = true, nullsFirst }, index) => {
+    const at = Array.isArray(order) ? pointerTo(pointer, index) : pointer
+    if (nullsFirst !== undefined) {
+      context.faults.add(
+        pointerTo(at, 'nullsFirst'),
+        'Firestore has one order: null before all other values, and no documents without the field'
+      )
+    }
+    const names = fieldNamesOf(column, pointerTo(at, 'column'), context)
+    if (names?.some(isReserved) === true) context.faults.add(pointerTo(at, 'column'), `"${column}" is a name of Firestore's own`)
+    return names === undefined ? [] : [{ field: column === 'id' ? null : names, descending: !ascending }]
+  })
+}
+
+function bindWrite (
+  { operation, merge = false }: DocumentQuery,
+  { id: documentId }: DocumentParts,
+  input: DocumentInput,
+  common: { place: CollectionPlace, shape: Shape },
+  scope: Scope
+): BoundOperation {
+  const { documents, many, id } = input.read(scope)
+  if (documents.length > maxBatch) throw refuse({ path: '/body', message: `must hold at most ${maxBatch} documents`, keyword: 'maxItems' })
+  const unfit = documents.flatMap((document, index) => unfitFields(document, many ? `/body/${index}` : '/body'))
+  if (unfit.length > 0) throw refuse(...unfit.slice(0, maxDetails))
+  if (id !== null && !isPathSegment(id)) {
+    if (operation === 'update') return { operation: { ...common, kind: 'update', id: null, fields: {} }, answer: 'record' }
+    throw refuse({ path: documentId?.path ?? '/docId', message: `the id of a document ${pathSegmentRule}`, keyword: 'pattern' })
+  }
+  if (operation === 'create' || operation === 'add') {
+    return { operation: { ...common, kind: 'create', id, documents, many }, answer: many ? 'records' : 'record' }
+  }
+  const [fields = {}] = documents
+  const kind: Extract<DocumentOperation, { fields: unknown }>['kind'] = operation === 'update' ? 'update' : merge ? 'merge' : 'set'
+  return { operation: { ...common, kind, id, fields }, answer: 'record' }
+}
+
+const maxDetails = 20 // places that a response names

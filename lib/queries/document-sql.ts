@@ -1,0 +1,250 @@
+/**
+ * Queries of documents on the SQL database: collections of JSON objects in `tenantry.documents`, each tenant's apart; those of
+ * requests without a tenant have an empty tenant.
+ */
+import type { DocumentQuery } from '../schema/query.js'
+import type { BoundQuery, Scope } from '../expressions/types.js'
+import type { QueryContext } from './context.js'
+import type { DocumentInput, DocumentParts } from './document-parts.js'
+import { pointerTo } from '../schema/faults.js'
+import { boundedColumn, boundedRowText, boundedText } from './answer-size.js'
+import { compileFieldComparison, fieldOf } from './document-field.js'
+import { answers } from './document-parts.js'
+import { compileWrite, documentEvents } from './entity-events.js'
+import { type CompiledFilters, compileConditions, writeConditions } from './filter.js'
+import { columnOf } from './identifiers.js'
+import { direction } from './order.js'
+import { writePagination } from './page.js'
+import { markDocumentFiles } from './row-files.js'
+import { where } from './scope.js'
+import { type Binder, type Input, noInput, type Placeholders } from './sql.js'
+import { compileVariants, numberChooser, type Switch } from './statement.js'
+
+const documents = '"tenantry"."documents"'
+
+type Operation = DocumentQuery['operation']
+
+/** The parts that statements of documents are written from. */
+interface Parts extends DocumentParts {
+  readonly origin: QueryContext['origin']
+  /** A document that is deleted takes its files with it. */
+  readonly deletesFiles: boolean
+  readonly bindCollection: Binder
+  readonly filters: CompiledFilters
+  readonly order: (alias: string) => string
+}
+
+/** What the SQL database makes of a query: its filters may add faults. */
+export function compileOnSql (
+  query: DocumentQuery,
+  pointer: string,
+  context: QueryContext,
+  parts: DocumentParts
+): { readonly filters: CompiledFilters, readonly bind: (input: DocumentInput | undefined) => (scope: Scope) => BoundQuery } {
+  const { collection } = parts
+  const own: Parts = {
+    ...parts,
+    origin: context.origin,
+    deletesFiles: context.deletesFiles === true,
+    bindCollection: () => collection,
+    filters: compileConditions(
+      query.filters ?? [],
+      pointerTo(pointer, 'filters'),
+      context,
+      (filter, at) => compileFieldComparison(filter, at, context)
+    ),
+    order: compileOrder(query.order, pointerTo(pointer, 'order'), context)
+  }
+  return { filters: own.filters, bind: (input) => input === undefined ? bindRead(query.operation, own) : bindWrite(query, own, input) }
+}
+
+function compileOrder (order: DocumentQuery['order'], pointer: string, context: QueryContext): (alias: string) => string {
+  const keys = order === undefined ? [] : Array.isArray(order) ? order : [order]
+  const fields = keys.flatMap((key, index) => {
+    const field = fieldOf(key.column, Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column'), context)
+    return field === undefined ? [] : [{ key, field }]
+  })
+  const last = keys.at(-1)?.ascending === false ? ' desc' : ''
+  return (alias) =>
+    ` order by ${[...fields.map(({ key, field }) => `${field(alias)}${direction(key)}`), `${columnOf(alias, 'id')}${last}`].join(', ')}`
+}
+
+const hasFullAccess: Switch = (scope) => scope.fullAccess
+const bindTenantOrNone: Binder = (scope) => scope.tenant?.id ?? ''
+
+function tenantAndCollection ({ bindCollection }: Parts, placeholders: Placeholders): [string, string] {
+  return [placeholders.add(bindTenantOrNone, 'text'), placeholders.add(bindCollection, 'text')]
+}
+
+/** The document with its id; the id is the one of the row, whatever the fields say. */
+function recordOf ({ excluded, withheld, select }: Parts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const id = `jsonb_build_object('id', ${columnOf(alias, 'id')})`
+  const data = select === null
+    ? columnOf(alias, 'data')
+    : selectedOf(columnOf(alias, 'data'), placeholders.add(listBinder(select), 'text[]'))
+  const left = on.has(hasFullAccess) ? withheld : excluded
+  if (left.length === 0) return `(${data} || ${id})`
+  const names = placeholders.add(listBinder(left), 'text[]')
+  return `((${data} || ${id}) - ${names})`
+}
+
+/** The members of a document that a list names. */
+function selectedOf (data: string, names: string): string {
+  return `(select coalesce(jsonb_object_agg(m.key, m.value), '{}') from jsonb_each(${data}) m where m.key = any(${names}))`
+}
+
+const listBinders = new WeakMap<readonly string[], Binder>()
+
+/** One binder for one list, so that it has one placeholder in a statement. */
+function listBinder (names: readonly string[]): Binder {
+  const known = listBinders.get(names)
+  if (known !== undefined) return known
+  const binder: Binder = () => names
+  listBinders.set(names, binder)
+  return binder
+}
+
+function conditionsOf (parts: Parts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const [tenant, collection] = tenantAndCollection(parts, placeholders)
+  const conditions = [`${columnOf(alias, 'tenant_id')} = ${tenant}`, `${columnOf(alias, 'collection')} = ${collection}`]
+  if (parts.id !== undefined) conditions.push(`${columnOf(alias, 'id')} = ${placeholders.add(parts.id.read, 'text')}`)
+  return where([...conditions, ...writeConditions(parts.filters, alias, placeholders, on)])
+}
+
+function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
+  const isPage = operation === 'query'
+  const switches = [...parts.filters.switches, ...parts.excluded.length > 0 ? [hasFullAccess] : [], ...isPage ? [parts.page.starts] : []]
+  const writer = isPage
+    ? (placeholders: Placeholders, on: ReadonlySet<Switch>, literal: number | undefined) => writePage(parts, literal, placeholders, on)
+    : (placeholders: Placeholders, on: ReadonlySet<Switch>) =>
+        boundedRowText(
+        `select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
+        )
+  const variants = operation === 'delete'
+    ? compileDelete(parts)
+    : compileVariants(parts.origin, switches, writer, isPage ? numberChooser(parts.page.literal) : undefined)
+  const answer = answers[operation]
+  return (scope) => {
+    const { statement, values } = variants(scope, noInput)
+    return { statement, values, answer }
+  }
+}
+
+function compileDelete (parts: Parts): ReturnType<typeof compileWrite> {
+  return compileWrite(parts.origin, parts.filters.switches, (placeholders, on, events) => {
+    const remove = `delete from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
+    if (!events && !parts.deletesFiles) return `${remove} returning '{"success":true}'`
+    const columns = events ? eventColumns(parts, placeholders) : 'd.tenant_id, d.id'
+    const eventText = events ? documentEvents(parts.bindCollection, 'deleted', placeholders) : ''
+    const files = parts.deletesFiles ? markDocumentFiles(placeholders.add(parts.bindCollection, 'text'), placeholders) : ''
+    return `with w as (${remove} returning ${columns})${eventText}${files} select '{"success":true}' from w limit 1`
+  })
+}
+
+/** What documentEvents reads of a written row. */
+function eventColumns ({ withheld }: Parts, placeholders: Placeholders): string {
+  const kept = withheld.length === 0 ? 'd.data' : `(d.data - ${placeholders.add(listBinder(withheld), 'text[]')})`
+  return `d.tenant_id, d.id, (${kept} || jsonb_build_object('id', d.id)) as record`
+}
+
+function writePage (parts: Parts, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const { clause, pagination, total } = writePagination(parts.page, literal, placeholders, on)
+  const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}${parts.order('d')}${clause}`
+  const count = `select count(*) from ${documents} c${conditionsOf(parts, 'c', placeholders, on)}`
+  return boundedText(
+    `select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', placeholders, on)})::text, '[]'), ${pagination}, ${
+      total(count)
+    }, '}}') from (${rows}) r`
+  )
+}
+
+const bindJson: Binder = (_scope, { rows }) => rows
+
+function bindWrite ({ operation, merge = false }: DocumentQuery, parts: Parts, input: DocumentInput): (scope: Scope) => BoundQuery {
+  const { id } = parts
+  const hasId: Switch = (scope) => id !== undefined && id.read(scope) !== null
+  const access = parts.excluded.length > 0 ? [hasFullAccess] : []
+  const conflict: Conflict = operation !== 'set' ? 'refused' : merge ? 'merged' : 'replaced'
+  const one = compileWrite(
+    parts.origin,
+    operation === 'create' && id !== undefined ? [hasId, ...access] : access,
+    (placeholders, on, events) =>
+      operation === 'update'
+        ? writeUpdate(parts, placeholders, on, events)
+        : writeInsert(parts, operation === 'set' || on.has(hasId), conflict, placeholders, on, events)
+  )
+  const many = compileWrite(parts.origin, access, (placeholders, on, events) => writeInsertMany(parts, placeholders, on, events))
+
+  return (scope) => {
+    const { documents, many: isMany, text } = input.read(scope)
+    const given: Input = { row: [], rows: text, count: documents.length }
+    const { statement, values } = isMany ? many(scope, given) : one(scope, given)
+    return { statement, values, answer: isMany ? 'records' : 'record' }
+  }
+}
+
+/** What becomes of a document that is there already. */
+type Conflict = 'refused' | 'replaced' | 'merged'
+
+const onConflict = {
+  refused: '',
+  replaced: ' on conflict (tenant_id, collection, id) do update set data = excluded.data, updated_at = now()',
+  merged: ' on conflict (tenant_id, collection, id) do update set data = d.data || excluded.data, updated_at = now()'
+} as const satisfies Record<Conflict, string>
+
+function writeInsert (
+  parts: Parts,
+  withId: boolean,
+  conflict: Conflict,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>,
+  events: boolean
+): string {
+  const [tenant, collection] = tenantAndCollection(parts, placeholders)
+  const id = withId && parts.id !== undefined ? placeholders.add(parts.id.read, 'text') : 'gen_random_uuid()::text'
+  const insert = `insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${
+    placeholders.add(bindJson, 'jsonb')
+  })${onConflict[conflict]}`
+  return answerRow(insert, parts, placeholders, on, events && (conflict === 'refused' ? 'created' : setKind))
+}
+
+function writeInsertMany (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
+  const [tenant, collection] = tenantAndCollection(parts, placeholders)
+  const insert =
+    `insert into ${documents} as d (tenant_id, collection, id, data) select ${tenant}, ${collection}, gen_random_uuid()::text, e.value from jsonb_array_elements(${
+      placeholders.add(bindJson, 'jsonb')
+    }) e returning ${events ? eventColumns(parts, placeholders) : 'd.id'}, d.data`
+  return `with w as (${insert})${events ? documentEvents(parts.bindCollection, 'created', placeholders) : ''} ${
+    boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'w', placeholders, on)})::text, '[]'), '}') from w`)
+  }`
+}
+
+/** Merges the fields at the top level; those that are not named stay. */
+function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
+  const conditions = conditionsOf(parts, 'd', placeholders, on)
+  return answerRow(
+    `update ${documents} d set data = d.data || ${placeholders.add(bindJson, 'jsonb')}, updated_at = now()${conditions}`,
+    parts,
+    placeholders,
+    on,
+    events && 'updated'
+  )
+}
+
+/** A document that no transaction has locked or changed is new. */
+const setKind = (row: string): string => `case when ${row}.made then 'entity.created' else 'entity.updated' end`
+
+/** Makes a write answer the document that it wrote. `kind`: false sends no event. */
+function answerRow (
+  write: string,
+  parts: Parts,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>,
+  kind: Parameters<typeof documentEvents>[1] | false
+): string {
+  const record = recordOf(parts, 'd', placeholders, on)
+  const eventText = kind === false ? '' : `, ${eventColumns(parts, placeholders)}${kind === setKind ? ', (d.xmax = 0) as made' : ''}`
+  return `with w as (${write} returning ${record}::text as t${eventText})${
+    kind === false ? '' : documentEvents(parts.bindCollection, kind, placeholders)
+  } select ${boundedColumn('w.t')} from w`
+}

@@ -1,0 +1,129 @@
+/**
+ * Document-style queries: `firebaseQueries`. Their documents are in the SQL database or in Firestore, and mean the same on
+ * both.
+ */
+import type { DocumentQuery } from '../schema/query.js'
+import type { JsonSchema, RouteQuery } from '../expressions/types.js'
+import type { QueryContext } from './context.js'
+import { pointerTo } from '../schema/faults.js'
+import { compileDocumentData } from './document-data.js'
+import { compileOnFirestore } from './document-firestore.js'
+import { compileId } from './document-id.js'
+import { answers, checkMembers, compileInput, type DocumentParts, selectOf } from './document-parts.js'
+import { compileOnSql } from './document-sql.js'
+import { documentInput } from './input-schema.js'
+import { compilePage } from './page.js'
+import { uniqueReferences } from './unique-references.js'
+
+/** The schema of a document: its id, and whatever fields it has. */
+const documentSchema: JsonSchema = Object.freeze({
+  type: 'object',
+  properties: { id: { type: 'string' } },
+  required: ['id'],
+  additionalProperties: true
+})
+
+const documentKey: RouteQuery['rowKey'] = Object.freeze({ column: 'id', member: 'id' })
+const noPlaces: RouteQuery['places'] = new Map()
+const noParameters: RouteQuery['parameters'] = Object.freeze({})
+const nothing: RouteQuery['writes'] = Object.freeze([])
+
+/** Compiles a query on a collection; null after faults were added to the context's list. */
+export function compileDocumentQuery (query: DocumentQuery, pointer: string, context: QueryContext): RouteQuery | null {
+  const { faults, firestore } = context
+  const before = faults.faults.length
+  const { operation, collection } = query
+  checkMembers(query, pointer, context)
+  if (collection === undefined) faults.add(pointer, 'a document query needs a `collection`')
+  else if (collection === '' || collection.length > 255 || collection.includes('{{') || collection.includes('\0')) {
+    faults.add(pointerTo(pointer, 'collection'), 'expected a name of 1 to 255 characters, without templates')
+  }
+  if (operation === 'delete' && context.softDelete?.enabled === true) {
+    faults.add(pointer, "documents have no `deleted` field of the database: the route's `softDelete` cannot apply")
+  }
+  if (query.store === 'firestore' && firestore === null) {
+    faults.add(pointerTo(pointer, 'store'), 'there is no Firestore: the document of the platform needs the section `firebase`')
+  }
+
+  const excluded = [...new Set([...context.excludeFields, ...query.excludeFields ?? []])]
+  const withheld = [...context.withheld?.fields.get(collection ?? '') ?? []]
+  const id = query.docId === undefined
+    ? undefined
+    : compileId(query.docId, pointerTo(pointer, 'docId'), { ...context, secretsRefusedIn: 'the id of a document' })
+  const isRead = operation === 'get' || operation === 'query'
+  const creates = operation === 'create' || operation === 'add'
+  const writesData = !isRead && operation !== 'delete'
+  const data = writesData
+    ? compileDocumentData(query.data, pointerTo(pointer, 'data'), context, {
+      excluded: new Set(excluded),
+      many: creates,
+      lacking: operation === 'update' ? 'some' : 'every'
+    })
+    : undefined
+  const parts: DocumentParts = {
+    collection: collection ?? '',
+    id,
+    select: selectOf(query.select, pointerTo(pointer, 'select'), context),
+    excluded: [...excluded, ...withheld],
+    withheld,
+    page: compilePage(query, pointer, context)
+  }
+  const isOnFirestore = (query.store ?? (firestore?.isDefault === true ? 'firestore' : 'sql')) === 'firestore'
+  const onFirestore = isOnFirestore ? compileOnFirestore(query, pointer, context, parts) : null
+  const onSql = isOnFirestore ? null : compileOnSql(query, pointer, context, parts)
+  if (collection === undefined || faults.faults.length > before || (writesData && data === undefined)) return null
+
+  const filtered = onFirestore?.references ?? onSql?.filters.references ?? []
+  const references = uniqueReferences([...id?.references ?? [], ...data?.references ?? [], ...filtered, ...parts.page.references])
+  const input = data === undefined ? undefined : compileInput(operation, data, id)
+  // The documents of a request without a tenant are those of the empty one.
+  const used = Object.freeze([
+    Object.freeze({ table: `${isOnFirestore ? 'firestore' : 'documents'}:${collection}`, scoped: onFirestore?.shared !== true })
+  ])
+  const common = {
+    key: query.alias ?? collection,
+    table: collection,
+    write: !isRead,
+    tenantScoped: onFirestore?.shared !== true,
+    reads: isRead ? used : nothing,
+    writes: isRead ? nothing : used,
+    missing: 'notFound',
+    status: creates ? 201 : 200,
+    answer: answers[operation],
+    references: Object.freeze(references),
+    places: noPlaces,
+    record: documentSchema,
+    parameters: noParameters,
+    cursorMembers: [],
+    rowKey: documentKey,
+    fields: null
+  } as const
+  // What only the documentation needs is made when it asks for it.
+  const inputOf = () => documentInput(query, new Set(excluded), context)
+  if (onFirestore !== null) {
+    return Object.freeze({
+      ...common,
+      store: 'firestore',
+      get input () {
+        return inputOf().input
+      },
+      get bulk () {
+        return inputOf().bulk
+      },
+      bind: onFirestore.bind(input)
+    })
+  }
+  return onSql === null
+    ? null
+    : Object.freeze({
+      ...common,
+      store: 'sql',
+      get input () {
+        return inputOf().input
+      },
+      get bulk () {
+        return inputOf().bulk
+      },
+      bind: onSql.bind(input)
+    })
+}

@@ -1,0 +1,139 @@
+/** The SQL of a record's members: columns, and embedded tables as correlated subqueries that PostgreSQL makes JSON of. */
+import type { QueryContext } from './context.js'
+import type { Table } from '../database/catalogue.js'
+import type { Pairs } from './relation.js'
+import type { EmbedLimit, Field, Selection } from './field.js'
+import { maxAnswerBytes } from '../expressions/answer.js'
+import { tooLarge } from './answer-size.js'
+import { isEmbed } from './field.js'
+import { writeConditions } from './filter.js'
+import { groupBy, type GroupOrder, groupOrder } from './groups.js'
+import { columnOf, quote, tableName } from './identifiers.js'
+import { keyColumns } from './row-key.js'
+import { rowConditions, where } from './scope.js'
+import type { Placeholders } from './sql.js'
+import type { Switch } from './statement.js'
+
+type Embed = Extract<Field, { kind: 'embed' }>
+type Count = Extract<Field, { kind: 'count' }>
+
+/** What the SQL of a record needs besides its fields. */
+export interface Rendering {
+  readonly schema: string
+  readonly placeholders: Placeholders
+  /** Rows that an embed may have: with more the statement fails, as with a text that is too large. undefined: any number. */
+  readonly embedLimit: number | undefined
+  /** The filters of embeds that the request has. */
+  readonly on: ReadonlySet<Switch>
+}
+
+/** Of statements whose embeds have no filters. */
+export const noSwitches: ReadonlySet<Switch> = new Set()
+
+const maxEmbedded = 1000 // rows of one embed of a tenant's query
+const maxNested = 100 // of one within an embed of many rows: what each level has multiplies
+
+/** What a query may embed of the tables of its document's origin: a tenant's is bounded, since it costs others. */
+export function embedLimitOf (origin: QueryContext['origin']): number | undefined {
+  return origin === 'tenant' ? maxEmbedded : undefined
+}
+
+/** The select list for the rows that an alias names. */
+export function selectList ({ fields }: Selection, alias: string, rendering: Rendering): string {
+  return fields.map((field) => member(field, alias, rendering)).join(', ')
+}
+
+/** Whether a record has members of other tables. */
+export function hasEmbeds ({ fields }: Selection): boolean {
+  return fields.some(isEmbed)
+}
+
+function member (field: Field, alias: string, rendering: Rendering): string {
+  switch (field.kind) {
+    case 'column': {
+      const column = columnOf(alias, field.column.name)
+      return field.name === field.column.name ? column : `${column} as ${quote(field.name)}`
+    }
+    case 'path':
+      return `${field.operand.write(alias)} as ${quote(field.name)}`
+    case 'aggregate':
+      return `${field.aggregate}(${field.operand?.write(alias) ?? '*'}) as ${quote(field.name)}`
+    case 'embed':
+      return `(${embedded(field, alias, rendering)}) as ${quote(field.name)}`
+    case 'count':
+      return `(${counted(field, alias, rendering)}) as ${quote(field.name)}`
+  }
+}
+
+function embedded (field: Embed, outer: string, rendering: Rendering): string {
+  const { selection, relation, rows: { order, limit } } = field
+  const { placeholders, embedLimit } = rendering
+  const [row, inner] = [placeholders.alias(), placeholders.alias()]
+  const within = relation.many && embedLimit !== undefined ? { ...rendering, embedLimit: maxNested } : rendering
+  const rows = `select ${selectList(selection, inner, within)} ${rowsOf(field, outer, inner, rendering)}`
+  if (!relation.many) return `select row_to_json(${row}.*) from (${rows}) ${row}`
+  const list = `coalesce(json_agg(${row}.*), '[]')`
+  const ordered = selection.grouped === true
+    ? orderedGroups(`${rows}${groupBy(selection)}`, selection, order ?? groupOrder, placeholders)
+    : `${rows}${order?.(selection, inner) ?? keyOrder(relation.table, inner)}`
+  if (embedLimit === undefined) {
+    return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${writeLimit(limit, placeholders)}`}) ${row}`
+  }
+  // PostgreSQL computes an aggregate once, however often it is named.
+  const over = `count(*) > ${embedLimit} or pg_column_size(json_agg(${row}.*)) > ${maxAnswerBytes}`
+  const most = limit === undefined ? `${embedLimit + 1}` : `least(${writeLimit(limit, placeholders)}, ${embedLimit + 1})`
+  return `select case when ${over} then ${tooLarge('count(*)::integer')}::json else ${list} end from (${ordered} limit ${most}) ${row}`
+}
+
+function writeLimit ({ literal, bind }: EmbedLimit, placeholders: Placeholders): string {
+  return literal === undefined ? placeholders.add(bind, 'bigint') : String(literal)
+}
+
+function orderedGroups (groups: string, selection: Selection, order: GroupOrder, placeholders: Placeholders): string {
+  const group = placeholders.alias()
+  return `select ${group}.* from (${groups}) ${group}${order(selection, group)}`
+}
+
+function counted (field: Count, outer: string, rendering: Rendering): string {
+  const inner = rendering.placeholders.alias()
+  return `select json_build_array(json_build_object('count', count(*))) ${rowsOf(field, outer, inner, rendering)}`
+}
+
+/** A condition for each embed without whose rows a record is left out. */
+export function innerConditions ({ fields }: Selection, alias: string, rendering: Rendering): string[] {
+  return fields.filter(isEmbed).filter(({ rows }) => rows.inner).map((field) =>
+    `exists (select ${rowsOf(field, alias, rendering.placeholders.alias(), rendering)})`
+  )
+}
+
+/**
+ * `from ... where ...`: the embedded rows of one outer row, of its tenant and not deleted like all others, and within the
+ * filters of the embed.
+ */
+function rowsOf (field: Embed | Count, outer: string, inner: string, rendering: Rendering): string {
+  const { relation, rows: { filters } } = field
+  const { schema, placeholders, on } = rendering
+  const from = `from ${tableName(schema, relation.table)} ${inner}`
+  const own = [
+    ...rowConditions(relation.table, inner, placeholders),
+    ...writeConditions(filters, inner, placeholders, on),
+    ...field.kind === 'embed' ? innerConditions(field.selection, inner, rendering) : []
+  ]
+  if (relation.junction === undefined) return `${from}${where([...equal(relation.on, outer, inner), ...own])}`
+  const middle = placeholders.alias()
+  const join = ` join ${tableName(schema, relation.junction.table)} ${middle} on ${
+    equal(relation.junction.on, middle, inner).join(' and ')
+  }`
+  return `${from}${join}${
+    where([...equal(relation.on, outer, middle), ...rowConditions(relation.junction.table, middle, placeholders), ...own])
+  }`
+}
+
+function equal (pairs: Pairs, left: string, right: string): string[] {
+  return pairs.map(([leftColumn, rightColumn]) => `${columnOf(right, rightColumn)} = ${columnOf(left, leftColumn)}`)
+}
+
+function keyOrder (table: Table, alias: string): string {
+  const columns = keyColumns(table)
+  return columns.length === 0 ? '' : ` order by ${columns.map((column) => columnOf(alias, column)).join(', ')}`
+}

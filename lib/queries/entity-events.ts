@@ -1,0 +1,129 @@
+/**
+ * Events of written rows, for outbound webhooks: the statement that writes the rows writes the events too, so
+ * that neither is there without the other. `w` is the part of the statement that has the written rows.
+ */
+import type { Catalogue, Table } from '../database/catalogue.js'
+import type { Scope } from '../expressions/types.js'
+import type { QueryContext, Withheld } from './context.js'
+import { tenantColumn } from '../database/catalogue.js'
+import { literal } from '../database/sql.js'
+import { eventsTable, maxEventBytes } from '../database/outbox.js'
+import { columnOf, freeName, quote, tableName } from './identifiers.js'
+import { keyColumns } from './row-key.js'
+import { type Binder, type Input, Placeholders } from './sql.js'
+import { type Bound, compileVariants, type Switch } from './statement.js'
+import { withoutWithheld } from './withheld.js'
+
+export type EntityEvent = 'created' | 'updated' | 'deleted'
+
+/** Writes the text with the parts whose switches are on; with `events`, a statement that tells of its rows. */
+export type EventWriter = (placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean) => string
+
+/**
+ * As compileVariants, of a write. Without listeners the statement has no events, and is picked as fast. The variant with
+ * events is compiled when it is first needed.
+ */
+export function compileWrite (
+  origin: QueryContext['origin'],
+  switches: readonly Switch[],
+  write: EventWriter
+): (scope: Scope, input: Input) => Bound {
+  const silent = compileVariants(origin, switches, (placeholders, on) => write(placeholders, on, false))
+  let telling: typeof silent | undefined
+  return (scope, input) => {
+    if (scope.events !== true) return silent(scope, input)
+    telling ??= compileVariants(origin, switches, (placeholders, on) => write(placeholders, on, true))
+    return telling(scope, input)
+  }
+}
+
+/** What `returning` has besides the row for `upsertKind`: a row that no transaction has locked or changed is new. */
+export function returnMade (table: Table, alias: string): string {
+  // Rows of partitions have no system columns there.
+  return table.partitioned !== true ? `, (${alias}.xmax = 0) as ${quote(freeName(table, 'made'))}` : ''
+}
+
+/** Of an upsert, whether a row of `w` is new. Of a table in partitions: whether it was there when the statement began. */
+export function upsertKind (
+  table: Table,
+  { schema }: Catalogue,
+  conflict: readonly string[],
+  placeholders: Placeholders
+): (row: string) => string {
+  return (row) => {
+    if (table.partitioned !== true) {
+      return `case when ${columnOf(row, freeName(table, 'made'))} then 'entity.created' else 'entity.updated' end`
+    }
+    const before = placeholders.alias()
+    const same = conflict.map((name) => `${columnOf(before, name)} = ${columnOf(row, name)}`).join(' and ')
+    return `case when exists (select from ${
+      tableName(schema, table)
+    } ${before} where ${same}) then 'entity.updated' else 'entity.created' end`
+  }
+}
+
+/** `, e as (insert ...)`: an event of each row of `w`. Columns that the route writes from secrets are left out. */
+export function tableEvents (
+  table: Table,
+  withheld: Withheld | undefined,
+  kind: EntityEvent | ((row: string) => string),
+  placeholders: Placeholders
+): string {
+  const row = placeholders.alias()
+  const all = { table, fields: [...table.columns.values()].map((column) => ({ kind: 'column' as const, name: column.name, column })) }
+  const { fields } = withheld === undefined ? all : withoutWithheld(all, withheld)
+  const kept = new Set(fields.map(({ name }) => name))
+  // A key that comes from a secret stays out of the event.
+  const keys = keyColumns(table).every((name) => kept.has(name)) ? keyColumns(table) : []
+  const columns = fields.map(({ name }) => columnOf(row, name)).join(', ')
+  const id = keys.length === 0
+    ? 'null::json'
+    : keys.length === 1
+      ? `to_json(${columnOf(row, keys[0] ?? '')})`
+      : `json_build_object(${keys.map((name) => `${literal(name)}, ${columnOf(row, name)}`).join(', ')})`
+  return insertEvents({
+    row,
+    tenant: table.tenantScoped ? `${columnOf(row, tenantColumn)}::text` : "''",
+    type: typeof kind === 'function' ? kind(row) : `'entity.${kind}'`,
+    subject: keys.length === 0
+      ? literal(table.name)
+      : [literal(`${table.name}:`), keys.map((name) => `${columnOf(row, name)}::text`).join(" || ',' || ")].join(' || '),
+    name: literal(table.name),
+    id,
+    record: columns === '' ? "'{}'::json" : `(select row_to_json(x.*) from (select ${columns}) x)`
+  })
+}
+
+/** The same of documents: `w` has their `tenant_id`, `id`, and `record` as jsonb. */
+export function documentEvents (collection: Binder, kind: EntityEvent | ((row: string) => string), placeholders: Placeholders): string {
+  const row = placeholders.alias()
+  const name = placeholders.add(collection, 'text')
+  return insertEvents({
+    row,
+    tenant: columnOf(row, tenantColumn),
+    type: typeof kind === 'function' ? kind(row) : `'entity.${kind}'`,
+    subject: `concat(${name}, ':', ${columnOf(row, 'id')})`,
+    name,
+    id: `to_json(${columnOf(row, 'id')})`,
+    record: `${columnOf(row, 'record')}::json`
+  })
+}
+
+interface EventParts {
+  /** The alias of a row of `w`. */
+  readonly row: string
+  readonly tenant: string
+  readonly type: string
+  readonly subject: string
+  readonly name: string
+  readonly id: string
+  readonly record: string
+}
+
+function insertEvents ({ row, tenant, type, subject, name, id, record }: EventParts): string {
+  const members = `'table', ${name}, 'id', ${id}`
+  const data =
+    `case when octet_length(j.record::text) > ${maxEventBytes} then json_build_object(${members}, 'record', null, 'truncated', true) else json_build_object(${members}, 'record', j.record) end`
+  return `, e as (insert into ${eventsTable} (tenant_id, type, subject, data, at) ` +
+    `select ${tenant}, ${type}, ${subject}, ${data}, now() from w ${row}, lateral (select ${record} as record offset 0) j)`
+}

@@ -1,0 +1,132 @@
+/** The members of a record. */
+import type { Column, Table } from '../database/catalogue.js'
+import type { Reference } from '../expressions/types.js'
+import type { AggregateName } from './aggregate.js'
+import type { CompiledFilters } from './filter.js'
+import type { Operand } from './operand.js'
+import type { Relation } from './relation.js'
+import type { Binder } from './sql.js'
+
+/** One member of a record. */
+export type Field =
+  | { readonly kind: 'column', readonly name: string, readonly column: Column }
+  /** `data->>'city'` */
+  | { readonly kind: 'path', readonly name: string, readonly operand: Operand }
+  /** `qty.sum()`; without an operand `count()`, of rows. `type` is that of the result. */
+  | {
+    readonly kind: 'aggregate',
+    readonly name: string,
+    readonly aggregate: AggregateName,
+    readonly operand: Operand | null,
+    readonly type: string
+  }
+  | { readonly kind: 'embed', readonly name: string, readonly relation: Relation, readonly selection: Selection, readonly rows: EmbedRows }
+  /** `tasks(count)`: `[{count}]`. */
+  | { readonly kind: 'count', readonly name: string, readonly relation: Relation, readonly rows: EmbedRows }
+
+/** The members of a table's records. */
+export interface Selection {
+  readonly table: Table
+  readonly fields: readonly Field[]
+  /** A record stands for all rows with the same values of its other members than aggregates. Default: for one row. */
+  readonly grouped?: true
+}
+
+/** Which rows an embed has besides those of its tenant. */
+export interface EmbedRows {
+  /** Records without such a row are left out. */
+  readonly inner: boolean
+  readonly filters: CompiledFilters
+  /** The order of the rows, or of groups of them. Default: that of the key. */
+  readonly order?: (selection: Selection, alias: string) => string
+  /** Default: all rows. */
+  readonly limit?: EmbedLimit
+}
+
+export interface EmbedLimit {
+  /** The number, where it is the same for each request. */
+  readonly literal: number | undefined
+  /** null: all rows. */
+  readonly bind: Binder
+  readonly references: readonly Reference[]
+}
+
+/** The column or table that a member shows; undefined for `count()`. */
+export function shownBy (field: Field): string | undefined {
+  switch (field.kind) {
+    case 'column':
+      return field.column.name
+    case 'path':
+      return field.operand.source.name
+    case 'aggregate':
+      return field.operand?.source.name
+    default:
+      return field.relation.table.name
+  }
+}
+
+/** The column of this table that a member shows. */
+export function columnShownBy (field: Field): Column | undefined {
+  switch (field.kind) {
+    case 'column':
+      return field.column
+    case 'path':
+      return field.operand.source
+    case 'aggregate':
+      return field.operand?.source
+    default:
+      return undefined
+  }
+}
+
+/** Whether the member is of another table. */
+export function isEmbed (field: Field): field is Extract<Field, { kind: 'embed' | 'count' }> {
+  return field.kind === 'embed' || field.kind === 'count'
+}
+
+/** Whether rows are grouped by the member. */
+export function isGroupKey ({ kind }: Field): boolean {
+  return kind === 'column' || kind === 'path'
+}
+
+/** Without the excluded fields, at every level: by the name in the answer, and by the column or table that it shows. */
+export function withoutFields (selection: Selection, excluded: ReadonlySet<string>): Selection {
+  const kept = selection.fields.filter((field) => !isNamed(field, excluded))
+  return {
+    ...selection,
+    fields: kept.map((field) => field.kind === 'embed' ? { ...field, selection: withoutFields(field.selection, excluded) } : field)
+  }
+}
+
+/** Whether a record has any of the fields, at any level. */
+export function hasField ({ fields }: Selection, names: ReadonlySet<string>): boolean {
+  return fields.some((field) => isNamed(field, names) || (field.kind === 'embed' && hasField(field.selection, names)))
+}
+
+function isNamed (field: Field, names: ReadonlySet<string>): boolean {
+  const shown = shownBy(field)
+  return names.has(field.name) || (shown !== undefined && names.has(shown))
+}
+
+/** Every name by which a field of these records can be excluded. */
+export function namesOf ({ table, fields }: Selection): Set<string> {
+  const names = new Set(table.columns.keys())
+  for (const field of fields) {
+    names.add(field.name)
+    if (!isEmbed(field)) continue
+    names.add(field.relation.table.name)
+    for (const name of field.kind === 'embed' ? namesOf(field.selection) : field.relation.table.columns.keys()) names.add(name)
+  }
+  return names
+}
+
+/** Every table that a record is read from. */
+export function tablesOf ({ table, fields }: Selection): Table[] {
+  const tables = [table]
+  for (const field of fields) {
+    if (!isEmbed(field)) continue
+    if (field.relation.junction !== undefined) tables.push(field.relation.junction.table)
+    tables.push(...field.kind === 'embed' ? tablesOf(field.selection) : [field.relation.table])
+  }
+  return tables
+}

@@ -1,0 +1,64 @@
+/** The value of a filter: constant, or read from the request; nothing in it matches nothing. */
+import type { CompiledValue, Scope } from '../expressions/types.js'
+import type { ComparisonFilter } from './condition.js'
+import type { QueryContext } from './context.js'
+import { pointerTo } from '../schema/faults.js'
+import { noScope } from '../expressions/no-scope.js'
+import { compileReader } from '../expressions/reference.js'
+import { compileValue } from '../expressions/template.js'
+import { isOfUrl, splitList } from './url-value.js'
+import type { Switch } from './statement.js'
+
+export interface FilterValue {
+  readonly value: CompiledValue
+  /** undefined where the value resolves to nothing. */
+  readonly read: (scope: Scope) => unknown
+  /** Where the filter is optional: whether the request has a value for it. */
+  readonly presence?: Switch
+}
+
+/** Compiles the value of a filter; undefined after a fault was added. */
+export function compileFilterValue (
+  filter: ComparisonFilter,
+  pointer: string,
+  context: QueryContext,
+  at = pointerTo(pointer, 'value')
+): FilterValue | undefined {
+  if (!Object.hasOwn(filter, 'value')) {
+    context.faults.add(pointer, 'a filter needs a `value`')
+    return undefined
+  }
+  const before = context.faults.faults.length
+  const value = compileValue(filter.value, at, context)
+  if (context.faults.faults.length > before) return undefined
+  if (value.constant) {
+    if (value.evaluate(noScope) === undefined) context.faults.add(at, 'the value resolves to nothing: the filter would match nothing')
+    else if (value.evaluate(noScope) === null && filter.operator !== 'is') context.faults.add(at, 'nothing equals null', 'operator: is')
+    else return { value, read: value.evaluate }
+    return undefined
+  }
+  const isList = filter.operator === 'in' || filter.operator === 'overlaps' || filter.operator === 'contains' ||
+    filter.operator === 'array-contains-any'
+  const read = isText(filter.value) ? readText(value) : isList && isOfUrl(value) ? readList(value) : value.evaluate
+  if (filter.optional !== true) return { value, read }
+  return { value, read, presence: (scope) => (read(scope) ?? null) !== null }
+}
+
+/** A list stands in a URL as one text with commas, as a parameter that is repeated, or as both: `?id=1,2&id=3`. */
+function readList ({ evaluate }: CompiledValue): (scope: Scope) => unknown {
+  return (scope) => {
+    const given = evaluate(scope)
+    return Array.isArray(given) ? given.flatMap((item: unknown) => typeof item === 'string' ? splitList(item) : [item]) : given
+  }
+}
+
+/** `%{{query.q}}%` is a longer string with a template in it, and names no default for it. */
+function isText (text: unknown): boolean {
+  return typeof text === 'string' && !text.includes('||') && !/^\{\{[^{}]*\}\}$/.test(text)
+}
+
+/** A text of which nothing was given is nothing: `%{{query.q}}%` without `q` must not become `%%`, which all match. */
+function readText (value: CompiledValue): (scope: Scope) => unknown {
+  const readers = value.references.map(compileReader)
+  return (scope) => readers.some((read) => (read(scope) ?? null) !== null) ? value.evaluate(scope) : undefined
+}

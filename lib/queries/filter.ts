@@ -1,0 +1,105 @@
+/** Filters as SQL conditions. Their text depends on the configuration, and on which optional ones have a value. */
+import type { Filter } from '../schema/query.js'
+import type { Table } from '../database/catalogue.js'
+import type { Reference } from '../expressions/types.js'
+import { pointerTo } from '../schema/faults.js'
+import type { Comparison, ComparisonFilter, Condition } from './condition.js'
+import { compileComparison } from './comparison.js'
+import { compileFilterValue } from './filter-value.js'
+import type { QueryContext } from './context.js'
+import { compileJsonComparison } from './document-field.js'
+import { findOperand } from './operand.js'
+import type { Placeholders } from './sql.js'
+import type { Switch } from './statement.js'
+
+export interface CompiledFilters {
+  readonly conditions: readonly Condition[]
+  readonly switches: readonly Switch[]
+  readonly references: readonly Reference[]
+  /** The columns that an `eq` at the top level pins to one value, whatever the request holds. */
+  readonly pinned: ReadonlySet<string>
+  /** At least one filter at the top level is always there. */
+  readonly always: boolean
+}
+
+type Compile = (filter: ComparisonFilter, pointer: string) => Comparison | undefined
+
+/** The greatest depth of nested groups. */
+const maxDepth = 16
+
+/** Compiles the filters of a table query. */
+export function compileFilters (
+  filters: readonly Filter[] | undefined,
+  table: Table,
+  pointer: string,
+  context: QueryContext
+): CompiledFilters {
+  return compileConditions(filters ?? [], pointer, context, (filter, at) => {
+    const operand = findOperand(table, filter.column, pointerTo(at, 'column'), context)
+    if (operand?.json !== undefined) return compileJsonComparison(operand.json, filter, at, context)
+    if (operand !== undefined) return compileComparison(operand, filter, at, context)
+    compileFilterValue(filter, at, context)
+    return undefined
+  })
+}
+
+/** Compiles filters whose comparisons `compile` makes; those at the top level are combined with AND. */
+export function compileConditions (filters: readonly Filter[], pointer: string, context: QueryContext, compile: Compile): CompiledFilters {
+  const switches: Switch[] = []
+  const references: Reference[] = []
+  const pinned = new Set<string>()
+  let always = false
+
+  const conditionOf = (filter: Filter, at: string, depth: number): Condition | undefined => {
+    if (depth > maxDepth) {
+      context.faults.add(at, `filters nest at most ${maxDepth} deep`)
+      return undefined
+    }
+    if ('or' in filter) return group(filter.or.map((each, index) => conditionOf(each, pointerTo(at, 'or', index), depth + 1)), ' or ')
+    if ('and' in filter) return group(filter.and.map((each, index) => conditionOf(each, pointerTo(at, 'and', index), depth + 1)), ' and ')
+    if ('not' in filter) return negate(conditionOf(filter.not, pointerTo(at, 'not'), depth + 1))
+    const comparison = compile(filter, at)
+    if (comparison === undefined) return undefined
+    references.push(...comparison.references)
+    const { presence, condition } = comparison
+    if (presence === undefined) return condition
+    switches.push(presence)
+    return (alias, placeholders, on) => on.has(presence) ? condition(alias, placeholders, on) : undefined
+  }
+
+  const conditions = filters.flatMap((filter, index) => {
+    const before = switches.length
+    const condition = conditionOf(filter, pointerTo(pointer, index), 0)
+    if (condition === undefined) return []
+    if (switches.length === before) always = true
+    if ('column' in filter && (filter.operator ?? 'eq') === 'eq' && filter.optional !== true) pinned.add(filter.column)
+    return [condition]
+  })
+  return { conditions, switches, references, pinned, always }
+}
+
+/** The conditions that a request has. */
+export function writeConditions (
+  { conditions }: Pick<CompiledFilters, 'conditions'>,
+  alias: string,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string[] {
+  return conditions.map((condition) => condition(alias, placeholders, on)).filter((text) => text !== undefined)
+}
+
+function group (members: readonly (Condition | undefined)[], word: string): Condition {
+  const known = members.filter((member) => member !== undefined)
+  return (alias, placeholders, on) => {
+    const texts = writeConditions({ conditions: known }, alias, placeholders, on)
+    return texts.length === 0 ? undefined : `(${texts.join(word)})`
+  }
+}
+
+function negate (condition: Condition | undefined): Condition | undefined {
+  if (condition === undefined) return undefined
+  return (alias, placeholders, on) => {
+    const text = condition(alias, placeholders, on)
+    return text === undefined ? undefined : `not (${text})`
+  }
+}

@@ -1,0 +1,59 @@
+/** JSON that Firestore does not store, or would not give back as it was. */
+import type { Detail } from './request-path.js'
+import { pointerTo } from '../schema/faults.js'
+import { isReserved } from '../firestore/paths.js'
+import { ExactNumber, fitsInt64 } from '../json/exact-number.js'
+import { typedNameOf } from '../json/typed-values.js'
+import { isRecord } from '../json/plain-value.js'
+
+const maxDepth = 20 // objects and arrays within each other, as Firestore has it
+const maxNameBytes = 1500
+const maxDetails = 20 // places that a response names
+
+type Report = (path: readonly (string | number)[], message: string) => void
+
+/** What keeps Firestore from storing the fields, with their places; none where nothing does. */
+export function unfitFields (fields: Readonly<Record<string, unknown>>, at: string): Detail[] {
+  const details: Detail[] = []
+  lookAtMembers(fields, [], 0, (path, message) => {
+    if (details.length < maxDetails) details.push({ path: pointerTo(at, ...path), message, keyword: 'type' })
+  })
+  return details
+}
+
+/** What keeps Firestore from storing the value; undefined where nothing does. */
+export function unfitFor (value: unknown): string | undefined {
+  let found: string | undefined
+  look(value, [], 0, false, (_path, message) => {
+    found ??= message
+  })
+  return found
+}
+
+function look (value: unknown, path: readonly (string | number)[], depth: number, inArray: boolean, report: Report): void {
+  if (value instanceof ExactNumber || (typeof value === 'bigint' && !fitsInt64(value))) {
+    report(path, 'must be an integer of 64 bits, or a number that a double holds: Firestore keeps no others')
+  } else if (Array.isArray(value)) {
+    if (inArray) report(path, 'must not be an array in an array: Firestore keeps none')
+    else if (depth === maxDepth) report(path, tooDeep)
+    else for (const [index, item] of value.entries()) look(item, [...path, index], depth + 1, true, report)
+  } else if (isRecord(value) && typedNameOf(value) === undefined) {
+    if (depth === maxDepth) report(path, tooDeep)
+    else lookAtMembers(value, path, depth + 1, report)
+  }
+}
+
+const tooDeep = `must not be nested more than ${maxDepth} levels deep`
+
+function lookAtMembers (
+  record: Readonly<Record<string, unknown>>,
+  path: readonly (string | number)[],
+  depth: number,
+  report: Report
+): void {
+  for (const name of Object.keys(record)) {
+    if (name === '' || isReserved(name) || Buffer.byteLength(name) > maxNameBytes) {
+      report([...path, name], 'must have a name of 1 to 1,500 bytes that is not of the form `__name__`')
+    } else look(record[name], [...path, name], depth, false, report)
+  }
+}

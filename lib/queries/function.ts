@@ -1,0 +1,171 @@
+/** The functions that a document declares, in the database. */
+import type { Functions, SqlFunction } from '../schema/function.js'
+import type { FaultList } from '../schema/faults.js'
+import type { QueryContext } from './context.js'
+import type { Catalogue, DatabaseFunction, FunctionArgument, Table } from '../database/catalogue.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import { typeNames } from '../database/catalogue.js'
+
+/** A declared function that was found. */
+export interface ResolvedFunction {
+  readonly found: DatabaseFunction
+  /** Those that a query gives. */
+  readonly given: readonly FunctionArgument[]
+  /** The one that gets the tenant; undefined for none. */
+  readonly tenant: FunctionArgument | undefined
+  readonly tenantScoped: boolean
+  /** The tables that it may read and write. */
+  readonly tables: readonly Table[]
+}
+
+/** What is wrong with a declaration: a pointer below it, and the reason. */
+interface Fault {
+  readonly at: readonly string[]
+  readonly reason: string
+  readonly suggestion?: string | undefined
+}
+
+export const missingFunction = 'a `call` needs a `function`'
+export const unknownArgument = (name: string): string => `the function is declared without an argument "${name}"`
+
+/** Adds a fault for each function that the database does not have as it is declared, or that no request may call. */
+export function checkFunctions (functions: Functions, catalogue: Catalogue, faults: FaultList): void {
+  for (const [name, declared] of Object.entries(functions)) {
+    const resolved = resolveFunction(name, declared, catalogue)
+    if ('reason' in resolved) faults.add(pointerTo('/functions', name, ...resolved.at), resolved.reason, resolved.suggestion)
+  }
+}
+
+/** The declaration of that name, or undefined after a fault was added. */
+export function declaredFunction (
+  name: string,
+  pointer: string,
+  { functions = {}, faults, origin }: Pick<QueryContext, 'functions' | 'faults' | 'origin'>
+): SqlFunction | undefined {
+  if (Object.hasOwn(functions, name)) return functions[name]
+  faults.add(
+    pointer,
+    origin === 'tenant'
+      ? `the platform lets documents of tenants call no function "${name}"`
+      : `the document declares no function "${name}": name it in \`functions\``,
+    nearest(name, Object.keys(functions))
+  )
+  return undefined
+}
+
+/** The function that a declaration means, or what is wrong with it. */
+export function resolveFunction (name: string, declared: SqlFunction, catalogue: Catalogue): ResolvedFunction | Fault {
+  const named = catalogue.functions?.get(name) ?? []
+  if (named.length === 0) {
+    return {
+      at: [],
+      reason: `there is no function "${name}" in the schema "${catalogue.schema}"`,
+      suggestion: nearest(name, catalogue.functions?.keys() ?? [])
+    }
+  }
+  const fitting = named.filter((each) => fits(each, declared))
+  const [found] = fitting
+  if (found === undefined) return mismatch(name, declared, named)
+  if (fitting.length > 1) {
+    return {
+      at: ['arguments'],
+      reason: `several functions fit: ${fitting.map(signature).join(', ')}. Name all arguments of the one that is meant`
+    }
+  }
+  if (found.refused !== null) return { at: [], reason: `${signature(found)} cannot be called: ${found.refused}` }
+  if (declared.returns !== undefined && normal(declared.returns) !== normal(found.returns)) {
+    return { at: ['returns'], reason: `${signature(found)} returns ${found.returns}` }
+  }
+  const missing = (declared.tables ?? []).findIndex((table) => !catalogue.tables.has(table))
+  if (missing !== -1) {
+    return {
+      at: ['tables', String(missing)],
+      reason: `there is no table "${declared.tables?.[missing]}"`,
+      suggestion: nearest(declared.tables?.[missing] ?? '', catalogue.tables.keys())
+    }
+  }
+  const tenantScoped = declared.tenantScoped ?? [...catalogue.tables.values()].some((table) => table.tenantScoped)
+  if (tenantScoped && declared.tenantArgument === undefined && catalogue.rowLevelSecurity !== true) {
+    return {
+      at: [],
+      reason:
+        'without `postgres.rowLevelSecurity` the function sees the rows of every tenant: set that, let the function take the tenant as `tenantArgument`, or declare `tenantScoped: false` if it reads and writes no rows of tenants'
+    }
+  }
+  const isTenant = (argument: FunctionArgument): boolean => argument.name === declared.tenantArgument
+  return {
+    found,
+    given: found.arguments.filter((argument) => Object.hasOwn(declared.arguments ?? {}, argument.name) && !isTenant(argument)),
+    tenant: found.arguments.find(isTenant),
+    tenantScoped: tenantScoped || declared.tenantArgument !== undefined,
+    tables: declared.tables === undefined
+      ? [...catalogue.tables.values()]
+      : declared.tables.flatMap((table) => catalogue.tables.get(table) ?? [])
+  }
+}
+
+function fits ({ arguments: known }: DatabaseFunction, { arguments: declared = {}, tenantArgument }: SqlFunction): boolean {
+  const names = [...Object.keys(declared), ...tenantArgument === undefined ? [] : [tenantArgument]]
+  return names.every((name) => known.some((argument) => argument.name === name)) && known.every(({ name, type, hasDefault }) => {
+    if (name === tenantArgument) return !Object.hasOwn(declared, name) && (type === 'text' || type === 'character varying')
+    return Object.hasOwn(declared, name) ? typeOf(declared[name]!) === type : hasDefault
+  })
+}
+
+function mismatch (name: string, { arguments: declared = {}, tenantArgument }: SqlFunction, named: readonly DatabaseFunction[]): Fault {
+  const known = `the database has ${named.map(signature).join(', ')}`
+  const [only] = named
+  if (only !== undefined && named.length === 1) {
+    for (const [argument, type] of Object.entries(declared)) {
+      const found = only.arguments.find((each) => each.name === argument)
+      if (argument === tenantArgument) {
+        return { at: ['arguments', argument], reason: 'the server gives this argument, `tenantArgument`: leave it out here' }
+      }
+      if (found === undefined) {
+        return {
+          at: ['arguments', argument],
+          reason: `the function has no argument of this name: ${known}`,
+          suggestion: nearest(argument, only.arguments.map((each) => each.name))
+        }
+      }
+      if (found.type !== typeOf(type)) return { at: ['arguments', argument], reason: `the argument is of the type ${found.type}: ${known}` }
+    }
+    const tenant = only.arguments.find((each) => each.name === tenantArgument)
+    if (tenantArgument !== undefined && tenant === undefined) {
+      return { at: ['tenantArgument'], reason: `the function has no argument of this name: ${known}` }
+    }
+    if (tenant !== undefined && tenant.type !== 'text' && tenant.type !== 'character varying') {
+      return { at: ['tenantArgument'], reason: `the id of a tenant is a text, and the argument is of the type ${tenant.type}` }
+    }
+  }
+  return { at: ['arguments'], reason: `no function "${name}" has these arguments: ${known}` }
+}
+
+function signature ({ name, arguments: known }: DatabaseFunction): string {
+  return `${name}(${known.map((argument) => `${argument.name} ${argument.type}${argument.hasDefault ? ' default' : ''}`).join(', ')})`
+}
+
+const aliases: Readonly<Record<string, string>> = {
+  ...typeNames,
+  float: 'double precision',
+  float8: 'double precision',
+  float4: 'real',
+  int2: 'smallint',
+  int4: 'integer',
+  int8: 'bigint',
+  bool: 'boolean',
+  decimal: 'numeric'
+}
+
+/** PostgreSQL's own name of a type. */
+function typeOf (declared: string): string {
+  const name = declared.trim().toLowerCase()
+  const item = name.endsWith('[]') ? name.slice(0, -2) : name
+  const own = Object.hasOwn(aliases, item) ? aliases[item]! : undefined
+  return own === undefined ? declared.trim() : own + name.slice(item.length)
+}
+
+function normal (returns: string): string {
+  const many = /^setof\s+/i.exec(returns)?.[0] ?? ''
+  return `${many === '' ? '' : 'setof '}${typeOf(returns.slice(many.length))}`.replaceAll(/\s+/g, ' ').toLowerCase()
+}

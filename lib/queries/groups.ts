@@ -1,0 +1,63 @@
+/** The SQL of records that stand for groups of rows. */
+import type { Order, Query } from '../schema/query.js'
+import type { Selection } from './field.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import type { QueryContext } from './context.js'
+import { isGroupKey } from './field.js'
+import { columnOf } from './identifiers.js'
+import { direction } from './order.js'
+
+/** ` group by 1, 2`, the places in the select list; without any the rows are one group, even if there are none. */
+export function groupBy (selection: Selection): string {
+  const places = selection.fields.flatMap((field, index) => isGroupKey(field) ? [index + 1] : [])
+  if (places.length > 0) return ` group by ${places.join(', ')}`
+  return selection.fields.length === 0 ? ' group by ()' : ''
+}
+
+/** The order of groups, which an alias names; keys that a selection does not have are left out. */
+export type GroupOrder = (selection: Selection, alias: string) => string
+
+interface GroupKey {
+  readonly name: string
+  readonly key: Order
+}
+
+/** An order by members of the groups; those that rows are grouped by are the last keys, so that pages never overlap. */
+export function compileGroupOrder (order: Query['order'], selection: Selection, pointer: string, { faults }: QueryContext): GroupOrder {
+  const names = selection.fields.map(({ name }) => name)
+  const keys = (order === undefined ? [] : [order].flat()).flatMap((key, index): GroupKey[] => {
+    const name = nameIn(selection, key.column)
+    if (name !== undefined) return [{ name, key }]
+    const at = Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column')
+    faults.add(
+      at,
+      `groups have no member "${key.column}": an order names one of ${names.map((each) => `"${each}"`).join(', ')}`,
+      nearest(key.column, names)
+    )
+    return []
+  })
+  return (shown, alias) => writeGroupOrder(keys, shown, alias)
+}
+
+/** The order that groups have by themselves. */
+export function groupOrder (selection: Selection, alias: string): string {
+  return writeGroupOrder([], selection, alias)
+}
+
+/** By its name in the answer, or by that of its column. */
+function nameIn ({ fields }: Selection, column: string): string | undefined {
+  const field = fields.find(({ name }) => name === column) ?? fields.find((each) => each.kind === 'column' && each.column.name === column)
+  return field?.name
+}
+
+function writeGroupOrder (keys: readonly GroupKey[], { fields }: Selection, alias: string): string {
+  const ascending = keys.at(-1)?.key.ascending ?? true
+  const rest = fields.filter((field) => isGroupKey(field) && !keys.some(({ name }) => name === field.name))
+  const texts = [
+    ...keys.filter(({ name }) => fields.some((field) => field.name === name)).map(({ name, key }) =>
+      `${columnOf(alias, name)}${direction(key)}`
+    ),
+    ...rest.map(({ name }) => `${columnOf(alias, name)}${ascending ? '' : ' desc'}`)
+  ]
+  return texts.length === 0 ? '' : ` order by ${texts.join(', ')}`
+}

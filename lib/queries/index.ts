@@ -1,0 +1,96 @@
+/**
+ * Compiles the queries of a route to SQL. PostgreSQL makes the JSON: each statement answers at most one row
+ * with one text, the whole body of its kind of answer.
+ */
+import type { Query, TableOperation } from '../schema/query.js'
+import type { CompiledQuery } from '../expressions/types.js'
+import type { CompiledOperation } from './operation.js'
+import type { Subject } from './subject.js'
+import { type QueryContext, findTable } from './context.js'
+import { compileCall } from './call.js'
+import { compileInsert } from './insert-operation.js'
+import { tableInput } from './input-schema.js'
+import { checkMembers } from './operation.js'
+import { recordSchema } from './record-schema.js'
+import { keyColumns } from './row-key.js'
+import { compileSelect } from './select-operation.js'
+import { namesOf } from './field.js'
+import { compileSubject } from './subject.js'
+import { readsOf, writesOf } from './table-use.js'
+import { checkQueryTexts } from './texts.js'
+import { uniqueReferences } from './unique-references.js'
+import { compileDelete, compileUpdate } from './update-operation.js'
+
+export type { FirestoreRules, QueryContext } from './context.js'
+export { compileDocumentQuery } from './document.js'
+
+const operations = {
+  select: compileSelect,
+  insert: compileInsert,
+  update: compileUpdate,
+  upsert: compileInsert,
+  delete: compileDelete
+} as const satisfies Record<TableOperation, (subject: Subject) => CompiledOperation | undefined>
+
+const noPlaces: CompiledQuery['places'] = new Map()
+const noParameters: CompiledQuery['parameters'] = Object.freeze({})
+const nothing: CompiledQuery['writes'] = Object.freeze([])
+
+/** Compiles a query on a table; null after faults were added to the context's list. */
+export function compileQuery (query: Query, pointer: string, context: QueryContext): CompiledQuery | null {
+  const { faults } = context
+  const before = faults.faults.length
+  checkMembers(query, pointer, context)
+  const { operation: kind } = query
+  if (kind === 'call') return compileCall(query, pointer, context)
+  if (query.table === undefined) {
+    faults.add(pointer, 'a query needs a `table`')
+    return null
+  }
+  const table = findTable(query.table, `${pointer}/table`, context, kind)
+  if (table === undefined) checkQueryTexts(query, pointer, context)
+  const subject = table === undefined ? undefined : compileSubject(query, table, pointer, context)
+  const operation = subject === undefined ? undefined : operations[kind](subject)
+  if (table === undefined || subject === undefined || operation === undefined || faults.faults.length > before) return null
+  return Object.freeze({
+    store: 'sql',
+    key: query.alias ?? query.table,
+    table: query.table,
+    write: query.operation !== 'select',
+    tenantScoped: subject.tenantScoped || operation.tenantScoped === true,
+    reads: readsOf(subject.full, context.catalogue),
+    writes: query.operation === 'select' ? nothing : writesOf(table, query.operation === 'delete' ? 'delete' : 'update', context.catalogue),
+    missing: operation.missing,
+    status: query.operation === 'insert' ? 201 : 200,
+    answer: operation.answer,
+    references: Object.freeze(uniqueReferences(operation.references)),
+    places: operation.places ?? noPlaces,
+    // What only the documentation and faults need is made when they ask for it.
+    get record () {
+      return recordSchema(subject.reduced)
+    },
+    get input () {
+      return tableInput(subject).input
+    },
+    get bulk () {
+      return tableInput(subject).bulk
+    },
+    parameters: operation.parameters ?? noParameters,
+    cursorMembers: operation.cursorMembers ?? [],
+    get rowKey () {
+      return rowKeyOf(subject)
+    },
+    get fields () {
+      return namesOf(subject.full)
+    },
+    bind: operation.bind
+  })
+}
+
+function rowKeyOf ({ table, full }: Subject): CompiledQuery['rowKey'] {
+  const [column, ...others] = keyColumns(table)
+  const field = others.length > 0 || full.grouped === true
+    ? undefined
+    : full.fields.find((each) => each.kind === 'column' && each.column.name === column)
+  return column === undefined || field === undefined ? null : { column, member: field.name }
+}

@@ -1,0 +1,135 @@
+/** The JSON Schema of what a write takes from the body, for `/doc`. */
+import type { DocumentQuery } from '../schema/query.js'
+import type { Column, Table } from '../database/catalogue.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { JsonSchema, Reference } from '../expressions/types.js'
+import type { Subject } from './subject.js'
+import { tenantColumn } from '../database/catalogue.js'
+import { FaultList } from '../schema/faults.js'
+import { inputName, named } from '../validation/named-schema.js'
+import { isRecord } from '../json/plain-value.js'
+import { compileValue } from '../expressions/template.js'
+import { columnSchema } from './record-schema.js'
+import { keyColumns } from './row-key.js'
+import { maxRows, unwritable } from './write-input.js'
+
+/** What a query takes from the body. */
+export interface BodyInput {
+  /** null where it does not read the body to write. */
+  readonly input: JsonSchema | null
+  /** An array as input is written too, a record of each of its items. */
+  readonly bulk: boolean
+}
+
+interface Written {
+  readonly data: unknown
+  /** null for documents, which may have any field. */
+  readonly table: Table | null
+  /** Left out: who may write them knows of them. */
+  readonly excluded: ReadonlySet<string>
+  /** A row is created: columns that cannot be null and have no default are required. */
+  readonly creates: boolean
+  /** Columns that the query itself gives a value. */
+  readonly fixed: ReadonlySet<string>
+  readonly bulk: boolean
+}
+
+const nothing: BodyInput = Object.freeze({ input: null, bulk: false })
+
+/** What a query on a table takes. */
+export function tableInput ({ query, table, excluded, context }: Subject): BodyInput {
+  const { operation, data, id, filters = [], single } = query
+  if (operation === 'select' || operation === 'delete') return nothing
+  const creates = operation !== 'update'
+  const bulk = creates && single !== true && !isRecord(data)
+  const key = id === undefined ? [] : keyColumns(table)
+  const values = operation === 'upsert' ? filters.flatMap((filter) => 'column' in filter ? [filter.column] : []) : []
+  const fixed = new Set([...key, ...values])
+  return { input: writtenSchema({ data, table, excluded, creates, fixed, bulk }, context), bulk }
+}
+
+/** What a query on a collection takes. */
+export function documentInput ({ operation, data }: DocumentQuery, excluded: ReadonlySet<string>, context: TemplateContext): BodyInput {
+  if (operation === 'get' || operation === 'query' || operation === 'delete') return nothing
+  const creates = operation === 'create' || operation === 'add'
+  const bulk = creates && !isRecord(data)
+  return { input: writtenSchema({ data, table: null, excluded, creates, fixed: new Set(), bulk }, context), bulk }
+}
+
+function writtenSchema (written: Written, context: TemplateContext): JsonSchema | null {
+  const { data = '{{body}}', table, excluded, bulk } = written
+  if (isRecord(data)) {
+    return mergeAll(
+      Object.entries(data).filter(([name]) => !excluded.has(name)).flatMap(([name, value]) => {
+        const column = table?.columns.get(name)
+        return bodySchemas(
+          value,
+          column === undefined ? {} : columnSchema(column),
+          column !== undefined && isRequired(column, written),
+          context
+        )
+      })
+    )
+  }
+  const record = table === null ? { type: 'object', additionalProperties: true } : rowSchema(table, written)
+  return mergeAll(
+    bodySchemas(data, bulk ? { anyOf: [record, { type: 'array', items: record, maxItems: maxRows }] } : record, true, context)
+  )
+}
+
+/** The body as a whole writes the row: any other member is refused. */
+function rowSchema (table: Table, written: Written): JsonSchema {
+  const columns = [...table.columns.values()].filter((column) => unwritable(table, column) === undefined).filter(({ name }) =>
+    !written.excluded.has(name) && !(table.tenantScoped && name === tenantColumn)
+  )
+  const required = columns.filter((column) => isRequired(column, written)).map(({ name }) => name)
+  return named(inputName(table.name), {
+    type: 'object',
+    properties: Object.fromEntries(columns.map((column) => [column.name, columnSchema(column)])),
+    ...(required.length > 0 && { required }),
+    additionalProperties: false
+  })
+}
+
+function isRequired ({ name, notNull, hasDefault }: Column, { table, creates, fixed }: Written): boolean {
+  return creates && notNull && !hasDefault && !fixed.has(name) && !(table?.tenantScoped === true && name === tenantColumn)
+}
+
+/** The places of the body that a configured value reads: the schema where the value is one of them as it is, else anything. */
+function bodySchemas (value: unknown, schema: JsonSchema, required: boolean, context: TemplateContext): JsonSchema[] {
+  // The value was checked as a whole already; faults are not reported twice.
+  const { references } = compileValue(value, '', { ...context, faults: new FaultList() })
+  const exact = typeof value === 'string' && /^\{\{\s*body(?:\.[\w-]+)*\s*\}\}$/.test(value)
+  return references.filter(({ source }) => source === 'body').map(({ path }) => within(path, exact ? schema : {}, exact && required))
+}
+
+/** A body that has this at the path. */
+function within (path: Reference['path'], schema: JsonSchema, required: boolean): JsonSchema {
+  const [name, ...rest] = path
+  if (name === undefined) return schema
+  // An item of an array by its place says nothing of the others.
+  if (typeof name === 'number') return {}
+  return { type: 'object', properties: { [name]: within(rest, schema, required) }, ...(required && { required: [name] }) }
+}
+
+function mergeAll (schemas: readonly JsonSchema[]): JsonSchema | null {
+  const [first, ...rest] = schemas
+  return first === undefined ? null : rest.reduce(merge, first)
+}
+
+/** What satisfies both; where only one of them says something, that. */
+function merge (left: JsonSchema, right: JsonSchema): JsonSchema {
+  const [properties, others] = [left['properties'], right['properties']]
+  if (!isRecord(properties) || !isRecord(others)) return Object.keys(left).length > 0 ? left : right
+  const merged: Record<string, unknown> = { ...properties }
+  for (const [name, schema] of Object.entries(others)) {
+    const known = merged[name]
+    merged[name] = isRecord(known) && isRecord(schema) ? merge(known, schema) : schema
+  }
+  const required = [...new Set([...namesIn(left['required']), ...namesIn(right['required'])])]
+  return { type: 'object', properties: merged, ...(required.length > 0 && { required }) }
+}
+
+function namesIn (required: unknown): readonly unknown[] {
+  return Array.isArray(required) ? required : []
+}

@@ -1,0 +1,233 @@
+/** `insert` and `upsert`: from the configured `data` or the body to a statement. */
+import type { Table } from '../database/catalogue.js'
+import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
+import type { FixedColumn, InsertParts, RowGroup, Rows } from './insert.js'
+import type { CompiledOperation } from './operation.js'
+import type { Subject } from './subject.js'
+import type { InputRow, WriteInput } from './write-input.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import { sameColumns, tenantColumn } from '../database/catalogue.js'
+import { stringifyJson } from '../json/stringify.js'
+import { compileValue } from '../expressions/template.js'
+import { unfit } from './column-value.js'
+import { findColumn } from './context.js'
+import { embedLimitOf } from './embed.js'
+import { compileWrite } from './entity-events.js'
+import { tenantKeys } from './foreign-keys.js'
+import { writeInsert } from './insert.js'
+import { encoderFor, misfitOf } from './json-value.js'
+import { refuse, requestPath } from './request-path.js'
+import { asValues, keyValues } from './row-key.js'
+import { refuseSameKeys } from './same-key.js'
+import type { Binder, Input } from './sql.js'
+import { type Switch, writeOnce } from './statement.js'
+import { compileInput, unwritable } from './write-input.js'
+
+/** PostgreSQL takes 65,535 parameters; a few are the statement's own. */
+const maxValues = 65_000
+
+/** Each set of fields in an upsert is an `insert` of its own, which PostgreSQL plans for each request. */
+const maxGroups = 100
+
+/** The answer to an empty array. */
+const noRecords: BoundQuery = Object.freeze({
+  statement: Object.freeze({ text: 'select \'{"data":[]}\'' }),
+  values: Object.freeze([]),
+  answer: 'records'
+})
+
+/** Compiles the operation; undefined after faults were added. */
+export function compileInsert (subject: Subject): CompiledOperation | undefined {
+  const { query, table, pointer, context, excluded, selection, accessSwitches } = subject
+  const before = context.faults.faults.length
+  // `single` is one record in and out: an array of them is refused.
+  const input = compileInput(query.data, table, pointer, context, {
+    excluded,
+    many: query.single !== true,
+    lacking: query.operation === 'insert' ? 'every' : 'some'
+  })
+  const { columns: fixed, references, places } = fixedColumns(subject)
+  const conflict = query.operation === 'upsert' ? conflictColumns(query.onConflict, table, pointer, subject) : undefined
+  if (input === undefined || context.faults.faults.length > before) return undefined
+
+  const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)
+  const varying = switches.filter((_, index) => !input.always.has(input.columns[index]!.column.name))
+  const partsFor = (on: ReadonlySet<Switch>, events: boolean): InsertParts => ({
+    written: { table, catalogue: context.catalogue, selection: selection(on), embedLimit: embedLimitOf(context.origin) },
+    input,
+    switches,
+    fixed,
+    ...(conflict !== undefined && { conflict }),
+    ...(events && { events: { withheld: context.withheld } })
+  })
+  const one = compileWrite(
+    context.origin,
+    [...accessSwitches, ...varying],
+    (placeholders, on, events) => writeInsert(partsFor(on, events), { kind: 'one' }, placeholders, on)
+  )
+  const many = input.dynamic
+    ? compileWrite(
+      context.origin,
+      [...accessSwitches, ...varying],
+      (placeholders, on, events) => writeInsert(partsFor(on, events), { kind: 'json' }, placeholders, on)
+    )
+    : one
+
+  const bind = (scope: Scope): BoundQuery => {
+    const read = input.read(scope)
+    if (!read.many) {
+      const { statement, values } = one(scope, { row: read.rows[0]!.bound, rows: '', count: 1 })
+      return { statement, values, answer: 'record' }
+    }
+    if (read.rows.length === 0) return noRecords
+    const count = read.rows.length
+    if (conflict !== undefined) refuseSameKeys(read.rows, conflict, input, fixed)
+    const row = presence(read.rows, input)
+    const groups = conflict === undefined ? [] : groupRows(read.rows, input)
+    const rows = rowsOf(read.rows, row, input, groups)
+    if (rows === undefined) {
+      const { statement, values } = many(scope, { row, rows: rowsAsJson(read.rows, input), count })
+      return { statement, values, answer: 'records' }
+    }
+    const on = new Set([...accessSwitches, ...varying].filter((each) => each(scope, { row, rows: '', count: 0 })))
+    const { statement, values } = writeOnce(
+      (placeholders) => writeInsert(partsFor(on, scope.events === true), rows, placeholders, on),
+      scope,
+      { row, rows: '', count }
+    )
+    return { statement, values, answer: 'records' }
+  }
+  return {
+    answer: 'record',
+    missing: conflict === undefined ? 'notFound' : 'conflict',
+    references: [...input.references, ...references],
+    places: new Map([...input.places, ...places]),
+    tenantScoped: tenantKeys(table, context.catalogue).length > 0,
+    bind
+  }
+}
+
+/** The key that `id` or the filters of an upsert give: values of its row, whatever the data says. */
+function fixedColumns (
+  { query, table, pointer, context }: Subject
+): { columns: FixedColumn[], references: Reference[], places: ReadonlyMap<string, string> } {
+  const given = [
+    ...query.id === undefined ? [] : keyValues(query.id, table, pointerTo(pointer, 'id'), context),
+    ...query.operation === 'upsert' ? asValues(query.filters ?? [], pointerTo(pointer, 'filters'), context) : []
+  ]
+  const columns: FixedColumn[] = []
+  const references: Reference[] = []
+  const places = new Map<string, string>()
+  for (const { column: name, value: configured, pointer: at } of given) {
+    const column = findColumn(table, name, at, context)
+    const value = compileValue(configured, at, context)
+    if (column === undefined) continue
+    const reason = unwritable(table, column)
+    if (reason !== undefined || (table.tenantScoped && name === tenantColumn)) {
+      context.faults.add(
+        at,
+        reason === undefined ? `"${name}" is always the tenant of the request: leave it out` : `the column "${name}" ${reason}`
+      )
+      continue
+    }
+    references.push(...value.references)
+    const encode = encoderFor(column, value)
+    const place = requestPath(value, '')
+    const path = place === '' ? `/${name}` : place
+    const bind: Binder = (scope) => {
+      const found = value.evaluate(scope)
+      const encoded = found === undefined || found === null ? unfit : encode(found)
+      if (encoded === unfit) throw refuse({ path, ...misfitOf(column, found) })
+      return encoded
+    }
+    columns.push({ column, bind })
+    if (place !== '') places.set(name, place)
+  }
+  return { columns, references, places }
+}
+
+function conflictColumns (
+  named: readonly string[] | undefined,
+  table: Table,
+  pointer: string,
+  { context }: Subject
+): readonly string[] | undefined {
+  const { faults } = context
+  const at = pointerTo(pointer, 'onConflict')
+  if (named === undefined) {
+    if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key: name the unique columns in \`onConflict\``)
+    return table.primaryKey
+  }
+  for (const [index, name] of named.entries()) {
+    if (!table.columns.has(name)) {
+      faults.add(pointerTo(at, index), `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))
+    }
+  }
+  const keys = [table.primaryKey, ...table.uniqueKeys]
+  const key = keys.find((each) => sameColumns(each, named)) ??
+    // What is unique in a tenant-scoped table is so within its tenant.
+    (table.tenantScoped ? keys.find((each) => sameColumns(each, [tenantColumn, ...named])) : undefined)
+  if (key === undefined) {
+    faults.add(
+      at,
+      `no primary key or unique constraint of "${table.name}" has these columns; it has ${
+        keys.filter((key) => key.length > 0).map((key) => `(${key.join(', ')})`).join(', ') || 'none'
+      }`
+    )
+  }
+  return key
+}
+
+/** Which columns any of the rows has. */
+function presence (rows: readonly InputRow[], { columns }: WriteInput): readonly unknown[] {
+  return columns.map((_, index) => rows.some(({ json }) => json[index] !== undefined) ? true : undefined)
+}
+
+/** The rows of an upsert by the columns that they name, in the order of the request: an upsert changes no other column. */
+function groupRows (rows: readonly InputRow[], input: WriteInput): readonly RowGroup[] {
+  const groups = new Map<string, { rows: InputRow[], places: number[] }>()
+  for (const [index, row] of rows.entries()) {
+    let key = ''
+    for (let column = 0; column < input.columns.length; column++) key += row.json[column] === undefined ? '-' : '+'
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, { rows: [row], places: [index + 1] })
+    else {
+      group.rows.push(row)
+      group.places.push(index + 1)
+    }
+  }
+  if (groups.size > maxGroups) {
+    throw refuse({ path: input.path, message: `must hold records with at most ${maxGroups} different sets of fields`, keyword: 'maxItems' })
+  }
+  return [...groups.values()].map((group) => ({ ...group, json: rowsAsJson(group.rows, input) }))
+}
+
+/** How rows are written that need a statement of their own; undefined where one list of columns fits all of them. */
+function rowsOf (rows: readonly InputRow[], row: readonly unknown[], input: WriteInput, groups: readonly RowGroup[]): Rows | undefined {
+  if (groups.length > 1) return { kind: 'groups', groups }
+  if (!mixesDefaults(rows, row, input)) return undefined
+  if (rows.length * row.length > maxValues) {
+    throw refuse({
+      path: input.path,
+      message: `must hold at most ${maxValues} values when its records have different fields`,
+      keyword: 'maxItems'
+    })
+  }
+  return { kind: 'each', rows }
+}
+
+/** Whether a column has a value in one row and takes its default in another: one list of columns then does not fit all. */
+function mixesDefaults (rows: readonly InputRow[], row: readonly unknown[], { columns }: WriteInput): boolean {
+  if (row.every((each) => each === undefined)) return true
+  return columns.some(({ column }, index) => column.hasDefault && row[index] === true && rows.some(({ json }) => json[index] === undefined))
+}
+
+function rowsAsJson (rows: readonly InputRow[], { columns }: WriteInput): Input['rows'] {
+  return stringifyJson(rows.map(({ json }) => {
+    const record: Record<string, unknown> = Object.create(null)
+    for (let index = 0; index < columns.length; index++) {
+      if (json[index] !== undefined) record[columns[index]!.column.name] = json[index]
+    }
+    return record
+  }))
+}

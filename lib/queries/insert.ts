@@ -1,0 +1,185 @@
+/** `insert` and `upsert`: one row, or many at once. */
+import type { Column } from '../database/catalogue.js'
+import type { Binder, Placeholders } from './sql.js'
+import type { Switch } from './statement.js'
+import type { InputRow, WriteInput } from './write-input.js'
+import type { Form, Write, Written } from './write.js'
+import type { Withheld } from './context.js'
+import { tenantColumn } from '../database/catalogue.js'
+import { returnMade, tableEvents, upsertKind } from './entity-events.js'
+import { tenantKeys } from './foreign-keys.js'
+import { columnOf, quote, tableName, castType } from './identifiers.js'
+import { rowConditions, tenantPlaceholder, where } from './scope.js'
+import { answerWritten } from './write.js'
+
+/** A column whose value the query gives for every row: the key of an upsert. */
+export interface FixedColumn {
+  readonly column: Column
+  readonly bind: Binder
+}
+
+export interface InsertParts {
+  readonly written: Omit<Written, 'keys'>
+  readonly input: WriteInput
+  /** On where the request has a value for the column of that place. */
+  readonly switches: readonly Switch[]
+  readonly fixed: readonly FixedColumn[]
+  /** The columns by which an upsert finds an existing row. */
+  readonly conflict?: readonly string[]
+  /** The statement tells of its rows, without these. */
+  readonly events?: { readonly withheld: Withheld | undefined }
+}
+
+/**
+ * One row binds each value by itself. Many rows are one JSON text, or are bound value by value where rows of an `insert`
+ * mix values and defaults. An upsert writes the rows of each set of columns by themselves.
+ */
+export type Rows =
+  | { readonly kind: 'one' }
+  | { readonly kind: 'json' }
+  | { readonly kind: 'each', readonly rows: readonly InputRow[] }
+  | { readonly kind: 'groups', readonly groups: readonly RowGroup[] }
+
+/** The rows of an upsert that name the same columns. */
+export interface RowGroup {
+  readonly rows: readonly InputRow[]
+  /** The same rows as one JSON text. */
+  readonly json: string
+  /** The place of each row in the request, from 1. */
+  readonly places: readonly number[]
+}
+
+/** Writes the statement for the columns that are on. */
+export function writeInsert (parts: InsertParts, rows: Rows, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const { written: { table, catalogue }, input, conflict } = parts
+  const given = input.columns.flatMap(({ column }, index) =>
+    input.always.has(column.name) || on.has(parts.switches[index]!) ? [{ column, index }] : []
+  )
+  const alias = placeholders.alias()
+  const writes = rows.kind === 'groups'
+    ? rows.groups.map((group) => groupWrite(parts, group, given, alias, placeholders))
+    : [{ text: insertText(parts, rows, given, alias, placeholders) }]
+
+  const names = new Set([
+    ...parts.fixed.map(({ column }) => column.name),
+    ...given.map(({ column }) => column.name),
+    ...table.tenantScoped ? [tenantColumn] : []
+  ])
+  const keys = tenantKeys(table, catalogue).filter((key) =>
+    key.columns.some((column) => names.has(column) || table.columns.get(column)?.hasDefault === true)
+  )
+  const form: Form = rows.kind === 'one'
+    ? { kind: 'record', unique: true }
+    : { kind: 'records', ...(conflict !== undefined && { expected: placeholders.add(bindCount, 'bigint') }) }
+  return answerWritten(
+    writes,
+    alias,
+    { ...parts.written, keys },
+    form,
+    placeholders,
+    parts.events && {
+      part: tableEvents(
+        table,
+        parts.events.withheld,
+        conflict === undefined ? 'created' : upsertKind(table, catalogue, conflict, placeholders),
+        placeholders
+      ),
+      returning: conflict === undefined ? '' : returnMade(table, alias)
+    }
+  )
+}
+
+/** `insert ...` without `returning`. */
+function insertText (parts: InsertParts, rows: Source, all: readonly GivenColumn[], alias: string, placeholders: Placeholders): string {
+  const { written: { table, catalogue }, input, fixed, conflict } = parts
+  const given = all.filter(({ column }) => !fixed.some((each) => each.column === column))
+  const columns = [
+    ...(table.tenantScoped ? [{ name: tenantColumn, value: tenantPlaceholder(table, placeholders) }] : []),
+    ...fixed.map(({ column, bind }) => ({ name: column.name, value: placeholders.add(bind, column.type) }))
+  ]
+  const names = [...columns.map(({ name }) => name), ...given.map(({ column }) => column.name)]
+  const source = sourceOf(columns.map(({ value }) => value), given, rows, placeholders)
+  // A list of columns cannot be empty; any column will do where each row takes its default.
+  const target = names.length > 0 ? names : rows.kind === 'one' ? [] : [input.columns[0]!.column.name]
+  const list = target.length === 0 ? '' : ` (${target.map(quote).join(', ')})`
+  return `insert into ${tableName(catalogue.schema, table)} as ${alias}${list} ${source}${
+    conflict === undefined ? '' : onConflict(parts, conflict, names, alias, placeholders)
+  }`
+}
+
+function groupWrite (
+  parts: InsertParts,
+  { rows, json, places }: RowGroup,
+  all: readonly GivenColumn[],
+  alias: string,
+  placeholders: Placeholders
+): Write {
+  const [first] = rows
+  const given = all.filter(({ index }) => first?.json[index] !== undefined)
+  const source: Source = given.length === 0 ? { kind: 'each', rows } : { kind: 'json', bind: () => json }
+  return { text: insertText(parts, source, given, alias, placeholders), places: placeholders.add(() => places, 'integer[]') }
+}
+
+const bindCount: Binder = (_scope, input) => input.count
+const bindRows: Binder = (_scope, input) => input.rows
+
+/** The rows of one `insert`. `bind`: default: the rows of the request. */
+type Source = Exclude<Rows, { kind: 'json' | 'groups' }> | { readonly kind: 'json', readonly bind?: Binder }
+
+interface GivenColumn {
+  readonly column: Column
+  readonly index: number
+}
+
+function sourceOf (leading: readonly string[], given: readonly GivenColumn[], rows: Source, placeholders: Placeholders): string {
+  switch (rows.kind) {
+    case 'one': {
+      const values = [...leading, ...given.map(({ column, index }) => placeholders.add(rowBinder(index), column.type))]
+      return values.length === 0 ? 'default values' : `values (${values.join(', ')})`
+    }
+    case 'json': {
+      const definition = given.map(({ column }) => `${quote(column.name)} ${castType(column.type)}`).join(', ')
+      const values = [...leading, ...given.map(({ column }) => columnOf('x', column.name))]
+      const json = placeholders.add(rows.bind ?? bindRows, 'json')
+      return given.length === 0
+        ? `select ${values.join(', ')} from json_array_elements(${json})`
+        : `select ${values.join(', ')} from json_to_recordset(${json}) as x(${definition})`
+    }
+    case 'each':
+      return `values ${rows.rows.map((row) => tuple(leading, given, row, placeholders)).join(', ')}`
+  }
+}
+
+function tuple (leading: readonly string[], given: readonly GivenColumn[], { bound }: InputRow, placeholders: Placeholders): string {
+  const values = given.map(({ column, index }) =>
+    bound[index] === undefined ? 'default' : placeholders.add(() => bound[index], column.type)
+  )
+  return `(${[...leading, ...values].join(', ') || 'default'})`
+}
+
+const rowBinders: Binder[] = []
+
+/** The same function for the same place, so that a value has one placeholder. */
+export function rowBinder (index: number): Binder {
+  const known = rowBinders[index]
+  if (known !== undefined) return known
+  const binder: Binder = (_scope, { row }) => row[index]
+  rowBinders[index] = binder
+  return binder
+}
+
+/** Another tenant's row, or a deleted one, is left as it is: the statement then answers no row. */
+function onConflict (
+  { written: { table } }: InsertParts,
+  conflict: readonly string[],
+  names: readonly string[],
+  alias: string,
+  placeholders: Placeholders
+): string {
+  const changed = names.filter((name) => !conflict.includes(name) && !(table.tenantScoped && name === tenantColumn))
+  // Without a change there would be no row to answer.
+  const set = (changed.length > 0 ? changed : conflict.slice(0, 1)).map((name) => `${quote(name)} = excluded.${quote(name)}`)
+  return ` on conflict (${conflict.map(quote).join(', ')}) do update set ${set.join(', ')}${
+    where(rowConditions(table, alias, placeholders))
+  }`
+}

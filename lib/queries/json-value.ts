@@ -1,0 +1,80 @@
+/** Values of a request's body keep their JSON type: a text is no number, and a word is no date. Texts of a URL are converted. */
+import type { Column } from '../database/catalogue.js'
+import type { CompiledValue } from '../expressions/types.js'
+import { isStorable, unstorableText } from '../json/storable.js'
+import { boundOf } from './column-bounds.js'
+import { describeType, type Encoder, encoderOf, itemType, kindOf, unfit } from './column-value.js'
+
+type Fits = (value: unknown) => boolean
+
+/** The encoder of a column that is written: the value is within the bounds of the column. */
+export function writtenEncoderOf (column: Column): Encoder {
+  const [encode, bound] = [encoderOf(column), boundOf(column)]
+  if (bound === undefined) return encode
+  return (value) => {
+    const encoded = encode(value)
+    return bound.fits(encoded) ? encoded : unfit
+  }
+}
+
+/** The encoder of a column for a configured value: what one template reads of the body is not converted. */
+export function encoderFor (column: Column, { references, within }: CompiledValue): Encoder {
+  const isOfBody = within === undefined && references.length > 0 && references.every(({ source }) => source === 'body')
+  return isOfBody ? jsonEncoderOf(column) : writtenEncoderOf(column)
+}
+
+export function jsonEncoderOf (column: Column): Encoder {
+  const [fits, encode] = [fitsOf(column.type), writtenEncoderOf(column)]
+  return (value) => fits(value) ? encode(value) : unfit
+}
+
+/** Why the column does not take the value, with the keyword of JSON Schema for it. */
+export function misfitOf (column: Column, value: unknown): { readonly message: string, readonly keyword: string } {
+  const kind = kindOf(column.type)
+  const items = Array.isArray(value) ? value.flat(Infinity) : [value]
+  if (kind === 'json' || items.some((item) => typeof item === 'string' && !isStorable(item))) {
+    return { message: `the column "${column.name}" ${unstorableText}`, keyword: 'pattern' }
+  }
+  const bound = boundOf(column)
+  const type = describeType(column)
+  const { description, keyword } = bound !== undefined && encoderOf(column)(value) !== unfit
+    ? bound
+    : { description: type, keyword: 'type' }
+  return { message: `the column "${column.name}" takes ${description}`, keyword }
+}
+
+const any: Fits = () => true
+const isNoText: Fits = (value) => typeof value !== 'string'
+const isText: Fits = (value) => typeof value === 'string'
+const isBoolean: Fits = (value) => typeof value === 'boolean'
+
+/** Numbers that a double cannot hold may come as texts. */
+const wideNumbers: ReadonlySet<string> = new Set(['bigint', 'numeric'])
+
+/** ISO 8601, with a blank for the `T` as PostgreSQL writes it, and PostgreSQL's moments without a date. */
+const moment = /^(?:\d{4,6}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?(?: BC)?|-?infinity)$/i
+const isMoment: Fits = (value) => typeof value === 'string' && moment.test(value)
+
+function fitsOf (type: string): Fits {
+  switch (kindOf(type)) {
+    case 'integer':
+    case 'decimal':
+      return wideNumbers.has(type) ? any : isNoText
+    case 'boolean':
+      return isBoolean
+    case 'text':
+      return type === 'date' || type.startsWith('timestamp') ? isMoment : isText
+    case 'array':
+      return itemsFit(fitsOf(itemType(type)))
+    case 'json':
+    case 'vector':
+      return any
+  }
+}
+
+/** Arrays in arrays are of the same type. */
+function itemsFit (fits: Fits): Fits {
+  const fitsAll: Fits = (value) =>
+    !Array.isArray(value) || value.every((item: unknown) => item === null || (Array.isArray(item) ? fitsAll(item) : fits(item)))
+  return fitsAll
+}

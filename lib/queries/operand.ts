@@ -1,0 +1,67 @@
+/** Values of a row that a query names: columns, and paths in JSON columns. */
+import type { Column, Table } from '../database/catalogue.js'
+import { type QueryContext, findColumn } from './context.js'
+import { columnOf } from './identifiers.js'
+import { type JsonPath, readPath, startsPath, writePath } from './json-path.js'
+
+export interface Operand {
+  /** The value as a column: `data->>'city'` is one of that name, of the type text. */
+  readonly column: Column
+  /** The column of the table that it is of. */
+  readonly source: Column
+  /** The SQL of it, of the row that an alias names. */
+  readonly write: (alias: string) => string
+  /** Of a path that ends in jsonb: its JSON, or with `text` the text of it. */
+  readonly json?: (alias: string, text?: boolean) => string
+}
+
+/** The value of a column. */
+export function operandOf (column: Column): Operand {
+  return { column, source: column, write: (alias) => columnOf(alias, column.name) }
+}
+
+/** The value at a path in a column; undefined after a fault was added. */
+export function pathOperand (
+  source: Column,
+  path: JsonPath,
+  text: string,
+  table: Table,
+  pointer: string,
+  { faults }: QueryContext
+): Operand | undefined {
+  if (source.type !== 'json' && source.type !== 'jsonb') {
+    faults.add(
+      pointer,
+      `\`${text}\` is a path in JSON, and the column "${source.name}" of "${table.name}" is of type ${source.type}: paths need json or jsonb`
+    )
+    return undefined
+  }
+  const steps = writePath(path)
+  const type = path.text ? 'text' : source.type
+  const column: Column = { name: text, type, notNull: false, hasDefault: false, generated: false }
+  const write = (alias: string): string => `(${columnOf(alias, source.name)}${steps})`
+  if (type !== 'jsonb') return { column, source, write }
+  const textSteps = writePath({ ...path, text: true })
+  return { column, source, write, json: (alias, text) => text === true ? `(${columnOf(alias, source.name)}${textSteps})` : write(alias) }
+}
+
+/** The column or path of that text, or undefined after a fault was added. A column comes first, whatever characters its name has. */
+export function findOperand (table: Table, text: string, pointer: string, context: QueryContext): Operand | undefined {
+  const start = text.indexOf('->')
+  if (start === -1 || table.columns.has(text)) {
+    const column = findColumn(table, text, pointer, context)
+    return column === undefined ? undefined : operandOf(column)
+  }
+  const column = findColumn(table, text.slice(0, start).trim(), pointer, context)
+  const read = readPath(text, start)
+  if ('expected' in read) context.faults.add(pointer, `expected ${read.expected} at character ${read.position + 1}`)
+  else if (read.end < text.length) {
+    context.faults.add(
+      pointer,
+      startsPath(text, read.end)
+        ? '`->>` gives text, which has no members: write `->` before it'
+        : `expected \`->\`, \`->>\` or the end at character ${read.end + 1}`
+    )
+  } else if (column !== undefined) return pathOperand(column, read.path, text, table, pointer, context)
+  return undefined
+}

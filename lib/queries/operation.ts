@@ -1,0 +1,114 @@
+/** The result of compiling one operation, and the members that each operation knows. */
+import type { Query, TableOperation } from '../schema/query.js'
+import type { Answer, CompiledQuery, Missing, Reference } from '../expressions/types.js'
+import type { QueryContext } from './context.js'
+import { pointerTo } from '../schema/faults.js'
+
+/** The part of a compiled query that depends on its operation. */
+export interface CompiledOperation {
+  readonly answer: Answer
+  readonly missing: Missing
+  readonly references: readonly Reference[]
+  /** Default: nothing is written. */
+  readonly places?: CompiledQuery['places']
+  /** The write looks at rows of tenants beyond those of its own table. */
+  readonly tenantScoped?: boolean
+  /** Default: none. */
+  readonly parameters?: CompiledQuery['parameters']
+  /** Default: none. */
+  readonly cursorMembers?: readonly string[]
+  readonly bind: CompiledQuery['bind']
+}
+
+/** Members that an operation has no use for, and why. A member that does nothing is never ignored in silence. */
+const refused = {
+  select: { data: 'a `select` writes nothing', onConflict: 'only an `upsert` has conflicts' },
+  insert: {
+    embeds: 'only a `select` filters the rows that it embeds',
+    filters: 'an `insert` has no rows to filter',
+    order: 'an `insert` has no order',
+    orderBy: 'an `insert` has no order',
+    pagination: 'an `insert` has no pages',
+    limit: 'an `insert` has no pages',
+    offset: 'an `insert` has no pages',
+    onConflict: 'only an `upsert` has conflicts: make it one'
+  },
+  update: {
+    embeds: 'only a `select` filters the rows that it embeds',
+    order: 'an `update` has no order',
+    orderBy: 'an `update` has no order',
+    pagination: 'an `update` has no pages',
+    limit: 'an `update` changes all rows that match',
+    offset: 'an `update` changes all rows that match',
+    onConflict: 'only an `upsert` has conflicts'
+  },
+  upsert: {
+    embeds: 'only a `select` filters the rows that it embeds',
+    order: 'an `upsert` has no order',
+    orderBy: 'an `upsert` has no order',
+    pagination: 'an `upsert` has no pages',
+    limit: 'an `upsert` has no pages',
+    offset: 'an `upsert` has no pages'
+  },
+  delete: {
+    embeds: 'a `delete` answers no record',
+    data: 'a `delete` writes nothing',
+    select: 'a `delete` answers no record',
+    order: 'a `delete` has no order',
+    orderBy: 'a `delete` has no order',
+    pagination: 'a `delete` has no pages',
+    limit: 'a `delete` removes all rows that match',
+    offset: 'a `delete` removes all rows that match',
+    onConflict: 'only an `upsert` has conflicts'
+  }
+} as const satisfies Record<TableOperation, Partial<Record<keyof Query, string>>>
+
+const ofFunction = 'a `call` has what its function returns'
+const refusedInCall = {
+  embeds: ofFunction,
+  table: 'a `call` is on no table',
+  filters: ofFunction,
+  order: ofFunction,
+  orderBy: ofFunction,
+  id: ofFunction,
+  data: 'a `call` takes `arguments`',
+  onConflict: 'only an `upsert` has conflicts'
+} as const satisfies Partial<Record<keyof Query, string>>
+const ofCall = { function: 'only a `call` names a function', arguments: 'only a `call` has arguments' } as const satisfies Partial<
+  Record<keyof Query, string>
+>
+
+/** Adds a fault for each member that the operation has no use for. */
+export function checkMembers (query: Query, pointer: string, { faults }: QueryContext): void {
+  const reasons = query.operation === 'call' ? refusedInCall : { ...refused[query.operation], ...ofCall }
+  for (const [member, reason] of Object.entries(reasons)) {
+    if (Object.hasOwn(query, member)) faults.add(pointerTo(pointer, member), reason)
+  }
+  if (query.operation === 'call' && query.pagination === 'cursor') {
+    faults.add(pointerTo(pointer, 'pagination'), 'the rows of a function have an offset: no cursor continues them')
+  }
+  const isOne = query.single === true || query.id !== undefined
+  if (query.operation === 'select' && isOne) {
+    for (const member of ['limit', 'offset', 'pagination'] as const) {
+      if (query[member] !== undefined) faults.add(pointerTo(pointer, member), 'a `select` of one record has no pages')
+    }
+    if (query.orderBy !== undefined) {
+      faults.add(pointerTo(pointer, 'orderBy'), 'a `select` of one record has no order that a caller chooses')
+    }
+    if (query.id !== undefined && query.order !== undefined) {
+      faults.add(pointerTo(pointer, 'order'), '`id` names one row: there is nothing to order')
+    }
+  }
+  if (query.pagination === 'cursor' && query.offset !== undefined) {
+    faults.add(pointerTo(pointer, 'offset'), 'pages that follow a cursor have no offset')
+  }
+  const changes = query.operation === 'update' || query.operation === 'delete'
+  if (changes && query.id === undefined && (query.filters ?? []).length === 0) {
+    faults.add(
+      pointer,
+      `\`${query.operation}\` without \`filters\` or \`id\` would ${
+        query.operation === 'update' ? 'change' : 'delete'
+      } every row: say which rows`
+    )
+  }
+}

@@ -1,0 +1,159 @@
+/** The orders that a list can have: its own, and those that its caller can choose. */
+import type { Field } from '../schema/route.js'
+import type { Order, Query } from '../schema/query.js'
+import type { Table } from '../database/catalogue.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import type { QueryContext } from './context.js'
+import { pointerTo } from '../schema/faults.js'
+import { tenantColumn } from '../database/catalogue.js'
+import { compileValue } from '../expressions/template.js'
+import { isOrdered, orderedInstead } from './comparable.js'
+import { quote } from './identifiers.js'
+import { findOperand, type Operand, operandOf } from './operand.js'
+import { refuse, requestPath } from './request-path.js'
+
+/** One key of an order. */
+export interface OrderKey {
+  readonly operand: Operand
+  readonly ascending: boolean
+  readonly nullsFirst: boolean
+}
+
+/** An order of a table's rows. */
+export interface RowOrder {
+  /** Stands for this order among those of its query. */
+  readonly id: string
+  /** The primary key is the last key, so that pages never overlap. */
+  readonly keys: readonly OrderKey[]
+  /** ` order by ...` for an alias. */
+  readonly write: (alias: string) => string
+}
+
+/** The orders of a query. */
+export interface Orders {
+  /** Without a choice of the caller. */
+  readonly usual: RowOrder
+  readonly all: readonly RowOrder[]
+  readonly choose: (scope: Scope) => RowOrder
+  readonly references: readonly Reference[]
+  /** The caller chooses. */
+  readonly chosen: boolean
+  /** The field of the query string that takes the choice, if it is one. */
+  readonly parameters: Readonly<Record<string, Field>>
+}
+
+/** The orders of a query, with their faults. Without a choice of the caller the order is the query's, or the first that is allowed. */
+export function compileOrders (query: Pick<Query, 'order' | 'orderBy'>, table: Table, pointer: string, context: QueryContext): Orders {
+  const { order, orderBy } = query
+  const own = compileOrder(order, table, pointerTo(pointer, 'order'), context)
+  if (orderBy === undefined) return { usual: own, all: [own], choose: () => own, references: [], chosen: false, parameters: {} }
+
+  const at = pointerTo(pointer, 'orderBy')
+  const from = compileFrom(orderBy.from, pointerTo(at, 'from'), context)
+  const byText = new Map<string, RowOrder>()
+  const all: RowOrder[] = order === undefined ? [] : [own]
+  for (const [index, name] of orderBy.allow.entries()) {
+    const place = pointerTo(at, 'allow', index)
+    if (byText.has(name) || name.includes('.')) {
+      context.faults.add(
+        place,
+        name.includes('.')
+          ? 'a caller sends the direction after a dot: a column with a dot in its name cannot be chosen'
+          : `"${name}" is listed twice`
+      )
+      continue
+    }
+    const before = context.faults.faults.length
+    const ascending = rowOrder([{ column: name }], table, () => place, context)
+    if (context.faults.faults.length > before) continue
+    const descending = rowOrder([{ column: name, ascending: false }], table, () => place, context)
+    byText.set(name, ascending).set(`${name}.asc`, ascending).set(`${name}.desc`, descending)
+    all.push(ascending, descending)
+  }
+  const usual = all[0] ?? own
+  const texts = [...byText.keys()]
+  const message = `must be one of ${texts.join(', ')}`
+  const path = from === undefined ? '' : requestPath(from, '/query')
+  const choose = (scope: Scope): RowOrder => {
+    const given = from?.evaluate(scope) ?? null
+    if (given === null) return usual
+    const chosen = typeof given === 'string' ? byText.get(given) : undefined
+    if (chosen === undefined) throw refuse({ path, message, keyword: 'enum' })
+    return chosen
+  }
+  const field = fieldOf(from)
+  const description = `The order of the list. Default: ${order === undefined ? texts[0] : 'that of the route'}.`
+  return {
+    usual,
+    all,
+    choose,
+    references: from?.references ?? [],
+    chosen: true,
+    parameters: field === undefined ? {} : { [field]: { type: 'string', enum: texts, description } }
+  }
+}
+
+/** The template of an `orderBy`; undefined after a fault was added. */
+export function compileFrom (from: string, pointer: string, context: QueryContext): CompiledValue | undefined {
+  const before = context.faults.faults.length
+  const value = compileValue(from, pointer, { ...context, secretsRefusedIn: 'an `orderBy`' })
+  if (context.faults.faults.length > before) return undefined
+  if (!value.constant) return value
+  context.faults.add(
+    pointer,
+    'every caller would have the same order: expected a template such as {{query.sort}}, or `order` in place of `orderBy`'
+  )
+  return undefined
+}
+
+/** The one field of the query string that a template reads. */
+function fieldOf (value: CompiledValue | undefined): string | undefined {
+  const [reference] = value?.references ?? []
+  const [field] = reference?.path ?? []
+  return value?.references.length === 1 && reference?.source === 'query' && reference.path.length === 1 && typeof field === 'string'
+    ? field
+    : undefined
+}
+
+/** The order that a query itself gives. */
+export function compileOrder (order: Query['order'], table: Table, pointer: string, context: QueryContext): RowOrder {
+  const keys = order === undefined ? [] : [order].flat()
+  return rowOrder(
+    keys,
+    table,
+    (index) => Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column'),
+    context
+  )
+}
+
+/** `placeOf`: where the faults of a key belong. */
+function rowOrder (order: readonly Order[], table: Table, placeOf: (index: number) => string, context: QueryContext): RowOrder {
+  const own = order.flatMap(({ column: name, ascending = true, nullsFirst = !ascending }, index): OrderKey[] => {
+    const operand = findOperand(table, name, placeOf(index), context)
+    if (operand === undefined) return []
+    const { type } = operand.column
+    if (!isOrdered(type)) {
+      context.faults.add(placeOf(index), `the column "${name}" is of type ${type}, which PostgreSQL cannot order${orderedInstead(type)}`)
+    }
+    return [{ operand, ascending, nullsFirst }]
+  })
+  const named = new Set(own.map(({ operand }) => operand.column.name))
+  // The direction of the last key: one index then serves the whole order, forwards or backwards.
+  const ascending = own.at(-1)?.ascending ?? true
+  const rest = table.primaryKey.filter((name) => !named.has(name) && !(table.tenantScoped && name === tenantColumn))
+  const keys = [
+    ...own,
+    ...rest.map((name): OrderKey => ({ operand: operandOf(table.columns.get(name)!), ascending, nullsFirst: !ascending }))
+  ]
+  return {
+    id: keys.map((key) => `${quote(key.operand.column.name)}${direction(key)}`).join(', '),
+    keys,
+    write: (alias) => keys.length === 0 ? '' : ` order by ${keys.map((key) => `${key.operand.write(alias)}${direction(key)}`).join(', ')}`
+  }
+}
+
+/** `desc`, and where nulls stand; PostgreSQL's default is not repeated. */
+export function direction ({ ascending = true, nullsFirst }: Pick<Order, 'ascending' | 'nullsFirst'>): string {
+  const nulls = nullsFirst === undefined || nullsFirst === !ascending ? '' : nullsFirst ? ' nulls first' : ' nulls last'
+  return `${ascending ? '' : ' desc'}${nulls}`
+}

@@ -1,0 +1,120 @@
+/** The part of a list that is answered: limit and offset, or a cursor. */
+import type { Query } from '../schema/query.js'
+import type { Reference, Scope } from '../expressions/types.js'
+import { pointerTo } from '../schema/faults.js'
+import { compileValue } from '../expressions/template.js'
+import type { QueryContext } from './context.js'
+import { noScope } from '../expressions/no-scope.js'
+import { refuse, requestPath } from './request-path.js'
+import type { Placeholders } from './sql.js'
+import type { Switch } from './statement.js'
+
+/**
+ * Page sizes that have a statement of their own for the start of the list; the size that a list has by itself has one for
+ * other pages too. PostgreSQL plans a statement whose `limit` is a placeholder anew each time (it cannot know how few rows
+ * are wanted), which costs as much as reading a page of them. More of them would use up the names of a query (`maxVariants`).
+ */
+const usualLimits = [10, 20, 25, 50, 100]
+
+export interface Page {
+  readonly limit: (scope: Scope) => number
+  readonly offset: (scope: Scope) => number
+  readonly references: readonly Reference[]
+  /** The limit that is written into the text, where the list has it by itself, or is read from its start with a usual one. */
+  readonly literal: (scope: Scope) => number | undefined
+  /** The limit, where it is the list's own or a usual one. */
+  readonly usual: (scope: Scope) => number | undefined
+  /** The list is read from its start, with a limit that is written into the text. */
+  readonly starts: Switch
+}
+
+/** What a statement says of its page. */
+export interface PageSql {
+  /** ` limit ... offset ...` */
+  readonly clause: string
+  /** Arguments of `concat`: the text from the records to the total. */
+  readonly pagination: string
+  /** The total: counted only where the page does not show it. */
+  readonly total: (count: string) => string
+}
+
+/** The limit and offset of a list: the query string's where the list takes them, else the query's own, else the document's. */
+export function compilePage (query: Pick<Query, 'limit' | 'offset'>, pointer: string, context: QueryContext): Page {
+  const { callerPages = false, pagination: { defaultLimit, maxLimit, defaultOffset } } = context
+  const ofCaller = callerPages ? given : () => undefined
+  // The answer tells both.
+  const within: QueryContext = { ...context, secretsRefusedIn: 'a `limit` or an `offset`' }
+  const limit = compileCount(query.limit, pointerTo(pointer, 'limit'), within)
+  const offset = compileCount(query.offset, pointerTo(pointer, 'offset'), within)
+  const readLimit = (scope: Scope): number => Math.min(ofCaller(scope, 'limit') ?? limit.read(scope) ?? defaultLimit, maxLimit)
+  const readOffset = (scope: Scope): number => ofCaller(scope, 'offset') ?? offset.read(scope) ?? defaultOffset
+  const own = Math.min(typeof query.limit === 'number' ? query.limit : defaultLimit, maxLimit)
+  const literals = new Set([...usualLimits, own])
+  const starts = (scope: Scope): boolean => readOffset(scope) === 0 && literals.has(readLimit(scope))
+  return {
+    limit: readLimit,
+    offset: readOffset,
+    references: [...limit.references, ...offset.references],
+    literal: (scope) => {
+      const asked = readLimit(scope)
+      return asked === own || starts(scope) ? asked : undefined
+    },
+    usual: (scope) => {
+      const asked = readLimit(scope)
+      return asked > 0 && literals.has(asked) ? asked : undefined
+    },
+    starts
+  }
+}
+
+/** Writes the page: its limit as it is given or as a placeholder, and the offset where the page does not start the list. */
+export function writePagination (page: Page, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): PageSql {
+  if (literal !== undefined && on.has(page.starts)) {
+    return {
+      clause: ` limit ${literal}`,
+      pagination: `',"pagination":{"limit":${literal},"offset":0,"total":'`,
+      total: (count) => `case when count(*) < ${literal} then count(*) else (${count}) end`
+    }
+  }
+  const limit = literal ?? placeholders.add(page.limit, 'bigint')
+  const offset = placeholders.add(page.offset, 'bigint')
+  return {
+    clause: ` limit ${limit} offset ${offset}`,
+    pagination: `',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":'`,
+    // Past the end no row says how many there are before.
+    total: (count) => `case when count(*) < ${limit} and (count(*) > 0 or ${offset} = 0) then ${offset} + count(*) else (${count}) end`
+  }
+}
+
+interface Count {
+  readonly read: (scope: Scope) => number | undefined
+  readonly references: readonly Reference[]
+}
+
+/** A number of rows: the configured one, or that of a template. */
+export function compileCount (configured: number | string | undefined, pointer: string, context: QueryContext): Count {
+  if (configured === undefined) return { read: () => undefined, references: [] }
+  const before = context.faults.faults.length
+  const value = compileValue(configured, pointer, context)
+  if (context.faults.faults.length > before) return { read: () => undefined, references: [] }
+  if (!value.constant) return { read: (scope) => countOf(value.evaluate(scope), requestPath(value, pointer)), references: value.references }
+  const constant = asCount(value.evaluate(noScope))
+  if (constant === undefined) context.faults.add(pointer, 'expected a whole number from 0, or a template that gives one')
+  return { read: () => constant, references: [] }
+}
+
+function given (scope: Scope, name: 'limit' | 'offset'): number | undefined {
+  return Object.hasOwn(scope.query, name) ? countOf(scope.query[name], `/query/${name}`) : undefined
+}
+
+function countOf (value: unknown, path: string): number | undefined {
+  if (value === undefined || value === null) return undefined
+  const count = asCount(value)
+  if (count === undefined) throw refuse({ path, message: 'must be a whole number from 0', keyword: 'type' })
+  return count
+}
+
+function asCount (value: unknown): number | undefined {
+  const count = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value
+  return typeof count === 'number' && Number.isSafeInteger(count) && count >= 0 ? count : undefined
+}

@@ -1,0 +1,160 @@
+/** `select`: a page of records, or one. */
+import type { Table } from '../database/catalogue.js'
+import type { CompiledFilters } from './filter.js'
+import type { RowOrder } from './order.js'
+import type { Selection } from './field.js'
+import { boundedRowText, boundedText } from './answer-size.js'
+import { innerConditions, selectList, hasEmbeds } from './embed.js'
+import { writeConditions } from './filter.js'
+import { groupBy, type GroupOrder } from './groups.js'
+import { tableName } from './identifiers.js'
+import { type Page, writePagination } from './page.js'
+import { rowConditions, where } from './scope.js'
+import type { Placeholders } from './sql.js'
+import type { Switch } from './statement.js'
+
+/** What a statement that reads rows is written from. */
+export interface ReadParts {
+  readonly table: Table
+  readonly schema: string
+  readonly filters: CompiledFilters
+  /** All members: excluded ones leave out no record fewer. */
+  readonly full: Selection
+  readonly selection: (on: ReadonlySet<Switch>) => Selection
+  readonly order: (alias: string) => string
+  /** Rows that an embed may have (`embedLimitOf`). */
+  readonly embedLimit: number | undefined
+}
+
+/** The same of a `select` with aggregates. */
+export type GroupParts = Omit<ReadParts, 'order'> & { readonly groupOrder: GroupOrder }
+
+/** A page that follows a cursor. */
+export interface CursorPage {
+  readonly order: RowOrder
+  /** As SQL: a number from 1. */
+  readonly limit: string
+  /** The conditions of each part of the rows that follow; one without conditions at the start of the list. */
+  readonly after: ReadonlyArray<(alias: string, placeholders: Placeholders) => string[]>
+}
+
+/** `{"data":[...],"pagination":{...}}` of the rows that match. */
+export function writePage (
+  parts: ReadParts,
+  page: Page,
+  literal: number | undefined,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
+  const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
+  const rows = rowsOf(parts, clause, placeholders, on)
+  const counted = placeholders.alias()
+  const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${
+    where(conditionsOf(parts, counted, placeholders, on))
+  }`
+  return boundedText(
+    `select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`
+  )
+}
+
+/**
+ * `{"data":[...],"pagination":{"limit":...,"next":` of the rows after a position, a line break, and the values of the
+ * order's columns in the last row where more rows follow: `finishPage` makes the rest of them.
+ */
+export function writeCursorPage (
+  parts: ReadParts,
+  { order, limit, after }: CursorPage,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
+  const { schema, table, embedLimit } = parts
+  const one = `${limit} + 1`
+  const found = after.map((conditions) => {
+    const alias = placeholders.alias()
+    const all = [...conditionsOf(parts, alias, placeholders, on), ...conditions(alias, placeholders)]
+    return `select ${alias}.* from ${tableName(schema, table)} ${alias}${where(all)}${order.write(alias)} limit ${one}`
+  })
+  const merged = placeholders.alias()
+  // The order of the parts is that of their rows; PostgreSQL promises it only where it is asked for.
+  const rows = found.length === 1
+    ? found[0]
+    : `select * from (${found.map((text) => `(${text})`).join(' union all ')}) ${merged}${order.write(merged)} limit ${one}`
+  const alias = placeholders.alias()
+  const records = `select ${
+    selectList(parts.selection(on), alias, { schema, placeholders, embedLimit, on })
+  } from p ${alias} limit ${limit}`
+  const values = order.keys.map(({ operand }) => `${operand.write(alias)}::text`).join(', ')
+  const next =
+    `select json_build_array(${values})::text from p ${alias} where (select count(*) from p) > ${limit} offset ${limit} - 1 limit 1`
+  return boundedText(
+    `with p as materialized (${rows}) select concat('{"data":', (select coalesce(json_agg(r.*)::text, '[]') from (${records}) r), ',"pagination":{"limit":', ${limit}, ',"next":', chr(10), (${next}))`
+  )
+}
+
+/** One record: the first in the order. */
+export function writeRecord (parts: ReadParts, unique: boolean, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  return boundedRowText(`select row_to_json(r.*)::text from (${rowsOf(parts, unique ? '' : ' limit 1', placeholders, on)}) r`)
+}
+
+/** `{"data":[...]}` of all rows that match. */
+export function writeRecords (parts: ReadParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  return boundedText(`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), '}') from (${rowsOf(parts, '', placeholders, on)}) r`)
+}
+
+/** As writePage, of groups. All of them are made in any case, and once: the total counts them. */
+export function writeGroupPage (
+  parts: GroupParts,
+  page: Page,
+  literal: number | undefined,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string {
+  const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
+  const groups = groupsOf(parts, placeholders, on)
+  const rows = `select g.* from g${parts.groupOrder(parts.selection(on), 'g')}${clause}`
+  return boundedText(
+    `with g as (${groups}) select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${
+      total('select count(*) from g')
+    }, '}}') from (${rows}) r`
+  )
+}
+
+/** One group: the first in the order. */
+export function writeGroup (parts: GroupParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const rows = `select g.* from (${groupsOf(parts, placeholders, on)}) g${parts.groupOrder(parts.selection(on), 'g')} limit 1`
+  return boundedRowText(`select row_to_json(r.*)::text from (${rows}) r`)
+}
+
+function groupsOf (parts: GroupParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const { schema, table, embedLimit } = parts
+  const selection = parts.selection(on)
+  const alias = placeholders.alias()
+  const rows = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, placeholders, on))}`
+  return `select ${selectList(selection, alias, { schema, placeholders, embedLimit, on })} ${rows}${groupBy(selection)}`
+}
+
+/** The rows with their members. Embeds are made outside of the limit: of the rows that are answered, not of those that are skipped. */
+function rowsOf (parts: ReadParts, limit: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+  const { schema, table, order, embedLimit } = parts
+  const selection = parts.selection(on)
+  const alias = placeholders.alias()
+  const ordered = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, placeholders, on))}${order(alias)}${limit}`
+  if (limit === '' || !hasEmbeds(selection)) {
+    return `select ${selectList(selection, alias, { schema, placeholders, embedLimit, on })} ${ordered}`
+  }
+  const outer = placeholders.alias()
+  return `select ${selectList(selection, outer, { schema, placeholders, embedLimit, on })} from (select ${alias}.* ${ordered}) ${outer}`
+}
+
+function conditionsOf (
+  { table, schema, filters, full, embedLimit }: Omit<ReadParts, 'order'>,
+  alias: string,
+  placeholders: Placeholders,
+  on: ReadonlySet<Switch>
+): string[] {
+  return [
+    ...rowConditions(table, alias, placeholders),
+    ...writeConditions(filters, alias, placeholders, on),
+    ...innerConditions(full, alias, { schema, placeholders, embedLimit, on })
+  ]
+}

@@ -1,0 +1,111 @@
+/** The relation of an embedded table: a foreign key of either table, or a junction table. */
+import type { Catalogue, ForeignKey, Table } from '../database/catalogue.js'
+import type { SelectItem } from './select-parser.js'
+import { tenantColumn } from '../database/catalogue.js'
+
+/** Columns that are equal: the left one of the embedding table (or junction), the right one of the embedded (or junction). */
+export type Pairs = readonly (readonly [left: string, right: string])[]
+
+export interface Relation {
+  readonly table: Table
+  /** An array of records; otherwise one record, or null. */
+  readonly many: boolean
+  /** Between the two tables, or between the embedding table and the junction. */
+  readonly on: Pairs
+  /** A many-to-many relation's table between the two, and how it meets the embedded one. */
+  readonly junction?: { readonly table: Table, readonly on: Pairs }
+}
+
+interface Candidate {
+  readonly relation: Relation
+  readonly key: ForeignKey
+  /** The foreign key is of the embedding table. */
+  readonly forward: boolean
+}
+
+/** The relation that an item of a `select` names, or why there is none. */
+export function findRelation (catalogue: Catalogue, table: Table, { name, hint }: SelectItem): Relation | string {
+  const target = catalogue.tables.get(name)
+  if (target === undefined) return followColumn(catalogue, table, name)
+  const direct = [...forward(table, target), ...reverse(table, target)]
+  const candidates = direct.length > 0 ? direct : through(catalogue, table, target)
+  const matching = hint === undefined ? candidates : candidates.filter((candidate) => matchesHint(candidate, hint, table === target))
+  if (matching.length === 1) return matching[0]!.relation
+  if (candidates.length === 0) return `there is no foreign key between "${table.name}" and "${name}"`
+  const choices = candidates.map((candidate) => describe(candidate, table === target)).join(', ')
+  return hint === undefined
+    ? `several foreign keys connect "${table.name}" and "${name}": write one of ${choices}`
+    : `no foreign key "${hint}" connects "${table.name}" and "${name}": write one of ${choices}`
+}
+
+/** `author_id(name)`: the table that a column of a foreign key refers to. */
+function followColumn (catalogue: Catalogue, table: Table, name: string): Relation | string {
+  const keys = table.foreignKeys.filter((key) => ownColumn(key) === name)
+  const target = keys.length === 1 ? catalogue.tables.get(keys[0]!.referencedTable) : undefined
+  return target === undefined ? `there is no table "${name}"` : forward(table, target).find(({ key }) => key === keys[0])!.relation
+}
+
+function forward (table: Table, target: Table): Candidate[] {
+  return table.foreignKeys.filter((key) => key.referencedTable === target.name).map((key) => ({
+    key,
+    forward: true,
+    relation: { table: target, many: false, on: key.columns.map((column, index) => [column, key.referencedColumns[index]!] as const) }
+  }))
+}
+
+function reverse (table: Table, target: Table): Candidate[] {
+  return target.foreignKeys.filter((key) => key.referencedTable === table.name).map((key) => ({
+    key,
+    forward: false,
+    relation: {
+      table: target,
+      many: !isUnique(target, key.columns),
+      on: key.columns.map((column, index) => [key.referencedColumns[index]!, column] as const)
+    }
+  }))
+}
+
+/** Tables whose primary key holds a foreign key to each of the two. */
+function through (catalogue: Catalogue, table: Table, target: Table): Candidate[] {
+  const candidates: Candidate[] = []
+  for (const junction of catalogue.tables.values()) {
+    const inKey = (key: ForeignKey): boolean => key.columns.every((column) => junction.primaryKey.includes(column))
+    for (const here of reverse(table, junction).filter(({ key }) => inKey(key))) {
+      for (const there of forward(junction, target).filter(({ key }) => inKey(key) && key !== here.key)) {
+        candidates.push({
+          key: { ...here.key, name: junction.name },
+          forward: false,
+          relation: { table: target, many: true, on: here.relation.on, junction: { table: junction, on: there.relation.on } }
+        })
+      }
+    }
+  }
+  return candidates
+}
+
+/** At most one row can have these columns equal to given values (of one tenant, where the table has tenants). */
+function isUnique (table: Table, columns: readonly string[]): boolean {
+  const significant = (key: readonly string[]): string[] => table.tenantScoped ? key.filter((column) => column !== tenantColumn) : [...key]
+  const wanted = significant(columns)
+  return [table.primaryKey, ...table.uniqueKeys].some((key) => {
+    const held = significant(key)
+    return held.length > 0 && held.length === wanted.length && held.every((column) => wanted.includes(column))
+  })
+}
+
+/** A table that refers to itself has both directions under one name: the key means the many, its column the one. */
+function matchesHint ({ key, forward }: Candidate, hint: string, self: boolean): boolean {
+  if (hint === key.name) return !self || !forward
+  return hint === ownColumn(key) && (!self || forward)
+}
+
+/** The column of a foreign key that is not the tenant's. */
+function ownColumn ({ columns }: ForeignKey): string | undefined {
+  const own = columns.filter((column) => column !== tenantColumn)
+  return own.length === 1 ? own[0] : undefined
+}
+
+function describe ({ key, forward, relation }: Candidate, self: boolean): string {
+  const hint = self && forward ? ownColumn(key) ?? key.name : key.name
+  return `\`${relation.table.name}!${hint}\` (${relation.many ? 'many' : 'one'})`
+}

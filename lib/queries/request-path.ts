@@ -1,0 +1,25 @@
+/** Refusals of what a request holds: a 400 whose `details` name each place. */
+import type { CompiledValue } from '../expressions/types.js'
+import { pointerTo } from '../schema/faults.js'
+import { failure, type TenantryError } from '../errors.js'
+
+/** One entry of a 400's `details`. */
+export interface Detail {
+  /** JSON Pointer into the request, such as `/body/title`. */
+  readonly path: string
+  readonly message: string
+  readonly keyword: string
+}
+
+/** The 400 of these details. */
+export function refuse (...details: readonly Detail[]): TenantryError {
+  return failure('validationFailed', { extras: { details } })
+}
+
+/** Where a value comes from, when one place of the request gives it; else the fallback. */
+export function requestPath ({ references }: CompiledValue, fallback: string): string {
+  const [reference] = references
+  if (reference === undefined || references.length > 1) return fallback
+  const { source, path } = reference
+  return source === 'body' || source === 'params' || source === 'query' || source === 'headers' ? pointerTo('', source, ...path) : fallback
+}

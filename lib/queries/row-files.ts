@@ -1,0 +1,30 @@
+/**
+ * Files of deleted rows. The statement that deletes the rows sets the expiry of their files. Callers cannot read them from
+ * then on, and the sweep of files removes them. `w` is the part of the statement with the deleted rows.
+ */
+import type { Table } from '../database/catalogue.js'
+import type { Placeholders } from './sql.js'
+import { tenantColumn } from '../database/catalogue.js'
+import { literal } from '../database/sql.js'
+import { columnOf } from './identifiers.js'
+import { keyColumns } from './row-key.js'
+
+/** `, f as (update ...)`; empty for a table whose rows belong to no tenant, or have no key. */
+export function markFiles (table: Table, placeholders: Placeholders): string {
+  const keys = keyColumns(table)
+  if (!table.tenantScoped || keys.length === 0) return ''
+  const [row, file] = [placeholders.alias(), placeholders.alias()]
+  const id = keys.map((name) => `${columnOf(row, name)}::text`).join(" || ',' || ")
+  return `, f as (${markWhere(file, `from w ${row}`, `${columnOf(row, tenantColumn)}::text`, literal(table.name), id)})`
+}
+
+/** The same of documents: `w` has their `tenant_id` and `id`. */
+export function markDocumentFiles (collection: string, placeholders: Placeholders): string {
+  const [row, file] = [placeholders.alias(), placeholders.alias()]
+  return `, f as (${markWhere(file, `from w ${row}`, columnOf(row, tenantColumn), collection, columnOf(row, 'id'))})`
+}
+
+function markWhere (file: string, from: string, tenant: string, type: string, id: string): string {
+  return `update tenantry.files ${file} set expires_at = now() ${from} ` +
+    `where ${file}.tenant_id = ${tenant} and ${file}.entity_type = ${type} and ${file}.entity_id = ${id} and ${file}.status <> 'removed'`
+}

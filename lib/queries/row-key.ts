@@ -1,0 +1,101 @@
+/** One row by its primary key: the query's `id`. */
+import type { Table } from '../database/catalogue.js'
+import type { Filter } from '../schema/query.js'
+import { tenantColumn } from '../database/catalogue.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import { isRecord } from '../json/plain-value.js'
+import { compileComparison } from './comparison.js'
+import type { QueryContext } from './context.js'
+import { operandOf } from './operand.js'
+import type { Comparison } from './condition.js'
+import type { CompiledFilters } from './filter.js'
+
+/** The columns that tell a tenant's rows apart: the primary key, without the `tenant_id` that every query carries anyway. */
+export function keyColumns ({ primaryKey, tenantScoped }: Table): readonly string[] {
+  const own = tenantScoped ? primaryKey.filter((column) => column !== tenantColumn) : primaryKey
+  return own.length > 0 ? own : primaryKey
+}
+
+/** The values that an `id` gives for each column of the key, with their pointers; empty after a fault was added. */
+export function keyValues (
+  id: unknown,
+  table: Table,
+  pointer: string,
+  { faults }: QueryContext
+): { column: string, value: unknown, pointer: string }[] {
+  const columns = keyColumns(table)
+  const [only] = columns
+  if (only === undefined) {
+    faults.add(pointer, `"${table.name}" has no primary key: name the row with \`filters\``)
+    return []
+  }
+  if (columns.length === 1 && !isRecord(id)) return [{ column: only, value: id, pointer }]
+  if (!isRecord(id)) {
+    faults.add(pointer, `the primary key of "${table.name}" has ${columns.length} columns: expected an object with ${columns.join(', ')}`)
+    return []
+  }
+  for (const name of Object.keys(id)) {
+    if (!columns.includes(name)) {
+      faults.add(
+        pointerTo(pointer, name),
+        `"${name}" is not in the primary key of "${table.name}"`,
+        nearest(name, columns)
+      )
+    }
+  }
+  for (const name of columns) if (!Object.hasOwn(id, name)) faults.add(pointer, `the primary key of "${table.name}" has "${name}" too`)
+  return columns.filter((name) => Object.hasOwn(id, name)).map((name) => ({
+    column: name,
+    value: id[name],
+    pointer: pointerTo(pointer, name)
+  }))
+}
+
+/** The filters together with those on the key that `id` gives. */
+export function withKey (filters: CompiledFilters, id: unknown, table: Table, pointer: string, context: QueryContext): CompiledFilters {
+  const comparisons: Comparison[] = []
+  const pinned = new Set(filters.pinned)
+  for (const { column, value, pointer: at } of keyValues(id, table, pointer, context)) {
+    const comparison = compileComparison(operandOf(table.columns.get(column)!), { column, value }, at, context, at)
+    if (comparison === undefined) continue
+    comparisons.push(comparison)
+    pinned.add(column)
+  }
+  return {
+    conditions: [...comparisons.map(({ condition }) => condition), ...filters.conditions],
+    switches: filters.switches,
+    references: [...comparisons.flatMap(({ references }) => references), ...filters.references],
+    pinned,
+    always: true
+  }
+}
+
+/** Whether the filters leave at most one row. */
+export function isOneRow ({ pinned }: CompiledFilters, table: Table): boolean {
+  const columns = keyColumns(table)
+  return columns.length > 0 && columns.every((column) => pinned.has(column))
+}
+
+/** Whether the filters pin a primary key, a unique constraint or a unique index: no second row can match. */
+export function isUnique (filters: CompiledFilters, table: Table): boolean {
+  return isOneRow(filters, table) ||
+    table.uniqueKeys.some((key) =>
+      key.length > 0 && key.every((column) => filters.pinned.has(column) || (table.tenantScoped && column === tenantColumn))
+    )
+}
+
+/** Filters that only say which row a write is about: `eq` on columns, all at the top level. */
+export function asValues (
+  filters: readonly Filter[],
+  pointer: string,
+  { faults }: QueryContext
+): { column: string, value: unknown, pointer: string }[] {
+  return filters.flatMap((filter, index) => {
+    const at = pointerTo(pointer, index)
+    if ('column' in filter && (filter.operator ?? 'eq') === 'eq' && filter.optional !== true) {
+      return [{ column: filter.column, value: filter.value, pointer: pointerTo(at, 'value') }]
+    }
+    faults.add(at, 'an `upsert` takes filters of the operator `eq` only: they are the values that its row is found by')
+    return []
+  })
+}

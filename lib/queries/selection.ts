@@ -1,0 +1,205 @@
+/** A `select` against the catalogue: which columns, values and embedded tables a record has. */
+import type { Embed, Query } from '../schema/query.js'
+import type { Table } from '../database/catalogue.js'
+import type { Field, Selection } from './field.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import { type AggregateName, describeArgument, resultType } from './aggregate.js'
+import { isOrdered, orderedInstead } from './comparable.js'
+import { type QueryContext, findColumn, findTable } from './context.js'
+import { compileEmbedRows } from './embed-rows.js'
+import { columnShownBy, isEmbed, isGroupKey } from './field.js'
+import { fitsName, maxNameBytes } from './identifiers.js'
+import { nameOf } from './json-path.js'
+import { type Operand, operandOf, pathOperand } from './operand.js'
+import { findRelation } from './relation.js'
+import { parseSelect, type SelectItem, SelectSyntaxError } from './select-parser.js'
+
+/** What a query says of the rows of its embeds. */
+interface Options {
+  readonly embeds: Readonly<Record<string, Embed>> | undefined
+  readonly at: string
+}
+
+/** Resolves a `select` (default: every column); undefined after faults were added. `pointer` is that of the query. */
+export function compileSelection (
+  { select, embeds }: Pick<Query, 'select' | 'embeds'>,
+  table: Table,
+  queryPointer: string,
+  context: QueryContext
+): Selection | undefined {
+  const pointer = pointerTo(queryPointer, 'select')
+  let items: SelectItem[]
+  try {
+    items = parseSelect(select ?? '*')
+  } catch (error) {
+    if (!(error instanceof SelectSyntaxError)) throw error
+    context.faults.add(pointer, error.message)
+    return undefined
+  }
+  return resolve(items, table, { embeds, at: pointerTo(queryPointer, 'embeds') }, pointer, context)
+}
+
+function resolve (
+  items: readonly SelectItem[],
+  table: Table,
+  options: Options,
+  pointer: string,
+  context: QueryContext
+): Selection | undefined {
+  const { faults } = context
+  const before = faults.faults.length
+  const fields = new Map<string, Field>()
+  for (const item of items) {
+    for (const field of fieldsOf(item, table, options, pointer, context)) {
+      const known = fields.get(field.name)
+      // `*, title` names a column twice and means it once.
+      if (known !== undefined && !(known.kind === 'column' && field.kind === 'column' && known.column === field.column)) {
+        faults.add(
+          pointer,
+          `two members of "${table.name}" are named "${field.name}": give one of them another name, \`other_name:${item.text}\``
+        )
+      }
+      fields.set(field.name, field)
+    }
+  }
+  const all = [...fields.values()]
+  const grouped = all.some(({ kind }) => kind === 'aggregate')
+  if (grouped) checkGroups(all, pointer, context)
+  if (faults.faults.length === before) checkOptions(options, all, context)
+  return faults.faults.length > before ? undefined : { table, fields: all, ...grouped && { grouped } }
+}
+
+/** An option of an embed that is not there would do nothing. */
+function checkOptions ({ embeds = {}, at }: Options, fields: readonly Field[], { faults, catalogue }: QueryContext): void {
+  const names = fields.filter(isEmbed).map(({ name }) => name)
+  for (const name of Object.keys(embeds)) {
+    if (names.includes(name)) continue
+    const suggestion = nearest(name, names)
+    const isTable = suggestion === undefined && catalogue.tables.has(name)
+    faults.add(
+      pointerTo(at, name),
+      `the \`select\` embeds nothing under the name "${name}"${isTable ? `: write \`${name}(*)\` in it` : ''}`,
+      suggestion
+    )
+  }
+}
+
+/** Rows are grouped by values that PostgreSQL can compare. */
+function checkGroups (fields: readonly Field[], pointer: string, { faults }: QueryContext): void {
+  for (const field of fields) {
+    if (isEmbed(field)) {
+      faults.add(pointer, `a \`select\` with aggregates answers groups of rows, which embed no tables: leave out "${field.name}"`)
+    } else if (isGroupKey(field)) {
+      const type = field.kind === 'path' ? field.operand.column.type : columnShownBy(field)!.type
+      if (!isOrdered(type)) {
+        faults.add(pointer, `rows cannot be grouped by "${field.name}", which is of type ${type}${orderedInstead(type)}`)
+      }
+    }
+  }
+}
+
+function fieldsOf (item: SelectItem, table: Table, options: Options, pointer: string, context: QueryContext): Field[] {
+  const { faults } = context
+  if (item.name === '*' && item.aggregate === undefined) return everyColumn(table)
+  const name = item.alias ?? item.aggregate ?? (item.path === undefined ? undefined : nameOf(item.path)) ?? item.name
+  if (!fitsName(name)) {
+    faults.add(
+      pointer,
+      `"${name}" is too long for a name: at most ${maxNameBytes} bytes${
+        item.alias === undefined && item.path !== undefined ? ', so give it another, `name:column->…`' : ''
+      }`
+    )
+    return []
+  }
+  if (item.items !== undefined) return embedOf(item, item.items, name, table, options, pointer, context)
+  if (item.aggregate !== undefined) return aggregateOf(item, item.aggregate, name, table, pointer, context)
+  const column = table.columns.get(item.name)
+  if (column !== undefined && item.path === undefined) return [{ kind: 'column', name, column }]
+  if (column === undefined && context.catalogue.tables.has(item.name)) {
+    faults.add(pointer, `"${item.name}" is a table: write \`${item.name}(*)\` to embed it`)
+    return []
+  }
+  const operand = operandFor(item, table, pointer, context)
+  return operand === undefined ? [] : [{ kind: 'path', name, operand }]
+}
+
+/** The column that an item names, or the path in it; undefined after a fault was added. */
+function operandFor ({ name, path, text }: SelectItem, table: Table, pointer: string, context: QueryContext): Operand | undefined {
+  const column = findColumn(table, name, pointer, context)
+  if (column === undefined || path === undefined) return column === undefined ? undefined : operandOf(column)
+  return pathOperand(column, path, text, table, pointer, context)
+}
+
+function aggregateOf (
+  item: SelectItem,
+  aggregate: AggregateName,
+  name: string,
+  table: Table,
+  pointer: string,
+  context: QueryContext
+): Field[] {
+  if (item.name === '*') return [{ kind: 'aggregate', name, aggregate, operand: null, type: 'bigint' }]
+  const operand = operandFor(item, table, pointer, context)
+  if (operand === undefined) return []
+  const type = resultType(aggregate, operand.column)
+  if (type !== undefined) return [{ kind: 'aggregate', name, aggregate, operand, type }]
+  context.faults.add(
+    pointer,
+    `\`${item.text}\`: \`${aggregate}\` takes ${describeArgument(aggregate)}, and ${
+      item.path === undefined ? `the column "${item.name}"` : 'the value at this path'
+    } is of type ${operand.column.type}`
+  )
+  return []
+}
+
+const everyColumns = new WeakMap<Table, Field[]>()
+
+/** Made once for a table: most queries answer all of it. */
+function everyColumn (table: Table): Field[] {
+  const known = everyColumns.get(table)
+  if (known !== undefined) return known
+  const fields = [...table.columns.values()].map((column): Field => ({ kind: 'column', name: column.name, column }))
+  everyColumns.set(table, fields)
+  return fields
+}
+
+function embedOf (
+  item: SelectItem,
+  items: readonly SelectItem[],
+  name: string,
+  table: Table,
+  options: Options,
+  pointer: string,
+  context: QueryContext
+): Field[] {
+  const { catalogue, faults } = context
+  const relation = findRelation(catalogue, table, item)
+  if (typeof relation === 'string') {
+    faults.add(pointer, relation, catalogue.tables.has(item.name) ? undefined : nearest(item.name, catalogue.tables.keys()))
+    return []
+  }
+  const hidden = [relation.table, relation.junction?.table].some((each) =>
+    each !== undefined && findTable(each.name, pointer, context, 'select') === undefined
+  )
+  if (hidden) return []
+  const own = options.embeds !== undefined && Object.hasOwn(options.embeds, name) ? options.embeds[name] : undefined
+  const at = pointerTo(options.at, name)
+  const inner = item.inner === true
+  const [only] = items
+  if (only !== undefined && items.length === 1 && isCount(only) && !relation.table.columns.has('count')) {
+    if (own?.embeds !== undefined) faults.add(pointerTo(at, 'embeds'), 'a count embeds nothing')
+    return [{ kind: 'count', name, relation, rows: compileEmbedRows(own, inner, relation, null, at, context) }]
+  }
+  const selection = resolve(items, relation.table, { embeds: own?.embeds, at: pointerTo(at, 'embeds') }, pointer, context)
+  if (selection?.grouped === true && !relation.many) {
+    faults.add(pointer, `"${name}" is one record, which has no aggregates: name its columns`)
+    return []
+  }
+  return selection === undefined
+    ? []
+    : [{ kind: 'embed', name, relation, selection, rows: compileEmbedRows(own, inner, relation, selection, at, context) }]
+}
+
+function isCount ({ name, alias, path, aggregate, items }: SelectItem): boolean {
+  return name === 'count' && alias === undefined && path === undefined && aggregate === undefined && items === undefined
+}

@@ -1,0 +1,78 @@
+/** The tables that a query reads and writes: a cached response is stale after a write to one that it was read from. */
+import type { Catalogue, Table } from '../database/catalogue.js'
+import type { TableUse } from '../expressions/types.js'
+import { tablesOf, type Selection } from './field.js'
+
+/** The tables of the records, and those behind views. */
+export function readsOf (selection: Selection, catalogue: Catalogue): readonly TableUse[] {
+  const { tables } = catalogue
+  return unique(
+    tablesOf(selection).flatMap((table) => {
+      if (table.readsFrom === undefined) {
+        return table.tenantScoped && isFollowed(table, catalogue)
+          ? [useOf(table), ofAll(table)]
+          : [useOf(table)]
+      }
+      // What a view without tenants shows may be rows of all of them.
+      return table.readsFrom.map((name) => ({ table: name, scoped: table.tenantScoped && tables.get(name)?.tenantScoped === true }))
+    })
+  )
+}
+
+/**
+ * The table, those of its family, and those whose rows the database deletes or changes after it. What triggers do is not known. An `update`
+ * is every write that removes no row. Of a table without tenants the rows that follow it may be of all tenants.
+ */
+export function writesOf (table: Table, operation: 'update' | 'delete', catalogue: Catalogue): readonly TableUse[] {
+  const views = [...catalogue.tables.values()].filter(({ tenantScoped, readsFrom }) => !tenantScoped && readsFrom !== undefined)
+  return unique([...writtenWith([table], operation, catalogue)].flatMap((each) => {
+    const isSeen = !table.tenantScoped || views.some(({ readsFrom }) => readsFrom?.includes(each.name))
+    return each.tenantScoped && isSeen ? [useOf(each), ofAll(each)] : [useOf(each)]
+  }))
+}
+
+function writtenWith (begin: Iterable<Table>, operation: 'update' | 'delete', { tables }: Catalogue): ReadonlySet<Table> {
+  const written = new Set(begin)
+  for (const each of written) {
+    for (const name of each.family ?? []) {
+      const kin = tables.get(name)
+      if (kin !== undefined) written.add(kin)
+    }
+    for (const referrer of tables.values()) {
+      const follows = referrer.foreignKeys.some((key) =>
+        key.referencedTable === each.name && (key.followsUpdate === true || (operation === 'delete' && key.followsDelete === true))
+      )
+      if (follows) written.add(referrer)
+    }
+  }
+  return written
+}
+
+const followed = new WeakMap<Catalogue, ReadonlySet<Table>>()
+
+/** Whether a write to a table without tenants may change rows of this one. */
+function isFollowed (table: Table, catalogue: Catalogue): boolean {
+  let known = followed.get(catalogue)
+  if (known === undefined) {
+    followed.set(
+      catalogue,
+      known = writtenWith([...catalogue.tables.values()].filter(({ tenantScoped, view }) => !tenantScoped && !view), 'delete', catalogue)
+    )
+  }
+  return known.has(table)
+}
+
+/** The rows of all tenants. */
+function ofAll ({ name }: Table): TableUse {
+  return { table: name, scoped: false }
+}
+
+function useOf ({ name, tenantScoped }: Table): TableUse {
+  return { table: name, scoped: tenantScoped }
+}
+
+/** Each once, in the order of their first use; frozen. */
+export function unique (uses: readonly TableUse[]): readonly TableUse[] {
+  const known = new Map(uses.map((use) => [`${use.scoped} ${use.table}`, use]))
+  return Object.freeze([...known.values()].map((use) => Object.freeze(use)))
+}

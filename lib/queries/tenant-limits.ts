@@ -1,0 +1,238 @@
+/**
+ * Bounds of one route of a tenant's document, so that compiling and serving it costs other tenants nothing. lib/tenant-document
+ * bounds the size of the route and the lists that the schema limits.
+ */
+import type { Embed, Filter, Query } from '../schema/query.js'
+import type { Step } from '../schema/workflow.js'
+import type { Field, Route } from '../schema/route.js'
+import { ConfigError, FaultList, pointerTo } from '../schema/faults.js'
+import { parseSelect, type SelectItem, SelectSyntaxError } from './select-parser.js'
+
+const maxQueries = 20 // of tables and documents together
+const maxFilters = 100 // of one query, groups and their members included
+const maxRouteFilters = 300 // of all queries
+const maxListed = 1000 // constants that one filter lists
+const maxSelectLength = 2000 // characters
+const maxEmbeds = 10 // of one query, at any depth
+const maxRouteEmbeds = 30 // of all queries
+const maxSelected = 100 // columns and embeds of one query, at any depth
+const maxSame = 2 // members of a record that show the same value
+const maxPaths = 20 // members of a record that show values of the same JSON column
+const maxOrder = 20 // keys of one query
+const maxComputed = 100 // fields of a transform
+const maxExpression = 2000 // characters
+const maxExpressions = 3000 // characters of all expressions: some 20 ms
+const maxFields = 500 // of all parts of a request, nested ones included
+const maxUrlFields = 50 // of the query string
+const maxEnum = 1000 // values of all enums
+const maxNames = 200 // of a list of names: excludeFields of a query, varyBy, onConflict
+
+/** Adds a fault for each bound that a route is over; false where there is one, and compiling it would cost too much. */
+export function checkBounds (route: Route, pointer: string, faults: FaultList): boolean {
+  const before = faults.faults.length
+  const bound = (at: string, count: number, most: number, what: string): void => {
+    if (count > most) faults.add(at, `${what} at most ${most}; this one has ${count}`)
+  }
+  checkQueries(route, pointer, bound)
+  checkRequest(route, pointer, bound)
+  checkTransform(route, pointer, bound)
+  checkIntegrations(route, pointer, bound)
+  bound(`${pointer}/cache/varyBy`, route.cache?.varyBy?.length ?? 0, maxNames, 'the list holds names:')
+  return faults.faults.length === before
+}
+
+const maxDatabaseSteps = 50 // of a workflow
+
+/** The same for the steps of a workflow; what its filters and embeds are bound by together is that of a route. */
+export function checkStepBounds (steps: readonly Step[], pointer: string, faults: FaultList): boolean {
+  const before = faults.faults.length
+  const bound = (at: string, count: number, most: number, what: string): void => {
+    if (count > most) faults.add(at, `${what} at most ${most}; this one has ${count}`)
+  }
+  const counts = { filters: 0, embeds: 0 }
+  let queries = 0
+  let expressions = 0
+  const visit = (step: Step, at: string): void => {
+    for (const text of [step.condition, step.value]) {
+      bound(at, text?.length ?? 0, maxExpression, 'an expression holds characters:')
+      expressions += text?.length ?? 0
+    }
+    if (step.type === 'database' || step.table !== undefined) {
+      queries++
+      checkQuery(step, at, bound, counts)
+      checkSelect(step, at, bound, counts)
+    }
+    for (const [index, inner] of (step.parallel ?? []).entries()) visit(inner, pointerTo(at, 'parallel', index))
+  }
+  for (const [index, step] of steps.entries()) visit(step, pointerTo(pointer, index))
+  bound(pointer, queries, maxDatabaseSteps, "a tenant's workflow has steps of the kind `database`:")
+  bound(pointer, counts.filters, maxRouteFilters, "a tenant's workflow holds filters:")
+  bound(pointer, counts.embeds, maxRouteEmbeds, "a tenant's workflow embeds tables:")
+  bound(pointer, expressions, maxExpressions, 'the expressions of a workflow hold characters:')
+  return faults.faults.length === before
+}
+
+/** At most this many faults of one route are reported: suggestions of names take time. */
+const maxFaults = 50
+
+/** Compiles with a list of its own that ends the work when it is full; null then. Its faults are in the other list in the end. */
+export function withBoundedFaults<Result> (faults: FaultList, compile: (faults: FaultList) => Result): Result | null {
+  const list = new FaultList(maxFaults)
+  let result: Result | null = null
+  try {
+    result = compile(list)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+  }
+  faults.take(list.faults)
+  return result
+}
+
+type Bound = (at: string, count: number, most: number, what: string) => void
+
+function checkQueries ({ queries = [], firebaseQueries = [] }: Route, pointer: string, bound: Bound): void {
+  bound(pointer, queries.length + firebaseQueries.length, maxQueries, "a tenant's route holds queries:")
+  const counts = { filters: 0, embeds: 0 }
+  for (const [index, query] of queries.entries()) {
+    const at = pointerTo(pointer, 'queries', index)
+    checkQuery(query, at, bound, counts)
+    checkSelect(query, at, bound, counts)
+  }
+  for (const [index, query] of firebaseQueries.entries()) checkQuery(query, pointerTo(pointer, 'firebaseQueries', index), bound, counts)
+  bound(pointer, counts.filters, maxRouteFilters, "a tenant's route holds filters:")
+  bound(pointer, counts.embeds, maxRouteEmbeds, "a tenant's route embeds tables:")
+}
+
+function checkSelect (
+  { select, onConflict }: Pick<Query, 'select' | 'onConflict'>,
+  at: string,
+  bound: Bound,
+  counts: { embeds: number }
+): void {
+  bound(`${at}/select`, select?.length ?? 0, maxSelectLength, 'a `select` holds characters:')
+  const { items, same, paths, embeds } = countsOf((select?.length ?? 0) > maxSelectLength ? undefined : select)
+  counts.embeds += embeds
+  bound(`${at}/select`, items, maxSelected, 'a `select` of a tenant has columns and tables:')
+  bound(`${at}/select`, same, maxSame, 'a `select` of a tenant shows one column under names:')
+  bound(`${at}/select`, paths, maxPaths, 'a `select` of a tenant shows paths in one column:')
+  bound(`${at}/select`, embeds, maxEmbeds, 'a `select` embeds tables:')
+  bound(`${at}/onConflict`, onConflict?.length ?? 0, maxNames, 'the list holds names:')
+}
+
+function checkQuery (
+  { filters, order, excludeFields, embeds }: Pick<Query, 'filters' | 'order' | 'excludeFields' | 'embeds'>,
+  pointer: string,
+  bound: Bound,
+  counts: { filters: number }
+): void {
+  const ofEmbeds = embedsOf(embeds, pointer)
+  bound(`${pointer}/embeds`, ofEmbeds.length, maxEmbeds, 'a query says of embeds which rows they have:')
+  for (const { embed, at } of ofEmbeds) {
+    bound(`${at}/order`, Array.isArray(embed.order) ? embed.order.length : 0, maxOrder, 'an order holds keys:')
+  }
+  const all = [...filters ?? [], ...ofEmbeds.flatMap(({ embed }) => embed.filters ?? [])].flatMap(allFilters)
+  counts.filters += all.length
+  bound(`${pointer}/filters`, all.length, maxFilters, 'a query holds filters:')
+  for (const filter of all) {
+    if ('column' in filter && Array.isArray(filter.value)) {
+      bound(`${pointer}/filters`, filter.value.length, maxListed, 'a filter lists values:')
+    } else if ('column' in filter && typeof filter.value === 'string' && filter.operator === 'in') {
+      bound(`${pointer}/filters`, filter.value.split(',').length, maxListed, 'a filter lists values:')
+    }
+  }
+  bound(`${pointer}/order`, Array.isArray(order) ? order.length : 0, maxOrder, 'an order holds keys:')
+  bound(`${pointer}/excludeFields`, excludeFields?.length ?? 0, maxNames, 'the list holds names:')
+}
+
+/** Those within each other too. */
+function embedsOf (embeds: Query['embeds'], pointer: string): { embed: Embed, at: string }[] {
+  return Object.entries(embeds ?? {}).flatMap(([name, embed]) => {
+    const at = pointerTo(pointer, 'embeds', name)
+    return [{ embed, at }, ...embedsOf(embed.embeds, at)]
+  })
+}
+
+function allFilters (filter: Filter): Filter[] {
+  if ('or' in filter) return [filter, ...filter.or.flatMap(allFilters)]
+  if ('and' in filter) return [filter, ...filter.and.flatMap(allFilters)]
+  return 'not' in filter ? [filter, ...allFilters(filter.not)] : [filter]
+}
+
+interface SelectCounts {
+  items: number
+  /** Of one record at most: members that show the same value, */
+  same: number
+  /** and paths in the same column. */
+  paths: number
+  embeds: number
+}
+
+/** Text that is no `select` is a fault when it is compiled. */
+function countsOf (select: string | undefined): SelectCounts {
+  const counts = { items: 0, same: 0, paths: 0, embeds: 0 }
+  const count = (items: readonly SelectItem[]): void => {
+    const names = new Map<string, Set<string>>()
+    const paths = new Map<string, number>()
+    const everyColumn = items.some(({ name, aggregate }) => name === '*' && aggregate === undefined)
+    for (const { name, alias, path, aggregate, items: embedded } of items) {
+      counts.items++
+      if (embedded !== undefined) {
+        counts.embeds++
+        count(embedded)
+      } else if (name !== '*' || aggregate !== undefined) {
+        const value = JSON.stringify([name, path, aggregate])
+        const isColumn = path === undefined && aggregate === undefined
+        const known = names.get(value) ?? new Set(everyColumn && isColumn ? [name] : [])
+        names.set(value, known.add(alias ?? name))
+        counts.same = Math.max(counts.same, known.size)
+        if (path !== undefined) paths.set(name, (paths.get(name) ?? 0) + 1)
+        counts.paths = Math.max(counts.paths, ...paths.values())
+      }
+    }
+  }
+  try {
+    if (select !== undefined) count(parseSelect(select))
+  } catch (error) {
+    if (!(error instanceof SelectSyntaxError)) throw error
+  }
+  return counts
+}
+
+function checkRequest ({ request }: Route, pointer: string, bound: Bound): void {
+  const counts = { fields: 0, values: 0 }
+  const visit = (field: Field): void => {
+    counts.fields++
+    counts.values += field.enum?.length ?? 0
+    if (field.items !== undefined) visit(field.items)
+    for (const member of Object.values(field.properties ?? {})) visit(member)
+  }
+  for (const part of [request?.params, request?.query, request?.body]) for (const field of Object.values(part ?? {})) visit(field)
+  bound(`${pointer}/request`, counts.fields, maxFields, "the request of a tenant's route declares fields:")
+  bound(
+    `${pointer}/request/query`,
+    Object.keys(request?.query ?? {}).length,
+    maxUrlFields,
+    "the query string of a tenant's route declares fields:"
+  )
+  bound(`${pointer}/request`, counts.values, maxEnum, "the enums of a tenant's route hold values:")
+}
+
+function checkIntegrations ({ integrations = [] }: Route, pointer: string, bound: Bound): void {
+  const at = `${pointer}/integrations`
+  const texts = integrations.flatMap(({ condition }) => condition ?? [])
+  for (const text of texts) bound(at, text.length, maxExpression, 'an expression holds characters:')
+  bound(at, texts.reduce((sum, text) => sum + text.length, 0), maxExpressions, 'the conditions of integrations hold characters:')
+}
+
+function checkTransform ({ transform }: Route, pointer: string, bound: Bound): void {
+  const maps = [transform?.fields, ...(transform?.operations ?? []).map(({ fields }) => fields)]
+  const texts = maps.flatMap((fields) => Object.values(fields ?? {}))
+  bound(`${pointer}/transform`, texts.length, maxComputed, 'a transform computes fields:')
+  for (const text of texts) bound(`${pointer}/transform`, text.length, maxExpression, 'an expression holds characters:')
+  bound(
+    `${pointer}/transform`,
+    texts.reduce((sum, text) => sum + text.length, 0),
+    maxExpressions,
+    'the expressions of a transform hold characters:'
+  )
+}

@@ -1,0 +1,44 @@
+/** The operator `fts`: full-text search of PostgreSQL, with the syntax of `websearch_to_tsquery`, which takes any text. */
+import type { ComparisonFilter } from './condition.js'
+import type { QueryContext } from './context.js'
+import { literal } from '../database/sql.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import { isStorable } from '../json/storable.js'
+import { searchText } from './search-text.js'
+import { type Encoder, unfit } from './column-value.js'
+
+const maxLength = 1000 // characters of a search
+const standard = 'simple'
+
+/** For messages. */
+export const searchExpectation = `a text of at most ${maxLength} characters`
+
+export const encodeSearch: Encoder = (value) => {
+  const text = typeof value === 'number' ? String(value) : value
+  return typeof text === 'string' && text.length <= maxLength && isStorable(text) ? searchText(text) : unfit
+}
+
+/** The configuration that a filter searches with, as SQL; undefined after a fault was added, and for other operators. */
+export function searchConfiguration (
+  { operator, config }: ComparisonFilter,
+  pointer: string,
+  { catalogue, faults }: QueryContext
+): string | undefined {
+  if (operator !== 'fts') {
+    if (config !== undefined) faults.add(pointerTo(pointer, 'config'), 'only the operator `fts` has a `config`')
+    return undefined
+  }
+  const name = config ?? standard
+  const known = catalogue.searchConfigurations
+  const found = known === undefined ? name : known.get(name)
+  if (found === undefined) {
+    faults.add(pointerTo(pointer, 'config'), `the database has no text search configuration "${name}"`, nearest(name, known?.keys() ?? []))
+    return undefined
+  }
+  return `${literal(found)}::regconfig`
+}
+
+/** The condition that a text, or a tsvector, holds what is searched for. An index serves it that is on the same expression. */
+export function writeSearch (configuration: string, value: string, isVector: boolean, search: string): string {
+  return `${isVector ? value : `to_tsvector(${configuration}, ${value})`} @@ websearch_to_tsquery(${configuration}, ${search})`
+}

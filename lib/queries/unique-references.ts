@@ -1,0 +1,11 @@
+import type { Reference } from '../expressions/types.js'
+
+/** Each reference once, in the order of their first use. */
+export function uniqueReferences (references: readonly Reference[]): Reference[] {
+  const known = new Map<string, Reference>()
+  for (const reference of references) {
+    const key = JSON.stringify([reference.source, ...reference.path])
+    if (!known.has(key)) known.set(key, reference)
+  }
+  return [...known.values()]
+}

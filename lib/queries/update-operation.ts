@@ -1,0 +1,127 @@
+/** `update` and `delete`: of the rows that the filters or the key name. */
+import type { Scope } from '../expressions/types.js'
+import type { CompiledOperation } from './operation.js'
+import type { Subject } from './subject.js'
+import { pointerTo } from '../schema/faults.js'
+import { failure } from '../errors.js'
+import { embedLimitOf } from './embed.js'
+import { compileWrite } from './entity-events.js'
+import { tenantKeys } from './foreign-keys.js'
+import { writeRecord, writeRecords } from './read.js'
+import { isOneRow, isUnique } from './row-key.js'
+import { noInput } from './sql.js'
+import type { Switch } from './statement.js'
+import { compileInput } from './write-input.js'
+import { writeDelete, writeUpdate } from './update.js'
+
+/** Compiles an `update`; undefined after faults were added. */
+export function compileUpdate (subject: Subject): CompiledOperation | undefined {
+  const { query, table, pointer, context, excluded, full, selection, accessSwitches, filters } = subject
+  const input = compileInput(query.data, table, pointer, context, { excluded, many: false, lacking: 'some' })
+  if (!checkFilters(subject) || input === undefined) return undefined
+
+  const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)
+  const varying = switches.filter((_, index) => !input.always.has(input.columns[index]!.column.name))
+  const unique = isOneRow(filters, table)
+  const one = unique || query.single === true
+  const embedLimit = embedLimitOf(context.origin)
+  const variants = compileWrite(context.origin, [...accessSwitches, ...filters.switches, ...varying], (placeholders, on, events) => {
+    const written = { table, catalogue: context.catalogue, selection: selection(on), embedLimit }
+    const form = one ? { kind: 'record', unique } as const : { kind: 'records' } as const
+    const text = writeUpdate(
+      { written, input, switches, filters, form, ...events && { events: { withheld: context.withheld } } },
+      placeholders,
+      on
+    )
+    if (text !== undefined) return text
+    // Nothing to set: the rows are answered as they are.
+    const parts = { table, schema: context.catalogue.schema, filters, full, selection, order: () => '', embedLimit }
+    return one ? writeRecord(parts, unique, placeholders, on) : writeRecords(parts, placeholders, on)
+  })
+  const answer = one ? 'record' : 'records'
+  return {
+    answer,
+    missing: 'notFound',
+    references: [...filters.references, ...input.references],
+    places: input.places,
+    tenantScoped: tenantKeys(table, context.catalogue).length > 0,
+    bind: (scope) => {
+      const [row] = input.read(scope).rows
+      const { statement, values } = variants(scope, { row: row!.bound, rows: '', count: 1 })
+      return { statement, values, answer }
+    }
+  }
+}
+
+/** Compiles a `delete`; undefined after faults were added. */
+export function compileDelete (subject: Subject): CompiledOperation | undefined {
+  const { table, pointer, context, filters } = subject
+  const soft = context.softDelete?.enabled === true
+  const allowHard = context.softDelete?.allowHardDelete === true
+  if (soft && !table.softDelete) {
+    const missing = [['deleted', 'boolean'], ['deleted_at', 'timestamptz']].filter(([name]) => !table.columns.has(name!))
+    const reason = missing.length > 0
+      ? `"${table.name}" lacks ${missing.map(([name, type]) => `the column "${name}" (${type})`).join(' and ')}`
+      : `the columns of "${table.name}" are not "deleted" (boolean) and "deleted_at" (timestamptz)`
+    context.faults.add(pointer, `the route's \`softDelete\` marks rows as deleted, but ${reason}`)
+    return undefined
+  }
+  if (!checkFilters(subject)) return undefined
+
+  const isSoft: Switch = (scope) => !asksForHard(scope)
+  const unique = isOneRow(filters, table)
+  const variants = compileWrite(
+    context.origin,
+    soft && allowHard ? [...filters.switches, isSoft] : filters.switches,
+    (placeholders, on, events) => {
+      const isHard = soft && allowHard && !on.has(isSoft)
+      const parts = { written: { table, catalogue: context.catalogue }, filters, ...events && { events: { withheld: context.withheld } } }
+      return writeDelete(
+        parts,
+        { soft: soft && !isHard, withFiles: context.deletesFiles === true, withDeleted: isHard, unique },
+        placeholders,
+        on
+      )
+    }
+  )
+  return {
+    answer: 'deletion',
+    missing: 'notFound',
+    references: filters.references,
+    bind: (scope) => {
+      if (soft && !allowHard && asksForHard(scope)) throw failure('forbidden', { message: 'This route does not allow hard=true' })
+      const { statement, values } = variants(scope, noInput)
+      return { statement, values, answer: 'deletion' }
+    }
+  }
+}
+
+/** `?hard=true`; a route that validates its query string has it as a boolean. */
+function asksForHard ({ query }: Scope): boolean {
+  return query.hard === true || query.hard === 'true'
+}
+
+/**
+ * A caller must not change every row by leaving out what an optional filter reads; and `single`, which is one record of
+ * those that match elsewhere, must not change the others unseen.
+ */
+function checkFilters ({ query, table, pointer, context, filters }: Subject): boolean {
+  const hasFilters = (query.filters ?? []).length > 0
+  if (query.single === true && query.id === undefined && hasFilters && !isUnique(filters, table)) {
+    const verb = query.operation === 'update' ? 'change' : 'delete'
+    context.faults.add(
+      pointerTo(pointer, 'single'),
+      `this \`${query.operation}\` would ${verb} every row that matches, and not one: give \`id\`, or \`eq\` filters on all columns of a primary or unique key that are not \`optional\``
+    )
+    return false
+  }
+  if (filters.always) return true
+  // A query without any filter has its fault already.
+  if (hasFilters) {
+    context.faults.add(
+      pointerTo(pointer, 'filters'),
+      `every filter of this \`${query.operation}\` is optional: without them it would reach every row`
+    )
+  }
+  return false
+}

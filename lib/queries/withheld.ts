@@ -1,0 +1,90 @@
+/**
+ * Values that a route writes from secrets, and never answers: not in the response of the write, nor in those of its other
+ * queries, nor in the `results` that they read.
+ */
+import type { DocumentQuery, Filter, Query } from '../schema/query.js'
+import type { Catalogue } from '../database/catalogue.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { Withheld } from './context.js'
+import { columnShownBy, type Selection } from './field.js'
+import { FaultList } from '../schema/faults.js'
+import { stringifyJson } from '../json/stringify.js'
+import { isRecord } from '../json/plain-value.js'
+import { compileValue } from '../expressions/template.js'
+import { keyColumns } from './row-key.js'
+
+export const nothingWithheld: Withheld = Object.freeze({ columns: new Map(), fields: new Map() })
+
+/** The columns and fields that the queries of one route take, wholly or in part, from a secret. */
+export function withheldBy (
+  { queries = [], firebaseQueries = [] }: { readonly queries?: readonly Query[], readonly firebaseQueries?: readonly DocumentQuery[] },
+  catalogue: Catalogue,
+  context: TemplateContext
+): Withheld {
+  if (!mayReadSecrets([queries, firebaseQueries], context)) return nothingWithheld
+  // Faults are reported when the queries are compiled.
+  const within: TemplateContext = { ...context, faults: new FaultList() }
+  const isSecret = (value: unknown): boolean => compileValue(value, '', within).references.some(({ source }) => source === 'secret')
+  const columns = new Map<string, Set<string>>()
+  const fields = new Map<string, Set<string>>()
+  for (const query of queries) {
+    if (query.table !== undefined) add(columns, query.table, columnsOf(query, catalogue, isSecret))
+  }
+  for (const { collection, data } of firebaseQueries) {
+    if (collection !== undefined) add(fields, collection, membersOf(data, isSecret))
+  }
+  return { columns, fields }
+}
+
+/** Without the withheld columns, at every level, and without what the database may make of them. */
+export function withoutWithheld (selection: Selection, { columns }: Withheld): Selection {
+  if (columns.size === 0) return selection
+  const { table, fields } = selection
+  const held = columns.get(table.name)
+  const kept = held === undefined
+    ? fields
+    : fields.filter((field) => {
+      const column = columnShownBy(field)
+      return column === undefined || !(held.has(column.name) || (column.generated && !table.primaryKey.includes(column.name)))
+    })
+  return {
+    ...selection,
+    fields: kept.map((field) =>
+      field.kind === 'embed' ? { ...field, selection: withoutWithheld(field.selection, { columns, fields: new Map() }) } : field
+    )
+  }
+}
+
+/** Most routes name none, and are not looked through. */
+function mayReadSecrets (queries: unknown, { overridableEnv }: TemplateContext): boolean {
+  const text = stringifyJson(queries)
+  return /\bsecret\b/.test(text) || (overridableEnv !== undefined && overridableEnv.size > 0 && /\benv\b|\$\{/.test(text))
+}
+
+function columnsOf (
+  { table, operation, id, filters = [], data }: Query,
+  { tables }: Catalogue,
+  isSecret: (value: unknown) => boolean
+): string[] {
+  const known = tables.get(table ?? '')
+  const key = known === undefined || id === undefined ? [] : keyColumns(known)
+  return [
+    ...operation === 'insert' || operation === 'update' || operation === 'upsert' ? membersOf(data, isSecret) : [],
+    ...isRecord(id) ? membersOf(id, isSecret) : id !== undefined && isSecret(id) ? key : [],
+    // The filters of an upsert are values of its row; elsewhere they only choose rows.
+    ...operation === 'upsert' ? filters.flatMap((filter) => valuesOf(filter, isSecret)) : []
+  ]
+}
+
+function valuesOf (filter: Filter, isSecret: (value: unknown) => boolean): string[] {
+  return 'column' in filter && isSecret(filter.value) ? [filter.column] : []
+}
+
+function membersOf (data: unknown, isSecret: (value: unknown) => boolean): string[] {
+  if (Array.isArray(data)) return data.flatMap((item) => membersOf(item, isSecret))
+  return isRecord(data) ? Object.entries(data).filter(([, value]) => isSecret(value)).map(([name]) => name) : []
+}
+
+function add (map: Map<string, Set<string>>, key: string, names: readonly string[]): void {
+  if (names.length > 0) map.set(key, new Set([...map.get(key) ?? [], ...names]))
+}

@@ -1,0 +1,85 @@
+/** The common part of all writes: the response made of the written rows. */
+import type { Catalogue, ForeignKey, Table } from '../database/catalogue.js'
+import type { Selection } from './field.js'
+import { boundedRowText, boundedText } from './answer-size.js'
+import { freeName, quote } from './identifiers.js'
+import { hasEmbeds, noSwitches, selectList } from './embed.js'
+import { raise, referencesOwnTenant } from './foreign-keys.js'
+import { where } from './scope.js'
+import type { Placeholders } from './sql.js'
+
+/** The rows that a write answers. */
+export interface Written {
+  readonly table: Table
+  readonly catalogue: Catalogue
+  readonly selection: Selection
+  /** Foreign keys that the statement sets, of which the tenant is checked. */
+  readonly keys: readonly ForeignKey[]
+  /** Rows that an embed may have (`embedLimitOf`). */
+  readonly embedLimit: number | undefined
+}
+
+/** How many rows are answered, and in which form. */
+export type Form =
+  | { readonly kind: 'record', readonly unique: boolean }
+  /** `expected`: a placeholder of the number of rows; with fewer the statement fails and writes nothing. */
+  | { readonly kind: 'records', readonly expected?: string }
+
+/** What a write tells of its rows: a part of its statement that reads `w`, and what that needs besides the row. */
+export interface WrittenEvents {
+  /** `, e as (...)` */
+  readonly part: string
+  /** `, ... as ...` */
+  readonly returning: string
+}
+
+/** `insert ...` or `update ...` without `returning`. */
+export interface Write {
+  readonly text: string
+  /** A placeholder of the place of each of its rows in the answer, from 1, where several writes give one answer. */
+  readonly places?: string
+}
+
+/** Makes one statement of the writes, which answers the written rows. All of them write to `alias`. */
+export function answerWritten (
+  writes: readonly Write[],
+  alias: string,
+  written: Written,
+  form: Form,
+  placeholders: Placeholders,
+  events?: WrittenEvents
+): string {
+  const { table, catalogue, selection, keys, embedLimit } = written
+  const rendering = { schema: catalogue.schema, placeholders, embedLimit, on: noSwitches }
+  const [only] = writes
+  const plain = only?.places === undefined && keys.length === 0 && !hasEmbeds(selection) && events === undefined
+  const returning = plain ? selectList(selection, alias, rendering) || 'null' : `${alias}.*${events?.returning ?? ''}`
+  const w = placeholders.alias()
+  const rows = plain
+    ? 'w'
+    : `(select ${selectList(selection, w, rendering)} from w ${w}${
+      where(referencesOwnTenant(keys, table, catalogue, 'w', w, placeholders))
+    })`
+  const record = plain && selection.fields.length === 0 ? "'{}'::json" : 'row_to_json(r.*)'
+  return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${answer(rows, record, form)}`
+}
+
+/** `w as (...)`: the written rows in the order of the answer. */
+function writtenRows (writes: readonly Write[], returning: string, table: Table): string {
+  const [only] = writes
+  if (only !== undefined && only.places === undefined) return `w as (${only.text} returning ${returning})`
+  const place = quote(freeName(table, 'place'))
+  const parts = writes.map(({ text }, index) => `w${index} as (${text} returning ${returning})`)
+  const rows = writes.map(({ places }, index) => `select w${index}.*, (${places})[(row_number() over ())::int] as ${place} from w${index}`)
+  return `${parts.join(', ')}, w as (select * from (${rows.join(' union all ')}) u order by ${place})`
+}
+
+function answer (rows: string, record: string, form: Form): string {
+  if (form.kind === 'record') {
+    return form.unique
+      ? boundedRowText(`select ${record}::text from ${rows} r`)
+      : boundedText(`select ${record}::text from ${rows} r limit 1`)
+  }
+  const complete = form.expected === undefined ? '' : `, case when count(*) = ${form.expected} then '' else ${raise("''")} end`
+  return boundedText(`select concat('{"data":', coalesce(json_agg(${record})::text, '[]'), '}'${complete}) from ${rows} r`)
+}

@@ -1,0 +1,297 @@
+/**
+ * The connection to Redis, which what instances share lies in. Redis is a help and never a need: what asks it says what
+ * holds without it, and gets that at once while Redis is away. No command waits for a connection.
+ */
+import type { Redis } from 'ioredis'
+import { createHash } from 'node:crypto'
+import { readRedisUrl } from './url.js'
+
+// ms in which Redis must have sent something; it is judged once in that time, so that a caller waits twice as long at most
+const answerTime = 250
+const handshakeTime = 2000 // ms for a connection to be of use; callers do not wait for it
+const retryTime = 500 // ms from the end of a connection to the next: a Redis that answers again is used within a second
+const longestRetryTime = 10_000 // ms, of a Redis that answers and cannot be used
+const startTime = 1000 // ms that a start waits for the first connection
+const refusalLogTime = 60_000 // ms between two lines on commands that Redis refuses
+const probe = 'tenantry:probe' // is never there
+const usable = 'usable' // event: writes go through
+
+/** A server's log, as far as it is written to here. */
+export interface Log {
+  info(fields: object, text: string): void
+  warn(fields: object, text: string): void
+}
+
+export interface RedisConnection {
+  /**
+   * What the work answers, or the fallback: at once while Redis is away, otherwise after a failure of the work. The
+   * work sends its commands and waits for nothing else.
+   *
+   * `memory` names what the Redis of this connection holds: a restart and a failover make it another one, whatever
+   * data they brought back, so that data of before can be recognized.
+   */
+  run<Value>(work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
+  /**
+   * Calls `work` at each connection after the first, before any other command: for changes that Redis missed. The log says
+   * that Redis is back when the promises of all works have settled.
+   */
+  onReturn(work: (client: Redis) => Promise<unknown>): void
+  /** Ends the connection when all its users have closed it; commands under way fall back. */
+  close(): void
+}
+
+interface Shared {
+  readonly connection: RedisConnection
+  users: number
+}
+
+/** By the log of a server, whose plugins share one connection for each address. */
+const connections = new WeakMap<Log, Map<string, Promise<Shared>>>()
+
+/**
+ * Connects to `url`, or joins the connection that another plugin of the same server opened. Resolves when Redis answers
+ * or did not within a second; it is tried again twice a second from then on, and one that takes no writes less and less
+ * often. The log has one line when Redis goes away and one when it can be used again. Throws where the package ioredis is not installed.
+ *
+ * @param url `redis://` or `rediss://`
+ */
+export async function openRedis (url: string, log: Log): Promise<RedisConnection> {
+  const known = connections.get(log) ?? new Map<string, Promise<Shared>>()
+  connections.set(log, known)
+  let opening = known.get(url)
+  if (opening === undefined) {
+    opening = connect(url, log).then((connection) => ({ connection, users: 0 }))
+    known.set(url, opening)
+    opening.catch(() => known.delete(url))
+  }
+  const shared = await opening
+  shared.users++
+  let isOpen = true
+  return {
+    run: shared.connection.run,
+    onReturn (work) {
+      shared.connection.onReturn((client) => isOpen ? work(client) : Promise.resolve())
+    },
+    close () {
+      if (!isOpen) return
+      isOpen = false
+      if (--shared.users > 0) return
+      known.delete(url)
+      shared.connection.close()
+    }
+  }
+}
+
+/** Runs Lua in Redis by its digest; the text is sent where Redis does not know it. */
+export function redisScript (
+  text: string
+): (client: Redis, keys: readonly string[], values: readonly (string | number)[]) => Promise<unknown> {
+  const digest = createHash('sha1').update(text).digest('hex')
+  return (client, keys, values) =>
+    client.evalsha(digest, keys.length, ...keys, ...values).catch((error: unknown) => {
+      if (!messageOf(error).startsWith('NOSCRIPT')) throw error
+      return client.eval(text, keys.length, ...keys, ...values)
+    })
+}
+
+async function connect (url: string, log: Log): Promise<RedisConnection> {
+  const redis = addressOf(url)
+  const Redis = await loadClient()
+  const client = new Redis(url, {
+    connectTimeout: handshakeTime,
+    enableOfflineQueue: false,
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => pause,
+    // A primary that became a replica: the address may lead to the new primary.
+    reconnectOnError ({ message }) {
+      if (!message.includes('READONLY')) return false
+      reason = message
+      return true
+    }
+  })
+  let pause = retryTime
+  let memory = ''
+  let isUp = false
+  let isReportedAway = false
+  let isClosed = false
+  let reason = 'it did not answer'
+  let lastRefusal = -Infinity
+  let handshake: NodeJS.Timeout | undefined
+  let watch: NodeJS.Timeout | undefined
+  let pending = 0
+  let isGathering = false
+  const returns: ((client: Redis) => Promise<unknown>)[] = []
+
+  function away (why: string): void {
+    isUp = false
+    if (isReportedAway || isClosed) return
+    isReportedAway = true
+    log.warn({ redis, reason: why }, 'Redis cannot be used: until it is back each instance limits and caches by itself')
+  }
+
+  /** The works' commands are the first ones of the connection. */
+  function returned (stream: Redis['stream']): void {
+    if (!isReportedAway) return
+    pending++
+    watchOn()
+    Promise.allSettled(returns.map((work) => work(client))).then(() => {
+      pending--
+      if (!isUp || client.stream !== stream) return
+      isReportedAway = false
+      log.info({ redis }, 'Redis is back: instances share their counts and caches again')
+    }, () => {})
+  }
+
+  /**
+   * Looks after a span whether anything came of what was under way at its begin; again after the socket was read, for a process
+   * that was busy.
+   */
+  function watchOn (): void {
+    if (watch !== undefined || pending === 0 || !isUp) return
+    const { bytesRead } = client.stream
+    watch = setTimeout(() =>
+      setImmediate(() => {
+        watch = undefined
+        if (isUp && pending > 0 && client.stream.bytesRead === bytesRead) {
+          away(`no answer in ${answerTime} ms`)
+          // `disconnect` would wait for the other side to agree.
+          client.stream.destroy()
+        } else watchOn()
+      }), answerTime)
+    watch.unref()
+  }
+
+  /**
+   * Commands of one turn of the event loop leave in one write, which costs a quarter less CPU a request; none waits for an
+   * answer, as in a pipeline of ioredis.
+   */
+  function gather (): void {
+    if (isGathering) return
+    isGathering = true
+    const { stream } = client
+    stream.cork()
+    setImmediate(() => {
+      isGathering = false
+      stream.uncork()
+    })
+  }
+
+  client.on('error', (error) => {
+    reason = error.message
+  })
+  client.on('connect', () => {
+    const { stream } = client
+    handshake = setTimeout(() =>
+      setImmediate(() => {
+        if (isUp || stream.destroyed) return
+        reason = 'no answer to the handshake'
+        stream.destroy()
+      }), handshakeTime)
+    handshake.unref()
+  })
+  client.on('ready', () => {
+    const { stream } = client
+    look(client).then((found) => {
+      clearTimeout(handshake)
+      if (stream.destroyed || isClosed) return
+      memory = found
+      isUp = true
+      pause = retryTime
+      reason = 'the connection ended'
+      returned(stream)
+      client.emit(usable)
+    }, (error: unknown) => {
+      if (stream.destroyed) return
+      pause = Math.min(2 * pause, longestRetryTime)
+      reason = messageOf(error)
+      stream.destroy()
+    })
+  })
+  client.on('close', () => {
+    clearTimeout(handshake)
+    clearTimeout(watch)
+    watch = undefined
+    away(reason)
+    reason = 'the connection ended'
+  })
+  await firstConnection(client)
+  if (!isUp) away(reason)
+
+  return {
+    run (work, fallback) {
+      if (!isUp) return fallback()
+      pending++
+      watchOn()
+      gather()
+      return work(client, memory).then((value) => {
+        pending--
+        return value
+      }, (error: unknown) => {
+        pending--
+        // Of what the end of a connection takes with it the log says so once.
+        if (isUp && client.stream.writable && Date.now() - lastRefusal > refusalLogTime) {
+          lastRefusal = Date.now()
+          log.warn({ redis, reason: messageOf(error) }, 'Redis refused a command: this instance did without it')
+        }
+        return fallback()
+      })
+    },
+    onReturn (work) {
+      returns.push(work)
+    },
+    close () {
+      isClosed = true
+      isUp = false
+      clearTimeout(handshake)
+      clearTimeout(watch)
+      client.disconnect()
+      client.stream?.destroy()
+    }
+  }
+}
+
+async function loadClient (): Promise<typeof Redis> {
+  try {
+    return (await import('ioredis')).Redis
+  } catch (error) {
+    throw new Error('Redis needs the package ioredis: npm i ioredis', { cause: error })
+  }
+}
+
+/**
+ * Whether Redis can be used, which takes a write: throws where it refuses one, as a replica does. Answers the name of
+ * what it holds: of the process, whose restart reads a snapshot, and of its history, which begins anew where a replica
+ * becomes a primary and may lack the last writes.
+ */
+async function look (client: Redis): Promise<string> {
+  const [info] = await Promise.all([client.info(), client.unlink(probe)])
+  const [run, history] = [/^run_id:(\w+)/m, /^master_replid:(\w+)/m].map((pattern) => pattern.exec(info)?.[1])
+  if (run === undefined || history === undefined) throw new Error('INFO does not tell its run_id and master_replid')
+  return createHash('sha256').update(`${run} ${history}`).digest('base64url').slice(0, 12)
+}
+
+/** Until the first connection is of use, or fails, or takes too long. */
+function firstConnection (client: Redis): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, startTime)
+    for (const event of [usable, 'close']) {
+      client.once(event, () => {
+        clearTimeout(timer)
+        resolve()
+      })
+    }
+  })
+}
+
+/** The address without the password. */
+function addressOf (url: string): string {
+  const read = readRedisUrl(url)
+  if (read === null) throw new Error('the address of Redis cannot be read: expected redis://user:password@host:port/database')
+  const { protocol, host, pathname } = read
+  return `${protocol}//${host}${pathname}`
+}
+
+function messageOf (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

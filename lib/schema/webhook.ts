@@ -1,0 +1,70 @@
+/** Webhooks of a document: those that send, and those that receive. */
+import { Type, type Static } from 'typebox'
+import { eventPatterns } from '../webhooks/events.js'
+import { Section } from './annotations.js'
+import { Integration } from './integration.js'
+import { signatureMembers } from './route-webhook.js'
+import { RouteWorkflow } from './workflow.js'
+
+const Name = Type.String({
+  pattern: '^[A-Za-z0-9_-]{1,64}$',
+  expected: '1 to 64 of A-Z a-z 0-9 _ -',
+  description: 'What the log of deliveries names it by; unique.'
+})
+
+export const OutboundWebhook = Section({
+  name: Name,
+  url: Type.String({
+    text: 'request',
+    minLength: 1,
+    maxLength: 2000,
+    description:
+      "Where events are sent, by POST: http or https. `{{secret:KEY}}` and `{{env.NAME}}` may stand in it. A tenant's never leads to private addresses."
+  }),
+  events: Type.Array(Type.Enum([...eventPatterns]), {
+    minItems: 1,
+    maxItems: eventPatterns.length,
+    uniqueItems: true,
+    description: 'What it hears: kinds of events, or all of a group, such as `entity.*`.'
+  }),
+  secret: Type.Optional(
+    Type.String({
+      text: 'request',
+      minLength: 1,
+      maxLength: 1000,
+      description:
+        'The signing secret, `whsec_<base64>` or any text: `{{secret:KEY}}` or `{{env.NAME}}`. Default: the generated one of `GET /webhooks/secret`.'
+    })
+  )
+}, { description: 'Sends events, each a signed POST (Standard Webhooks).' })
+export type OutboundWebhook = Static<typeof OutboundWebhook>
+
+export const InboundWebhook = Section({
+  name: Name,
+  path: Type.String({ text: 'literal', pattern: '^/', maxLength: 500, description: 'Where it receives, by POST; `:name` is a parameter.' }),
+  ...signatureMembers,
+  actions: Type.Optional(
+    Type.Array(Integration, {
+      minItems: 1,
+      maxItems: 20,
+      description: 'Calls to other services that an event makes, in order; `{{payload.x}}` is of the event.'
+    })
+  ),
+  workflow: Type.Optional(RouteWorkflow)
+}, { description: 'Receives events of another service, which signs them: a route that answers `{"received": true}`.' })
+export type InboundWebhook = Static<typeof InboundWebhook>
+
+export const Webhook = Type.Union([OutboundWebhook, InboundWebhook])
+export type Webhook = Static<typeof Webhook>
+
+export const Webhooks = Type.Array(Webhook, {
+  maxItems: 200,
+  default: [],
+  description: 'Events that are sent to, or received from, other services.'
+})
+export type Webhooks = Static<typeof Webhooks>
+
+/** Those that send. */
+export function outboundOf (webhooks: readonly Webhook[]): OutboundWebhook[] {
+  return webhooks.filter((webhook) => 'url' in webhook)
+}

@@ -1,0 +1,271 @@
+/**
+ * Validation of requests: the shared ajv instances, Fastify's validator compiler made of them, and the details of a 400.
+ *
+ * Values of URLs and headers are text and are coerced to the types of their schemas. Bodies are never coerced.
+ */
+import type { ErrorObject, Options, ValidateFunction } from 'ajv'
+import { Ajv } from 'ajv'
+import formats from 'ajv-formats'
+import { pointerTo } from '../schema/faults.js'
+import { failure, type TenantryError } from '../errors.js'
+import { isExact, numberIn } from '../json/exact-number.js'
+import { holdsExact } from '../json/parse.js'
+import { sharedByText } from '../cache/weak-memo.js'
+import { isRecord } from '../json/plain-value.js'
+import { detailOf, type ErrorDetail } from './detail.js'
+import { checkExact, errorsIn } from './exact.js'
+
+export type { ErrorDetail } from './detail.js'
+
+/** The parts of a request as Fastify names them, and as the paths of details do. */
+export type RequestPart = 'body' | 'params' | 'query' | 'querystring' | 'headers'
+
+/** Checks one value, coerced in place where the part is; null when it is right. */
+export type PartValidator = (value: unknown) => readonly ErrorObject[] | null
+
+const maxDetails = 50
+const maxNodes = 1000 // members and items of a body for which all errors are reported; for a larger one it is the first
+
+const shared: Options = {
+  strict: true,
+  strictTypes: false,
+  strictTuples: false,
+  strictRequired: false,
+  allowUnionTypes: true,
+  // Otherwise a required `constructor` would always be there.
+  ownProperties: true,
+  // A validator that fails to compile must not answer for its schema.
+  addUsedSchema: false,
+  useDefaults: true,
+  verbose: true,
+  // `expected` says in words what a `pattern` or an `enum` accepts.
+  keywords: ['example', { keyword: 'expected', schemaType: 'string' }]
+}
+
+/** How a schema is read. */
+const kinds = {
+  /** For params, query strings and headers, which the size of a request line bounds. */
+  coercing: { ...shared, coerceTypes: 'array', allErrors: true },
+  /** For bodies: stops at the first error, so that a large wrong body costs no more than a right one. */
+  strict: shared,
+  /** For bodies that are small and wrong. */
+  exhaustive: { ...shared, allErrors: true }
+} as const satisfies Record<string, Options>
+type Kind = keyof typeof kinds
+
+/** Makes the function that checks by a schema. */
+type Compile = (kind: Kind, schema: object) => ValidateFunction
+
+/** The built-in endpoints, whose schemas are there for good, share three instances. */
+const builtIn = {
+  coercing: withFormats(new Ajv(kinds.coercing)),
+  strict: withFormats(new Ajv(kinds.strict)),
+  exhaustive: withFormats(new Ajv(kinds.exhaustive))
+}
+const compileBuiltIn: Compile = (kind, schema) => builtIn[kind].compile(schema)
+
+/**
+ * Schemas of routes come and go with the versions of a tenant's document. An instance of Ajv keeps parts of every schema
+ * that it compiled, so each schema has an instance of its own. The compiler makes these schemas, so they are not checked.
+ */
+const compileRouteSchema: Compile = (kind, schema) =>
+  withFormats(new Ajv({ ...kinds[kind], meta: false, validateSchema: false })).compile(schema)
+
+function withFormats (ajv: Ajv): Ajv {
+  formats.default(ajv, { mode: 'full', formats: ['email', 'uuid', 'date-time', 'date', 'time', 'uri', 'ipv4', 'ipv6', 'hostname'] })
+  return ajv
+}
+
+/**
+ * Makes the check of a part of a route's requests, which takes integers and decimals of any size; schemas that are the same text
+ * share one.
+ */
+export function compileValidator (schema: object, part: RequestPart): PartValidator {
+  return validators[partKind(part)](JSON.stringify(schema), () => exactValidatorOf(schema, part, compileRouteSchema))
+}
+
+/** The same, compiled at its first use. Compiling takes ajv a millisecond or two: a thousand routes would take seconds at the start. */
+export function lazyValidator (schema: object, part: RequestPart): PartValidator {
+  let validate: PartValidator | undefined
+  return (value) => {
+    validate ??= compileValidator(schema, part)
+    return validate(value)
+  }
+}
+
+/** Of a built-in endpoint, which takes no number that a double cannot carry, and of a route. */
+function validatorOf (schema: object, part: RequestPart, compile: Compile): PartValidator {
+  return part === 'body' ? bodyValidator(schema, compile) : urlValidator(schema, compile)
+}
+
+function exactValidatorOf (schema: object, part: RequestPart, compile: Compile): PartValidator {
+  const check = validatorOf(schema, part, compile)
+  if (part !== 'body') return exactUrlValidator(schema, check)
+  return (value) => {
+    // parseJson knows which bodies hold exact numbers. Other values are searched where ajv refuses them.
+    const isKnown = holdsExact(value)
+    const errors = isKnown ? null : check(value)
+    return isKnown || errors !== null ? checkExact(schema, value, check) : null
+  }
+}
+
+/** ajv makes doubles of the texts; the exact numbers take their places. */
+function exactUrlValidator (schema: object, check: PartValidator): PartValidator {
+  const names = numericFields(schema)
+  if (names.length === 0) return check
+  return (value) => {
+    const given: Readonly<Record<string, unknown>> = Object(value)
+    // Most values are short: nothing is allocated for them.
+    let exact: [name: string, texts: unknown][] | null = null
+    for (const name of names) if (hasExactText(given[name])) (exact ??= []).push([name, given[name]])
+    const errors = check(value)
+    if (errors !== null || exact === null) return errors
+    for (const [name, texts] of exact) Reflect.set(given, name, exactOf(given[name], texts))
+    return errorsIn(schema, value)
+  }
+}
+
+function hasExactText (value: unknown): boolean {
+  return Array.isArray(value) ? value.some(isExactText) : isExactText(value)
+}
+
+function isExactText (text: unknown): boolean {
+  return typeof text === 'string' && isExact(numberIn(text))
+}
+
+/** The number that a text was coerced to, or each of a list; a text that stays one stays. */
+function exactOf (coerced: unknown, text: unknown): unknown {
+  if (Array.isArray(coerced)) return coerced.map((item, index) => exactOf(item, Array.isArray(text) ? text[index] : text))
+  const only: unknown = Array.isArray(text) ? text[0] : text
+  return typeof coerced === 'number' && typeof only === 'string' ? numberIn(only) : coerced
+}
+
+function partKind (part: RequestPart): 'body' | 'url' {
+  return part === 'body' ? 'body' : 'url'
+}
+
+const validators = { url: sharedByText<PartValidator>(), body: sharedByText<PartValidator>() }
+const builtInValidators = { url: sharedByText<PartValidator>(), body: sharedByText<PartValidator>() }
+
+function urlValidator (schema: object, compile: Compile): PartValidator {
+  const validate = compile('coercing', schema)
+  if (!/"(?:number|integer)"/.test(JSON.stringify(schema))) return (value) => validate(value) ? null : validate.errors ?? []
+  const numbers = numericFields(schema)
+  return (value) => {
+    refuseOtherNumbers(value, numbers)
+    return validate(value) ? infiniteNumbers(value) : validate.errors ?? []
+  }
+}
+
+/** A number as JSON writes it. */
+const decimal = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i
+
+function numericFields (schema: object): string[] {
+  const properties: unknown = 'properties' in schema ? schema.properties : undefined
+  return Object.entries(Object(properties)).filter(([, field]) => {
+    const { type, items }: { type?: unknown, items?: unknown } = Object(field)
+    const { type: itemType }: { type?: unknown } = Object(items)
+    return [type, itemType].flat().some((name) => name === 'number' || name === 'integer')
+  }).map(([name]) => name)
+}
+
+/** ajv coerces whatever JavaScript does: a blank to 0, "0x10" to 16. Of "NaN" it says that this is no number. */
+function refuseOtherNumbers (value: unknown, names: readonly string[]): void {
+  if (typeof value !== 'object' || value === null) return
+  for (const name of names) {
+    const given: unknown = Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined
+    if (typeof given === 'string' || Array.isArray(given)) {
+      Reflect.set(value, name, Array.isArray(given) ? given.map(withoutOtherNumber) : withoutOtherNumber(given))
+    }
+  }
+}
+
+/** The empty text stays: it is null where that is accepted. */
+function withoutOtherNumber (given: unknown): unknown {
+  return typeof given === 'string' && given !== '' && !decimal.test(given) ? 'NaN' : given
+}
+
+/** ajv coerces the text "Infinity" to a number, which no JSON and no column can hold. */
+function infiniteNumbers (value: unknown): readonly ErrorObject[] | null {
+  for (const [name, member] of Object.entries(Object(value))) {
+    if (
+      member === Infinity || member === -Infinity ||
+      (Array.isArray(member) && member.some((item) => item === Infinity || item === -Infinity))
+    ) {
+      return [{ keyword: 'type', instancePath: pointerTo('', name), schemaPath: '', params: { type: 'number' } }]
+    }
+  }
+  return null
+}
+
+function bodyValidator (schema: object, compile: Compile): PartValidator {
+  const validate = compile('strict', schema)
+  let validateAll: ValidateFunction | undefined
+  return (value) => {
+    if (validate(value)) return null
+    const first = validate.errors ?? []
+    if (!isSmall(value)) return first
+    validateAll ??= compile('exhaustive', schema)
+    return validateAll(value) ? first : validateAll.errors ?? first
+  }
+}
+
+/** Whether all errors of a body are reported. */
+export function isSmall (value: unknown): boolean {
+  let left = maxNodes
+  const visit = (node: unknown): boolean => {
+    if (--left < 0) return false
+    return typeof node !== 'object' || node === null || Object.values(node).every(visit)
+  }
+  return visit(value)
+}
+
+/** The details of errors of one part: at most 50, each with the JSON Pointer of what is wrong. */
+export function errorDetails (errors: readonly ErrorObject[], part: RequestPart): ErrorDetail[] {
+  const base = `/${part === 'querystring' ? 'query' : part}`
+  const details: ErrorDetail[] = []
+  const nullable = new Set(errors.filter(isOfNullable).map(({ instancePath }) => instancePath))
+  for (const error of errors) {
+    if (details.length === maxDetails) break
+    // `if` only says that its `then` failed, which says so itself.
+    const isFurther = error.keyword === 'if' || isOfNullable(error) || (error.params['type'] === 'null' && nullable.has(error.instancePath))
+    if (!isFurther) details.push(detailOf(error, base))
+  }
+  return details
+}
+
+/** The value is neither null nor of the other schema; only the faults of the other one help. */
+function isOfNullable ({ keyword, schema }: ErrorObject): boolean {
+  return keyword === 'anyOf' && Array.isArray(schema) && schema.length === 2 &&
+    schema.some((branch) => isRecord(branch) && branch['type'] === 'null')
+}
+
+/** The `validationFailed` of a part; fits Fastify's `schemaErrorFormatter`. */
+export function validationError (errors: readonly ErrorObject[], part: RequestPart): TenantryError {
+  return failure('validationFailed', { extras: { details: errorDetails(errors, part) } })
+}
+
+/** Fastify's `validatorCompiler` for the built-in endpoints: throws nothing, hands over a `validationFailed`. */
+export function validatorCompiler (
+  { schema, httpPart }: { schema: object, httpPart?: string }
+): (value: unknown) => { value: unknown } | { error: TenantryError } {
+  const part = partOf(httpPart)
+  const validate = builtInValidators[partKind(part)](JSON.stringify(schema), () => validatorOf(schema, part, compileBuiltIn))
+  return (value) => {
+    const errors = validate(value)
+    return errors === null ? { value } : { error: validationError(errors, part) }
+  }
+}
+
+function partOf (httpPart: string | undefined): RequestPart {
+  switch (httpPart) {
+    case 'params':
+    case 'headers':
+      return httpPart
+    case 'querystring':
+    case 'query':
+      return 'query'
+    default:
+      return 'body'
+  }
+}

@@ -1,0 +1,200 @@
+import { test } from 'tap'
+import { createLoadCache } from '../../../lib/cache/load-cache.js'
+
+/** A source whose reads are answered by hand, in any order. */
+function source () {
+  const reads: { key: string, answer: (text: string) => void, fail: (error: Error) => void }[] = []
+  const load = (key: string) =>
+    new Promise<{ text: string }>((resolve, reject) => {
+      reads.push({ key, answer: (text) => resolve({ text }), fail: reject })
+    })
+  const started = async (count: number) => {
+    while (reads.length < count) await null
+  }
+  return { reads, load, started }
+}
+
+test('callers that ask at once share one read, and what was read is there without waiting', async (t) => {
+  const { reads, load, started } = source()
+  const cache = createLoadCache({ max: 10, load })
+  const both = Promise.all([cache.get('a'), cache.get('a')])
+  await started(1)
+  reads[0]?.answer('one')
+  t.strictSame(await both, [{ text: 'one' }, { text: 'one' }])
+  t.strictSame(cache.get('a'), { text: 'one' })
+  t.equal(reads.length, 1)
+})
+
+test('a change during a read makes the read begin anew, and nobody gets the old value', async (t) => {
+  const { reads, load, started } = source()
+  const cache = createLoadCache({ max: 10, load })
+  const before = cache.get('a')
+  await started(1)
+  cache.forget('a')
+  const after = cache.get('a')
+  reads[0]?.answer('old')
+  await started(2)
+  t.equal(cache.peek('a'), undefined)
+  reads[1]?.answer('new')
+  t.strictSame([await before, await after], [{ text: 'new' }, { text: 'new' }])
+  t.strictSame(cache.get('a'), { text: 'new' })
+})
+
+test('of a key that changes faster than it is read each read is given to those who asked before it began, and to nobody later', async (t) => {
+  const { reads, load, started } = source()
+  const cache = createLoadCache({ max: 10, load })
+  let waiting: unknown[] = []
+  for (let round = 0; round < 5; round++) {
+    if (round > 0) await started(round + 1)
+    const before = cache.get('a')
+    await started(round + 1)
+    cache.forget('a')
+    const after = cache.get('a')
+    reads[round]?.answer(`read ${round}`)
+    if (round > 0) t.strictSame(await Promise.all(waiting), [{ text: `read ${round}` }, { text: `read ${round}` }])
+    t.equal(cache.peek('a'), undefined)
+    waiting = [before, after]
+  }
+  await started(6)
+  reads[5]?.answer('read 5')
+  t.strictSame(await Promise.all(waiting), [{ text: 'read 5' }, { text: 'read 5' }])
+  t.strictSame(cache.get('a'), { text: 'read 5' })
+  t.equal(reads.length, 6)
+})
+
+test('of a key that is renewed faster than it is read each read is better than what was given before', async (t) => {
+  const { reads, load, started } = source()
+  const cache = createLoadCache({ max: 10, load })
+  const first = cache.get('a')
+  await started(1)
+  reads[0]?.answer('read 0')
+  await first
+  let renewed = cache.renew('a')
+  for (let round = 1; round < 5; round++) {
+    await started(round + 1)
+    t.strictSame(cache.get('a'), { text: `read ${round - 1}` })
+    const again = cache.renew('a')
+    reads[round]?.answer(`read ${round}`)
+    if (round > 1) t.strictSame(await renewed, { text: `read ${round}` })
+    renewed = again
+  }
+  await started(6)
+  t.strictSame(cache.get('a'), { text: 'read 4' })
+  reads[5]?.answer('read 5')
+  t.strictSame(await renewed, { text: 'read 5' })
+  t.strictSame(cache.get('a'), { text: 'read 5' })
+})
+
+test('a read that follows a change and fails is told to those who wait for it, and nobody else', async (t) => {
+  const { reads, load, started } = source()
+  const cache = createLoadCache({ max: 10, load })
+  const first = cache.get('a')
+  await started(1)
+  cache.forget('a')
+  reads[0]?.answer('old')
+  await started(2)
+  cache.forget('a')
+  reads[1]?.fail(new Error('the source is down'))
+  await t.rejects(Promise.resolve(first), { message: 'the source is down' })
+  const second = cache.get('a')
+  await started(3)
+  reads[2]?.answer('new')
+  t.strictSame(await second, { text: 'new' })
+})
+
+test('clear is a change of every key, of those that are being read too', async (t) => {
+  const { reads, load, started } = source()
+  const cache = createLoadCache({ max: 10, load })
+  const first = cache.get('a')
+  await started(1)
+  reads[0]?.answer('one')
+  await first
+  const reading = cache.get('b')
+  await started(2)
+  cache.clear()
+  reads[1]?.answer('old')
+  await started(3)
+  reads[2]?.answer('new')
+  t.strictSame(await reading, { text: 'new' })
+  t.equal(cache.peek('a'), undefined)
+})
+
+test('while a value is renewed the old one is given, and it stays where the new one cannot be read', async (t) => {
+  const { reads, load, started } = source()
+  const cache = createLoadCache({ max: 10, load })
+  const first = cache.get('a')
+  await started(1)
+  reads[0]?.answer('old')
+  await first
+  const failing = cache.renew('a')
+  await started(2)
+  t.strictSame(cache.get('a'), { text: 'old' })
+  reads[1]?.fail(new Error('the source is down'))
+  await t.rejects(failing, { message: 'the source is down' })
+  t.strictSame(cache.get('a'), { text: 'old' })
+  const renewed = cache.renew('a')
+  await started(3)
+  reads[2]?.answer('new')
+  await renewed
+  t.strictSame(cache.get('a'), { text: 'new' })
+})
+
+test('what cannot be read is not kept: the next caller reads again', async (t) => {
+  const { reads, load, started } = source()
+  const cache = createLoadCache({ max: 10, load })
+  const first = cache.get('a')
+  await started(1)
+  reads[0]?.fail(new Error('the source is down'))
+  await t.rejects(Promise.resolve(first), { message: 'the source is down' })
+  const second = cache.get('a')
+  await started(2)
+  reads[1]?.answer('one')
+  t.strictSame(await second, { text: 'one' })
+})
+
+test('values together weigh no more than they may, and one that does by itself is read each time', async (t) => {
+  let reads = 0
+  const cache = createLoadCache({
+    max: 100,
+    load: async (key) => ({ key, read: ++reads }),
+    weight: { max: 10, of: ({ key }) => key.length }
+  })
+  for (const key of ['aaaa', 'bbbb', 'cc']) await cache.get(key)
+  t.equal(cache.size, 3)
+  await cache.get('d')
+  t.equal(cache.peek('aaaa'), undefined, 'the oldest makes room')
+  t.equal(cache.size, 3)
+  const large = 'e'.repeat(11)
+  t.match(await cache.get(large), { read: 5 })
+  t.match(await cache.get(large), { read: 6 })
+  t.equal(cache.size, 3, 'and the others stay')
+
+  const few = createLoadCache({ max: 2, load: async (key) => ({ key }), weight: { max: 10, of: () => 1 } })
+  for (const key of ['a', 'b']) await few.get(key)
+  few.get('a')
+  await few.get('c')
+  t.strictSame(
+    ['a', 'b', 'c'].map((key) => few.peek(key) !== undefined),
+    [true, false, true],
+    'and are no more than they may, however light'
+  )
+})
+
+test('the least recently used leave first, and a value ends at its age', async (t) => {
+  let time = 1000
+  const cache = createLoadCache({ max: 2, load: async (key) => ({ key, time }), maxAgeMs: 500, now: () => time })
+  for (const key of ['a', 'b', 'a', 'c']) await cache.get(key)
+  t.equal(cache.size, 2)
+  t.equal(cache.peek('b'), undefined)
+  t.strictSame(cache.get('a'), { key: 'a', time: 1000 })
+  time = 1501
+  t.strictSame(await cache.get('a'), { key: 'a', time: 1501 })
+})
+
+test('a value that nobody asked for any more stayed in memory beyond its age', async (t) => {
+  const cache = createLoadCache({ max: 10, maxAgeMs: 20, load: async () => ({}) })
+  await cache.get('a')
+  t.equal(cache.size, 1)
+  for (const end = Date.now() + 10_000; cache.size > 0 && Date.now() < end;) await new Promise((resolve) => setTimeout(resolve, 5))
+  t.equal(cache.size, 0)
+})

@@ -1,0 +1,63 @@
+import { test } from 'tap'
+import { textBlocks } from '../../../lib/chunking/blocks.js'
+import { markdownBlocks } from '../../../lib/chunking/markdown.js'
+import { maxChunkTokens, overlapTokens, splitBlocks } from '../../../lib/chunking/split.js'
+import { isStorable } from '../../../lib/json/storable.js'
+import { createPace } from '../../../lib/concurrency/event-loop.js'
+
+const countTokens = (text: string) => Math.ceil(text.length / 4)
+const split = (blocks: Parameters<typeof splitBlocks>[0], maxChunks = 1000) =>
+  splitBlocks(blocks, { countTokens, pace: createPace('acme'), maxChunks })
+const shown = (text: string) => markdownBlocks(text).map(({ isHeading, text }) => isHeading ? `# ${text}` : text)
+
+test('Markdown is read by its headings, paragraphs and fences', async (t) => {
+  t.same(shown('# One #\ntext\nmore\n\n## Two\r\n```js\n# no heading\n\nlet a\n```\nafter\n\nThree\n===\nend\n#no\n####### no'), [
+    '# One',
+    'text\nmore',
+    '# Two',
+    '```js\n# no heading\n\nlet a\n```',
+    'after',
+    '# Three',
+    'end\n#no\n####### no'
+  ])
+  t.same(shown('~~~\nnever closed'), ['~~~\nnever closed'])
+  t.same(shown(''), [])
+})
+
+test('a heading begins a chunk, and stands with its text', async (t) => {
+  t.same(await split(markdownBlocks('intro\n\n# A\n\n## B\n\ntext\n\n# C\n\nlast')), ['intro', 'A\n\nB\n\ntext', 'C\n\nlast'])
+})
+
+test('chunks keep the bound of tokens, overlap within a section, and hold every sentence', async (t) => {
+  const sentences = Array.from({ length: 200 }, (_, index) => `Sentence number ${index} of the text.`)
+  const chunks = await split(textBlocks(sentences.join(' ')))
+  t.ok(chunks.length > 3)
+  for (const chunk of chunks) t.ok(countTokens(chunk) <= maxChunkTokens)
+  for (const sentence of sentences) t.ok(chunks.some((chunk) => chunk.includes(sentence)), sentence)
+  const last = chunks[0]!.slice(-20)
+  t.ok(chunks[1]!.slice(0, overlapTokens * 4).includes(last))
+})
+
+test('a text without sentences or words is cut, never within a character', async (t) => {
+  for (const text of ['x'.repeat(50_000), '😀'.repeat(20_000), '漢'.repeat(20_000), 'a\ud800'.repeat(10_000)]) {
+    const chunks = await split(textBlocks(text))
+    t.equal(chunks.join('').length >= text.length, true)
+    if (isStorable(text)) t.ok(chunks.every(isStorable))
+    t.ok(chunks.every((chunk) => countTokens(chunk) <= maxChunkTokens))
+  }
+  t.same(await split(textBlocks('')), [])
+  t.same(await split(textBlocks(' \n\t\n')), [])
+})
+
+test('a model whose tokens are single bytes is kept to its bound too', async (t) => {
+  const chunks = await splitBlocks(textBlocks('word '.repeat(2000)), {
+    countTokens: (text) => Buffer.byteLength(text) * 3,
+    pace: createPace('acme'),
+    maxChunks: 10_000
+  })
+  t.ok(chunks.every((chunk) => chunk.length * 3 <= maxChunkTokens))
+})
+
+test('a document of too many chunks is not read to its end', async (t) => {
+  t.equal((await split(textBlocks('word '.repeat(200_000)), 10)).length, 11)
+})

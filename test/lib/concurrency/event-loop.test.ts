@@ -1,0 +1,152 @@
+import t from 'tap'
+import type { Pace } from '../../../lib/concurrency/event-loop.js'
+import { startPaces } from './paces.js'
+
+async function work ({ due, rest, done }: Pace, pieces: number, piece: (index: number) => void): Promise<void> {
+  for (let index = 0; index < pieces; index++) {
+    if (due()) await rest()
+    piece(index)
+    done()
+  }
+}
+
+t.test('twenty that work at once hold no round for longer than one turn', async (t) => {
+  const paces = startPaces()
+  const spent = new Map<number, number>()
+  const order: number[] = []
+  const all = Promise.all(Array.from({ length: 20 }, async (_, who) => {
+    await work(paces.turns.pace(''), 10, () => {
+      paces.time += 1
+      spent.set(paces.round, (spent.get(paces.round) ?? 0) + 1)
+      order.push(who)
+    })
+  }))
+  while (order.length < 200 && await paces.turn());
+  await all
+  t.equal(order.length, 200, 'everything was done')
+  t.equal(Math.max(...spent.values()), 2, 'two pieces of 1 ms in a round')
+  t.strictSame(order.slice(2, 42), Array.from({ length: 20 }, (_, who) => [who, who]).flat(), 'each in turn')
+})
+
+t.test('a round has one turn, whichever work has it', async (t) => {
+  const paces = startPaces()
+  const pace = paces.turns.pace('')
+  t.notOk(pace.due())
+  paces.time += 1
+  t.notOk(pace.due())
+  paces.time += 1
+  t.ok(pace.due(), 'the turn is over')
+  t.ok(paces.turns.pace('tenant a').due(), 'for all')
+  await paces.turn()
+  t.notOk(pace.due(), 'a new round')
+  pace.done()
+  paces.time += 100
+  t.notOk(pace.due(), 'time between pieces is not work')
+})
+
+t.test('an account that works for long pauses while other accounts send requests', async (t) => {
+  const paces = startPaces()
+  const starts: number[] = []
+  const all = work(paces.turns.pace('tenant a'), 20, () => {
+    starts.push(paces.time)
+    paces.time += 4
+  })
+  for (let round = 0; starts.length < 20 && round < 10_000; round++) {
+    paces.time += 1
+    paces.turns.heard('tenant a')
+    paces.turns.heard('tenant b')
+    await paces.turn()
+  }
+  await all
+  const [first = Number.NaN] = starts
+  const took = (starts.at(-1) ?? Number.NaN) + 4 - first
+  t.ok(20 * 4 / took <= 0.25, `80 ms of work took ${took} ms: a fifth of the loop, and the first burst`)
+  t.ok(took <= 600, 'and it is not starved')
+})
+
+t.test('an account does not pause where no other sends requests', async (t) => {
+  const paces = startPaces()
+  const starts: number[] = []
+  const all = work(paces.turns.pace('tenant a'), 20, () => {
+    starts.push(paces.time)
+    paces.time += 4
+  })
+  for (let round = 0; starts.length < 20 && round < 100; round++) {
+    paces.turns.heard('tenant a')
+    await paces.turn()
+  }
+  await all
+  t.equal(paces.time, 80, 'its pieces followed each other')
+})
+
+t.test('a long piece pauses for longer than its share, and memory counts as work', async (t) => {
+  const pauseAfter = async (ms: number, bytes = 0): Promise<number> => {
+    const paces = startPaces()
+    paces.turns.heard('tenant b')
+    paces.turns.heard('tenant a')
+    const pace = paces.turns.pace('tenant a')
+    pace.due()
+    paces.time += ms
+    pace.done(bytes)
+    const ended = paces.time
+    await paces.turn()
+    while (pace.due() && paces.time < 10_000) paces.time += 1
+    return paces.time - ended
+  }
+  t.ok(await pauseAfter(8) > 2 * await pauseAfter(4), 'twice as long, more than twice the pause')
+  t.ok(await pauseAfter(100) <= 250, 'with a bound')
+  t.ok(await pauseAfter(1, 8_388_608) >= await pauseAfter(8), 'a piece that makes much data')
+})
+
+t.test('the work of one account does not wait for the line of another', async (t) => {
+  const paces = startPaces()
+  const order: string[] = []
+  paces.turns.heard('tenant a')
+  paces.turns.heard('tenant b')
+  const [a, b] = [paces.turns.pace('tenant a'), paces.turns.pace('tenant b')]
+  const all = Array.from({ length: 50 }, async (_, index) =>
+    await work(a, 1, () => {
+      order.push(`a${index}`)
+      paces.time += 4
+    }))
+  await paces.settle()
+  t.equal(a.waiting, 49, 'all but the first wait')
+  t.equal(b.waiting, 0)
+  const other = work(b, 1, () => order.push('b'))
+  for (let round = 0; round < 5_000 && order.length < 51; round++) {
+    paces.time += 1
+    paces.turns.heard('tenant b')
+    await paces.turn()
+  }
+  await Promise.all([...all, other])
+  t.ok(order.indexOf('b') <= 2, `b is number ${order.indexOf('b') + 1} of 51`)
+  t.equal(a.waiting, 0)
+})
+
+t.test('the work of the server itself never pauses', async (t) => {
+  const paces = startPaces()
+  paces.turns.heard('tenant a')
+  paces.turns.heard('tenant b')
+  let done = 0
+  const all = work(paces.turns.pace(''), 20, () => {
+    done++
+    paces.time += 10
+  })
+  for (let round = 0; round < 20; round++) await paces.turn()
+  await all
+  t.equal(done, 20)
+  t.equal(paces.time, 200)
+})
+
+t.test('the turns count requests during long work and for a second after it', async (t) => {
+  const paces = startPaces()
+  t.notOk(paces.turns.isActive)
+  paces.turns.pace('tenant a').due()
+  t.ok(paces.turns.isActive)
+  for (const seconds of [1, 2]) {
+    paces.time = 1000 * seconds
+    await paces.turn()
+  }
+  t.notOk(paces.turns.isActive)
+  t.notOk(await paces.turn(), 'no timer is left')
+})

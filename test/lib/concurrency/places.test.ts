@@ -1,0 +1,83 @@
+/** Places: a tenant whose service is slow holds its own, and no others. */
+import { test } from 'tap'
+import { failure, TenantryError } from '../../../lib/errors.js'
+import { createPlaces } from '../../../lib/concurrency/places.js'
+
+const bounds = {
+  maxOfTenant: 10,
+  maxInAll: 100,
+  tooManyOfTenant: () => failure('rateLimited'),
+  tooManyInAll: () => failure('providerBusy')
+}
+
+/** Work that goes on until it is let go. */
+function slow () {
+  let finish = (): void => {}
+  const promise = new Promise<string>((resolve) => {
+    finish = () => resolve('done')
+  })
+  return { work: () => promise, finish }
+}
+
+async function refusal (promise: Promise<unknown>): Promise<string | null> {
+  try {
+    await promise
+    return null
+  } catch (error) {
+    if (!(error instanceof TenantryError)) throw error
+    return error.code
+  }
+}
+
+test('a tenant has ten places, and another one has its own', async (t) => {
+  const places = createPlaces(bounds)
+  t.teardown(() => places.close())
+  const held = Array.from({ length: 10 }, slow)
+  const running = held.map(({ work }) => places.run('acme', work))
+  t.equal(await refusal(places.run('acme', async () => 'never')), 'TENANTRY_RATE_LIMITED')
+  t.equal(await places.run('globex', async () => 'at once'), 'at once')
+  held[0]?.finish()
+  t.equal(await running[0], 'done')
+  t.equal(await places.run('acme', async () => 'at once'), 'at once', 'a place that is left is free')
+  await t.rejects(
+    places.run('acme', async () => {
+      throw new TypeError('fails')
+    }),
+    TypeError
+  )
+  t.equal(await places.run('acme', async () => 'at once'), 'at once', 'so is one whose work failed')
+  for (const { finish } of held) finish()
+  t.same(await Promise.all(running), Array.from({ length: 10 }, () => 'done'))
+})
+
+test('tenants that hold many places leave the last ones to those that hold none', async (t) => {
+  const places = createPlaces(bounds)
+  const held: ReturnType<typeof slow>[] = []
+  const running: Promise<unknown>[] = []
+  const ended: string[] = []
+  for (let index = 0; index < 100; index++) {
+    const one = slow()
+    held.push(one)
+    running.push(
+      refusal(places.run(`hostile-${index % 10}`, one.work)).then((refused) => {
+        if (refused !== null) ended.push(refused)
+      })
+    )
+  }
+  t.equal(await places.run('quiet', async () => 'at once'), 'at once')
+  places.close()
+  for (const { finish } of held) finish()
+  await Promise.all(running)
+  t.ok(ended.length > 0 && ended.length < 20, `${ended.length} of them wait`)
+  t.same(new Set(ended), new Set(['TENANTRY_PROVIDER_BUSY']), 'and are refused when it takes too long')
+})
+
+test('the platform has all places but those that it leaves to others', async (t) => {
+  const places = createPlaces(bounds)
+  t.teardown(() => places.close())
+  const held = Array.from({ length: 50 }, slow)
+  const running = held.map(({ work }) => places.run('', work))
+  t.equal(await places.run('', async () => 'at once'), 'at once')
+  for (const { finish } of held) finish()
+  await Promise.all(running)
+})

@@ -1,0 +1,150 @@
+/* eslint-disable no-template-curly-in-string -- the documents hold `${NAME}` as it is */
+/** Settings of the environment in a document. */
+import t from 'tap'
+import { check, faultsOf, route, secret } from '../configuration/documents.js'
+
+t.test('a template stands for a setting, in its new and its old form, inside of a text too', async (t) => {
+  const env = { HOST: 'db.example', PASSWORD: 'p&ss', NAME: 'api' }
+  t.match(check({ postgres: { connectionString: 'postgres://u:{{env.PASSWORD}}@${HOST}/{{ env.NAME }}' } }, env).database, {
+    postgres: { connectionString: 'postgres://u:p&ss@db.example/api' }
+  })
+})
+
+t.test('a value that is one template becomes what its member asks for', async (t) => {
+  const env = {
+    LIMIT: '2048',
+    PROXY: 'true',
+    HOPS: '2',
+    ADDRESS: '10.0.0.1',
+    TTL: '0.5',
+    RLS: 'false',
+    MODE: 'manual',
+    DATABASE_URL: 'postgres://h/d'
+  }
+  t.equal(check({ server: { bodyLimit: '{{env.LIMIT}}' } }, env).server.bodyLimit, 2048)
+  t.equal(check({ server: { trustProxy: '{{env.PROXY}}' } }, env).server.trustProxy, true)
+  t.equal(check({ server: { trustProxy: '${HOPS}' } }, env).server.trustProxy, 2)
+  t.equal(check({ server: { trustProxy: '{{env.ADDRESS}}' } }, env).server.trustProxy, '10.0.0.1')
+  t.equal(check({ cache: { enabled: '{{env.PROXY}}', provider: 'memory', ttl: '{{env.TTL}}' } }, env).cache.ttl, 0.5)
+  t.equal(
+    check({ databaseProvider: 'postgres', postgres: { rowLevelSecurity: '{{env.RLS}}' } }, env).database.postgres?.rowLevelSecurity,
+    false
+  )
+  t.equal(check({ migrate: '{{env.MODE}}' }, env).migrate, 'manual')
+  t.equal(check({ jwt: { secret, issuer: '{{env.LIMIT}}' } }, env).jwt?.issuer, '2048', 'a text stays one where a text is asked for')
+})
+
+t.test('a default stands in for a setting that is missing or empty', async (t) => {
+  t.equal(check({ server: { bodyLimit: '{{env.LIMIT || 4096}}' } }, {}).server.bodyLimit, 4096)
+  t.equal(check({ server: { bodyLimit: '{{env.LIMIT || 4096}}' } }, { LIMIT: '' }).server.bodyLimit, 4096)
+  t.equal(check({ server: { bodyLimit: '{{env.LIMIT || env.OTHER || 4096}}' } }, { OTHER: '99' }).server.bodyLimit, 99)
+  t.equal(check({ embedded: { dbPath: "{{env.DATA || '.data'}}" } }, {}).database.embedded?.dbPath, '.data')
+})
+
+t.test('a setting that is missing is a fault that names it', async (t) => {
+  t.strictSame(faultsOf({ server: { bodyLimit: '{{env.LIMIT}}' }, embedded: { dbPath: '${DATA}/db' } }), [
+    "/server/bodyLimit: the setting LIMIT is not set: set it in the environment, or give a default as in `{{env.LIMIT || 'default'}}`",
+    "/embedded/dbPath: the setting DATA is not set: set it in the environment, or give a default as in `{{env.DATA || 'default'}}`"
+  ])
+})
+
+t.test('a setting that does not fit is a fault that names it and keeps its value to itself', async (t) => {
+  const faults = faultsOf({ server: { bodyLimit: '{{env.LIMIT}}' }, jwt: { secret: '{{env.KEY}}' }, migrate: '{{env.MODE}}' }, {
+    LIMIT: '1 MB',
+    KEY: 'hunter2',
+    MODE: 'hunter2'
+  })
+  t.strictSame(faults, [
+    '/server/bodyLimit: expected an integer, got a string (set by LIMIT)',
+    '/jwt/secret: expected at least 32 characters (set by KEY)',
+    '/migrate: expected one of "auto", "manual" (set by MODE)'
+  ])
+})
+
+t.test('what a setting holds is never read as a template', async (t) => {
+  const env = { A: '{{env.B}} and ${B}', B: 'secret' }
+  t.equal(check({ embedded: { dbPath: '{{env.A}}' } }, env).database.embedded?.dbPath, '{{env.B}} and ${B}')
+  t.equal(check({ server: { trustProxy: '{{env.A}}' } }, env).server.trustProxy, '{{env.B}} and ${B}')
+  t.equal(check({ embedded: { dbPath: 'x {{env.A}}' } }, env).database.embedded?.dbPath, 'x {{env.B}} and ${B}')
+})
+
+t.test('other sources and broken templates are faults outside of routes', async (t) => {
+  t.strictSame(faultsOf({ embedded: { dbPath: '{{body.path}}' }, server: { trustProxy: '{{env.X' } }), [
+    '/embedded/dbPath: `body.path` is not known here: only settings are, as `{{env.NAME}}`',
+    '/server/trustProxy: `{{` is not closed with `}}` (at character 1)'
+  ])
+  t.match(faultsOf({ embedded: { dbPath: '{{secret:path}}' } }), [/is not known here/])
+  t.match(faultsOf({ embedded: { dbPath: '{{env.A.b}}' } }, { A: 'x' }), [/is not known here/])
+})
+
+t.test("names of an object's own are no settings", async (t) => {
+  t.match(faultsOf({ embedded: { dbPath: '{{env.constructor}}' } }), [/the setting constructor is not set/])
+})
+
+t.test('in routes, templates of the request are left to the compiler, settings elsewhere are resolved', async (t) => {
+  const [first] = check({
+    routes: [{
+      path: '/{{env.PREFIX}}/notes/:id',
+      method: 'get',
+      description: 'of ${PREFIX}',
+      queries: [{
+        table: '{{env.TABLE}}',
+        operation: 'select',
+        id: '{{params.id}}',
+        filters: [{ column: 'a', value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }]
+      }],
+      cache: { enabled: true, ttl: '{{env.TTL}}', key: '{{query.lang}}', varyBy: ['{{auth.sub}}'] },
+      request: { query: { code: { type: 'string', pattern: '^[${x}{{a}}]{2}$', enum: ['{{a}}'] }, b: { type: 'string' } } },
+      transform: { fields: { total: 'item.a + {{query.b}}' } },
+      response: { all: '{{results.notes}}' }
+    }]
+  }, { PREFIX: 'v1', TABLE: 'notes', TTL: '5' }).routes
+  t.match(first, {
+    path: '/v1/notes/:id',
+    description: 'of v1',
+    queries: [{ table: 'notes', id: '{{params.id}}', filters: [{ value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }] }],
+    cache: { ttl: 5, key: '{{query.lang}}', varyBy: ['{{auth.sub}}'] },
+    request: { query: { code: { pattern: '^[${x}{{a}}]{2}$', enum: ['{{a}}'] } } },
+    transform: { fields: { total: 'item.a + {{query.b}}' } },
+    response: { all: '{{results.notes}}' }
+  })
+})
+
+t.test('JWT_SECRET is the secret of a document that names none', async (t) => {
+  const env = { JWT_SECRET: secret }
+  t.equal(check({}, env).jwt?.secret, secret)
+  t.match(check({ jwt: { expiresIn: 60 } }, env).jwt, { secret, expiresIn: 60, algorithm: 'HS256' })
+  t.equal(check({ jwt: { secret: `${secret}!` } }, env).jwt?.secret, `${secret}!`)
+  t.strictSame(faultsOf({}, { JWT_SECRET: 'short' }), ['/jwt/secret: expected at least 32 characters (set by JWT_SECRET)'])
+  t.equal(check({}, { JWT_SECRET: '' }).jwt, undefined)
+  t.equal(check({}, { JWT_SECRET: `{{env.X}} \${Y} ${secret}` }).jwt?.secret, `{{env.X}} \${Y} ${secret}`)
+})
+
+t.test('DATABASE_URL is the address of a PostgreSQL that names none, and nothing to the embedded engine', async (t) => {
+  const env = { DATABASE_URL: 'postgres://h/d' }
+  t.match(check({ databaseProvider: 'postgres' }, env).database, {
+    provider: 'postgres',
+    postgres: { connectionString: 'postgres://h/d', schema: 'public' }
+  })
+  t.match(check({ databaseProvider: 'supabase', supabase: { pool: { max: 3 } } }, env).database, {
+    provider: 'postgres',
+    postgres: { connectionString: 'postgres://h/d', pool: { max: 3 } }
+  })
+  t.match(check({ postgres: { connectionString: 'postgres://other/d' } }, env).database.postgres, {
+    connectionString: 'postgres://other/d'
+  })
+  t.equal(check({}, env).database.provider, 'embedded')
+  t.strictSame(faultsOf({ databaseProvider: 'postgres' }), [
+    '/postgres/connectionString: missing: expected the address of the database, here or as the setting DATABASE_URL'
+  ])
+  t.strictSame(faultsOf({ databaseProvider: 'postgres' }, { DATABASE_URL: 'mysql://h' }), [
+    '/postgres/connectionString: expected `postgres://user:password@host:port/database` (set by DATABASE_URL)'
+  ])
+})
+
+t.test('settings in a list of any values and in names of providers', async (t) => {
+  t.equal(check({ databaseProvider: '{{env.KIND}}', postgres: {} }, { KIND: 'embedded' }).database.provider, 'embedded')
+  t.strictSame(faultsOf({ routes: [{ ...route, tags: ['{{env.TAG}}', '{{params.id}}'] }] }, { TAG: 'a' }), [
+    '/routes/0/tags/1: `params.id` is not known here: only settings are, as `{{env.NAME}}`'
+  ])
+})

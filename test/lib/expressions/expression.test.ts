@@ -1,0 +1,193 @@
+import type { Scope } from '../../../lib/expressions/types.js'
+import t from 'tap'
+import { FaultList } from '../../../lib/schema/faults.js'
+import { noScope } from '../../../lib/expressions/no-scope.js'
+import { compileExpression } from '../../../lib/expressions/expression.js'
+import type { TemplateContext } from '../../../lib/expressions/template.js'
+
+function context (more: Partial<TemplateContext> = {}): TemplateContext {
+  return {
+    faults: new FaultList(),
+    sources: new Set(['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'now', 'uuid']),
+    env: { PLAN: 'pro' },
+    ...more
+  }
+}
+
+function evaluate (
+  text: string,
+  locals: Record<string, unknown> = {},
+  scope: Partial<Scope> = {},
+  more: Partial<TemplateContext> = {}
+): unknown {
+  const within = context(more)
+  const compiled = compileExpression(text, '', within, ['item', 'result'])
+  within.faults.throwIfAny()
+  return compiled?.evaluate({ ...noScope, ...scope }, { item: null, result: null, ...locals })
+}
+
+function faults (text: string, more: Partial<TemplateContext> = {}): string[] {
+  const within = context(more)
+  const compiled = compileExpression(text, '/x', within, ['item', 'result'])
+  if (within.faults.faults.length > 0 && compiled !== null) return ['compiled in spite of faults']
+  return within.faults.faults.map(({ message, suggestion }) => `${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`)
+}
+
+t.test('arithmetic mixes integers with the numbers of JSON, and answers numbers', async (t) => {
+  const item = { price: 2.5, quantity: 4, n: 7 }
+  t.equal(evaluate('item.price * item.quantity', { item }), 10)
+  t.equal(evaluate('item.price * 2', { item }), 5)
+  t.equal(evaluate('2 * item.price + 1 - 0.5', { item }), 5.5)
+  t.equal(evaluate('item.n / 2', { item }), 3.5)
+  t.equal(evaluate('item.n % 4', { item }), 3)
+  t.equal(evaluate('-item.n', { item }), -7)
+  t.equal(evaluate('7 / 2'), 3, 'two integer literals divide as integers, as CEL has it')
+  t.equal(evaluate('size("abc")'), 3)
+  t.equal(evaluate('item.n / 0', { item }), null, 'what is no number is null')
+  t.strictSame(evaluate('[1, item.n, "a", {"b": 2}]', { item }), [1, 7, 'a', { b: 2 }])
+})
+
+t.test('=== and !== read as == and !=, outside string literals', async (t) => {
+  const scope = { body: { kind: 'a===b' } }
+  t.equal(evaluate('body.kind === "a===b"', {}, scope), true)
+  t.equal(evaluate("body.kind !== 'a!==b' && 1 == 1", {}, scope), true)
+})
+
+t.test('a path that leads nowhere is null', async (t) => {
+  t.equal(evaluate('item.a.b.c', { item: {} }), null)
+  t.equal(evaluate('item.a == null', { item: {} }), true)
+  t.equal(evaluate('body.flag == true'), false)
+  t.equal(evaluate('!item.deleted', { item: {} }), true)
+  t.equal(evaluate('item.list[5]', { item: { list: [1] } }), null)
+  t.equal(evaluate('item.list[0]', { item: { list: [1] } }), 1)
+  t.equal(evaluate('item["a b"]', { item: { 'a b': 2 } }), 2)
+  t.equal(evaluate('has(item.a)', { item: { a: null } }), true)
+  t.equal(evaluate('has(item.b.c) ? 1 : 2', { item: { a: null } }), 2)
+  t.throws(() => evaluate('item.a + 1', { item: {} }), 'an operator refuses null')
+})
+
+t.test('nothing inherited is reached', async (t) => {
+  for (
+    const path of ['item.constructor', 'item.__proto__', 'item.list["length"]', 'item.text["length"]', 'item["constructor"]["constructor"]']
+  ) {
+    t.equal(evaluate(path, { item: { list: [1], text: 'a' } }), null, path)
+  }
+  for (
+    const text of [
+      'item[query.k]',
+      'item.list[query.k]',
+      '{"a": 1}[query.k]',
+      'cel.bind(x, item, x[query.k])',
+      'timestamp(item.at).constructor',
+      'timestamp(item.at)[query.k]'
+    ]
+  ) {
+    t.throws(() => evaluate(text, { item: { list: [1], at: '2026-01-02T03:04:05Z' } }, { query: { k: 'constructor' } }), text)
+  }
+})
+
+t.test('a template inside is a reference, never pasted text', async (t) => {
+  const hostile = { name: '" || true || "', n: 5, list: [{ a: 1 }] }
+  t.equal(evaluate('{{body.name}} == "x"', {}, { body: hostile }), false)
+  t.equal(evaluate('"{{body.name}}" == "x"', {}, { body: hostile }), false)
+  t.equal(evaluate("'{{body.name}}' === 'a'", {}, { body: { name: 'a' } }), true)
+  t.equal(evaluate('{{body.n}} > 4', {}, { body: hostile }), true)
+  t.equal(evaluate('{{body.list}}[0].a', {}, { body: hostile }), 1)
+  t.equal(evaluate('{{query.limit || 10}} + 1'), 11)
+  t.equal(evaluate('"a {{body.n}} b {{body.none}}."', {}, { body: hostile }), 'a 5 b .')
+  t.equal(evaluate("'it\\'s {{body.n}}'", {}, { body: hostile }), "it's 5")
+  t.equal(evaluate('env.PLAN + "{{env.PLAN}}"'), 'propro')
+})
+
+t.test('references are known', async (t) => {
+  const compiled = compileExpression(
+    'auth.role == "admin" && {{tenant.id}} == "x" && has(body.a) && headers["X-Kind"] == "1"',
+    '',
+    context(),
+    []
+  )
+  t.strictSame(compiled?.references, [
+    { source: 'auth', path: ['role'] },
+    { source: 'tenant', path: ['id'] },
+    { source: 'body', path: ['a'] },
+    { source: 'headers', path: ['x-kind'] }
+  ])
+})
+
+t.test("macros and matches work in the platform's document, and are refused in a tenant's", async (t) => {
+  const item = { tags: ['a', 'b'], lines: [{ n: 1 }, { n: 2 }], item: 3 }
+  t.strictSame(evaluate('item.lines.map(line, line.n * 2)', { item }), [2, 4])
+  t.equal(evaluate('item.tags.exists(tag, tag == "b")', { item }), true)
+  t.equal(evaluate('item.lines.all(item, item.n > 0)', { item }), true, 'the name that a macro gives hides a local')
+  t.equal(evaluate('cel.bind(x, item.item + 1, x * x)', { item }), 16)
+  t.equal(evaluate('item.tags[0].matches("^a$")', { item }), true)
+  for (
+    const text of [
+      'item.a.all(x, x > 1)',
+      'item.a.exists(x, x > 1)',
+      'item.a.exists_one(x, x > 1)',
+      'item.a.map(x, x)',
+      'item.a.filter(x, true)',
+      'cel.bind(x, item.a, x + x)',
+      'item.a.matches("a")',
+      '[[1]].map(x, x.map(y, y))',
+      '1 == 1 ? item.a.map(x, x) : []',
+      '{"a": [1].map(x, x)}["a"]'
+    ]
+  ) {
+    t.match(faults(text, { bounded: true }), [/not allowed in a tenant's document/], text)
+    t.strictSame(faults(text), [], text)
+  }
+  t.strictSame(faults('has(item.a) && item.a.startsWith("x") && size(item.b) > 1', { bounded: true }), [])
+})
+
+t.test('cost is bounded', async (t) => {
+  t.match(faults(`"${'a'.repeat(4096)}"`), [/at most 4096 characters/])
+  t.match(faults(`${'('.repeat(100)}1${')'.repeat(100)}`), [/depth/i])
+  t.match(faults('duration(body.text)'), [/string literal/])
+  t.match(faults('item.a.matches(body.pattern)'), [/string literal/])
+  t.equal(evaluate('duration("90s")'), '90s')
+  const body = { big: 'x'.repeat(400_000) }
+  t.equal(evaluate('size(body.big + body.big) > 1', {}, { body }), true)
+  const numbers = Array.from({ length: 1000 }, (_, index) => index)
+  t.throws(() => evaluate('item.exists(x, x.a == 1)', { item: numbers }), { code: 'TENANTRY_EXPRESSION_LIMIT' }, 'each error is charged')
+  t.throws(() => evaluate('body.big + body.big + body.big + body.big + body.big + body.big', {}, { body }), {
+    code: 'TENANTRY_EXPRESSION_LIMIT'
+  })
+})
+
+t.test('faults tell the position and what would be right', async (t) => {
+  t.match(faults('item.price *'), [/character 13/])
+  t.match(faults('item.price === === 1'), [/character 16/])
+  t.match(faults('{{body.a}} + + {{body.b}}'), [/character 14/])
+  t.match(faults("'open"), [/not closed.*character 1/])
+  t.match(faults('itm.price * 2'), [/nothing is named `itm`.*character 1\) \[item\]/])
+  t.match(faults('1 + bodi'), [/nothing is named `bodi`.*character 5\) \[body\]/])
+  t.match(faults('nope(1)'), [/nope/])
+  t.match(faults('"a" + 1'), [/no such overload/])
+  t.match(faults('params.idd == "1"', { params: new Set(['id']) }), [/no parameter "idd" \[id\]/])
+  t.match(faults('{{results.a.b}} == 1', { results: new Set(['b']) }), [/no query before/])
+  t.match(faults('secret.KEY == "a"'), [/there is no `secret` here/])
+  t.match(faults('{{secret:KEY}} == "a"', { secretsRefusedIn: 'a transform' }), [/cannot be used in a transform/])
+  t.match(faults('{{item.price}} * 2'), [/write `item.price` without braces/])
+  t.match(faults('__v0 + 1'), [/nothing is named/])
+  t.match(faults('r"{{body.a}}"'), [/raw/])
+  t.match(faults('body.items.length > 0'), [
+    /have no `length`; a field of that name is written `body.items\["length"\]`.*\[size\(body.items\)\]/
+  ])
+  t.match(faults('{{body.items.length}} > 0'), [/have no `length`/])
+  t.match(faults('item.a.all(x, x.tags.length > 1) || {"a": body.b}.a.c.length > 0'), [/`length`/, /`length`/])
+  t.strictSame(faults('item.length * item.width > body["items"]["length"]'), [], 'a record may have a field of that name')
+})
+
+t.test('a computed index and methods of values work', async (t) => {
+  const item = { list: ['a', 'b'], i: 1, name: 'Ann Lee', at: '2026-01-02T03:04:05Z' }
+  t.equal(evaluate('item.list[item.i]', { item }), 'b')
+  t.equal(evaluate('item.name.split(" ")[0].upperAscii()', { item }), 'ANN')
+  t.equal(evaluate('timestamp(item.at).getFullYear()', { item }), 2026)
+  t.equal(evaluate('timestamp(item.at)', { item }), '2026-01-02T03:04:05.000Z')
+  t.equal(evaluate('type(item.i) == double', { item }), true)
+  t.equal(evaluate('(item).name', { item }), 'Ann Lee')
+  t.match(evaluate('now()'), /^\d{4}-/)
+  t.throws(() => evaluate('item.list[item.list]', { item }))
+})

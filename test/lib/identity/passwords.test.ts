@@ -1,0 +1,128 @@
+import { hash } from '@node-rs/argon2'
+import { setImmediate } from 'node:timers/promises'
+import { test } from 'tap'
+import { createPasswords, isOutdated, passwordFault } from '../../../lib/identity/passwords.js'
+import { createTurns } from '../../../lib/concurrency/turns.js'
+
+const busy = () => new Error('busy')
+
+/** Work that ends when it is told to, and what of it has begun. */
+function workshop (max: number, maxWaitingOfTenant: number, maxWaiting: number, timeoutMs = 60_000) {
+  const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy })
+  const begun: string[] = []
+  const ends: (() => void)[] = []
+  return {
+    turns,
+    begun,
+    start: (tenant: string, name = tenant) =>
+      turns.run(tenant, () => {
+        begun.push(name)
+        return new Promise<string>((resolve) => ends.push(() => resolve(name)))
+      }),
+    async end () {
+      ends.shift()?.()
+      await setImmediate()
+    }
+  }
+}
+
+test('so many at once and no more, and tenants in turns', async (t) => {
+  const { start, begun, end } = workshop(2, 100, 1000)
+  const all = ['a1', 'a2', 'a3', 'a4', 'a5'].map((name) => start('a', name))
+  all.push(start('b', 'b1'), start('', 'platform'), start('b', 'b2'))
+  await setImmediate()
+  t.strictSame(begun, ['a1', 'a2'], 'one tenant alone has all of them')
+  for (let left = 0; left < 6; left++) await end()
+  t.strictSame(
+    begun,
+    ['a1', 'a2', 'a3', 'b1', 'platform', 'a4', 'b2', 'a5'],
+    'whoever comes later waits for one of another tenant, not for all'
+  )
+  await end()
+  await end()
+  t.strictSame((await Promise.all(all)).length, 8)
+})
+
+test('beyond what may wait, of a tenant and of all, the rest is refused at once; and what failed makes room', async (t) => {
+  const { turns, start, begun, end } = workshop(1, 3, 5)
+  const ran: Promise<unknown>[] = [start('a')]
+  for (let count = 0; count < 3; count++) ran.push(start('a'))
+  await t.rejects(start('a'), /^busy$/, 'the fourth of a tenant')
+  for (let count = 0; count < 2; count++) ran.push(start('b'))
+  await t.rejects(start('b'), /^busy$/, 'the sixth of all')
+  ran.push(start('c'))
+  await t.rejects(start('c'), /^busy$/, 'but for the first of another tenant')
+  await end()
+  await end()
+  await end()
+  t.strictSame(begun, ['a', 'a', 'b', 'c'], 'whose turn comes as if no others waited')
+  for (let left = 0; left < 4; left++) await end()
+  await Promise.all(ran)
+  t.equal(begun.length, 7)
+  await t.rejects(
+    turns.run('a', async () => {
+      throw new Error('of the work')
+    }),
+    /of the work/
+  )
+  const last = start('a')
+  await setImmediate()
+  t.equal(begun.length, 8, 'its place is free again')
+  await end()
+  await last
+})
+
+test('whoever waits too long, or when it is closed, is refused', async (t) => {
+  const { start, end } = workshop(1, 3, 5, 1)
+  const first = start('a')
+  await t.rejects(start('a'), /^busy$/)
+  await end()
+  await first
+  const other = workshop(1, 3, 5)
+  const running = other.start('a')
+  const waiting = other.start('b')
+  other.turns.close()
+  await t.rejects(waiting, /^busy$/)
+  await other.end()
+  await running
+})
+
+test('a password is its own hash only, whichever way its characters are put together', async (t) => {
+  const passwords = createPasswords()
+  const password = 'caf\u00e9 cr\u00e8me 8'
+  const stored = await passwords.hash('acme', password)
+  t.match(stored, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
+  t.not(await passwords.hash('acme', password), stored, 'each has its own salt')
+  t.equal(await passwords.verify('acme', stored, password), true)
+  t.equal(await passwords.verify('', stored, password.normalize('NFD')), true)
+  for (
+    const other of ['cafe creme 8', `${password} `, password.toUpperCase(), '', 'x'.repeat(2000), `${password}\ud800`, `${password}\0`]
+  ) {
+    t.equal(await passwords.verify('acme', stored, other), false, JSON.stringify(other.slice(0, 30)))
+  }
+  const replaced = await passwords.hash('acme', 'caf\ufffd cr\u00e8me 8')
+  t.equal(await passwords.verify('acme', replaced, 'caf\ud800 cr\u00e8me 8'), false, 'a lone surrogate is no replacement character')
+  t.equal(await passwords.verify('acme', null, password), false, 'nobody has a password')
+  t.equal(await passwords.verify('acme', null, ''), false)
+})
+
+test('what a new password must be', async (t) => {
+  const right = ['12345678', 'x'.repeat(256), '\u{1f600}'.repeat(256), '\0'.repeat(8), ' '.repeat(8), '\ud55c'.normalize('NFD').repeat(256)]
+  for (const password of right) t.equal(passwordFault(password), null, JSON.stringify(password.slice(0, 20)))
+  for (const password of ['', '1234567', '\u{1f600}'.repeat(7), 'e\u0301'.repeat(7)]) {
+    t.equal(passwordFault(password), 'must have at least 8 characters')
+  }
+  for (const password of ['x'.repeat(257), 'x'.repeat(1_000_000)]) t.equal(passwordFault(password), 'must have at most 256 characters')
+  t.equal(passwordFault('1234567\ud800'), 'must be well-formed Unicode')
+})
+
+test('a hash of less work is known as such', async (t) => {
+  const outdated = [{ memoryCost: 9728, timeCost: 2 }, { memoryCost: 19_456, timeCost: 1 }, {
+    memoryCost: 19_456,
+    timeCost: 2,
+    outputLen: 16
+  }]
+  for (const options of outdated) t.equal(await isOutdated(await hash('password', options)), true, JSON.stringify(options))
+  t.equal(await isOutdated(await hash('password', { memoryCost: 20_000, timeCost: 3 })), false)
+  t.equal(await isOutdated(await createPasswords().hash('', 'password')), false)
+})

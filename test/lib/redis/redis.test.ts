@@ -1,0 +1,153 @@
+import type { Test } from 'tap'
+import t from 'tap'
+import { openRedis, redisScript, type RedisConnection } from '../../../lib/redis/redis.js'
+import { startRedis } from '../../helpers/redis.js'
+
+const without = () => 'without' as const
+
+function memoryLog () {
+  const lines: { level: 'info' | 'warn', text: string, fields: string }[] = []
+  const write = (level: 'info' | 'warn') => (fields: object, text: string) => {
+    lines.push({ level, text, fields: JSON.stringify(fields) })
+  }
+  return { lines, log: { info: write('info'), warn: write('warn') } }
+}
+
+async function open (t: Test, url: string, log = memoryLog().log): Promise<RedisConnection> {
+  const connection = await openRedis(url, log)
+  t.teardown(() => connection.close())
+  return connection
+}
+
+async function until (what: string, isThere: () => unknown): Promise<void> {
+  const end = performance.now() + 10_000
+  while (await isThere() !== true) {
+    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
+    await new Promise((resolve) => {
+      setTimeout(resolve, 5)
+    })
+  }
+}
+
+t.test('what Redis answers, and a script that Redis has forgotten', async t => {
+  const redis = await startRedis(t)
+  const connection = await open(t, redis.url)
+  t.equal(await connection.run((client) => client.set('kept', 'a'), () => 'OK' as const), 'OK')
+  t.equal(await redis.command('get', 'kept'), 'a')
+
+  const script = redisScript('return {KEYS[1], ARGV[1], ARGV[2]}')
+  const ask = () => connection.run((client) => script(client, ['key'], [1, 'two']), without)
+  t.strictSame(await ask(), ['key', '1', 'two'], 'before Redis knows it')
+  t.strictSame(await ask(), ['key', '1', 'two'], 'by its digest')
+  await redis.command('script', 'flush')
+  t.strictSame(await ask(), ['key', '1', 'two'], 'after Redis forgot it')
+})
+
+t.test('plugins of a server share a connection, which ends with the last of them', async t => {
+  const redis = await startRedis(t)
+  const { log } = memoryLog()
+  const first = await open(t, redis.url, log)
+  const second = await open(t, redis.url, log)
+  const clients = async () => String(await redis.command('client', 'list')).trim().split('\n').length - 1
+  t.equal(await clients(), 1)
+  first.close()
+  first.close()
+  t.equal(await second.run((client) => client.ping(), () => 'PONG' as const), 'PONG', 'the other is open')
+  second.close()
+  await until('the connection ends', async () => await clients() === 0)
+  t.equal(second.run((client) => client.get('a'), without), 'without', 'a closed one falls back')
+  const other = await open(t, redis.url, log)
+  t.equal(await other.run((client) => client.ping(), () => 'PONG' as const), 'PONG', 'it can be opened again')
+})
+
+t.test('Redis stops and returns', async t => {
+  const redis = await startRedis(t)
+  const { lines, log } = memoryLog()
+  const connection = await open(t, redis.url, log)
+  const get = () => connection.run((client) => client.get('key'), without)
+  t.equal(await get(), null)
+  await redis.stop()
+  await until('whoever asks has the fallback at once, without a promise', () => get() === 'without')
+  t.match(lines, [{ level: 'warn', text: /^Redis cannot be used/ }])
+  await redis.start()
+  await until('Redis is used again', async () => await get() === null)
+  t.match(lines, [{ level: 'warn' }, { level: 'info', text: /^Redis is back/ }], 'each is said once')
+  t.equal(lines.length, 2)
+})
+
+t.test('Redis hangs and goes on', async t => {
+  const redis = await startRedis(t)
+  const { lines, log } = memoryLog()
+  const connection = await open(t, redis.url, log)
+  const get = () => connection.run((client) => client.get('key'), without)
+  t.equal(await get(), null)
+  redis.pause()
+  t.strictSame(await Promise.all([get(), get(), get()]), ['without', 'without', 'without'], 'nobody waits for it')
+  t.equal(get(), 'without', 'the next is not even asked')
+  t.match(lines, [{ level: 'warn', fields: /no answer/ }])
+  redis.resume()
+  await until('Redis is used again', async () => await get() === null)
+  t.match(lines, [{ level: 'warn' }, { level: 'info' }])
+  t.equal(lines.length, 2)
+})
+
+t.test('Redis is not there at the start, and comes', async t => {
+  const redis = await startRedis(t)
+  await redis.stop()
+  const { lines, log } = memoryLog()
+  const connection = await open(t, redis.url, log)
+  t.equal(connection.run((client) => client.get('key'), without), 'without')
+  t.match(lines, [{ level: 'warn', fields: /ECONNREFUSED/ }])
+  await redis.start()
+  await until('Redis is used', async () => await connection.run((client) => client.get('key'), without) === null)
+  t.match(lines, [{ level: 'warn' }, { level: 'info' }])
+})
+
+t.test('a command that Redis refuses falls back and leaves the connection; the log says it once', async t => {
+  const redis = await startRedis(t)
+  const { lines, log } = memoryLog()
+  const connection = await open(t, redis.url, log)
+  await redis.command('config', 'set', 'maxmemory', '1')
+  for (let count = 0; count < 3; count++) t.equal(await connection.run((client) => client.set('key', 'a'), without), 'without')
+  t.equal(await connection.run((client) => client.get('key'), without), null, 'reads go on')
+  t.match(lines, [{ level: 'warn', fields: /OOM/, text: /^Redis refused a command/ }])
+  t.equal(lines.length, 1)
+})
+
+t.test('an address that cannot be read is an error at the start that does not show it', async t => {
+  for (const url of ['redis://%zz:hunter2@127.0.0.1', 'redis://me:%hunter2@127.0.0.1', 'redis://:hunter2@127.0.0.1:99999']) {
+    await t.rejects(openRedis(url, memoryLog().log), {
+      message: 'the address of Redis cannot be read: expected redis://user:password@host:port/database'
+    }, url)
+  }
+})
+
+t.test('a wrong password falls back, and the log holds none', async t => {
+  const redis = await startRedis(t)
+  await redis.command('config', 'set', 'requirepass', 'the right one')
+  const { lines, log } = memoryLog()
+  const connection = await open(t, redis.url.replace('//', '//:wrong-one@'), log)
+  t.equal(connection.run((client) => client.get('key'), without), 'without')
+  t.match(lines, [{ level: 'warn', fields: /WRONGPASS/ }])
+  t.notMatch(JSON.stringify(lines), /wrong-one/)
+})
+
+t.test('a replica cannot be used, which is said once; it is back when it takes writes', async t => {
+  const [primary, redis] = [await startRedis(t), await startRedis(t)]
+  await redis.command('replicaof', '127.0.0.1', primary.port)
+  const { lines, log } = memoryLog()
+  const connection = await open(t, redis.url, log)
+  t.equal(connection.run((client) => client.get('key'), without), 'without')
+  const attempts = async () =>
+    Number(/cmdstat_unlink:calls=\d+.*rejected_calls=(\d+)/.exec(String(await redis.command('info', 'commandstats')))?.[1] ?? 0)
+  await until('it is tried again', async () => {
+    await connection.run((client) => client.unlink('key'), () => 0)
+    return await attempts() >= 2
+  })
+  t.match(lines, [{ level: 'warn', text: /^Redis cannot be used/, fields: /READONLY/ }])
+  t.equal(lines.length, 1)
+  await redis.command('replicaof', 'no', 'one')
+  await until('it is used', async () => await connection.run((client) => client.get('key'), without) === null)
+  t.match(lines, [{ level: 'warn' }, { level: 'info', text: /^Redis is back/ }])
+  t.equal(lines.length, 2)
+})

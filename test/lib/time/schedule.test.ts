@@ -1,0 +1,97 @@
+import { test } from 'tap'
+import { leastMinutes, parseSchedule } from '../../../lib/time/schedule.js'
+
+/** The times after a moment, without seconds. */
+function timesOf (cron: string, timezone: string, from: string, count: number): string[] {
+  const read = parseSchedule({ cron, timezone })
+  if ('reason' in read) throw new Error(read.reason)
+  const times: string[] = []
+  let date: Date | null = new Date(from)
+  while (times.length < count) {
+    date = read.next(date)
+    if (date === null) break
+    times.push(date.toISOString().slice(0, 16))
+  }
+  return times
+}
+
+test('a time of the day that the clock leaves out runs after the change, and one that comes twice runs once', (t) => {
+  t.strictSame(timesOf('30 2 * * *', 'Europe/Berlin', '2026-03-27T12:00Z', 3), ['2026-03-28T01:30', '2026-03-29T01:30', '2026-03-30T00:30'])
+  t.strictSame(timesOf('30 2 * * *', 'Europe/Berlin', '2026-10-24T12:00Z', 3), ['2026-10-25T00:30', '2026-10-26T01:30', '2026-10-27T01:30'])
+  t.strictSame(timesOf('30 2 * * *', 'America/New_York', '2026-03-07T12:00Z', 2), ['2026-03-08T07:30', '2026-03-09T06:30'])
+  t.strictSame(timesOf('30 1 * * *', 'America/New_York', '2026-10-31T12:00Z', 2), ['2026-11-01T05:30', '2026-11-02T06:30'])
+  t.strictSame(timesOf('0 9 * * 1-5', 'Europe/Berlin', '2026-03-26T12:00Z', 3), [
+    '2026-03-27T08:00',
+    '2026-03-30T07:00',
+    '2026-03-31T07:00'
+  ], 'after the change by the new time')
+  t.end()
+})
+
+test('a pattern of minutes alone runs on through both changes', (t) => {
+  t.strictSame(timesOf('*/30 * * * *', 'Europe/Berlin', '2026-10-24T23:20Z', 7), [
+    '2026-10-24T23:30',
+    '2026-10-25T00:00',
+    '2026-10-25T00:30',
+    '2026-10-25T01:00',
+    '2026-10-25T01:30',
+    '2026-10-25T02:00',
+    '2026-10-25T02:30'
+  ])
+  t.strictSame(timesOf('15 * * * *', 'Europe/Berlin', '2026-03-29T00:00Z', 3), ['2026-03-29T00:15', '2026-03-29T01:15', '2026-03-29T02:15'])
+  t.strictSame(timesOf('7,43 * * * *', 'Australia/Lord_Howe', '2026-04-04T13:40Z', 5), [
+    '2026-04-04T13:43',
+    '2026-04-04T14:07',
+    '2026-04-04T14:43',
+    '2026-04-04T15:13',
+    '2026-04-04T15:37'
+  ], 'a change by half an hour')
+  t.end()
+})
+
+test('what is no pattern, no time zone, or never comes, is refused', (t) => {
+  for (
+    const cron of [
+      '* * * * * *',
+      '* * * *',
+      '@daily',
+      '* * L * *',
+      '0 0 * * 5#2',
+      '0 0 1W * *',
+      '? * * * *',
+      '2026-01-01T00:00:00',
+      '61 * * * *',
+      '0 24 * * *',
+      '0 0 30 2 *',
+      '0 0 31 4,6 *',
+      'x * * * *',
+      '*/0 * * * *',
+      '5-1 * * * *',
+      '0 0 * * foo',
+      `${'1,'.repeat(60)}1 * * * *`
+    ]
+  ) {
+    t.match(parseSchedule({ cron }), { at: 'cron', reason: String }, cron)
+  }
+  for (const timezone of ['Mars/Olympus', '', 'x'.repeat(64)]) {
+    t.match(parseSchedule({ cron: '0 0 * * *', timezone }), { at: 'timezone' }, timezone)
+  }
+  for (const cron of ['0 0 29 2 *', '*/15 9-17 * jan-mar mon-fri', ' 0  6 * * 7 ']) t.notOk('reason' in parseSchedule({ cron }), cron)
+  t.end()
+})
+
+test('the least gap of a pattern counts the turn of the hour', (t) => {
+  for (
+    const [cron, least] of [
+      ['* * * * *', 1],
+      ['*/5 * * * *', 5],
+      ['0,57 * * * *', 3],
+      ['1-3 6 * * *', 1],
+      ['*/7 * * * *', 4],
+      ['3/20 * * * *', 20],
+      ['10-50/10 * * * *', 10],
+      ['5 6 * * *', 60]
+    ] as const
+  ) t.equal(leastMinutes(cron), least, cron)
+  t.end()
+})
