@@ -21,7 +21,8 @@ import { createGeneration } from './generation.js'
 import { readinessOf } from './readiness.js'
 import { receiptsOf } from './receipts.js'
 import { requirePlugins } from './requirements.js'
-import { serveRoute, servingOf, type Origin, type Serving } from './serve.js'
+import { RouteRequest } from './route-request.js'
+import { servingOf, type Origin, type Serving } from './serving.js'
 import { keepSignedBodies } from './signed-body.js'
 
 export default definePlugin<ConfigRoutesOptions>({
@@ -117,7 +118,7 @@ export default definePlugin<ConfigRoutesOptions>({
           readiness.whenMigrated(() => {
             const compiled = generation.route(index)
             if (compiled === null) throw readiness.schemaChanged()
-            return serveRoute(compiled, serving, request, reply, origin)
+            return new RouteRequest(compiled, serving, request, reply, origin).serve()
           })
       })
     }

@@ -12,8 +12,7 @@ export async function withinLimit (
   scope: Scope,
   work: () => Promise<string>
 ): Promise<string> {
-  const taken = limits.take(limitedUser(request), { resource, metric, amount: amount(scope) })
-  const { give } = taken instanceof Promise ? await taken : taken
+  const { give } = await limits.take(limitedUser(request), { resource, metric, amount: amount(scope) })
   try {
     return await work()
   } catch (error) {

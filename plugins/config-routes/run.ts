@@ -89,8 +89,7 @@ async function run (
     : await answerOf(route, scope, { sql: (bound) => engine.text(bound.statement, bound.values, options), documents: firestore })
   // Rows that are written name the files, whatever the calls do.
   if (writes) form?.keep()
-  const telling = written()
-  if (telling instanceof Promise) await telling
+  await written()
   const last = calls ? await runIntegrations(route, scope, caller) : null
   const answered = calls && route.queries.length === 0 ? { text: stringifyJson(last?.result ?? null), form: 'value' as const } : answer
   const body = bodyOf(route, answered, scope, last)

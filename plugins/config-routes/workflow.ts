@@ -31,8 +31,8 @@ export interface WorkflowServing {
   readonly workflows: WorkflowRuns | null
 }
 
-/** The body of the answer as JSON text. */
-export async function answerOfWorkflow (
+/** Resolves with the body of the response as JSON text. */
+export async function runRouteWorkflow (
   route: CompiledRoute,
   started: CompiledRouteWorkflow,
   serving: WorkflowServing,
@@ -47,7 +47,7 @@ export async function answerOfWorkflow (
   if (started.async) return enqueue(started, serving, request, scope, user)
   const taken = serving.limits?.take(user, oneRun)
   if (taken === undefined) return run(route, started, serving, request, reply, scope, placeOf)
-  const { give } = taken instanceof Promise ? await taken : taken
+  const { give } = await taken
   try {
     return await run(route, started, serving, request, reply, scope, placeOf)
   } catch (error) {

@@ -8,7 +8,8 @@ import { requireProvider, tokenMissing } from '../auth/access.js'
 import { acceptForms } from '../config-routes/forms.js'
 import { readinessOf } from '../config-routes/readiness.js'
 import { receiptsOf } from '../config-routes/receipts.js'
-import { serveRoute, servingOf, type Serving } from '../config-routes/serve.js'
+import { RouteRequest } from '../config-routes/route-request.js'
+import { servingOf, type Serving } from '../config-routes/serving.js'
 import { keepSignedBodies } from '../config-routes/signed-body.js'
 import { placedExpression } from './placed-expression.js'
 
@@ -101,7 +102,7 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
           const { tenantRoute } = request
           const compiled = tenantRoute?.compiled() ?? null
           if (compiled === null || tenantRoute === null) throw readiness.schemaChanged()
-          return serveRoute(compiled, serving, request, reply, tenantRoute)
+          return new RouteRequest(compiled, serving, request, reply, tenantRoute).serve()
         })
     })
   }

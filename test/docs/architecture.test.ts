@@ -22,6 +22,12 @@ t.test('the page on architecture lists the folders of lib in the order of their 
   t.same(named, layers)
 })
 
+t.test('the drawing of a request has the steps of its class in their order', async (t) => {
+  const methods = [...read('plugins/config-routes/route-request.ts').matchAll(/^ {2}(?:async )?([a-z]+) \(.*\{$/gm)].map(([, name]) => name)
+  const drawing = /^ {2}(serve --> .*)$/m.exec(read('docs/architecture.md'))?.[1]
+  t.same(drawing?.split(' --> '), methods.filter((name) => name !== 'constructor'))
+})
+
 for (const page of pages) {
   t.test(`${page} names only files and folders that exist`, async (t) => {
     const paths = [...read(page).matchAll(/`((?:lib|plugins|bin|test|scripts|docs)\/[\w./-]+)`/g)].map(([, path = '']) => path)

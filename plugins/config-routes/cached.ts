@@ -1,0 +1,47 @@
+/** Responses of routes that are cached. */
+import type { FastifyReply } from 'fastify'
+import type { TableUse } from '../../lib/expressions/types.js'
+import type { CacheStore } from '../cache/store.js'
+
+/** Executions of cached routes that requests wait for, by tenant, state of the tables, and key. */
+export type Loads = Map<string, Promise<string>>
+
+export interface CachedItem {
+  /** Empty for the platform. */
+  readonly tenant: string
+  readonly key: string
+  /** The tables that the response is made from. */
+  readonly reads: readonly TableUse[]
+  readonly ttlMs: number
+}
+
+/**
+ * Resolves with the cached response, or with that of `load`, and sets `X-Cache`. Requests for the same item share one load. A
+ * request after a write never joins a load that began before the write.
+ */
+export async function throughCache (
+  cache: CacheStore,
+  loads: Loads,
+  { tenant, key, reads, ttlMs }: CachedItem,
+  reply: FastifyReply,
+  load: () => Promise<string>
+): Promise<string> {
+  const found = await cache.get(tenant, key, reads)
+  if (typeof found === 'string') {
+    reply.header('x-cache', 'HIT')
+    return found
+  }
+  reply.header('x-cache', 'MISS')
+  const { stamp } = found
+  const id = `${tenant}:${stamp} ${key}`
+  const known = loads.get(id)
+  if (known !== undefined) return known
+  const body = load()
+  loads.set(id, body)
+  // The response does not wait until it is kept. Until then, requests share it.
+  const end = () => {
+    loads.delete(id)
+  }
+  body.then((text) => cache.set(tenant, key, text, ttlMs, stamp)).then(end, end)
+  return body
+}
