@@ -10,6 +10,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createLoadCache } from '../../lib/cache/load-cache.js'
 import { upTo } from '../../lib/cache/lru-options.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { claimsOfKey } from '../auth/callers.js'
 import { hashOf, idOf } from './key-text.js'
 
@@ -94,7 +95,7 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
       const tenant = tenants.get(id)
       if (tenant === undefined) return look(id, text, admit)
       const keys = keysOf.get(tenant)
-      return keys instanceof Promise ? keys.then((read) => judge(read, tenant, id, text)) : judge(keys, tenant, id, text)
+      return whenKnown(keys, (read) => judge(read, tenant, id, text))
     },
     forget: (tenant) => keysOf.forget(tenant),
     clear () {

@@ -3,6 +3,7 @@ import type { Claims } from '../../lib/expressions/types.js'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RoleSource } from './sources.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { tokenInvalid } from './errors.js'
 import { covers, noPermissions, type PermissionSet } from './permissions.js'
 import { ownProvider, providerOf } from './providers/claims.js'
@@ -97,13 +98,13 @@ export function requirePermissions (request: CallerRequest, permissions: readonl
   // What the token itself gives need not be looked for among roles.
   if (own !== undefined && coversAll(ownSet(own), permissions)) return
   const held = holdings(request)
-  return held instanceof Promise ? held.then((set) => requireAll(set, permissions, caller)) : requireAll(held, permissions, caller)
+  return whenKnown(held, (set) => requireAll(set, permissions, caller))
 }
 
 /** The caller holds the permission: by name, by `resource:*` or by `*`. At once where what its role gives is known. */
 export function holds (request: CallerRequest, permission: string): boolean | Promise<boolean> {
   const held = holdings(request)
-  return held instanceof Promise ? held.then((set) => covers(set, permission)) : covers(held, permission)
+  return whenKnown(held, (set) => covers(set, permission))
 }
 
 /**
@@ -117,7 +118,7 @@ export function holdings (request: CallerRequest): PermissionSet | Promise<Permi
   const given = request.server.auth.permissionsOf(auth, tenant?.id)
   const { permissions } = auth
   if (permissions === undefined || permissions.length === 0) return given
-  return given instanceof Promise ? given.then((set) => withOwn(permissions, set)) : withOwn(permissions, given)
+  return whenKnown(given, (set) => withOwn(permissions, set))
 }
 
 /** The role `admin` in a token that names no tenant, or the platform's API key. */

@@ -1,5 +1,6 @@
 /** Callers with API keys, and the permissions of roles. */
 import type { Claims } from '../../lib/expressions/types.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { hash, timingSafeEqual } from 'node:crypto'
 import { apiKeyUnknown } from './errors.js'
 import { unionOf, type PermissionSet } from './permissions.js'
@@ -52,7 +53,8 @@ export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = no
 
   function given (auth: Claims, tenant?: string): PermissionSet | Promise<PermissionSet> {
     const given = roles().map((source) => source.permissionsOf(auth, tenant))
-    return given.some((each) => each instanceof Promise) ? Promise.all(given).then(unionOf) : unionOf(given.filter(isSettled))
+    const known = given.filter(isSettled)
+    return known.length === given.length ? unionOf(known) : Promise.all(given).then(unionOf)
   }
 
   return {
@@ -64,7 +66,7 @@ export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = no
       // Digests are of one length, and comparing them tells nothing about the key.
       if (platform !== null && timingSafeEqual(digest(key), platform)) return platformClaims
       const found = apiKeys()?.find(key, admit) ?? null
-      return found instanceof Promise ? found.then(known) : known(found)
+      return whenKnown(found, known)
     },
     // Asked with every request. The claims of a token are one object as long as the token is remembered.
     permissionsOf (auth, tenant) {

@@ -3,6 +3,7 @@ import type { VerifyOptions } from '@fastify/jwt'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Registration } from './registration.js'
 import type { TokenStore, Verified } from './tokens.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { tokenMissing } from './access.js'
 import { bearerToken } from './bearer.js'
@@ -45,8 +46,7 @@ export function applyRules (app: FastifyInstance, registration: Registration, to
     const found = tokens.look(token)
     const settled = (known: Verified): unknown =>
       options === undefined ? known.payload : own(() => jwt.verify(token, { ...options, ...keyOf(known) }))
-    if (found instanceof Promise) return found.then(settled)
-    const payload = settled(found)
+    const payload = whenKnown(found, settled)
     return tokens.hasRevocations ? Promise.resolve(payload) : payload
   }
 }

@@ -16,6 +16,7 @@ import { guardRoutes } from '../../lib/http/guards.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, record, text } from '../../lib/plugin/options.js'
+import { hookWhenKnown, whenKnown } from '../../lib/concurrency/when-known.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
 import { bearerToken } from './bearer.js'
@@ -179,11 +180,7 @@ function addPermissionStep (route: RouteOptions, access: Access, permissions: re
   const permission = route.config?.permission
   addStep(route, 'permission', (request, _reply, done) => {
     const admitted = requireCaller(request, access, permission)
-    const permitted = admitted instanceof Promise
-      ? admitted.then(() => requirePermissions(request, permissions))
-      : requirePermissions(request, permissions)
-    if (permitted instanceof Promise) permitted.then(() => done(), done)
-    else done()
+    hookWhenKnown(whenKnown(admitted, () => requirePermissions(request, permissions)), () => {}, done)
   })
 }
 
@@ -211,12 +208,7 @@ function createIdentification (
       return done()
     }
     const found = look(token, provider)
-    if (found instanceof Promise) {
-      found.then((verified) => take(request, verified)).then(() => done(), done)
-      return
-    }
-    take(request, found)
-    done()
+    hookWhenKnown(found, (verified) => take(request, verified), done)
   }
 }
 
@@ -239,14 +231,9 @@ function createPartialIdentification (auth: Auth): onRequestHookHandler {
 
 /** Goes on at once where the caller is known. */
 function identified (claims: Claims | Promise<Claims>, request: FastifyRequest, done: (error?: Error) => void): void {
-  if (claims instanceof Promise) {
-    claims.then((found) => {
-      request.auth = found
-    }).then(() => done(), done)
-    return
-  }
-  request.auth = claims
-  done()
+  hookWhenKnown(claims, (found) => {
+    request.auth = found
+  }, done)
 }
 
 /** Of one address: keys that this process does not remember. Those that open something are given back. */

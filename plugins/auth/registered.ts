@@ -40,7 +40,7 @@ function signProbe (jwt: JWT): string | null {
     throw new Error('the registration of @fastify/jwt cannot sign a token', { cause })
   }
   if (typeof signed === 'string') return signed
-  if (signed instanceof Promise) signed.catch(() => {})
+  ignoreRejection(signed)
   throw new Error(
     'the secret of @fastify/jwt is a function, which the plugin "tenantry/plugins/auth" cannot call: register @fastify/jwt with a text, and previous secrets in the option `jwt.previousSecrets` of the plugin'
   )
@@ -50,8 +50,8 @@ function hasOtherKey (jwt: JWT, { algorithm, verifying: [current], signing }: Ke
   // Without a signature of one side there is nothing to compare.
   if (signed === null) return false
   try {
-    if (signing !== undefined) verified(jwt.verify(jwt.sign({ ...probe }, { key: signing, algorithm })))
-    else if (current !== undefined) verified(jwt.verify(signed, { key: current, algorithms: [algorithm] }))
+    if (signing !== undefined) ignoreRejection(jwt.verify(jwt.sign({ ...probe }, { key: signing, algorithm })))
+    else if (current !== undefined) ignoreRejection(jwt.verify(signed, { key: current, algorithms: [algorithm] }))
     return false
   } catch (error) {
     return isRecord(error) && otherKey.has(error['code'])
@@ -59,7 +59,7 @@ function hasOtherKey (jwt: JWT, { algorithm, verifying: [current], signing }: Ke
 }
 
 /** The public half may be a function, which is called with a request only. */
-function verified (result: unknown): void {
+function ignoreRejection (result: unknown): void {
   if (result instanceof Promise) result.catch(() => {})
 }
 

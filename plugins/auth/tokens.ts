@@ -6,6 +6,7 @@ import type { Providers } from './providers/index.js'
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { heldAt, requireForm, requireLifetime, type Held } from './claims.js'
 import { tokenInvalid } from './errors.js'
 import type { PartialClaims } from './partial.js'
@@ -113,7 +114,7 @@ export function createTokens (
       return remember(token, isAged ? { ...held, until: -Infinity } : held, whose, key)
     }
     const held = external.verify()
-    return held instanceof Promise ? held.then((found) => remember(token, found, whose)) : remember(token, held, whose)
+    return whenKnown(held, (found) => remember(token, found, whose))
   }
 
   function remember (token: string, { claims, payload, until }: Held, provider: string, key?: string): Verified | Promise<Verified> {
@@ -134,7 +135,7 @@ export function createTokens (
       return entry
     }
     const refused = revocations.refuses(entry.claims, () => tokenId(token))
-    return refused instanceof Promise ? refused.then(settle) : settle(refused)
+    return whenKnown(refused, settle)
   }
 
   function look (token: string, provider?: string): Verified | Promise<Verified> {
@@ -169,7 +170,7 @@ export function createTokens (
     look,
     verify (token, provider) {
       const found = look(token, provider)
-      return found instanceof Promise ? found.then(({ claims }) => claims) : found.claims
+      return whenKnown(found, ({ claims }) => claims)
     },
     signPartial (claims) {
       if (partial === undefined) {

@@ -178,14 +178,13 @@ export function createRedisCache (
       )
       if (kept === 0) warn(`more than ${itemsAtOnce} others would have to make room for it at once`)
     },
-    invalidate (tenant, tables) {
+    async invalidate (tenant, tables) {
       const scoped = tables.flatMap(({ table, scoped }) => scoped ? [table] : [])
       const others = tables.flatMap(({ table, scoped }) => scoped ? [] : [table])
-      const sent = [
+      await Promise.all([
         ...scoped.length > 0 ? [forget(stampsOf(tenant), scoped.map(fieldOf))] : [],
         ...others.length > 0 ? [forget(sharedStamps, others.map(fieldOf))] : []
-      ]
-      return sent.some((each) => each instanceof Promise) ? Promise.all(sent).then(() => {}) : undefined
+      ])
     },
     delete: (tenant, key) => ask(async (client) => await dropScript(client, [], [`${tenant}:${key}`]) === 1, () => false),
     async clear (tenant) {

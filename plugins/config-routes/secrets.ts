@@ -4,6 +4,7 @@ import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Secrets, SecretValues } from '../secrets/service.js'
 import { LRUCache } from 'lru-cache'
 import { upTo } from '../../lib/cache/lru-options.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 const none: SecretValues = new Map()
 
@@ -31,10 +32,7 @@ export function secretsFor (route: CompiledRoute, source: SecretSource, request:
   if (route.secrets.length === 0) return none
   const { tenant } = request
   if (source.secrets === null || tenant === null || tenant === undefined) return warnOfMissing(route, none, source, request)
-  const values = source.secrets.values(tenant.id)
-  return values instanceof Promise
-    ? values.then((loaded) => used(route, loaded, source, tenant.id, request))
-    : used(route, values, source, tenant.id, request)
+  return whenKnown(source.secrets.values(tenant.id), (values) => used(route, values, source, tenant.id, request))
 }
 
 function used (route: CompiledRoute, values: SecretValues, source: SecretSource, tenant: string, request: FastifyRequest): SecretValues {

@@ -6,6 +6,7 @@ import { STATUS_CODES } from 'node:http'
 import { catalogue, TenantryError } from '../../lib/errors.js'
 import { unlimited } from '../../lib/plans/plans.js'
 import { addressKey } from '../../lib/http/address-key.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { mergeHeaders, showLimit } from './headers.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
@@ -76,9 +77,10 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
   ): void | Promise<void> {
     const kind = tenant === undefined ? 'address' : 'tenant'
     const client = tenant ?? addressKey(request.ip)
-    const taken = store.take(kind, client, first, second, now())
-    if (taken instanceof Promise) return taken.then((counted) => settle(request, reply, kind, client, first, second, counted))
-    settle(request, reply, kind, client, first, second, taken)
+    return whenKnown(
+      store.take(kind, client, first, second, now()),
+      (counted) => settle(request, reply, kind, client, first, second, counted)
+    )
   }
 
   return {
@@ -104,7 +106,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
         if (limit.isConditional && counted.admitted) giveBackLater(reply, 'address', client, limit, counted)
         writeHeaders(request, reply, limit, null, counted)
       }
-      return taken instanceof Promise ? taken.then(tell) : tell(taken)
+      return whenKnown(taken, tell)
     },
     mergeHeaders (request, reply) {
       mergeHeaders(request, reply, now())

@@ -2,6 +2,7 @@
 import type { RedisConnection } from '../../lib/redis/redis.js'
 import type { Limit } from './rules.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { redisScript } from '../../lib/redis/redis.js'
 import { createRedisCounter } from './redis-counter.js'
 
@@ -120,7 +121,7 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
 
 /** It is read after others may have been counted. */
 function copied (taken: Taken | Promise<Taken>): Taken | Promise<Taken> {
-  return taken instanceof Promise ? taken : { ...taken }
+  return whenKnown(taken, (counted) => ({ ...counted }))
 }
 
 /** Begins with the tenant or the address; a bucket's name is its last part, so that no two counts have one key. */

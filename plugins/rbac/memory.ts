@@ -7,6 +7,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { RoleStore } from './store.js'
 import { createLoadCache } from '../../lib/cache/load-cache.js'
 import { isUserId } from '../../lib/identity/user-id.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { noPermissions, unionOf, type PermissionSet } from '../auth/permissions.js'
 
 const maxUsers = 100_000
@@ -76,7 +77,7 @@ export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryP
   return {
     permissionsOf (tenant, sub) {
       const holder = users.get(`${tenant}/${sub}`)
-      return holder instanceof Promise ? holder.then(({ held }) => held) : holder.held
+      return whenKnown(holder, ({ held }) => held)
     },
     async hasDefaultRole () {
       return defaultRole === undefined || (await roles.get('')).byDefault !== null

@@ -1,6 +1,5 @@
 /** The core of realtime: connections, their watches and their rooms, whatever carries them. */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import type { Claims } from '../../lib/expressions/types.js'
 import type { Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { WatchedTable } from '../../lib/realtime/changes.js'
@@ -103,22 +102,16 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
     usage()?.give(tenant, gauge)
   }
 
-  /** The connection ends where its token or key is not valid any more. Most tokens are known: nothing is waited for. */
-  function verify (client: Client): void | Promise<void> {
+  /** Ends the connection where its token or key is not valid any more. */
+  async function verify (client: Client): Promise<void> {
     const { identity } = client
-    const refused = (error: unknown): void => {
+    try {
+      const claims = await identity.verify()
+      if (client.identity === identity && claims !== identity.claims) client.identity = { ...identity, claims }
+    } catch (error) {
       if (client.identity === identity && error instanceof TenantryError && error.statusCode < 500) {
         client.outlet.close(closeCodes.unauthenticated, 'The token or key is not valid any more')
       }
-    }
-    const verified = (claims: Claims): void => {
-      if (client.identity === identity && claims !== identity.claims) client.identity = { ...identity, claims }
-    }
-    try {
-      const claims = identity.verify()
-      return claims instanceof Promise ? claims.then(verified, refused) : verified(claims)
-    } catch (error) {
-      refused(error)
     }
   }
 
@@ -262,8 +255,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
     /** Ends connections whose tokens have expired. Changes of anything else are noticed as they come. */
     async expire (): Promise<void> {
       for (const client of clients) {
-        const verified = verify(client)
-        if (verified instanceof Promise) await verified
+        await verify(client)
       }
     },
 

@@ -11,6 +11,7 @@ import { createLoadCache } from '../../lib/cache/load-cache.js'
 import { percentageOf } from '../../lib/plans/percentage.js'
 import { unlimited } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { createRuleSet, isFor, limitOf, refuseContradictions, type LimitedUser, type Rule, type RuleSet } from './rules.js'
 import { createLimitStore, type Counting, type Found } from './store.js'
@@ -198,7 +199,7 @@ export function createResourceLimits (
         return matching.length === 0 ? nothing : takeBy(matching, user, use)
       }
       const found = known.get(user.tenant)
-      return found instanceof Promise ? found.then(({ rules }) => takeUnder(rules)) : takeUnder(found.rules)
+      return whenKnown(found, ({ rules }) => takeUnder(rules))
     },
 
     async check (user, { resource, metric, amount }) {

@@ -12,6 +12,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { requireMatch, tagOf, type Precondition } from '../../lib/http/entity-tags.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { dayMs } from '../../lib/time/spans.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { createTenantAudit } from '../audit/service.js'
 import { createAccessCounter } from './accesses.js'
 import { refuseBeyond, refuseBytes, refuseEarlier, refuseRotation } from './limits.js'
@@ -179,7 +180,7 @@ export function createSecrets (
   return {
     values (tenant) {
       const found = values.get(tenant)
-      return found instanceof Promise ? found.then((loaded) => loaded.values) : found.values
+      return whenKnown(found, (loaded) => loaded.values)
     },
     accessed,
     async get (tenant, key) {

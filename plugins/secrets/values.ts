@@ -4,6 +4,7 @@ import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { EarlierRow, SealedRow, SecretStore } from './store.js'
 import { createLoadCache } from '../../lib/cache/load-cache.js'
 import { SecretUnreadable } from '../../lib/secrets/cipher.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 const maxAgeMs = 60_000
 const maxCharacters = 67_108_864 // of all values that are kept: 64 MB, or twice that where they are no Latin text
@@ -147,7 +148,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
   return {
     get (tenant) {
       const kept = cache.get(tenant)
-      return kept instanceof Promise ? kept.then((loaded) => current(tenant, loaded)) : current(tenant, kept)
+      return whenKnown(kept, (loaded) => current(tenant, loaded))
     },
     peek: (tenant) => cache.peek(tenant),
     forget: (tenant) => cache.forget(tenant),

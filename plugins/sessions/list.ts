@@ -8,6 +8,7 @@ import type { Owners } from './owner.js'
 import type { ReadRevocations, RevocationStore } from './store.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
 import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { isAfter, keptMark, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
 const maxWeight = 67_108_864 // bytes, about, of all lists that are remembered
@@ -61,7 +62,7 @@ export function createRevocations ({ maxTenants, store, owners, now }: Revocatio
     },
     refuses (claims, id) {
       const list = lists.get(owners.of(claims))
-      return list instanceof Promise ? list.then((read) => judge(read, claims, id)) : judge(list, claims, id)
+      return whenKnown(list, (read) => judge(read, claims, id))
     },
     changed (tenant) {
       for (const owner of owners.toldOf(tenant)) lists.forget(owner)

@@ -5,6 +5,7 @@
 import type { Found } from './tenant.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 const maxLookups = 1000
 const lookupWeight = 16_777_216 // bytes
@@ -46,8 +47,7 @@ export function createTenantMemory (find: (id: string) => Promise<Found>, max: n
 
   function look (id: string): Found | Promise<Found> {
     const found = lookups.get(id)
-    if (found instanceof Promise) return found.then((looked) => looked.tenant === null ? looked : known.get(id))
-    return found.tenant === null ? found : known.get(id)
+    return whenKnown(found, (looked) => looked.tenant === null ? looked : known.get(id))
   }
 
   return {

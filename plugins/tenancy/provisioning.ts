@@ -6,6 +6,7 @@ import type { TenantStore } from './store.js'
 import type { Found, Tenant } from './tenant.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { catalogue, TenantryError } from '../../lib/errors.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { actorOf, type ActingRequest } from '../audit/actor.js'
 
 /**
@@ -80,10 +81,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
     })
   }
 
-  return (id, issuedAt, by) => {
-    const found = memory.get(id)
-    return found instanceof Promise ? found.then((loaded) => settle(id, issuedAt, by, loaded)) : settle(id, issuedAt, by, found)
-  }
+  return (id, issuedAt, by) => whenKnown(memory.get(id), (found) => settle(id, issuedAt, by, found))
 }
 
 class TokenOlder extends TenantryError {

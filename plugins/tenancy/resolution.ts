@@ -4,6 +4,7 @@ import type { Claims } from '../../lib/expressions/types.js'
 import type { Provision } from './provisioning.js'
 import { failure } from '../../lib/errors.js'
 import { isTenantId } from '../../lib/identity/tenant-id.js'
+import { hookWhenKnown } from '../../lib/concurrency/when-known.js'
 import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
 import { keyOf } from '../auth/callers.js'
 import { requireActive, type Tenant } from './tenant.js'
@@ -90,12 +91,7 @@ export function createAdmission ({ provision, lookup, trustHeader }: ResolutionO
 
 /** Goes on at once where the tenant is remembered. */
 function enter (request: FastifyRequest, found: Tenant | null | Promise<Tenant | null>, done: (error?: Error) => void): void {
-  if (found instanceof Promise) {
-    found.then((tenant) => admit(request, tenant)).then(() => done(), done)
-    return
-  }
-  admit(request, found)
-  done()
+  hookWhenKnown(found, (tenant) => admit(request, tenant), done)
 }
 
 function admit (request: FastifyRequest, tenant: Tenant | null): void {

@@ -9,6 +9,7 @@ import type { Tenant, TenantRecord } from './tenant.js'
 import { noActor, writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { invalidInput } from '../../lib/validation/detail.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 /** What `app.tenants` is. Changes stand in the platform's audit log; their default actor is the server itself. */
 export interface Tenants {
@@ -43,8 +44,7 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
 
   return {
     get (id) {
-      const found = memory.get(id)
-      return found instanceof Promise ? found.then(({ tenant }) => tenant) : found.tenant
+      return whenKnown(memory.get(id), ({ tenant }) => tenant)
     },
     list: (list) => store.list(list),
     async create ({ id, name, plan = 'free' }, actor = noActor) {

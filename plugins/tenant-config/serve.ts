@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { Loaded } from './loaded.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { failure } from '../../lib/errors.js'
 import { methodNotAllowed, routePathsOf } from '../../lib/http/route-paths.js'
 import { requireProvider, tokenMissing } from '../auth/access.js'
@@ -88,8 +89,7 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
         const { tenant } = request
         if (tenant === null) return reply.callNotFound()
         const settle = (isFound: boolean) => isFound ? done() : reply.callNotFound()
-        const routes = loaded.get(tenant.id)
-        const met = routes instanceof Promise ? routes.then((read) => meet(request, reply, read)) : meet(request, reply, routes)
+        const met = whenKnown(loaded.get(tenant.id), (routes) => meet(request, reply, routes))
         if (met instanceof Promise) met.then(settle).catch(done)
         else settle(met)
       },

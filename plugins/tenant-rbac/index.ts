@@ -6,6 +6,7 @@ import { createLoadCache } from '../../lib/cache/load-cache.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
 import { requireSameContext } from '../../lib/plugin/optional.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { noPermissions } from '../auth/permissions.js'
 import { resolveRoles, weightOf, type RolePermissions } from './roles.js'
 import { tenantRbacRoutes } from './routes.js'
@@ -37,7 +38,7 @@ export default definePlugin<Record<never, never>>({
         // A key has its scopes and no role, not even the default one.
         if (tenant === undefined || apiKey !== undefined) return noPermissions
         const roles = resolved.get(tenant)
-        return roles instanceof Promise ? roles.then(({ of }) => of(role)) : roles.of(role)
+        return whenKnown(roles, ({ of }) => of(role))
       }
     })
 

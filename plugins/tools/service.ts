@@ -68,8 +68,7 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
   async function find (name: string, request: FastifyRequest): Promise<CompiledTool | null> {
     const entry = ofPlatform().entries.get(name) ?? (await ofTenant(request))?.entries.get(name)
     if (entry === undefined) return null
-    const admitted = admits(entry.route, request)
-    return (admitted === true || await admitted) ? entry.compiled() : null
+    return await admits(entry.route, request) ? entry.compiled() : null
   }
 
   async function listed (request: FastifyRequest): Promise<readonly ListedTool[]> {
@@ -164,24 +163,15 @@ function merged (parts: readonly (readonly ToolEntry[])[]): ToolEntry[] {
   return parts.flat().sort((left, right) => left.route.declared.name < right.route.declared.name ? -1 : 1)
 }
 
-/**
- * Whether the route would let the caller in. The route itself judges each call once more. Waits for nothing where what a role
- * gives is known.
- */
-function admits ({ access, authProvider, permission, permissions }: ToolAccess, request: FastifyRequest): boolean | Promise<boolean> {
+/** The route would let the caller in. The route itself checks each call once more. */
+async function admits ({ access, authProvider, permission, permissions }: ToolAccess, request: FastifyRequest): Promise<boolean> {
   try {
     if (authProvider !== undefined) requireProvider(request, authProvider)
-    const caller = requireCaller(request, access, permission)
-    const held = caller instanceof Promise
-      ? caller.then(() => requirePermissions(request, permissions))
-      : requirePermissions(request, permissions)
-    return held instanceof Promise ? held.then(() => true, refusal) : true
+    await requireCaller(request, access, permission)
+    await requirePermissions(request, permissions)
+    return true
   } catch (error) {
-    return refusal(error)
+    if (error instanceof TenantryError && error.statusCode < 500) return false
+    throw error
   }
-}
-
-function refusal (error: unknown): false {
-  if (error instanceof TenantryError && error.statusCode < 500) return false
-  throw error
 }

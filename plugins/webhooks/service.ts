@@ -8,6 +8,7 @@ import { withoutQuery } from '../../lib/connectors/outbound-webhook.js'
 import { failure } from '../../lib/errors.js'
 import { writeEvent } from '../../lib/database/outbox.js'
 import { callbackPlace } from '../../lib/secrets/webhook-places.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { writeCallback } from './callback.js'
 import type { HearerBook } from './hearers.js'
 import { retryForMs } from './retry.js'
@@ -35,7 +36,7 @@ export function createWebhooks ({ dbFor, hearers, secrets, cipher, now, wake }: 
     hears (tenant) {
       if (platform.entities) return true
       const found = hearers.of(tenant)
-      return found instanceof Promise ? found.then(({ entities }) => entities) : found.entities
+      return whenKnown(found, ({ entities }) => entities)
     },
 
     async callback (transaction, { tenant, url, secret, trusted, ...event }) {

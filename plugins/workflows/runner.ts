@@ -155,8 +155,7 @@ class Run {
         return this.#finish(step, failedOf(error), turn, error)
       }
     }
-    const started = journal.started(step.id)
-    if (started instanceof Promise) await started
+    await journal.started(step.id)
     this.#moved = true
     for (let tries = 1; ; tries++) {
       let outcome
@@ -261,8 +260,7 @@ class Run {
   }
 
   async #finish (step: CompiledStep, outcome: StepOutcome, turn: Turn, error?: unknown): Promise<StepOutcome> {
-    const written = this.#host.journal.finished(step.id, outcome)
-    if (written instanceof Promise) await written
+    await this.#host.journal.finished(step.id, outcome)
     return this.#taken(step, outcome, turn, error)
   }
 

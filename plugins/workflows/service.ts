@@ -111,8 +111,7 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, li
         tokenHash: status?.hash ?? null,
         actor
       }
-      const taken = limits()?.take(limitedUser, { resource: 'workflow', metric: 'count', amount: 1 })
-      const share = taken instanceof Promise ? await taken : taken
+      const share = await limits()?.take(limitedUser, { resource: 'workflow', metric: 'count', amount: 1 })
       try {
         const id = await send({ tenant, data: {} }, row, row.definition.length + row.scope.length)
         if (id === null) throw new Error('the job of a run has no key that could wait')

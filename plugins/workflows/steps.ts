@@ -64,8 +64,7 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
     if (query.write && isFailure(error, 'databaseUnavailable')) await cache?.invalidate(tenantOf(scope), query.writes)
     throw placed(error, query, bound)
   }
-  const invalidated = query.write ? cache?.invalidate(tenantOf(scope), query.writes) : undefined
-  if (invalidated instanceof Promise) await invalidated
+  if (query.write) await cache?.invalidate(tenantOf(scope), query.writes)
   return outcome
 }
 

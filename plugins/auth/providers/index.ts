@@ -4,6 +4,7 @@ import type { CompleteAuthProvider } from '../../../lib/document/rules/auth-prov
 import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
 import type { KeyObject } from 'node:crypto'
 import { deepFreeze } from '../../../lib/json/plain-value.js'
+import { whenKnown } from '../../../lib/concurrency/when-known.js'
 import { heldAt, type Held } from '../claims.js'
 import { tokenInvalid } from '../errors.js'
 import { mapClaims } from './claims.js'
@@ -70,7 +71,7 @@ export function createProviders ({ providers, now, maxLifetime, log, onChange }:
       return { ...heldAt(now(), mapClaims(provider.name, provider, token.payload), maxLifetime), payload: deepFreeze(token.payload) }
     }
     const key = provider.jwks.find(algorithm, kid)
-    return key instanceof Promise ? key.then(settle) : settle(key)
+    return whenKnown(key, settle)
   }
 
   return {
