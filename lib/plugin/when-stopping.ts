@@ -1,5 +1,6 @@
 /** Work that ends as soon as the app begins to stop, before any plugin closes. */
 import type { FastifyInstance } from 'fastify'
+import { optional } from './optional.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -29,10 +30,8 @@ export function whenStopping (app: FastifyInstance, work: () => Promise<void>): 
     ended ??= work()
     return ended
   }
-  if (app.hasDecorator('stopping')) {
-    const { stopping } = app
-    stopping.signal.addEventListener('abort', () => stopping.until(begin()))
-  }
+  const stopping = optional(app, 'stopping')()
+  stopping?.signal.addEventListener('abort', () => stopping.until(begin()))
   // Without that plugin, and where the app was never ready.
   app.addHook('preClose', async () => {
     begin()

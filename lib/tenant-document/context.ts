@@ -34,7 +34,7 @@ export interface TenantDocumentContext {
   /** Outbound webhooks are sent. Default: true. */
   readonly sendsWebhooks?: boolean
   /** The names of the platform's tools. Default: there are none. */
-  readonly tools?: ReadonlySet<string>
+  readonly tools?: ReadonlySet<string> | undefined
   /** Calls of other origins are answered where documents allow it. Default: true. */
   readonly hasCors?: boolean
   /** The platform's `cache`: a tenant turns it off, never on. Default: on, 60 s. */
@@ -42,7 +42,7 @@ export interface TenantDocumentContext {
   /** The SQL functions of the platform's document. Default: none. */
   readonly functions?: Functions
   /** Kinds of steps that the server runs. Default: none. */
-  readonly stepKinds?: StepKinds
+  readonly stepKinds?: StepKinds | undefined
   /** Whether routes can send messages to rooms. Default: it is not judged. */
   readonly messages?: boolean
   /** What the server does with files; null where it keeps none. Default: it is not judged. */

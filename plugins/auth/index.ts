@@ -17,6 +17,7 @@ import { addStep } from '../../lib/plugin/pipeline.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, record, text } from '../../lib/plugin/options.js'
 import { hookWhenKnown, whenKnown } from '../../lib/concurrency/when-known.js'
+import { checkLimit } from '../rate-limit/check-limit.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
 import { bearerToken } from './bearer.js'
@@ -242,8 +243,6 @@ const unknownKeys = createLimit({ max: 100, windowMs: 60_000, skipSuccessfulRequ
 /** Several headers are joined with a comma, which no key has. */
 function identifyKey (auth: Auth, request: FastifyRequest, reply: FastifyReply, key: string, done: (error?: Error) => void): void {
   if (request.headers.authorization !== undefined) throw failure('credentialsAmbiguous')
-  const claims = auth.identify(key, () => {
-    if (request.server.hasDecorator('rateLimiter')) return request.server.rateLimiter.check(request, reply, unknownKeys)
-  })
+  const claims = auth.identify(key, () => checkLimit(request, reply, unknownKeys))
   identified(claims, request, done)
 }

@@ -9,6 +9,7 @@ import { lazyValidator } from '../../lib/validation/validator.js'
 import { actorOf } from '../audit/actor.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
+import { checkLimit } from '../rate-limit/check-limit.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { tenantOf } from '../tenancy/required.js'
 import { Email } from '../users/user.js'
@@ -159,8 +160,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
 
 /** Throws `rateLimited`, or rejects with it, where the tenant asks too often. */
 async function admit (request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  // Without the plugin rate-limit nothing counts.
-  if (request.server.hasDecorator('rateLimiter')) await request.server.rateLimiter.check(request, reply, asked)
+  await checkLimit(request, reply, asked)
 }
 
 const emailFaults = lazyValidator(Type.Object({ email: Email }), 'body')

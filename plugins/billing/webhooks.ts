@@ -10,7 +10,7 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { isRepeated } from '../../lib/webhooks/index.js'
 import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { countFailedSignature } from '../rate-limit/signatures.js'
+import { countFailedSignature } from '../rate-limit/check-limit.js'
 
 const bodyLimit = 1_048_576 // bytes; the largest events of either provider have some tens of kilobytes
 

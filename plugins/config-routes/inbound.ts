@@ -11,7 +11,7 @@ import { hasTemplate } from '../../lib/expressions/template-parser.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isRepeated } from '../../lib/webhooks/index.js'
 import { challengeOf } from '../../lib/webhooks/slack.js'
-import { countFailedSignature } from '../rate-limit/signatures.js'
+import { countFailedSignature } from '../rate-limit/check-limit.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { createReadBody, requireReadable } from './signed-body.js'
 

@@ -15,6 +15,7 @@ import { toolOf } from '../../lib/document/rules/tools.js'
 import { webhookRoutes } from '../../lib/document/webhook-routes.js'
 import { platformConnectors } from '../../lib/connectors/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { list, record } from '../../lib/plugin/options.js'
 import { acceptForms } from './forms.js'
 import { createGeneration } from './generation.js'
@@ -82,16 +83,17 @@ export default definePlugin<ConfigRoutesOptions>({
         connectors: connectors ?? platformConnectors(checked, env, overridableEnv),
         declaredWorkflows: checked.workflows,
         firestore: app.firestore,
-        fileRules: app.hasDecorator('routeFiles') ? app.routeFiles.rules : undefined,
-        stepKinds: app.hasDecorator('workflows') ? app.workflows.steps : {}
+        fileRules: optional(app, 'routeFiles')()?.rules,
+        stepKinds: optional(app, 'workflows')()?.steps ?? {}
       },
       app.engine,
       app.log
     )
     // After the listener of the generation, which compiles its routes anew.
-    const end = app.hasDecorator('openapi') ? app.engine.onCatalogue(() => app.openapi.invalidate()) : null
+    const openapi = optional(app, 'openapi')()
+    const end = app.engine.onCatalogue(() => openapi?.invalidate())
     app.addHook('onClose', async () => {
-      end?.()
+      end()
       generation.close()
     })
     requirePlugins(app, generation.routes.map(({ compiled }) => compiled))

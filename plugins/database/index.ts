@@ -13,6 +13,7 @@ import { createEngine, type EngineOptions } from '../../lib/database/index.js'
 import type { DocumentStore, FirestoreOptions } from '../../lib/firestore/types.js'
 import { openFirestore } from '../../lib/firestore/open.js'
 import { definePlugin } from '../../lib/plugin/define.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { watchRoutes } from '../../lib/http/guards.js'
 import { oneOf, record, section } from '../../lib/plugin/options.js'
 
@@ -61,11 +62,9 @@ export default definePlugin<DatabaseOptions>({
       await Promise.all([engine.close(), firestore?.close()])
     })
     // Statements that still wait then fail, so that they do not delay the stop.
-    if (app.hasDecorator('stopping')) {
-      app.stopping.overdue.addEventListener('abort', () => {
-        engine.close().catch((err: unknown) => app.log.warn({ err }, 'the database could not be closed in order'))
-      })
-    }
+    optional(app, 'stopping')()?.overdue.addEventListener('abort', () => {
+      engine.close().catch((err: unknown) => app.log.warn({ err }, 'the database could not be closed in order'))
+    })
     await engine.listen()
     return undefined
   }

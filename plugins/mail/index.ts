@@ -15,6 +15,7 @@ import { sendAction } from '../../lib/document/rules/mail.js'
 import { Auth as AuthSection, Mail as MailSchema } from '../../lib/schema/auth.js'
 import { linkPaths } from '../../lib/document/mail-template.js'
 import { definePlugin } from '../../lib/plugin/define.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { callback, section, text } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { createLinks } from './links.js'
@@ -82,10 +83,11 @@ export default definePlugin<MailOptions>({
 
 /** Calls the connector of the platform's document, with the platform's own credentials. */
 function connectorOf (app: FastifyInstance, { connector }: MailSection): Deliver {
-  if (!app.hasDecorator('integrations')) {
+  const integrations = optional(app, 'integrations')()
+  if (integrations === null) {
     throw new Error('register the plugin "tenantry/plugins/integrations" before "tenantry/plugins/mail", or give it the option `deliver`')
   }
-  const { integrations, log } = app
+  const { log } = app
   const faults = new FaultList()
   const call = integrations.platform.call({ type: connector, action: sendAction, params: '{{body}}' }, '/auth/mail', {
     faults,

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import type { MfaStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
+import { optional } from '../../lib/plugin/optional.js'
 import { createSecretCipher, headerLength, keyIdOf, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake } from '../../lib/secrets/master-key.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
@@ -39,7 +40,7 @@ export async function openCipher (
   }
   const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
   // The plugin secrets has said so already.
-  if (note !== undefined && !app.hasDecorator('secrets')) log.warn({ masterKeyId: keys.current.id }, note)
+  if (note !== undefined && optional(app, 'secrets')() === null) log.warn({ masterKeyId: keys.current.id }, note)
   refuseUnknownKeys((await migrated(() => store.headers(headerLength), [])).map(keyIdOf), keys, 'secrets of second factors', log)
   return createSecretCipher(keys)
 }

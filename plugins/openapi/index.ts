@@ -40,11 +40,12 @@ export default definePlugin<OpenApiOptions>({
   async setup (app, { title = 'API', version: apiVersion = version, description, ui = true }) {
     const earlier = Array.from(routesOf(app))
     const contexts = new Set([app])
+    const [tenancy, idempotency] = [optional(app, 'tenancy'), optional(app, 'idempotency')]
     const service = createOpenApi({
       shell: () => swagger.shell(),
       contexts,
-      tenancy: () => app.hasDecorator('tenancy'),
-      idempotency: () => app.hasDecorator('idempotency'),
+      tenancy: () => tenancy() !== null,
+      idempotency: () => idempotency() !== null,
       documents: optional(app, 'tenantDocuments')
     })
     const info = { title, version: apiVersion, ...(description !== undefined && { description }) }

@@ -2,7 +2,8 @@
 import type {} from './index.js'
 import type { FastifyInstance } from 'fastify'
 import { builtInPlans, type Plans } from '../../lib/plans/plans.js'
+import { optional } from '../../lib/plugin/optional.js'
 
 export function plansOf (app: FastifyInstance): Plans {
-  return app.hasDecorator('plans') ? app.plans : builtInPlans
+  return optional(app, 'plans')() ?? builtInPlans
 }

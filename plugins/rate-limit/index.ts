@@ -4,18 +4,18 @@
  */
 import type {} from '@fastify/rate-limit'
 import type {} from '../openapi/documentation.js'
-import type {} from '../plans/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance, onSendHookHandler, RouteOptions } from 'fastify'
 import type { RateLimitStore } from './store.js'
 import { catalogue } from '../../lib/errors.js'
-import { builtInPlans } from '../../lib/plans/plans.js'
+import { trustsTenantHeader } from '../../lib/http/account.js'
 import { openRedis } from '../../lib/redis/redis.js'
 import { guardRoutes } from '../../lib/http/guards.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, flag, membersOf, record } from '../../lib/plugin/options.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { plansOf } from '../plans/plans-of.js'
 import { registerRateLimit } from './fastify.js'
 import { decorateShown } from './headers.js'
 import { createLimiter, type RateLimiter, type RouteLimiter } from './limiter.js'
@@ -68,7 +68,7 @@ export default definePlugin<RateLimitPluginOptions>({
     let trustsHeader = false
     const limiter = createLimiter({
       store,
-      plans: () => !rules.enabled ? null : app.hasDecorator('plans') ? app.plans : builtInPlans,
+      plans: () => rules.enabled ? plansOf(app) : null,
       trustsHeader: () => trustsHeader,
       now
     })
@@ -98,7 +98,7 @@ export default definePlugin<RateLimitPluginOptions>({
     })
 
     app.addHook('onReady', async () => {
-      trustsHeader = app.hasDecorator('tenancy') && app.tenancy.trustHeader
+      trustsHeader = trustsTenantHeader(app)
       for (const key of rules.unused()) {
         app.log.warn(`rateLimit.perEndpoint names "${key}", which is no route of this server that is limited`)
       }

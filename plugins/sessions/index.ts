@@ -8,7 +8,7 @@ import type {} from '../tenancy/index.js'
 import { defaultRefreshDays, maxRefreshDays } from '../../lib/schema/auth.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
-import { requireSameContext } from '../../lib/plugin/optional.js'
+import { optional, requireSameContext } from '../../lib/plugin/optional.js'
 import { callback, whole } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { dayMs } from '../../lib/time/spans.js'
@@ -49,7 +49,7 @@ export default definePlugin<SessionsOptions>({
     const refreshTokens = createRefreshStore(db, (tenant) => engine.kyselyFor(tenant))
     const owners = createOwners(auth.providers)
     const revocations = createRevocations({
-      maxTenants: app.hasDecorator('tenancy') ? app.tenancy.maxRemembered : maxTenants,
+      maxTenants: optional(app, 'tenancy')()?.maxRemembered ?? maxTenants,
       store,
       owners,
       now

@@ -72,7 +72,9 @@ export default definePlugin<TenantConfigOptions>({
     const taken = collectTaken(app, prefix)
     const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events)
     const secrets = optional(app, 'secrets')
-    const fileRules = app.hasDecorator('routeFiles') ? app.routeFiles.rules : null
+    const [workflows, tools] = [optional(app, 'workflows'), optional(app, 'tools')]
+    const [openapi, realtime, webhooks] = [optional(app, 'openapi'), optional(app, 'realtime'), optional(app, 'webhooks')]
+    const fileRules = optional(app, 'routeFiles')()?.rules ?? null
     const context = (catalogue: Catalogue) => ({
       env,
       tenancy,
@@ -82,8 +84,8 @@ export default definePlugin<TenantConfigOptions>({
       catalogue,
       fileRules,
       firestore: app.firestore,
-      messages: app.hasDecorator('realtime'),
-      ...app.hasDecorator('workflows') && { stepKinds: app.workflows.steps }
+      messages: realtime() !== null,
+      stepKinds: workflows()?.steps
     })
     const loaded = createLoaded({
       max: tenancy.maxLoadedTenants,
@@ -108,7 +110,7 @@ export default definePlugin<TenantConfigOptions>({
       documentation: (request) => documentedRoutes(request, loaded, prefix, limitStatuses)
     })
     const endCatalogue = engine.onCatalogue(() => {
-      if (app.hasDecorator('openapi')) app.openapi.invalidate()
+      openapi()?.invalidate()
     })
     app.addHook('onClose', async () => {
       endCatalogue()
@@ -121,9 +123,9 @@ export default definePlugin<TenantConfigOptions>({
         ...context(engine.catalogue),
         taken,
         authProviders: app.auth.providers,
-        sendsWebhooks: app.hasDecorator('webhooks'),
+        sendsWebhooks: webhooks() !== null,
         hasCors: app.hasPlugin('tenantry-cors'),
-        ...app.hasDecorator('tools') && { tools: app.tools.names }
+        tools: tools()?.names
       }),
       (tenant) => loaded.settled(tenant),
       async (tenant) => await secrets()?.values(tenant) ?? new Map()

@@ -58,8 +58,8 @@ export default definePlugin<ToolsOptions>({
     app.addHook('onRoute', add)
     let end: (() => void) | undefined
     app.addHook('onReady', async () => {
-      if (app.hasDecorator('engine')) end = app.engine.onCatalogue(() => service.invalidate())
-      if (app.hasDecorator('models')) app.models.addTools(service)
+      end = optional(app, 'engine')()?.onCatalogue(() => service.invalidate())
+      optional(app, 'models')()?.addTools(service)
     })
     app.addHook('onClose', async () => end?.())
     return undefined

@@ -103,7 +103,7 @@ export default definePlugin<WorkflowsOptions>({
     } = options
     const { connectors = platformConnectors(config, env, config.tenancy.overridableEnv) } = options
     const { db, engine, events, log, queue } = app
-    const routeFiles = app.hasDecorator('routeFiles') ? app.routeFiles : null
+    const routeFiles = optional(app, 'routeFiles')()
     const models = optional(app, 'models')()
     const embeddings = optional(app, 'embeddings')()
     const realtime = optional(app, 'realtime')()
