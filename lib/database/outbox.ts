@@ -27,6 +27,13 @@ export interface OutboundEvent {
   readonly at: Date
 }
 
+/** The part of `app.webhooks` that other plugins use to send their events. */
+export interface Emitter {
+  /** Writes the event in the transaction; nothing where no webhook could hear it. Call `wake` when it is committed. */
+  emit(transaction: Kysely<SystemTables>, event: OutboundEvent): Promise<void>
+  wake(): void
+}
+
 /** Inserts the event, unless its tenant is gone or is being deleted. Throws where its data are too large. */
 export async function writeEvent (db: Kysely<SystemTables>, { tenant, type, subject, data, at }: OutboundEvent): Promise<void> {
   await sql`with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share)

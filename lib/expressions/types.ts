@@ -2,6 +2,7 @@
  * The results of the compiler: plain frozen data with functions in it, free of I/O and of Fastify. One compiled route can be
  * mounted on a Fastify instance and in the router of a tenant.
  */
+import type { TableUse } from '../cache/store.js'
 import type { Field } from '../schema/route.js'
 import type { Statement } from '../database/engine.js'
 import type { DocumentOperation } from '../firestore/types.js'
@@ -141,13 +142,6 @@ export type Answer = 'page' | 'cursorPage' | 'record' | 'records' | 'deletion'
  * - `record`: the answer itself
  */
 export type AnswerForm = 'wrapped' | 'value' | 'record'
-
-/** A table (or a collection of documents) that a query reads or writes. */
-export interface TableUse {
-  readonly table: string
-  /** Only the rows of the request's tenant; false for rows without a tenant. */
-  readonly scoped: boolean
-}
 
 /** A query bound to one request. */
 export interface BoundQuery {

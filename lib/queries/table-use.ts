@@ -1,6 +1,6 @@
 /** The tables that a query reads and writes: a cached response is stale after a write to one that it was read from. */
 import type { Catalogue, Table } from '../database/catalogue.js'
-import type { TableUse } from '../expressions/types.js'
+import type { TableUse } from '../cache/store.js'
 import { tablesOf, type Selection } from './field.js'
 
 /** The tables of the records, and those behind views. */

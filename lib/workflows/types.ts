@@ -1,6 +1,7 @@
 /** A workflow ready to run: plain frozen data with closures in it, free of I/O. */
 import type { CompiledCall } from '../connectors/types.js'
-import type { CompiledQuery, CompiledValue, Reference, Scope, TableUse } from '../expressions/types.js'
+import type { CompiledQuery, CompiledValue, Reference, Scope } from '../expressions/types.js'
+import type { TableUse } from '../cache/store.js'
 import type { Condition, ReportFault } from '../expressions/condition.js'
 import type { CopyCheck } from '../expressions/copies.js'
 import type { Callback, Step } from '../schema/workflow.js'

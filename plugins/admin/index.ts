@@ -3,7 +3,7 @@
  * webhooks, if these plugins are registered.
  */
 import type {} from '../auth/index.js'
-import type {} from '../cache/store.js'
+import type {} from '../../lib/cache/store.js'
 import type {} from '../database/index.js'
 import type {} from '../files/declared.js'
 import type {} from '../webhooks/index.js'

@@ -2,7 +2,7 @@
 import type { AuditEntry } from '../../lib/database/audit.js'
 import type { BoundQuery, CompiledQuery } from '../../lib/expressions/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
-import type { CacheStore } from '../cache/store.js'
+import type { CacheStore } from '../../lib/cache/store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { auditStatement } from '../../lib/database/audit.js'
 import { requireMark } from '../../lib/database/idempotency-claim.js'

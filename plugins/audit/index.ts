@@ -13,9 +13,9 @@ import { createAudit, type Audit } from './service.js'
 import { sweepAudit } from './sweep.js'
 
 export { auditActions, noActor } from '../../lib/database/audit.js'
-export { actorOf } from './actor.js'
+export { actorOf } from '../auth/actor.js'
 export type { Actor, AuditAction, AuditEntry } from '../../lib/database/audit.js'
-export type { ActingRequest } from './actor.js'
+export type { ActingRequest } from '../auth/actor.js'
 export type { Audit } from './service.js'
 export type { AuditFilter, AuditPage, AuditRow } from './store.js'
 

@@ -1,7 +1,7 @@
 /** Hits and misses of this process, by tenant; of those that were asked for last. */
 import { LRUCache } from 'lru-cache'
 import { upTo } from '../../lib/cache/lru-options.js'
-import { everyTenant, type CacheStats } from './store.js'
+import { everyTenant, type CacheStats } from '../../lib/cache/store.js'
 
 const maxTenants = 10_000
 

@@ -1,6 +1,6 @@
 /** The cache of answers: `app.cache` and its endpoints. */
 import type { FastifyInstance } from 'fastify'
-import type { CacheBounds, CacheProvider, CacheStore, Warn } from './store.js'
+import type { CacheBounds, CacheProvider, CacheStore, Warn } from '../../lib/cache/store.js'
 import { CacheStore as CacheStoreSection } from '../../lib/schema/cache.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { membersOf, record } from '../../lib/plugin/options.js'
@@ -10,7 +10,7 @@ import { createMemoryCache } from './memory.js'
 import { createRedisCache } from './redis.js'
 import { cacheRoutes } from './routes.js'
 
-export type { CacheStore } from './store.js'
+export type { CacheStore } from '../../lib/cache/store.js'
 
 const warnAgainMs = 60_000
 

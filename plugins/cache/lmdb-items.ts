@@ -3,7 +3,7 @@
  * transaction, in which each does a bounded amount of work.
  */
 import type { Database, RootDatabase } from 'lmdb'
-import { everyTenant } from './store.js'
+import { everyTenant } from '../../lib/cache/store.js'
 
 const pageSize = 4096 // bytes
 const bytesInPage = 1500 // of a value that shares its page with others

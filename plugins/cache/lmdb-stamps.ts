@@ -3,8 +3,8 @@
  * greatest of several stands for all of them. All but `of` are for a transaction.
  */
 import type { Database, RootDatabase } from 'lmdb'
-import type { TableUse } from '../../lib/expressions/types.js'
-import { everyTenant } from './store.js'
+import type { TableUse } from '../../lib/cache/store.js'
+import { everyTenant } from '../../lib/cache/store.js'
 
 const maxTables = 100 // of a tenant with a stamp of their own; a tenant names the collections of its documents itself
 const maxSharedTables = 10_000

@@ -3,8 +3,7 @@
  * does so in transactions, which the processes make one after the other, each some tenths of a millisecond.
  */
 
-import type { TableUse } from '../../lib/expressions/types.js'
-import type { CacheBounds, CacheStore, Miss, Warn } from './store.js'
+import type { CacheBounds, CacheStore, Miss, Warn, TableUse } from '../../lib/cache/store.js'
 import { createHash } from 'node:crypto'
 import { statfsSync } from 'node:fs'
 import { promisify } from 'node:util'
@@ -12,7 +11,7 @@ import { createCounts } from './counts.js'
 import { loadPackage, openFile, type LmdbFile } from './lmdb-file.js'
 import { bytesOf, createLmdbItems, type LmdbItems } from './lmdb-items.js'
 import { createLmdbStamps, type LmdbStamps } from './lmdb-stamps.js'
-import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
+import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
 
 const megabyte = 1_048_576 // bytes
 const spare = 16 // megabytes of the file besides twice the cache

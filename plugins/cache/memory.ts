@@ -1,8 +1,7 @@
 /** The cache in this process: least recently used out first, bounded by items and by bytes. */
-import type { TableUse } from '../../lib/expressions/types.js'
-import type { CacheBounds, CacheStats, CacheStore, Warn } from './store.js'
+import type { CacheBounds, CacheStats, CacheStore, Warn, TableUse } from '../../lib/cache/store.js'
 import { LRUCache } from 'lru-cache'
-import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
+import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
 
 const bytesPerCharacter = 2 // V8 keeps text outside Latin-1 in two bytes a character; the bound must hold for it
 const bytesPerItem = 200 // the entry itself, in the LRU list and in its tenant's set

@@ -4,13 +4,12 @@
  */
 import type { Redis } from 'ioredis'
 import type { RedisConnection } from '../../lib/redis/redis.js'
-import type { TableUse } from '../../lib/expressions/types.js'
-import type { CacheBounds, CacheStore, MaybePromise, Miss, Warn } from './store.js'
+import type { CacheBounds, CacheStore, MaybePromise, Miss, Warn, TableUse } from '../../lib/cache/store.js'
 import { randomBytes } from 'node:crypto'
 import { endsWithin } from '../../lib/concurrency/with-timeout.js'
 import { createCounts } from './counts.js'
 import { dropScript, emptyScript, findScript, keepScript, keysScript, prefix, statsScript } from './redis-scripts.js'
-import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from './store.js'
+import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
 
 // What an item takes in Redis, as it was measured: its key stands there five times, and memory comes in pieces.
 const bytesPerItem = 650

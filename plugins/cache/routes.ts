@@ -10,12 +10,12 @@ import { createHash } from 'node:crypto'
 import { Type, type Static } from 'typebox'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
-import { actorOf } from '../audit/actor.js'
+import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
-import { everyTenant } from './store.js'
+import { everyTenant } from '../../lib/cache/store.js'
 
 const maxOffset = 100_000 // keys; a store finds a page by reading all keys before it
 

@@ -9,7 +9,7 @@ import { parseAnswer } from '../../lib/database/parse-answer.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { withIndexLink } from '../../lib/firestore/failures.js'
-import { placed } from './placed.js'
+import { placed } from '../database/column-errors.js'
 
 /** The JSON text that the queries or calls answer, and where its records are. */
 export interface Answered {

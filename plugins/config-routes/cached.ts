@@ -1,7 +1,6 @@
 /** Responses of routes that are cached. */
 import type { FastifyReply } from 'fastify'
-import type { TableUse } from '../../lib/expressions/types.js'
-import type { CacheStore } from '../cache/store.js'
+import type { CacheStore, TableUse } from '../../lib/cache/store.js'
 
 /** Executions of cached routes that requests wait for, by tenant, state of the tables, and key. */
 export type Loads = Map<string, Promise<string>>

@@ -1,6 +1,7 @@
 /** Routes that other services call, and sign their requests: verified, read, and handled once. */
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
+import type {} from '../../lib/webhooks/signed-request.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CompiledWebhook } from '../../lib/compiler/webhook.js'
 import type { Secrets } from '../secrets/service.js'
@@ -14,13 +15,6 @@ import { challengeOf } from '../../lib/webhooks/slack.js'
 import { countFailedSignature } from '../rate-limit/check-limit.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { createReadBody, requireReadable } from './signed-body.js'
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The signature of a webhook was verified. */
-    signed: boolean
-  }
-}
 
 const contentType = 'application/json; charset=utf-8'
 const received = '{"received":true}'

@@ -6,19 +6,17 @@ import type { CompiledRouteWorkflow } from '../../lib/compiler/workflow.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { PlaceOf } from '../../lib/expressions/fault-log.js'
-import type { CacheStore } from '../cache/store.js'
+import type { CacheStore } from '../../lib/cache/store.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { WorkflowRuns } from '../workflows/service.js'
 import { describesAnswer, workflowResult } from '../../lib/compiler/workflow.js'
-import { failure } from '../../lib/errors.js'
 import { parseAnswer } from '../../lib/database/parse-answer.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { limitedUser } from '../resource-limits/service.js'
+import { goneOf, maxSyncMs } from '../workflows/caller.js'
 import { runWorkflow } from '../workflows/runner.js'
 import { SyncJournal } from '../workflows/sync-journal.js'
-
-export const maxSyncMs = 300_000 // of a run within a request, after which no further step begins
 
 /** What workflows need of the app. */
 export interface WorkflowServing {
@@ -109,15 +107,6 @@ async function run (
 }
 
 const never = new AbortController().signal
-
-/** Aborted when the caller has left: the rest of the work has no reader. */
-export function goneOf ({ raw }: FastifyReply): AbortSignal {
-  const gone = new AbortController()
-  raw.once('close', () => {
-    if (!raw.writableFinished) gone.abort(failure('stopping', { message: 'The caller is gone' }))
-  })
-  return gone.signal
-}
 
 function bodyOf (
   { transform, response, copies }: CompiledRoute,

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { CompiledFile } from '../../lib/compiler/files.js'
 import type { Session } from '../../lib/database/engine.js'
 import type { FileRules } from '../../lib/files/rules.js'
-import type { StepRunner } from '../workflows/step-runners.js'
+import type { StepRunner } from '../../lib/workflows/step-runners.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

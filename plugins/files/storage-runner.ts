@@ -1,5 +1,5 @@
 /** Runs workflow steps of the kind `storage`. */
-import type { StepCall, StepRunner } from '../workflows/step-runners.js'
+import type { StepCall, StepRunner } from '../../lib/workflows/step-runners.js'
 import type { FilesService } from './service.js'
 import type { StoredFile, Uploader } from './types.js'
 import { addAbortSignal, Readable } from 'node:stream'

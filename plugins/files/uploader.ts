@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Uploader } from './types.js'
 import type { UploadTenant } from './uploads.js'
-import { actorOf } from '../audit/actor.js'
+import { actorOf } from '../auth/actor.js'
 import { callerOf } from '../auth/access.js'
 import { tenantOf } from '../tenancy/required.js'
 

@@ -10,7 +10,7 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { isExact } from '../../lib/json/exact-number.js'
 import { createPlaces } from '../../lib/concurrency/places.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { actorOf } from '../audit/actor.js'
+import { actorOf } from '../auth/actor.js'
 import { modelName } from './remote-tool.js'
 
 const maxDepth = 3 // calls of tools within each other

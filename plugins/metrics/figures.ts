@@ -1,16 +1,16 @@
 /** Figures of the database, the cache and the queue: of those that the app has when it is ready. */
 import type {} from '../database/index.js'
-import type {} from '../cache/store.js'
+import type {} from '../../lib/cache/store.js'
 import type {} from '../queue/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { CacheStore } from '../cache/store.js'
+import type { CacheStore } from '../../lib/cache/store.js'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { createLook, type LookOptions } from '../../lib/concurrency/cached-probe.js'
 import { version } from '../../lib/version.js'
 import { optional } from '../../lib/plugin/optional.js'
-import { everyTenant } from '../cache/store.js'
+import { everyTenant } from '../../lib/cache/store.js'
 import { createJobList, type JobCounts } from '../queue/list.js'
 
 export function addFigures (app: FastifyInstance, registry: Registry, options: LookOptions): void {

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Mfa, User } from './service.js'
 import { Type, type Static } from 'typebox'
-import { actorOf } from '../audit/actor.js'
+import { actorOf } from '../auth/actor.js'
 import { callerOf, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/validation/named-schema.js'

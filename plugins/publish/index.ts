@@ -1,6 +1,6 @@
 /** Publishing: whether the database is ready, and rows that are written after a check of their table. */
 import type {} from '../auth/index.js'
-import type {} from '../cache/store.js'
+import type {} from '../../lib/cache/store.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/index.js'

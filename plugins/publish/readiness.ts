@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../../lib/database/engine.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
-import type { CacheStore } from '../cache/store.js'
+import type { CacheStore } from '../../lib/cache/store.js'
 import { tenantColumn } from '../../lib/database/catalogue.js'
 import { inspect, type Inspection } from '../../lib/database/migrations/inspection.js'
 import { noSecurity, policyStatements } from '../../lib/database/migrations/policies.js'

@@ -5,7 +5,6 @@
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import type {} from '../webhooks/webhooks.js'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ListedRow } from './store.js'
 import { Type, type Static } from 'typebox'
-import { actorOf } from '../audit/actor.js'
+import { actorOf } from '../auth/actor.js'
 import { maxCounted } from '../audit/store.js'
 import { errorResponses } from '../conventions/index.js'
 import { ifMatchOf, IfMatchHeaders } from '../../lib/http/entity-tags.js'

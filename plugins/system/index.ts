@@ -1,6 +1,6 @@
 /** `GET /system/info`, for platform administrators. */
 import type {} from '../auth/index.js'
-import type {} from '../cache/store.js'
+import type {} from '../../lib/cache/store.js'
 import type {} from '../database/index.js'
 import type {} from '../queue/index.js'
 import type {} from '../usage/index.js'

@@ -2,7 +2,7 @@
  * Tenants: `app.tenants`, and the tenant of a request, `request.tenant`. It acts on routes that declare
  * `config: { access }`, except `public` ones. The plugin tenants has the endpoints.
  */
-import type {} from '../cache/store.js'
+import type {} from '../../lib/cache/store.js'
 import type {} from '../database/index.js'
 import type { Tenant } from './tenant.js'
 import { Tenancy as TenancySchema, type Tenancy as TenancySection } from '../../lib/schema/tenancy.js'
@@ -13,7 +13,7 @@ import { optional } from '../../lib/plugin/optional.js'
 import { callback, membersOf, whole } from '../../lib/plugin/options.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
-import { everyTenant } from '../cache/store.js'
+import { everyTenant } from '../../lib/cache/store.js'
 import { plansOf } from '../plans/plans-of.js'
 import { createErasure } from './erasure.js'
 import { createTenantMemory } from './memory.js'

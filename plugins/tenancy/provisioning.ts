@@ -7,7 +7,7 @@ import type { Found, Tenant } from './tenant.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { catalogue, TenantryError } from '../../lib/errors.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
-import { actorOf, type ActingRequest } from '../audit/actor.js'
+import { actorOf, type ActingRequest } from '../auth/actor.js'
 
 /**
  * Finds or makes the tenant; null where there is none and none is made. Throws, or rejects with, `tenantUnknown` where the

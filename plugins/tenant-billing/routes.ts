@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Request, TenantBilling } from './service.js'
 import { Type, type Static, type TSchema } from 'typebox'
-import { actorOf } from '../audit/actor.js'
+import { actorOf } from '../auth/actor.js'
 import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
 import { idempotencyKeyOf } from '../billing/idempotency.js'
 import { errorResponses } from '../conventions/index.js'

@@ -2,14 +2,13 @@
 import type { Actor } from '../../lib/database/audit.js'
 import type { TenantDocumentContext } from '../../lib/tenant-document/index.js'
 import type { ConfigStore, SavedDocument, Version } from './store.js'
-import { ConfigError } from '../../lib/configuration/index.js'
 import { failure } from '../../lib/errors.js'
+import { refuse } from '../../lib/tenant-document/refuse.js'
 import { requireMatch, type Precondition } from '../../lib/http/entity-tags.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { createPace } from '../../lib/concurrency/event-loop.js'
 import { checkTenantDocument, keepsParts } from '../../lib/tenant-document/index.js'
 
-const maxDetails = 100
 const maxPointers = 5 // in a message
 
 export interface Save {
@@ -110,15 +109,4 @@ export function tagOf (version: number): string {
 
 function listed (pointers: readonly string[]): string {
   return pointers.slice(0, maxPointers).join(', ') + (pointers.length > maxPointers ? ', ...' : '')
-}
-
-/** The faults of a document as a caller sees those of a body. */
-export function refuse (error: unknown): never {
-  if (!(error instanceof ConfigError)) throw error
-  const details = error.faults.slice(0, maxDetails).map(({ pointer, message, suggestion }) => ({
-    path: pointer,
-    message: suggestion === undefined ? message : `${message}; did you mean "${suggestion}"?`,
-    keyword: 'config'
-  }))
-  throw failure('configInvalid', { extras: { details } })
 }

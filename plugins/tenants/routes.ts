@@ -10,7 +10,7 @@ import { searchQuery } from '../../lib/http/search.js'
 import { Success } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { bytesPerMB, unlimited, type Plans } from '../../lib/plans/plans.js'
-import { actorOf } from '../audit/actor.js'
+import { actorOf } from '../auth/actor.js'
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: '1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
 const Name = Type.String({ minLength: 1, maxLength: 200 })

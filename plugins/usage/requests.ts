@@ -6,8 +6,8 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Readable } from 'node:stream'
+import type {} from '../../lib/webhooks/signed-request.js'
 import type {} from '../auth/index.js'
-import type {} from '../config-routes/inbound.js'
 import type {} from '../rate-limit/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../tenant-config/serve.js'

@@ -1,5 +1,5 @@
 /** Calls of steps that are charged: one that may have been charged is not made again, after a crash neither. */
-import type { StepCall } from './step-runners.js'
+import type { StepCall } from '../../lib/workflows/step-runners.js'
 import { failure } from '../../lib/errors.js'
 import { isCharged, markCharged } from '../../lib/models/failures.js'
 

@@ -1,6 +1,6 @@
 /** Runs steps of the type `embeddings`: the result is the answer of the endpoint, without `success`. */
 import type { Embeddings, NewDocument, Search } from '../embeddings/types.js'
-import type { StepRunner } from './step-runners.js'
+import type { StepRunner } from '../../lib/workflows/step-runners.js'
 import { noActor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { isCharged } from '../../lib/models/failures.js'

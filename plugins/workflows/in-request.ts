@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
-import { goneOf, maxSyncMs } from '../config-routes/workflow.js'
+import { goneOf, maxSyncMs } from './caller.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { runWorkflow } from './runner.js'
 import { SyncJournal } from './sync-journal.js'

@@ -1,5 +1,5 @@
 /** Asynchronous workflows: `app.workflows` and its endpoints. */
-import type {} from '../cache/store.js'
+import type {} from '../../lib/cache/store.js'
 import type {} from '../database/index.js'
 import type {} from '../files/declared.js'
 import type {} from '../integrations/index.js'
@@ -15,7 +15,7 @@ import type { Config, ConfigInput, Env } from '../../lib/configuration/index.js'
 import type { FileRules } from '../../lib/files/rules.js'
 import type { EndpointOptions } from '../../lib/plugin/define.js'
 import type { WorkflowDocument } from './documents.js'
-import type { StepRunners } from './step-runners.js'
+import type { StepRunners } from '../../lib/workflows/step-runners.js'
 import { checkConfig } from '../../lib/configuration/index.js'
 import { platformConnectors, type ConnectorSet } from '../../lib/connectors/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
@@ -37,7 +37,7 @@ import { createRunStore, sweepRuns } from './store.js'
 
 export type { Documents, TenantWorkflows, WorkflowDocument } from './documents.js'
 export type { NewRun, WorkflowRuns } from './service.js'
-export type { StepCall, StepRunner, StepRunners } from './step-runners.js'
+export type { StepCall, StepRunner, StepRunners } from '../../lib/workflows/step-runners.js'
 export type { ListedRun, ReadRun, RunStatus, StoredStep, Viewer } from './store.js'
 
 declare module 'fastify' {

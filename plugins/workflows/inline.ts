@@ -8,7 +8,7 @@ import { readAs } from '../../lib/document/reader.js'
 import { Workflow } from '../../lib/schema/workflow.js'
 import { requireBounds } from '../../lib/tenant-document/bounds.js'
 import { readingOf } from '../../lib/tenant-document/read.js'
-import { refuse } from '../tenant-config/service.js'
+import { refuse } from '../../lib/tenant-document/refuse.js'
 
 const Inline = Section({
   id: Type.Optional(Workflow.properties.id),

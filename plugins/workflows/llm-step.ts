@@ -1,7 +1,7 @@
 /** Runs steps of the type `llm`: the result is the text of the answer, or the object with `responseFormat`. */
 import type { ChatCall, ModelMessage, Models, ModelTool } from '../../lib/models/types.js'
 import type { McpServers } from '../mcp-client/types.js'
-import type { StepCall, StepRunner } from './step-runners.js'
+import type { StepCall, StepRunner } from '../../lib/workflows/step-runners.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { isCharged } from '../../lib/models/failures.js'
 import { isRecord } from '../../lib/json/plain-value.js'

@@ -1,6 +1,6 @@
 /** Runs steps of the type `realtime`: the message goes to the members of the room, at most once a try; the result is null. */
 import type { Realtime } from '../realtime/types.js'
-import type { StepRunner } from './step-runners.js'
+import type { StepRunner } from '../../lib/workflows/step-runners.js'
 import { toText } from '../../lib/expressions/template.js'
 import { failure } from '../../lib/errors.js'
 import { realtimeStep } from '../../lib/workflows/realtime-step.js'

@@ -22,6 +22,19 @@ t.test('the page on architecture lists the folders of lib in the order of their 
   t.same(named, layers)
 })
 
+t.test('no two folders of plugins import each other', async (t) => {
+  const files = readdirSync(new URL('plugins/', root), { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'))
+  const imports = new Set(files.flatMap((file) => {
+    const [folder = ''] = file.split('/')
+    return [...read(`plugins/${file}`).matchAll(/from '(?:\.\.\/)+([a-z-]+)\//g)].map(([, other]) => `${folder} ${other}`)
+  }))
+  t.ok(imports.has('config-routes cache') || imports.has('config-routes usage'), 'imports are found')
+  t.same([...imports].filter((pair) => {
+    const [folder = '', other = ''] = pair.split(' ')
+    return folder !== other && imports.has(`${other} ${folder}`)
+  }), [])
+})
+
 t.test('the drawing of a request has the steps of its class in their order', async (t) => {
   const methods = [...read('plugins/config-routes/route-request.ts').matchAll(/^ {2}(?:async )?([a-z]+) \(.*\{$/gm)].map(([, name]) => name)
   const drawing = /^ {2}(serve --> .*)$/m.exec(read('docs/architecture.md'))?.[1]

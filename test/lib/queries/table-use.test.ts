@@ -1,7 +1,7 @@
 /** Which tables routes read and write. */
 import type { Route } from '../../../lib/schema/route.js'
 import type { ForeignKey } from '../../../lib/database/catalogue.js'
-import type { TableUse } from '../../../lib/expressions/types.js'
+import type { TableUse } from '../../../lib/cache/store.js'
 import { test } from 'tap'
 import { catalogueOf, key, table } from './tables.js'
 import { compile } from '../compiler/routes.js'

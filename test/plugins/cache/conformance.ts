@@ -1,8 +1,7 @@
 /** What every cache store keeps, whatever it is made of. Each adapter's test calls this with a way to make an empty store. */
-import type { CacheBounds, CacheStore, MaybePromise, Miss, Stamp } from '../../../plugins/cache/store.js'
-import type { TableUse } from '../../../lib/expressions/types.js'
+import type { CacheBounds, CacheStore, MaybePromise, Miss, Stamp, TableUse } from '../../../lib/cache/store.js'
 import type { Test } from 'tap'
-import { everyTenant } from '../../../plugins/cache/store.js'
+import { everyTenant } from '../../../lib/cache/store.js'
 
 export interface StoreUnderTest {
   readonly store: CacheStore

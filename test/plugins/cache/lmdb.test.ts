@@ -1,4 +1,4 @@
-import type { CacheStore } from '../../../plugins/cache/store.js'
+import type { CacheStore } from '../../../lib/cache/store.js'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'

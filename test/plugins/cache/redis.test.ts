@@ -1,5 +1,4 @@
-import type { CacheBounds, CacheStore } from '../../../plugins/cache/store.js'
-import type { TableUse } from '../../../lib/expressions/types.js'
+import type { CacheBounds, CacheStore, TableUse } from '../../../lib/cache/store.js'
 import { setTimeout as wait } from 'node:timers/promises'
 import { test, type Test } from 'tap'
 import { openRedis } from '../../../lib/redis/redis.js'

@@ -3,7 +3,7 @@
  * of the test.
  */
 import type { Clock } from '../../../plugins/workflows/clock.js'
-import type { StepCall, StepRunners } from '../../../plugins/workflows/step-runners.js'
+import type { StepCall, StepRunners } from '../../../lib/workflows/step-runners.js'
 import type { Step } from '../../../lib/schema/workflow.js'
 import type { Scope } from '../../../lib/expressions/types.js'
 import type { CompiledWorkflow } from '../../../lib/workflows/types.js'

@@ -1,5 +1,5 @@
 /** Kinds of steps that other plugins run: language models, embeddings, files and messages to rooms. */
-import type { RunnerKind, StepKind } from '../../lib/workflows/types.js'
+import type { RunnerKind, StepKind } from './types.js'
 
 /** Whose step it is, and how long it may run. */
 export interface StepCall {

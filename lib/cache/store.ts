@@ -1,5 +1,12 @@
 /** A cache of texts, the contract that every adapter keeps; test/plugins/cache/conformance.ts runs against each. */
-import type { TableUse } from '../../lib/expressions/types.js'
+import type {} from 'fastify'
+
+/** A table (or a collection of documents) that a query reads or writes. */
+export interface TableUse {
+  readonly table: string
+  /** Only the rows of the request's tenant; false for rows without a tenant. */
+  readonly scoped: boolean
+}
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -2,8 +2,8 @@
 import type { Claims } from '../../lib/expressions/types.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import type { Actor } from '../../lib/database/audit.js'
-import { isPlatformAdmin } from '../auth/access.js'
-import { keyOf } from '../auth/callers.js'
+import { isPlatformAdmin } from './access.js'
+import { keyOf } from './callers.js'
 
 /** What is looked at of a request. */
 export interface ActingRequest {
