@@ -117,10 +117,12 @@ function checkQueries (
   rules: Pick<RouteCheck, 'firestore' | 'functions'>
 ): ReadonlySet<string> {
   const keys = new Set<string>()
+  const isOne = (route.queries ?? []).length + (route.firebaseQueries ?? []).length === 1
   const queryContext = (): QueryContext => ({
     ...context,
     ...without,
     ...rules,
+    ...isOne && { listRoute: `${route.method} ${route.path}` },
     results: new Set(keys),
     excludeFields: route.excludeFields ?? [],
     softDelete: route.softDelete

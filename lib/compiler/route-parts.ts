@@ -42,9 +42,8 @@ export function pathParameters (path: string): string[] {
  * Of the path that is what its parameters are called, unless answers or deliveries are kept by it, or cursors name it.
  */
 export function compiledParts (route: Route): object {
-  if (
-    route.cache !== undefined || route.webhook !== undefined || (route.queries ?? []).some(({ pagination }) => pagination === 'cursor')
-  ) { return route }
+  const lists = [...route.queries ?? [], ...route.firebaseQueries ?? []]
+  if (route.cache !== undefined || route.webhook !== undefined || lists.some(({ pagination }) => pagination === 'cursor')) return route
   return { ...route, path: pathParameters(route.path), description: undefined, tags: undefined, mcp: undefined }
 }
 

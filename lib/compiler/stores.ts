@@ -21,7 +21,7 @@ export function checkStores (queries: readonly RouteQuery[], pointer: string, fa
   for (const { store, table, write, key, answer } of queries) {
     if (store !== 'firestore') continue
     if (write) written.add(table)
-    else if (answer === 'page' && written.has(table)) {
+    else if ((answer === 'page' || answer === 'cursorPage') && written.has(table)) {
       faults.add(
         pointer,
         `the \`query\` "${key}" cannot see what the route writes to "${table}" before it, since Firestore writes at the end of a transaction: put it first`

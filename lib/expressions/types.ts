@@ -161,6 +161,8 @@ export type Missing = 'notFound' | 'conflict'
 export interface BoundOperation {
   readonly operation: DocumentOperation
   readonly answer: Answer
+  /** Makes the answer of the text that the store gives. Default: they are the same. */
+  readonly finish?: (text: string) => string
 }
 
 /** A query of a route, without what it asks of its store. */

@@ -1,9 +1,11 @@
 /** Reads of documents: queries as the client has them, and the JSON texts of what they find. */
 import type * as Sdk from '@google-cloud/firestore'
-import type { DocumentFilter, FieldNames, PageOperation, Shape } from './types.js'
+import type { CollectionPlace } from './paths.js'
+import type { DocumentFilter, FieldNames, OrderKey, PageOperation, Shape } from './types.js'
 import type { Fields, Values } from './values.js'
 import { failure } from '../errors.js'
 import { stringifyJson } from '../json/stringify.js'
+import { isRecord } from '../json/plain-value.js'
 
 type Parts = Pick<typeof Sdk, 'FieldPath' | 'Filter'>
 
@@ -19,7 +21,7 @@ export interface Reader {
   /** The query of one page. */
   page(operation: PageOperation): Sdk.Query
   /** The answer; `count` gives the total where the page does not show it. */
-  answer(operation: PageOperation, texts: readonly string[], count: () => Promise<number>): Promise<string>
+  answer(operation: PageOperation, found: PageTexts, count: () => Promise<number>): Promise<string>
 }
 
 export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestore, values: Values): Reader {
@@ -41,17 +43,25 @@ export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestor
     return query
   }
 
+  function continued (query: Sdk.Query, order: readonly OrderKey[], place: CollectionPlace, after: readonly unknown[] | null): Sdk.Query {
+    if (after === null) return query
+    return query.startAfter(...after.map((value, index) => order[index]?.field === null ? value : values.encodeValue(value, place)))
+  }
+
   return {
     query,
 
     page (operation) {
       const { only } = operation.shape
-      const page = query(operation).limit(operation.limit)
+      const { cursor, order, place } = operation
+      // One document more tells whether another page follows.
+      const page = continued(query(operation), order, place, cursor?.after ?? null).limit(operation.limit + (cursor === undefined ? 0 : 1))
       const from = operation.offset === 0 ? page : page.offset(operation.offset)
       return only === null ? from : from.select(...[...only].map((name) => new FieldPath(name)))
     },
 
-    async answer ({ limit, offset }, texts, count) {
+    async answer ({ limit, offset, cursor }, { texts, next }, count) {
+      if (cursor !== undefined) return `{"data":[${texts.join(',')}],"pagination":{"limit":${limit},"next":\n${next}`
       const shown = texts.length < limit && (texts.length > 0 || offset === 0)
       const total = shown ? offset + texts.length : await count()
       return `{"data":[${texts.join(',')}],"pagination":{"limit":${limit},"offset":${offset},"total":${total}}}`
@@ -87,4 +97,41 @@ export class Texts {
     if (this.#bytes > this.#most) throw failure('answerTooLarge')
     this.list.push(text)
   }
+}
+
+/** Collects the documents of one page. */
+export class PageTexts {
+  readonly #operation: PageOperation
+  readonly #texts: Texts
+  #last: Found | null = null
+  #next = ''
+
+  constructor (operation: PageOperation, most: number) {
+    this.#operation = operation
+    this.#texts = new Texts(most)
+  }
+
+  get texts (): readonly string[] {
+    return this.#texts.list
+  }
+
+  /** The values of the order's keys in the last document, where more documents follow; else empty. */
+  get next (): string {
+    return this.#next
+  }
+
+  add (found: Found): void {
+    const { cursor, limit, order, shape } = this.#operation
+    if (cursor !== undefined && this.#last !== null && this.texts.length === limit) {
+      const { id, fields } = this.#last
+      this.#next = stringifyJson(order.map(({ field }) => field === null ? id : stringifyJson(valueAt(fields, field))))
+      return
+    }
+    this.#texts.add(textOf(found, shape))
+    this.#last = found
+  }
+}
+
+function valueAt (fields: Fields, names: readonly string[]): unknown {
+  return names.reduce<unknown>((value, name) => isRecord(value) && Object.hasOwn(value, name) ? value[name] : null, fields)
 }

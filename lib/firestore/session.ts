@@ -8,7 +8,7 @@ import type { DocumentOperation, DocumentSession, PageOperation } from './types.
 import type { Fields, Values } from './values.js'
 import { failure } from '../errors.js'
 import { documentPath } from './paths.js'
-import { type Reader, Texts, textOf } from './read.js'
+import { PageTexts, type Reader, Texts, textOf } from './read.js'
 
 /** Writes that one transaction makes together. */
 export const maxWrites = 500
@@ -101,15 +101,15 @@ export class TransactionSession implements DocumentSession {
 
   async #page (operation: PageOperation): Promise<string> {
     const { reader, values, maxAnswerBytes } = this.#parts
-    if (operation.filters === null) return reader.answer(operation, [], async () => 0)
-    const texts = new Texts(maxAnswerBytes)
+    const found = new PageTexts(operation, maxAnswerBytes)
+    if (operation.filters === null) return reader.answer(operation, found, async () => 0)
     if (operation.limit > 0) {
       const { docs } = await this.#transaction.get(reader.page(operation))
       for (const document of docs) {
-        texts.add(textOf({ id: document.id, fields: values.decode(document.data(), operation.place) }, operation.shape))
+        found.add({ id: document.id, fields: values.decode(document.data(), operation.place) })
       }
     }
-    return reader.answer(operation, texts.list, async () => (await this.#transaction.get(reader.query(operation).count())).data().count)
+    return reader.answer(operation, found, async () => (await this.#transaction.get(reader.query(operation).count())).data().count)
   }
 
   async #read (path: string, place: CollectionPlace): Promise<Fields | null> {

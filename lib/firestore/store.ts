@@ -4,7 +4,7 @@ import type { DocumentOperation, DocumentSession, DocumentStore, PageOperation }
 import { firestoreUnavailable, isNotFound, translate } from './failures.js'
 import { eraseBelow } from './erase.js'
 import { documentPath, rootOf } from './paths.js'
-import { Texts, textOf } from './read.js'
+import { PageTexts, Texts, textOf } from './read.js'
 import { type SessionParts, TransactionSession } from './session.js'
 
 const transactionTimes = 3 // as long as one operation: a transaction is tried up to five times, with pauses between
@@ -68,19 +68,19 @@ export function createFirestore (parts: StoreParts): DocumentStore {
   }
 
   async function page (operation: PageOperation): Promise<string> {
-    if (operation.filters === null) return reader.answer(operation, [], async () => 0)
-    const texts = new Texts(maxAnswerBytes)
-    if (operation.limit > 0) await stream(operation, texts)
-    return reader.answer(operation, texts.list, async () => (await reader.query(operation).count().get()).data().count)
+    const found = new PageTexts(operation, maxAnswerBytes)
+    if (operation.filters === null) return reader.answer(operation, found, async () => 0)
+    if (operation.limit > 0) await stream(operation, found)
+    return reader.answer(operation, found, async () => (await reader.query(operation).count().get()).data().count)
   }
 
   /** One document at a time, so that a page that is too large ends before it is in memory. */
-  function stream (operation: PageOperation, texts: Texts): Promise<void> {
+  function stream (operation: PageOperation, found: PageTexts): Promise<void> {
     const documents = reader.page(operation).stream()
     return new Promise((resolve, reject) => {
       documents.on('data', (document: Sdk.QueryDocumentSnapshot) => {
         try {
-          texts.add(textOf({ id: document.id, fields: values.decode(document.data(), operation.place) }, operation.shape))
+          found.add({ id: document.id, fields: values.decode(document.data(), operation.place) })
         } catch (error) {
           documents.pause()
           reject(error)

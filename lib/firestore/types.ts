@@ -60,6 +60,11 @@ export interface PageOperation extends Common {
   readonly order: readonly OrderKey[]
   readonly limit: number
   readonly offset: number
+  /**
+   * The page follows the document whose values of the order's keys are `after`; null at the start of the list. Its text
+   * ends with a line break and the values of the next position: lib/queries/cursor.ts makes a cursor of them.
+   */
+  readonly cursor?: { readonly after: readonly unknown[] | null }
 }
 
 export type DocumentOperation =

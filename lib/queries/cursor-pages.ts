@@ -1,8 +1,9 @@
 /** `pagination: "cursor"`: pages that start after the last row of the page before. */
 import type { Field } from '../schema/route.js'
-import type { Scope } from '../expressions/types.js'
+import type { BoundQuery, Scope } from '../expressions/types.js'
+import type { QueryContext } from './context.js'
 import type { CompiledOperation } from './operation.js'
-import type { Orders } from './order.js'
+import type { Orders, RowOrder } from './order.js'
 import type { Page } from './page.js'
 import type { Subject } from './subject.js'
 import { finishPage, maxCursorLength, type Position, positionReader } from './cursor.js'
@@ -10,10 +11,10 @@ import { partsAfter, shapeOf, valueBinders } from './keyset.js'
 import { type Operand, operandOf } from './operand.js'
 import { type CursorPage, type ReadParts, writeCursorPage } from './read.js'
 import { refuse } from './request-path.js'
-import { type Binder, noInput } from './sql.js'
+import { type Binder, noInput, type Placeholders } from './sql.js'
 import { compileVariants, type Switch } from './statement.js'
 
-const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
+export const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
 
 /** Adds the faults of pages that follow a cursor; the function that it returns compiles them. */
 export function compileCursorPages (
@@ -33,35 +34,58 @@ export function compileCursorPages (
   const members = checkVisible(subject, orders, pointer)
   return (parts, switches) => {
     const read = positionReader(`${listRoute ?? ''} ${query.alias ?? table.name}`, orders.choose)
-    const valueOf = valueBinders((scope) => read(scope).after ?? [])
-    const limit: Binder = (scope) => {
-      const asked = page.limit(scope)
-      if (asked === 0) {
-        throw refuse({ path: '/query/limit', message: 'must be at least 1: a cursor continues after a row', keyword: 'minimum' })
-      }
-      return asked
-    }
-    const variants = compileVariants<Chosen>(context.origin, switches, (placeholders, on, chosen) => {
-      const { order, after } = chosen?.position ?? { order: orders.usual, after: null }
-      const written: CursorPage = {
-        order,
-        limit: chosen?.literal === undefined ? placeholders.add(limit, 'bigint') : String(chosen.literal),
-        after: after === null ? [() => []] : partsAfter(order, shapeOf(after), valueOf)
-      }
-      return writeCursorPage(parts, written, placeholders, on)
-    }, {
-      choose: (scope) => ({ position: read(scope), literal: page.usual(scope) }),
-      keyOf: ({ position: { order, after }, literal }) => `${order.id} ${after === null ? '' : shapeOf(after)} ${literal ?? ''}`
-    })
     return {
       answer: 'cursorPage',
-      parameters: { ...orders.parameters, ...parameters },
+      parameters: { ...orders.parameters, ...cursorParameters },
       cursorMembers: members,
-      bind: (scope: Scope) => {
-        const { statement, values } = variants(scope, noInput)
-        return { statement, values, answer: 'cursorPage', finish: (text) => finishPage(text, read(scope)) }
-      }
+      bind: bindCursorPages({
+        origin: context.origin,
+        switches,
+        usual: orders.usual,
+        read,
+        page,
+        write: (written, placeholders, on) => writeCursorPage(parts, written, placeholders, on)
+      })
     }
+  }
+}
+
+/** The limit of a page that a cursor can continue. */
+export function cursorLimit (page: Page, scope: Scope): number {
+  const asked = page.limit(scope)
+  if (asked === 0) {
+    throw refuse({ path: '/query/limit', message: 'must be at least 1: a cursor continues after a row', keyword: 'minimum' })
+  }
+  return asked
+}
+
+interface BindParts {
+  readonly origin: QueryContext['origin']
+  readonly switches: readonly Switch[]
+  readonly usual: RowOrder
+  readonly read: (scope: Scope) => Position
+  readonly page: Page
+  readonly write: (written: CursorPage, placeholders: Placeholders, on: ReadonlySet<Switch>) => string
+}
+
+/** Binds the statement of a page to the position that the request asks for. */
+export function bindCursorPages ({ origin, switches, usual, read, page, write }: BindParts): (scope: Scope) => BoundQuery {
+  const valueOf = valueBinders((scope) => read(scope).after ?? [])
+  const limit: Binder = (scope) => cursorLimit(page, scope)
+  const variants = compileVariants<Chosen>(origin, switches, (placeholders, on, chosen) => {
+    const { order, after } = chosen?.position ?? { order: usual, after: null }
+    return write({
+      order,
+      limit: chosen?.literal === undefined ? placeholders.add(limit, 'bigint') : String(chosen.literal),
+      after: after === null ? [() => []] : partsAfter(order, shapeOf(after), valueOf)
+    }, placeholders, on)
+  }, {
+    choose: (scope) => ({ position: read(scope), literal: page.usual(scope) }),
+    keyOf: ({ position: { order, after }, literal }) => `${order.id} ${after === null ? '' : shapeOf(after)} ${literal ?? ''}`
+  })
+  return (scope) => {
+    const { statement, values } = variants(scope, noInput)
+    return { statement, values, answer: 'cursorPage', finish: (text) => finishPage(text, read(scope)) }
   }
 }
 
@@ -70,7 +94,7 @@ interface Chosen {
   readonly literal: number | undefined
 }
 
-const parameters: Readonly<Record<string, Field>> = {
+export const cursorParameters: Readonly<Record<string, Field>> = {
   limit: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Records a page.' },
   cursor: {
     type: 'string',

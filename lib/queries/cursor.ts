@@ -65,14 +65,15 @@ function tagOf (text: string): string {
 }
 
 function parseCursor (given: unknown, { keys }: RowOrder, tag: string): readonly (string | null)[] {
-  if (given === undefined || given === null) throw unknown()
-  if (typeof given !== 'string' || given.length > maxCursorLength || !/^[\w-]+$/.test(given)) throw unknown()
+  if (given === undefined || given === null) throw unknownCursor()
+  if (typeof given !== 'string' || given.length > maxCursorLength || !/^[\w-]+$/.test(given)) throw unknownCursor()
   const text = Buffer.from(given, 'base64url').toString()
   if (!text.startsWith(tag)) {
     throw refuse({ path, message: 'is no cursor of this list and this order: start without one', keyword: 'format' })
   }
   const values = valuesIn(text.slice(tagLength))
-  if (values?.length !== keys.length || keys.some(({ operand }, index) => operand.column.notNull && values[index] === null)) throw unknown()
+  const misfits = values?.length !== keys.length || keys.some(({ operand }, index) => operand.column.notNull && values[index] === null)
+  if (misfits) throw unknownCursor()
   return values
 }
 
@@ -87,6 +88,7 @@ function valuesIn (text: string): (string | null)[] | null {
   }
 }
 
-function unknown (): Error {
+/** The answer to a text that no page gave as its cursor. */
+export function unknownCursor (): Error {
   return refuse({ path, message: 'is no cursor: send the text of `pagination.next` as it is, or start without one', keyword: 'format' })
 }

@@ -19,16 +19,20 @@ import { encodeSearch, searchConfiguration, searchExpectation, writeSearch } fro
 import { isOfUrl, jsonTexts, splitList } from './url-value.js'
 
 /** The id of a document, which stands beside its fields. */
-const id = operandOf({ name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false })
+export const idOperand = operandOf({ name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false })
 
 /** At most eight names of letters, digits, `_` and `-`, with dots between them: safe inside a quoted literal. */
 const fieldPath = /^[A-Za-z_][\w-]{0,62}(\.[A-Za-z_][\w-]{0,62}){0,7}$/
 
 const symbols = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
 
+export function isFieldPath (path: string): boolean {
+  return fieldPath.test(path)
+}
+
 /** The names of a path into a document; undefined after a fault was added. */
 export function fieldNamesOf (path: string, pointer: string, { faults }: QueryContext): string[] | undefined {
-  if (fieldPath.test(path)) return path.split('.')
+  if (isFieldPath(path)) return path.split('.')
   faults.add(pointer, `"${path}" is no field: expected letters, digits, \`_\` and \`-\`, with \`.\` between the names of a path`)
   return undefined
 }
@@ -38,17 +42,20 @@ export type JsonField = (alias: string, text?: boolean) => string
 
 /** The field of that path; undefined after a fault was added. */
 export function fieldOf (path: string, pointer: string, context: QueryContext): JsonField | undefined {
-  const found = fieldNamesOf(path, pointer, context)
-  if (found === undefined) return undefined
+  return fieldNamesOf(path, pointer, context) === undefined ? undefined : jsonFieldOf(path)
+}
+
+/** The same of a path that `isFieldPath` takes. */
+export function jsonFieldOf (path: string): JsonField {
   if (path === 'id') return (alias, text) => text === true ? columnOf(alias, 'id') : `to_jsonb(${columnOf(alias, 'id')})`
-  const names = found.map((name) => `'${name}'`)
+  const names = path.split('.').map((name) => `'${name}'`)
   const last = names.pop()!
   return (alias, text) => [columnOf(alias, 'data'), ...names].join(' -> ') + (text === true ? ' ->> ' : ' -> ') + last
 }
 
 /** Compiles a comparison of a document's field; undefined after a fault was added. */
 export function compileFieldComparison (filter: ComparisonFilter, pointer: string, context: QueryContext): Comparison | undefined {
-  if (filter.column === 'id') return compileComparison(id, filter, pointer, context)
+  if (filter.column === 'id') return compileComparison(idOperand, filter, pointer, context)
   return compileJsonComparison(fieldOf(filter.column, pointerTo(pointer, 'column'), context), filter, pointer, context)
 }
 

@@ -5,10 +5,13 @@ import type { BoundOperation, Reference, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../schema/faults.js'
 import { type CollectionPlace, isPathSegment, isReserved, pathSegmentRule, placeOf } from '../firestore/paths.js'
+import { cursorLimit } from './cursor-pages.js'
+import { finishPage, type Position, unknownCursor } from './cursor.js'
+import { cursorValue } from './document-cursor.js'
 import { fieldNamesOf } from './document-field.js'
 import { compileFirestoreFilters } from './document-filter.js'
 import { answers, type DocumentInput, type DocumentParts } from './document-parts.js'
-import { unfitFields } from './firestore-value.js'
+import { unfitFields, unfitFor } from './firestore-value.js'
 import { refuse } from './request-path.js'
 
 const maxBatch = 500 // documents
@@ -37,6 +40,11 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
   const filters = compileFirestoreFilters(query.filters ?? [], pointerTo(pointer, 'filters'), context)
   const order = compileOrder(query.order, pointerTo(pointer, 'order'), context)
 
+  // Firestore has the id last by itself, but tells pages by keys that are named.
+  const cursorOrder = order.some(({ field }) => field === null)
+    ? order
+    : [...order, { field: null, descending: order.at(-1)?.descending ?? false }]
+
   const only = select === null ? null : new Set(select)
   const shapes = { reduced: { only, without: new Set(parts.excluded) }, full: { only, without: new Set(parts.withheld) } }
   const shapeOf = (scope: Scope): Shape => scope.fullAccess ? shapes.full : shapes.reduced
@@ -44,6 +52,23 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
 
   const bind = (input: DocumentInput | undefined) => (scope: Scope): BoundOperation => {
     if (input !== undefined) return bindWrite(query, parts, input, common(scope), scope)
+    if (operation === 'query' && parts.cursors !== undefined) {
+      const { read } = parts.cursors
+      const position = read(scope)
+      return {
+        operation: {
+          ...common(scope),
+          kind: 'query',
+          filters: filters.read(scope),
+          order: cursorOrder,
+          limit: cursorLimit(page, scope),
+          offset: 0,
+          cursor: { after: valuesAfter(cursorOrder, position) }
+        },
+        answer: 'cursorPage',
+        finish: (text) => finishPage(text, position)
+      }
+    }
     if (operation === 'query') {
       const [limit, offset] = [page.limit(scope), page.offset(scope)]
       if (offset > maxOffset) {
@@ -63,6 +88,23 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
     }
   }
   return { references: filters.references, shared, bind }
+}
+
+/** The values of the order's keys in the document before the page, for Firestore to compare; null at the start of the list. */
+function valuesAfter (order: readonly OrderKey[], { after }: Position): readonly unknown[] | null {
+  if (after === null) return null
+  return order.map(({ field }, index) => {
+    const text = after[index] ?? null
+    // A list in the order of a field holds no document without it.
+    if (text === null) throw unknownCursor()
+    if (field === null) {
+      if (!isPathSegment(text)) throw unknownCursor()
+      return text
+    }
+    const value = cursorValue(text)
+    if (unfitFor(value) !== undefined) throw unknownCursor()
+    return value
+  })
 }
 
 function compileOrder (order: DocumentQuery['order'], pointer: string, context: QueryContext): OrderKey[] {

@@ -2,6 +2,7 @@
 import type { DocumentQuery } from '../schema/query.js'
 import type { Answer, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
+import type { DocumentCursors } from './document-cursor.js'
 import type { DocumentData } from './document-data.js'
 import type { DocumentId } from './document-id.js'
 import type { Page } from './page.js'
@@ -23,13 +24,13 @@ export const answers = {
   delete: 'deletion'
 } as const satisfies Record<Operation, Answer>
 
-const queryMembers = ['docId', 'filters', 'data', 'merge', 'select', 'order', 'limit', 'offset'] as const
+const queryMembers = ['docId', 'filters', 'data', 'merge', 'select', 'order', 'pagination', 'limit', 'offset'] as const
 type Member = typeof queryMembers[number]
 
 /** What each operation needs, and what it may have besides. */
 const members = {
   get: { required: ['docId'], optional: ['select'] },
-  query: { required: [], optional: ['filters', 'select', 'order', 'limit', 'offset'] },
+  query: { required: [], optional: ['filters', 'select', 'order', 'pagination', 'limit', 'offset'] },
   create: { required: [], optional: ['docId', 'data'] },
   add: { required: [], optional: ['data'] },
   set: { required: ['docId'], optional: ['data', 'merge'] },
@@ -48,6 +49,8 @@ export interface DocumentParts {
   /** Left out for every caller: what the route writes from secrets. */
   readonly withheld: readonly string[]
   readonly page: Page
+  /** Of a list whose pages follow a cursor. */
+  readonly cursors: DocumentCursors | undefined
 }
 
 export function checkMembers (query: DocumentQuery, pointer: string, { faults }: QueryContext): void {
@@ -63,6 +66,9 @@ export function checkMembers (query: DocumentQuery, pointer: string, { faults }:
     if (isThere && !required.includes(member) && !optional.includes(member)) {
       faults.add(pointerTo(pointer, member), `\`${query.operation}\` has no use for it`)
     }
+  }
+  if (query.pagination === 'cursor' && query.offset !== undefined) {
+    faults.add(pointerTo(pointer, 'offset'), 'pages that follow a cursor have no offset')
   }
 }
 

@@ -8,6 +8,7 @@ import type { QueryContext } from './context.js'
 import type { DocumentInput, DocumentParts } from './document-parts.js'
 import { pointerTo } from '../schema/faults.js'
 import { boundedColumn, boundedRowText, boundedText } from './answer-size.js'
+import { bindCursorPages } from './cursor-pages.js'
 import { compileFieldComparison, fieldOf } from './document-field.js'
 import { answers } from './document-parts.js'
 import { compileWrite, documentEvents } from './entity-events.js'
@@ -15,6 +16,7 @@ import { type CompiledFilters, compileConditions, writeConditions } from './filt
 import { columnOf } from './identifiers.js'
 import { direction } from './order.js'
 import { writePagination } from './page.js'
+import { writeAfter } from './read.js'
 import { markDocumentFiles } from './row-files.js'
 import { where } from './scope.js'
 import { type Binder, type Input, noInput, type Placeholders } from './sql.js'
@@ -113,7 +115,25 @@ function conditionsOf (parts: Parts, alias: string, placeholders: Placeholders, 
 
 function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
   const isPage = operation === 'query'
-  const switches = [...parts.filters.switches, ...parts.excluded.length > 0 ? [hasFullAccess] : [], ...isPage ? [parts.page.starts] : []]
+  const shown = [...parts.filters.switches, ...parts.excluded.length > 0 ? [hasFullAccess] : []]
+  const { cursors, origin, page } = parts
+  if (isPage && cursors !== undefined) {
+    const { order, read } = cursors
+    return bindCursorPages({
+      origin,
+      switches: shown,
+      usual: order,
+      read,
+      page,
+      write: (written, placeholders, on) =>
+        writeAfter(written, placeholders, {
+          rows: (alias, after) => `${documents} ${alias}${[conditionsOf(parts, alias, placeholders, on), ...after].join(' and ')}`,
+          record: (alias) => `${recordOf(parts, alias, placeholders, on)} as record`,
+          json: 'r.record'
+        })
+    })
+  }
+  const switches = [...shown, ...isPage ? [page.starts] : []]
   const writer = isPage
     ? (placeholders: Placeholders, on: ReadonlySet<Switch>, literal: number | undefined) => writePage(parts, literal, placeholders, on)
     : (placeholders: Placeholders, on: ReadonlySet<Switch>) =>

@@ -6,6 +6,8 @@ import type { DocumentQuery } from '../schema/query.js'
 import type { JsonSchema, RouteQuery } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../schema/faults.js'
+import { cursorParameters } from './cursor-pages.js'
+import { compileDocumentCursors } from './document-cursor.js'
 import { compileDocumentData } from './document-data.js'
 import { compileOnFirestore } from './document-firestore.js'
 import { compileId } from './document-id.js'
@@ -60,11 +62,13 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
       lacking: operation === 'update' ? 'some' : 'every'
     })
     : undefined
+  const shown = { select: selectOf(query.select, pointerTo(pointer, 'select'), context), excluded: [...excluded, ...withheld] }
+  const cursors = compileDocumentCursors(query, pointer, context, shown)
   const parts: DocumentParts = {
+    ...shown,
+    cursors,
     collection: collection ?? '',
     id,
-    select: selectOf(query.select, pointerTo(pointer, 'select'), context),
-    excluded: [...excluded, ...withheld],
     withheld,
     page: compilePage(query, pointer, context)
   }
@@ -89,12 +93,12 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     writes: isRead ? nothing : used,
     missing: 'notFound',
     status: creates ? 201 : 200,
-    answer: answers[operation],
+    answer: cursors === undefined ? answers[operation] : 'cursorPage',
     references: Object.freeze(references),
     places: noPlaces,
     record: documentSchema,
-    parameters: noParameters,
-    cursorMembers: [],
+    parameters: cursors === undefined ? noParameters : cursorParameters,
+    cursorMembers: cursors?.members ?? [],
     rowKey: documentKey,
     fields: null
   } as const

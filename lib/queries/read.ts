@@ -63,16 +63,39 @@ export function writePage (
  */
 export function writeCursorPage (
   parts: ReadParts,
-  { order, limit, after }: CursorPage,
+  page: CursorPage,
   placeholders: Placeholders,
   on: ReadonlySet<Switch>
 ): string {
   const { schema, table, embedLimit } = parts
+  return writeAfter(page, placeholders, {
+    rows: (alias, after) =>
+      `${tableName(schema, table)} ${alias}${where([...conditionsOf(parts, alias, placeholders, on), ...after])}`,
+    record: (alias) => selectList(parts.selection(on), alias, { schema, placeholders, embedLimit, on }),
+    json: 'r.*'
+  })
+}
+
+/** How rows and records of a page are written. */
+interface CursorRows {
+  /** What follows `from`, with all conditions. */
+  readonly rows: (alias: string, after: readonly string[]) => string
+  /** The columns of one record. */
+  readonly record: (alias: string) => string
+  /** A record of the alias `r`, for its JSON. */
+  readonly json: string
+}
+
+/** The page of any rows: `writeCursorPage` for its text. */
+export function writeAfter (
+  { order, limit, after }: CursorPage,
+  placeholders: Placeholders,
+  { rows: rowsFrom, record, json }: CursorRows
+): string {
   const one = `${limit} + 1`
   const found = after.map((conditions) => {
     const alias = placeholders.alias()
-    const all = [...conditionsOf(parts, alias, placeholders, on), ...conditions(alias, placeholders)]
-    return `select ${alias}.* from ${tableName(schema, table)} ${alias}${where(all)}${order.write(alias)} limit ${one}`
+    return `select ${alias}.* from ${rowsFrom(alias, conditions(alias, placeholders))}${order.write(alias)} limit ${one}`
   })
   const merged = placeholders.alias()
   // The order of the parts is that of their rows; PostgreSQL promises it only where it is asked for.
@@ -80,14 +103,12 @@ export function writeCursorPage (
     ? found[0]
     : `select * from (${found.map((text) => `(${text})`).join(' union all ')}) ${merged}${order.write(merged)} limit ${one}`
   const alias = placeholders.alias()
-  const records = `select ${
-    selectList(parts.selection(on), alias, { schema, placeholders, embedLimit, on })
-  } from p ${alias} limit ${limit}`
+  const records = `select ${record(alias)} from p ${alias} limit ${limit}`
   const values = order.keys.map(({ operand }) => `${operand.write(alias)}::text`).join(', ')
   const next =
     `select json_build_array(${values})::text from p ${alias} where (select count(*) from p) > ${limit} offset ${limit} - 1 limit 1`
   return boundedText(
-    `with p as materialized (${rows}) select concat('{"data":', (select coalesce(json_agg(r.*)::text, '[]') from (${records}) r), ',"pagination":{"limit":', ${limit}, ',"next":', chr(10), (${next}))`
+    `with p as materialized (${rows}) select concat('{"data":', (select coalesce(json_agg(${json})::text, '[]') from (${records}) r), ',"pagination":{"limit":', ${limit}, ',"next":', chr(10), (${next}))`
   )
 }
 

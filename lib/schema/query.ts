@@ -188,6 +188,12 @@ export const DocumentQuery = Type.Object({
   order: Type.Optional(
     Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the id is always the last key.' })
   ),
+  pagination: Type.Optional(
+    Type.Enum(['offset', 'cursor'], {
+      description:
+        'How the pages of a list follow one another: by `?offset=`, with a `total`; or by `?cursor=`, whose text is `pagination.next` of the page before. Default: `offset`.'
+    })
+  ),
   limit: Type.Optional(Templated('Documents a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),
   offset: Type.Optional(Templated('Documents to skip when the query string names none.', { minimum: 0 })),
   alias: Type.Optional(Type.String({ description: 'The name of the result. Default: the collection.' })),

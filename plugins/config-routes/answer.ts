@@ -101,9 +101,10 @@ async function rowsOf (query: CompiledQuery, scope: Scope, { sql }: Stores): Pro
 
 async function documentsOf (query: FirestoreQuery, scope: Scope, { documents }: Stores): Promise<Result> {
   if (documents === null) throw new Error('the plugin database has no Firestore')
-  const { operation, answer } = query.bind(scope)
+  const { operation, answer, finish } = query.bind(scope)
   try {
-    return { text: found(query, await documents.text(operation)), answer }
+    const text = found(query, await documents.text(operation))
+    return { text: finish === undefined ? text : finish(text), answer }
   } catch (error) {
     throw scope.auth !== null && isPlatformAdmin(scope.auth) ? withIndexLink(error) : error
   }

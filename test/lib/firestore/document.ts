@@ -14,6 +14,8 @@ const one = (
 
 const docId = '{{params.id}}'
 
+const pages = { collection: 'listed', operation: 'query', pagination: 'cursor' } as const
+
 /** Routes that list notes by filters, by their paths. */
 export const filtered: Readonly<Record<string, Filters>> = {
   '/eq': [{ column: 'kind', value: '{{query.x}}' }],
@@ -83,6 +85,13 @@ export const documentRoutes: readonly Route[] = [
       { collection: 'notes', operation: 'update', docId: '{{body.other}}', data: { kind: 'second' }, alias: 'second' }
     ]
   },
+  one('get', '/pages', { ...pages, order: { column: 'group' } }),
+  one('get', '/pages-back', { ...pages, order: { column: 'group', ascending: false } }),
+  one('get', '/pages-by-id', pages),
+  one('get', '/pages-typed', { ...pages, order: [{ column: 'deep.at' }, { column: 'n', ascending: false }] }),
+  one('get', '/pages-filtered', { ...pages, filters: [{ column: 'group', value: '{{query.x}}' }] }),
+  one('put', '/listed/:id', { collection: 'listed', operation: 'set', docId }),
+  one('delete', '/listed/:id', { collection: 'listed', operation: 'delete', docId }),
   one('get', '/copies/:id', { collection: 'copies', operation: 'get', docId })
 ]
 

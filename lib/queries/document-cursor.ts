@@ -1,0 +1,97 @@
+/**
+ * `pagination: "cursor"` of documents, on both stores. The keys of the order are fields as JSON, and the id last; a cursor
+ * holds their JSON texts.
+ */
+import type { DocumentQuery } from '../schema/query.js'
+import type { Scope } from '../expressions/types.js'
+import type { QueryContext } from './context.js'
+import type { DocumentParts } from './document-parts.js'
+import type { OrderKey, RowOrder } from './order.js'
+import { pointerTo } from '../schema/faults.js'
+import { isStorableJson } from '../json/storable.js'
+import { parseJson } from '../json/parse.js'
+import { type TypedFault, withNormalTypes } from '../json/typed-values.js'
+import { maxKeys } from './cursor-pages.js'
+import { type Position, positionReader, unknownCursor } from './cursor.js'
+import { idOperand, isFieldPath, jsonFieldOf } from './document-field.js'
+import { direction } from './order.js'
+
+export interface DocumentCursors {
+  readonly order: RowOrder
+  /** Throws `validationFailed` for a text that is no cursor of the list. */
+  readonly read: (scope: Scope) => Position
+  /** Members of its records of which a cursor tells the value. */
+  readonly members: readonly string[]
+}
+
+/** The cursors of a list, after the faults were added to the context's list; undefined where its pages have an offset. */
+export function compileDocumentCursors (
+  query: DocumentQuery,
+  pointer: string,
+  context: QueryContext,
+  { select, excluded }: Pick<DocumentParts, 'select' | 'excluded'>
+): DocumentCursors | undefined {
+  if (query.operation !== 'query' || query.pagination !== 'cursor') return undefined
+  const { faults, listRoute } = context
+  const at = pointerTo(pointer, 'pagination')
+  if (listRoute === undefined) faults.add(at, 'the query string of a route has one `cursor`: use it in a route with one query')
+  if (query.limit === 0) faults.add(at, 'a page that a cursor can continue has at least one document: set `limit`')
+  const given = query.order === undefined ? [] : [query.order].flat()
+  if (given.length > maxKeys) faults.add(at, `a cursor holds at most ${maxKeys} fields of an order; this one has ${given.length}`)
+  const order = orderOf(given)
+  const members = [...new Set([...given.map(({ column }) => column.split('.')[0] ?? column), 'id'])]
+  const hidden = members.filter((name) => excluded.includes(name) || (name !== 'id' && select !== null && !select.includes(name)))
+  if (hidden.length > 0) {
+    const names = hidden.map((name) => `"${name}"`).join(', ')
+    faults.add(
+      at,
+      `a cursor tells the values of the order and the id, so every document must show them: add ${names} to \`select\`, or take ${names} from \`excludeFields\``
+    )
+  }
+  const read = positionReader(`${listRoute ?? ''} ${query.alias ?? query.collection ?? ''}`, () => order)
+  return {
+    order,
+    members,
+    read: (scope) => {
+      const position = read(scope)
+      for (const [index, { operand }] of order.keys.entries()) {
+        const text = position.after?.[index] ?? null
+        if (operand !== idOperand && text !== null) cursorValue(text)
+      }
+      return position
+    }
+  }
+}
+
+/** The value that a cursor holds as JSON. Throws `validationFailed` where it holds none. */
+export function cursorValue (text: string): unknown {
+  const faults: TypedFault[] = []
+  const value = withNormalTypes(parsed(text), faults)
+  if (faults.length > 0) throw unknownCursor()
+  return value
+}
+
+function parsed (text: string): unknown {
+  if (!isStorableJson(text)) throw unknownCursor()
+  try {
+    return parseJson(text)
+  } catch {
+    throw unknownCursor()
+  }
+}
+
+function orderOf (given: ReadonlyArray<{ column: string, ascending?: boolean, nullsFirst?: boolean }>): RowOrder {
+  const own = given.filter(({ column }) => isFieldPath(column)).map(({ column, ascending = true, nullsFirst = !ascending }): OrderKey => {
+    if (column === 'id') return { operand: idOperand, ascending, nullsFirst }
+    const field = jsonFieldOf(column)
+    const json = { name: column, type: 'jsonb', notNull: false, hasDefault: false, generated: false }
+    return { operand: { column: json, source: json, write: (alias) => `(${field(alias)})` }, ascending, nullsFirst }
+  })
+  const ascending = own.at(-1)?.ascending ?? true
+  const keys = own.some(({ operand }) => operand === idOperand) ? own : [...own, { operand: idOperand, ascending, nullsFirst: !ascending }]
+  return {
+    id: keys.map((key) => `${key.operand.column.name}${direction(key)}`).join(', '),
+    keys,
+    write: (alias) => ` order by ${keys.map((key) => `${key.operand.write(alias)}${direction(key)}`).join(', ')}`
+  }
+}
