@@ -1,11 +1,11 @@
-/** Headers of calls. What stands in one can never end it and begin another. */
+/** Headers of calls to other services. A value cannot end its header and begin another one. */
 import { failure } from '../errors.js'
 import { invalidInput } from '../validation/detail.js'
 
 const maxValue = 8192 // characters
 
-/** Those of the connection, which is the server's. */
-const own: ReadonlySet<string> = new Set([
+/** They describe the connection. The server writes them itself. */
+export const connectionHeaders: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
   'expect',
@@ -22,7 +22,7 @@ const own: ReadonlySet<string> = new Set([
 /** Why a text is not the name of a header that a call may have; null where it is. */
 export function faultOfName (name: string): string | null {
   if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/.test(name)) return 'expected the name of a header'
-  return own.has(name.toLowerCase()) ? 'the server writes this header itself' : null
+  return connectionHeaders.has(name.toLowerCase()) ? 'the server writes this header itself' : null
 }
 
 /** Why a text is not the value of a header; null where it is. */

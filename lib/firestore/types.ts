@@ -1,6 +1,6 @@
 /**
  * Documents in Firestore: what compiled queries ask of it, as plain data. The store is made by open.ts; the other store of
- * documents is the SQL database, whose queries are SQL (lib/compiler/query/document-sql.ts). One suite of tests runs on both.
+ * documents is the SQL database, whose queries are SQL (lib/queries/document-sql.ts). One suite of tests runs on both.
  */
 import type { CollectionPlace } from './paths.js'
 

@@ -7,7 +7,7 @@ import { isRecord } from '../json/plain-value.js'
 export type Fields = Readonly<Record<string, unknown>>
 
 export interface Values {
-  /** The fields as Firestore stores them. They were checked: lib/compiler/query/document-firestore.ts. */
+  /** The fields as Firestore stores them. They were checked: lib/queries/document-firestore.ts. */
   encode(fields: Fields, place: CollectionPlace): Record<string, unknown>
   encodeValue(value: unknown, place: CollectionPlace): unknown
   /** The fields as JSON has them. */

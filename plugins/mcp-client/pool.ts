@@ -7,7 +7,7 @@ import { failure } from '../../lib/errors.js'
 import { untilAborted } from '../../lib/concurrency/until-aborted.js'
 import { defaultTimeout } from './connection.js'
 import { createEntries, type Entries } from './entries.js'
-import { everybody, type Entry } from './shares.js'
+import { allTenants, type Entry } from './shares.js'
 
 const firstDelay = 250 // ms after a failure, before the server starts again; each further failure doubles it
 const maxDelay = 60_000 // ms
@@ -78,7 +78,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
   async function take (server: McpServer, tenant: string, signal: AbortSignal): Promise<Entry> {
     const entries = entriesOf(server)
     const key = keyOf(server, tenant)
-    const owner = server.shared === true ? everybody : tenant
+    const owner = server.shared === true ? allTenants : tenant
     if (closing.signal.aborted) throw failure('stopping')
     if (entries.get(key) === undefined) refuseIfDown(key)
     const late = AbortSignal.timeout(maxWait)

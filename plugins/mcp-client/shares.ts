@@ -5,13 +5,13 @@
 import type { Connection } from './connection.js'
 
 /** The owner of connections that serve all tenants. Their number is bounded by the document. */
-export const everybody = ''
+export const allTenants = ''
 
 const heldPerFree = 4 // a tenant that is alone has four fifths of the connections
 
 export interface Entry {
   readonly key: string
-  /** The tenant, or `everybody`. */
+  /** The tenant, or `allTenants`. */
   readonly owner: string
   readonly opened: Promise<Connection>
   /** null until it is open. */
@@ -21,7 +21,7 @@ export interface Entry {
 }
 
 export interface Shares {
-  /** Busy connections of the owner; 0 for `everybody`, whose claims come first. */
+  /** Busy connections of the owner; 0 for `allTenants`, whose claims come first. */
   held(owner: string): number
   /** Whether the owner may have another connection, if need be in place of an idle one. */
   mayTake(owner: string): boolean
@@ -52,7 +52,7 @@ export function sharesOf (entries: Iterable<Entry>, max: number): Shares {
       const kept = countByOwner(busy.filter((entry) => !except.has(entry)))
       const enough = held(claimant) === 0 ? 1 : held(claimant) + 2
       const owners = busy.filter((entry) =>
-        !except.has(entry) && entry.owner !== claimant && entry.owner !== everybody && (kept.get(entry.owner) ?? 0) >= enough
+        !except.has(entry) && entry.owner !== claimant && entry.owner !== allTenants && (kept.get(entry.owner) ?? 0) >= enough
       )
       return most(owners, ({ owner }) => kept.get(owner) ?? 0)
     }
@@ -66,7 +66,7 @@ function isBusy ({ active, connection }: Entry): boolean {
 
 function countByOwner (entries: readonly Entry[]): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
-  for (const { owner } of entries) if (owner !== everybody) counts.set(owner, (counts.get(owner) ?? 0) + 1)
+  for (const { owner } of entries) if (owner !== allTenants) counts.set(owner, (counts.get(owner) ?? 0) + 1)
   return counts
 }
 

@@ -1,4 +1,5 @@
 /** Faults of a request that are visible before a name is resolved or a connection opened. */
+import { connectionHeaders } from '../../lib/connectors/headers.js'
 import { failure } from '../../lib/errors.js'
 import { version } from '../../lib/version.js'
 
@@ -26,22 +27,7 @@ function refused (what: string): Error {
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,256}$/
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** Those that say how the connection is used, which the server does itself. */
-const own: ReadonlySet<string> = new Set([
-  'accept-encoding',
-  'connection',
-  'content-length',
-  'expect',
-  'host',
-  'keep-alive',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade'
-])
-/** Those that tell another origin nothing. */
+/** They give away nothing to another origin. */
 const harmless: ReadonlySet<string> = new Set(['accept', 'accept-language', 'user-agent'])
 
 const userAgent = `tenantry/${version}`
@@ -55,7 +41,7 @@ export function headersOf (given: Readonly<Record<string, string>>): Record<stri
     if (!token.test(name) || !headerValue.test(value)) {
       throw failure('badRequest', { message: 'A header of the call is not one: its name or value has characters that headers do not' })
     }
-    if (!own.has(name)) headers[name] = value
+    if (!connectionHeaders.has(name)) headers[name] = value
   }
   headers['accept-encoding'] = 'identity'
   return headers

@@ -75,8 +75,8 @@ export interface PlatformRolesParts {
 
 export function createPlatformRoles ({ store, db, events, defaultRole, now }: PlatformRolesParts): PlatformRoles {
   /**
-   * One change at a time; everybody forgets what the roles gave. In no tenant's turn: taking a role from a user must not wait
-   * for its tenant.
+   * One change at a time. Every instance then forgets the permissions that roles gave. A change does not wait for a tenant's
+   * turn, so a busy tenant cannot delay the removal of a role.
    */
   function change<T> (work: (transaction: Transaction<SystemTables>) => Promise<T>, user?: UserKey): Promise<T> {
     return events.change({ topic: 'rbac', tenant: '' }, async (transaction) => {

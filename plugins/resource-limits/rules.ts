@@ -108,10 +108,10 @@ export function limitOf ({ limit, tiers }: Rule, tier: string | undefined): numb
   return tier !== undefined && tiers !== undefined && Object.hasOwn(tiers, tier) ? tiers[tier] ?? limit : limit
 }
 
-/** The first rule of one resource, metric and period that is for anybody at all, for everybody, and for each role. */
+/** The index of the first rule of one resource, metric and period: of all rules, of those for every user, and of those for each role. */
 interface Spoken {
   readonly any: number
-  everybody?: number
+  everyUser?: number
   readonly byRole: Map<string, number>
 }
 
@@ -141,10 +141,10 @@ function firstFor (spoken: Map<string, Spoken>, { resource, metric, period, cond
   const known = spoken.get(key) ?? { any: index, byRole: new Map<string, number>() }
   spoken.set(key, known)
   if (conditions?.roles === undefined) {
-    known.everybody ??= index
+    known.everyUser ??= index
     return known.any
   }
-  let first = Math.min(known.everybody ?? index, index)
+  let first = Math.min(known.everyUser ?? index, index)
   for (const role of conditions.roles) {
     const before = known.byRole.get(role)
     if (before === undefined) known.byRole.set(role, index)

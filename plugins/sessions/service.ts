@@ -21,7 +21,7 @@ import { isAfter, isUuid, keptMark, sequenceClaim, sessionClaim, sessionMark, se
 export const maxTokens = 50 // of one user that end one by one; with one more all that the user has end
 export const maxRows = 20_000 // of one owner; with one more all that the owner's users have end
 const leastLife = 604_800_000 // ms that a logout of everywhere is remembered: tokens that were made elsewhere may live longer than ours
-const everybody = Buffer.alloc(0)
+const everyUser = Buffer.alloc(0)
 
 /** Whom a session is for. */
 export interface SessionClaims {
@@ -147,7 +147,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
       return
     }
     if (rows <= maxRows || rows - await store.removeOver(writer, owner, at) <= maxRows) return
-    await store.end(writer, owner, { subject: everybody, at, until: lifeOf(at) })
+    await store.end(writer, owner, { subject: everyUser, at, until: lifeOf(at) })
     await writeAudit(writer, {
       tenant,
       action: 'auth.logout_all',

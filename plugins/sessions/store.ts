@@ -22,7 +22,7 @@ export interface ReadRevocations {
   readonly ends: string | null
 }
 
-/** Of what a user, or with an empty subject everybody in the list, had until then. */
+/** Ends the tokens that a user had at a time. An empty subject means every user in the list. */
 export interface End {
   readonly subject: Buffer
   readonly at: Date

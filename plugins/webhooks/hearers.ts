@@ -48,7 +48,7 @@ export function createHearers ({ platform, tenants, db, events }: HearerOptions)
     const source = tenants()
     if (source === null) return unasked
     const found = await source(tenant, through)
-    return found.version === 0 ? nobody : hearersOf(found)
+    return found.version === 0 ? noHearers : hearersOf(found)
   }
 
   return {
@@ -67,6 +67,6 @@ function hearersOf ({ version, webhooks }: VersionedWebhooks): Hearers {
   return { version, webhooks, kinds, entities: entityKinds.some((kind) => kinds.has(kind)) }
 }
 
-const nobody: Hearers = Object.freeze({ version: 0, webhooks: Object.freeze([]), kinds: new Set<string>(), entities: false })
+const noHearers: Hearers = Object.freeze({ version: 0, webhooks: Object.freeze([]), kinds: new Set<string>(), entities: false })
 /** Where tenants have no documents. */
-const unasked: Hearers = Object.freeze({ ...nobody, version: null })
+const unasked: Hearers = Object.freeze({ ...noHearers, version: null })

@@ -47,8 +47,8 @@ export interface Journal {
 }
 
 /**
- * What a journal rejects with where the attempt is over, which is no failure of a step: another attempt has the run, it was
- * canceled, or the database is lost. A run ends with it as it is: nothing is tried again, and nothing more is told.
+ * The attempt is over, although no step failed: another attempt has the run, the run was canceled, or the connection to the
+ * database is lost. The run keeps its state: nothing is retried and no event is sent.
  */
 export class Interrupted extends Error {
   override readonly name = 'WorkflowInterrupted'

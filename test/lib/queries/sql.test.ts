@@ -4,7 +4,7 @@ import type { Scope } from '../../../lib/expressions/types.js'
 import { test } from 'tap'
 import { compile, compileDocument, scopeOf } from './helpers.js'
 
-/** What every statement with a text that can be large has around it (`lib/compiler/query/answer-size.ts`); the cases below are without. */
+/** What every statement with a text that can be large has around it (`lib/queries/answer-size.ts`); the cases below are without. */
 function withinBound (sql: string): string {
   const { before, inner } =
     /^(?<before>with w as .*? |)select case when octet_length\(a\.t\) > 16777216 then width_bucket\(0::float8, 0, 1, -octet_length\(a\.t\)\)::text else a\.t end from \((?<inner>select .*?)(?: offset 0)?\) a\(t\)$/
