@@ -2,6 +2,10 @@
  * `npm run bench:start`: how long the built package takes to import, how long `tenantry start` takes on PostgreSQL until it
  * listens, and the memory of the idle server. CPU time is printed beside the time on the clock: other programs on the
  * machine lengthen the second more than the first.
+ *
+ * Further the first hour: a reload of `tenantry dev`, `npm start` of a clone after an unchanged build, and the way of a new
+ * user to the first 201, which npm takes most of. Arguments: the rounds (default 7), and one part of it alone: server,
+ * reload, clone or first-call.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,9 +17,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { startDatabase } from './database.js'
 import { median } from './statistics.js'
+import { measureFirstCall } from './start/first-call.js'
+import { measureReloads, measureStarts } from './start/reload.js'
 import document from './tenantry/document.js'
 
 const rounds = Number(process.argv[2] ?? 7)
+const [, , , part] = process.argv
+const has = (name: string): boolean => part === undefined || part === name
 const idleMs = [5000, 60_000] // after the start, when the memory is read; V8 shrinks its heap after about 25 s without work
 const microsecondsPerTick = 10_000
 
@@ -29,11 +37,22 @@ interface Figures {
 }
 
 const built = new URL('../dist/', import.meta.url)
-const limits = { import: '400 ms', start: '1000 ms', memory: '110 MB' }
+const limits = { import: '400 ms', start: '1000 ms', memory: '110 MB', reload: '1000 ms', clone: '5000 ms' }
+const firstCallLimits = { commands: 5, wall: 60_000, ours: 5000 } // milliseconds
 
 const folder = await mkdtemp(join(tmpdir(), 'tenantry-bench-'))
 const database = await startDatabase()
 try {
+  if (has('server')) await measureServer()
+  if (has('reload')) printTimes(`a reload of tenantry dev, at most ${limits.reload}`, await measureReloads(2 * rounds + 1))
+  if (has('clone')) printTimes(`npm start after an unchanged build, at most ${limits.clone}`, await measureStarts(rounds))
+  if (has('first-call')) await printFirstCall()
+} finally {
+  await database.stop()
+  await rm(folder, { recursive: true })
+}
+
+async function measureServer (): Promise<void> {
   await writeFile(join(folder, 'tenantry.json'), JSON.stringify(document))
   const imports: Figures[] = []
   const starts: Figures[] = []
@@ -49,9 +68,6 @@ try {
       idle.map((memory, index) => `  ${Math.round(memory)} MB after ${Number(idleMs[index]) / 1000} s`).join('\n')
     }`
   )
-} finally {
-  await database.stop()
-  await rm(folder, { recursive: true })
 }
 
 async function measureImport (): Promise<Figures> {
@@ -127,4 +143,17 @@ function print (title: string, figures: readonly Figures[]): void {
   console.log(
     `${title}\n  ${of('wall')} ms (least ${least('wall')}), CPU ${of('cpu')} ms (least ${least('cpu')}), resident ${of('memory')} MB`
   )
+}
+
+function printTimes (title: string, times: readonly number[]): void {
+  console.log(`${title}\n  ${Math.round(median(times))} ms (${Math.round(Math.min(...times))} to ${Math.round(Math.max(...times))})`)
+}
+
+async function printFirstCall (): Promise<void> {
+  const steps = await measureFirstCall()
+  const total = (figure: 'wall' | 'ours') => steps.reduce((sum, step) => sum + step[figure], 0)
+  const { commands, wall, ours } = firstCallLimits
+  console.log(`from an empty folder to the first 201, at most ${commands} commands and ${wall} ms, of which ours ${ours} ms`)
+  for (const step of steps) console.log(`  ${step.command}: ${Math.round(step.wall)} ms, of which ours ${Math.round(step.ours)} ms`)
+  console.log(`  ${steps.length} commands, ${Math.round(total('wall'))} ms, of which ours ${Math.round(total('ours'))} ms`)
 }
