@@ -5,7 +5,6 @@
 import type { DocumentQuery } from '../schema/query.js'
 import type { Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
-import type { DocumentParts } from './document-parts.js'
 import type { OrderKey, RowOrder } from './order.js'
 import { pointerTo } from '../schema/faults.js'
 import { isStorableJson } from '../json/storable.js'
@@ -29,7 +28,7 @@ export function compileDocumentCursors (
   query: DocumentQuery,
   pointer: string,
   context: QueryContext,
-  { select, excluded }: Pick<DocumentParts, 'select' | 'excluded'>
+  { select, excluded }: { readonly select: readonly string[] | null, readonly excluded: readonly string[] }
 ): DocumentCursors | undefined {
   if (query.operation !== 'query' || query.pagination !== 'cursor') return undefined
   const { faults, listRoute } = context
