@@ -44,6 +44,7 @@ const openQuery: ReadonlySet<string> = new Set<keyof DocumentQuery>([
   'data',
   'merge',
   'order',
+  'pagination',
   'limit',
   'offset',
   'alias'

@@ -1,5 +1,5 @@
 /** Queries of documents on Firestore: what they ask of it, as plain data. The tenant is a part of the path. */
-import type { DocumentQuery } from '../schema/query.js'
+import type { DocumentQuery, Filter } from '../schema/query.js'
 import type { DocumentOperation, OrderKey, Shape } from '../firestore/types.js'
 import type { BoundOperation, Reference, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
@@ -40,6 +40,7 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
   const filters = compileFirestoreFilters(query.filters ?? [], pointerTo(pointer, 'filters'), context)
   const order = compileOrder(query.order, pointerTo(pointer, 'order'), context)
 
+  if (parts.cursors !== undefined) checkCompared(query, pointer, context)
   // Firestore has the id last by itself, but tells pages by keys that are named.
   const cursorOrder = order.some(({ field }) => field === null)
     ? order
@@ -105,6 +106,26 @@ function valuesAfter (order: readonly OrderKey[], { after }: Position): readonly
     if (unfitFor(value) !== undefined) throw unknownCursor()
     return value
   })
+}
+
+const unequal: ReadonlySet<string> = new Set(['neq', 'gt', 'gte', 'lt', 'lte'])
+
+/** Firestore orders a list by the fields that its filters compare, before the id. A cursor holds only the fields of `order`. */
+function checkCompared ({ filters = [], order = [] }: DocumentQuery, pointer: string, { faults }: QueryContext): void {
+  const ordered = new Set([order].flat().map(({ column }) => column))
+  for (const [index, filter] of filters.entries()) {
+    for (const column of comparedIn(filter)) {
+      if (ordered.has(column)) continue
+      faults.add(pointerTo(pointer, 'filters', index), `Firestore orders by the fields that a filter compares: add "${column}" to \`order\``)
+    }
+  }
+}
+
+function comparedIn (filter: Filter): string[] {
+  if ('or' in filter) return filter.or.flatMap(comparedIn)
+  if ('and' in filter) return filter.and.flatMap(comparedIn)
+  if ('not' in filter) return comparedIn(filter.not)
+  return 'column' in filter && filter.operator !== undefined && unequal.has(filter.operator) ? [filter.column] : []
 }
 
 function compileOrder (order: DocumentQuery['order'], pointer: string, context: QueryContext): OrderKey[] {

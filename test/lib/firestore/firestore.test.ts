@@ -233,6 +233,11 @@ test('what Firestore has no query for is a fault of the document', async (t) => 
   ])
   t.match(faults({ filters: [{ column: 'a', value: [[1]] }] }), [/^\/q\/filters\/0\/value: /])
   t.match(faults({ order: { column: 'a', nullsFirst: true } }), [/^\/q\/order\/nullsFirst: /])
+  const ofFilters = (query: Parameters<typeof faults>[0]) =>
+    faults({ ...query, pagination: 'cursor', filters: [{ or: [{ column: 'a', operator: 'gt', value: 1 }, { column: 'b', value: 2 }] }] })
+      .filter((fault) => fault.startsWith('/q/filters'))
+  t.match(ofFilters({}), [/^\/q\/filters\/0: .*add "a" to `order`/])
+  t.same(ofFilters({ order: { column: 'a' } }), [])
   t.match(faults({ order: { column: '__a__' } }), [/^\/q\/order\/column: /])
   for (const collection of ['a/b', '..', '__x__']) t.match(faults({ collection }), [/^\/q\/collection: /], collection)
   t.match(documentFaultsOf({ collection: 'a', operation: 'query', store: 'firestore' }, { firestore: null }), [
