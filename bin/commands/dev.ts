@@ -51,8 +51,10 @@ SIGTERM and SIGINT end it with 0; a second one ends at once.`,
     const isColored = process.stdout.isTTY && env['NO_COLOR'] === undefined
     const loggerOf = (level: string) => readableLog(level, call.print, isColored)
     const server = createDevServer({ call, document, reader, env, memoryFolder, seed, loggerOf })
-    await Promise.race([server.reload(), stopped])
-    const reload = oneAtATime(async () => {
+    // A change during the first start is followed by a reload too.
+    const watcher = watchDocument(document, () => reload())
+    const first = server.reload()
+    const reload = oneAtATime(first, async () => {
       try {
         watcher.renew()
         await server.reload()
@@ -60,7 +62,12 @@ SIGTERM and SIGINT end it with 0; a second one ends at once.`,
         for (const line of linesOf(error)) call.note(line)
       }
     })
-    const watcher = watchDocument(document, reload)
+    try {
+      await Promise.race([first, stopped])
+    } catch (error) {
+      watcher.close()
+      throw error
+    }
     await stopped
     watcher.close()
     await reload.ended()
@@ -92,11 +99,13 @@ interface Repeated {
   ended(): Promise<void>
 }
 
-/** Runs the work once at a time. Calls meanwhile are followed by one more run. */
-function oneAtATime (work: () => Promise<void>): Repeated {
+/** Runs the work after the first, once at a time. Calls meanwhile are followed by one more run; a first that fails ends it. */
+function oneAtATime (first: Promise<void>, work: () => Promise<void>): Repeated {
   let isWaiting = false
   let isEnded = false
-  let last = Promise.resolve()
+  let last = first.catch(() => {
+    isEnded = true
+  })
   const call = () => {
     if (isWaiting || isEnded) return
     isWaiting = true

@@ -147,6 +147,15 @@ t.test('a document, its changes and its faults', async (t) => {
   })
 })
 
+t.test('a change that is saved as soon as the server listens is served', async (t) => {
+  const folder = t.testdir({ 'tenantry.json': documentOf('one'), '.env': `JWT_SECRET=${testSecret}\n` })
+  const dev = launch(t, folder, ['dev', '--port', '0'])
+  const address = await addressOf(dev)
+  await writeFile(join(folder, 'tenantry.json'), documentOf('two'))
+  await dev.line(/^reloaded in /)
+  t.same(await greetingOf(address), { greeting: 'two' })
+})
+
 t.test('a document that is a module is read anew with the modules that it imports', async (t) => {
   const routes = "[{ path: '/greeting', method: 'get' as const, response: { greeting: greeting() } }]"
   const folder = t.testdir({
