@@ -1,6 +1,6 @@
 /** `tenantry init`: writes a first project. */
 import type { Command } from '../command.js'
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import { CommandError } from '../failure.js'
@@ -18,6 +18,9 @@ Then "npm install && npm start" serves the API on an embedded database in the fo
 
   async run ({ document = '.', print }) {
     const folder = resolve(document)
+    if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === false) {
+      throw new CommandError(`${document} is a file: name a new folder, as in "tenantry init my-api"`)
+    }
     const files = projectFiles(folder)
     const present = Object.keys(files).filter((name) => existsSync(join(folder, name)))
     if (present.length > 0) {

@@ -57,6 +57,11 @@ t.test('no file is overwritten', async (t) => {
   t.equal(readFileSync(join(folder, '.env'), 'utf8'), 'MINE=1')
 })
 
+t.test('a file is no folder', async (t) => {
+  const file = join(t.testdir({ 'tenantry.json': '{}' }), 'tenantry.json')
+  t.match(await here(['init', file]), { code: 1, errors: [`${file} is a file: name a new folder, as in "tenantry init my-api"`] })
+})
+
 t.test('each project has a secret of its own', async (t) => {
   const folder = t.testdir({})
   for (const name of ['a', 'b']) t.equal((await here(['init', join(folder, name)])).code, 0)
