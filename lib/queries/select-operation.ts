@@ -95,7 +95,7 @@ function compileGroups (
     context.faults.add(pointerTo(pointer, 'orderBy'), 'groups have the order of `order`: no caller chooses it')
   }
   if (query.pagination === 'cursor') {
-    context.faults.add(pointerTo(pointer, 'pagination'), 'groups are made anew for each page, which has an offset: no cursor continues it')
+    context.faults.add(pointerTo(pointer, 'pagination'), 'a cursor continues lists of rows, not of groups: leave it out, and read pages of groups with `limit` and `offset`')
   }
   const groupOrder = compileGroupOrder(query.order, full, pointerTo(pointer, 'order'), context)
   const page = compilePage(query, pointer, context)

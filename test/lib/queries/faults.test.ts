@@ -234,7 +234,7 @@ test('an order that callers choose, and pages that follow a cursor, name what is
       '/q/pagination: "article_titles" has no primary key, which tells where a page ended'
     ]],
     [page({ select: 'status, count()' }), [
-      '/q/pagination: groups are made anew for each page, which has an offset: no cursor continues it'
+      '/q/pagination: a cursor continues lists of rows, not of groups: leave it out, and read pages of groups with `limit` and `offset`'
     ]],
     [select({ select: 'status, count()', orderBy: { from: '{{query.sort}}', allow: ['status'] } }), [
       '/q/orderBy: groups have the order of `order`: no caller chooses it'
