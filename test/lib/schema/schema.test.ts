@@ -161,6 +161,7 @@ const complete = {
         order: [{ column: 'a' }],
         limit: '{{query.limit}}',
         offset: 0,
+        pagination: 'offset',
         alias: 'z',
         excludeFields: []
       }],
