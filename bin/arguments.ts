@@ -7,13 +7,12 @@ import { UsageError } from './command.js'
 /** What stands on the command line after the name of the command. */
 export function parseCall (
   name: string,
-  { options, document: wanted }: Command,
+  { options }: Command,
   words: string[]
 ): Pick<Call, 'text' | 'flag' | 'document'> {
   const { values, positionals } = parse(name, options, words)
   const [document, ...more] = positionals
   if (more.length > 0) throw new UsageError(`unexpected "${more[0]}": "tenantry ${name}" takes one document`)
-  if (document === undefined && wanted === 'required') throw new UsageError(`"tenantry ${name}" needs a document`)
   const valueOf = (option: string) => {
     if (!Object.hasOwn(options, option)) throw new Error(`"tenantry ${name}" declares no option "${option}"`)
     return values[option]

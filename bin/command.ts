@@ -27,8 +27,6 @@ export interface Command {
   /** What `--help` adds: options, one a line, and what happens. */
   readonly details: string
   readonly options: Options
-  /** Whether a document can be named: `required`, `optional`. */
-  readonly document: 'required' | 'optional'
   /** Resolves with the exit code. */
   run(call: Call): Promise<number>
 }

@@ -2,6 +2,8 @@
 import type { ServerOptions } from '../lib/server.js'
 import type { Env } from '../lib/configuration/index.js'
 import type { Call } from './command.js'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { setting } from '../lib/expressions/environment.js'
 import { CommandError } from './failure.js'
 
@@ -31,6 +33,18 @@ function portOf (text: string): number {
   const port = Number(text)
   if (!/^\d{1,5}$/.test(text) || port > 65_535) throw new CommandError(`the port "${text}" is no number from 0 to 65535`)
   return port
+}
+
+/** Throws a CommandError where the address cannot be listened on, before anything that takes time. */
+export async function checkAddress (at: ListenAt): Promise<void> {
+  const server = createServer()
+  try {
+    await once(server.listen(at), 'listening')
+  } catch (error) {
+    throw explainListening(error, at)
+  }
+  server.close()
+  await once(server, 'close')
 }
 
 /** An error of `listen` in words; every other error as it is. */

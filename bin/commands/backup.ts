@@ -13,7 +13,6 @@ const keyNote = 'secrets are encrypted under SECRETS_MASTER_KEY, which is in no 
 export const backup: Command = {
   summary: 'Dumps the database, and checks that the dump has every row.',
   usage: '[document] --to FOLDER [--pg-bin FOLDER]',
-  document: 'optional',
   details: `Runs pg_dump, of the server's version or later, as the role of the document's connection, while servers serve. The
 folder gets database.dump and manifest.json, which has the rows of each table at the moment of the dump. Needs a folder
 that is new or empty. Of an embedded database, stop the server and copy its folder.
@@ -34,7 +33,6 @@ that is new or empty. Of an embedded database, stop the server and copy its fold
 export const restoreBackup: Command = {
   summary: 'Restores a backup into an empty database, and checks that every row is there.',
   usage: '[document] --from FOLDER [--pg-bin FOLDER]',
-  document: 'optional',
   details: `Runs pg_restore in one transaction as the role of the document's connection, which then owns the tables. The
 database must have no tables. Roles that the backup grants rights to must exist. Ends with 1 where a table does not have
 the rows that it had, naming each.

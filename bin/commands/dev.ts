@@ -13,7 +13,6 @@ const endMs = 15_000 // that a stop may take: running requests have 10 s
 export const dev: Command = {
   summary: 'Serves a document, and serves it anew after each change.',
   usage: '[document] [--port N] [--host ADDRESS] [--seed FILE]',
-  document: 'optional',
   details: `It watches the folder of the document (JSON files, modules and .env, but not node_modules) and modules elsewhere that
 the document imports. A document with faults is not served: the faults are printed, and the previous version serves on.
 Data of an embedded database stay, those in memory until the command ends. Mails of users are printed instead of sent.

@@ -9,7 +9,6 @@ const maxNamed = 20 // files of each kind
 export const repairFilesCommand: Command = {
   summary: 'Restores missing copies of files, and deletes objects without a file.',
   usage: '[document]',
-  document: 'optional',
   details: `With storageProvider "both", copies each file that the disk or S3 lacks from the other one. With every provider, deletes
 objects that are older than a day and belong to no file. Servers may serve meanwhile (of an embedded database the server is
 stopped first). It can be repeated. Prints how many files are complete and how many it copied; ends with 1 if files are in

@@ -9,7 +9,6 @@ import { projectFiles } from '../project.js'
 export const init: Command = {
   summary: 'Writes a first project.',
   usage: '[folder]',
-  document: 'optional',
   details: `Writes into the folder, by default this one: tenantry.json with two routes on a table of notes, .env with a secret for
 tokens, package.json, .gitignore, and a test of the routes. It overwrites no file.
 

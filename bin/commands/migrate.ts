@@ -11,7 +11,6 @@ import { CommandError } from '../failure.js'
 export const migrate: Command = {
   summary: 'Brings the database to what the server and the document need.',
   usage: '[document] [--print | --print-rules]',
-  document: 'optional',
   details: `Makes what the database lacks: the server's own tables, the tables that the document declares, their indexes and
 policies. It never drops or narrows anything, and servers may serve meanwhile. Prints the name of each migration when it
 is applied; a migration of several steps, and a wait for a lock, is a line on standard error. After a failure, run it again:

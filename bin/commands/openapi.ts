@@ -7,7 +7,6 @@ import { CommandError } from '../failure.js'
 export const openapi: Command = {
   summary: 'Prints the OpenAPI 3.1 document, which GET /doc answers.',
   usage: '[document]',
-  document: 'optional',
   details: 'Reads the database and changes nothing in it. With the embedded database only declared tables are known.',
   options: {},
 

@@ -9,7 +9,6 @@ import { CommandError } from '../failure.js'
 export const rekey: Command = {
   summary: 'Encrypts every stored secret under the current master key.',
   usage: '[document]',
-  document: 'optional',
   details: `Needs SECRETS_MASTER_KEY, the key to move to, and SECRETS_PREVIOUS_KEYS, those that secrets are encrypted under
 now, separated by commas. Servers may serve and write meanwhile (of an embedded database the server is stopped first). It
 can be repeated. Prints how many secrets it moved; ends with 1 where one could not be read, naming it and the reason.`,

@@ -2,13 +2,12 @@
 import type { Command } from '../command.js'
 import { environmentOf } from '../../lib/configuration/index.js'
 import { loadDocument } from '../document.js'
-import { defaultHost, defaultPort, explainListening, listenAt, mailPrinter, namedPort } from '../listening.js'
+import { checkAddress, defaultHost, defaultPort, explainListening, listenAt, mailPrinter, namedPort } from '../listening.js'
 import { listenToSignals } from '../signals.js'
 
 export const start: Command = {
   summary: 'Serves a document.',
   usage: '[document] [--port N] [--host ADDRESS] [--print-mail]',
-  document: 'optional',
   details: `Without a document it looks for tenantry.json, tenantry.jsonc, tenantry.js and tenantry.ts in this folder. A file .env
 beside the document is read. The address is printed as "listening on http://...".
 
@@ -26,6 +25,7 @@ serves on before that for as long as \`server.stopDelayMs\` of the document says
     const config = await loadDocument(call.document, call.env)
     const env = environmentOf(config)
     const at = listenAt(call, env)
+    await checkAddress(at)
     // Loaded when it is needed: other commands, and help, are there at once.
     const { createServer } = await import('../../lib/server.js')
     const app = createServer(config, { env, deliverMail: call.flag('print-mail') ? mailPrinter(call) : undefined })

@@ -14,7 +14,6 @@ import { CommandError } from '../failure.js'
 export const token: Command = {
   summary: "Prints a token of the document's own key.",
   usage: '[document] --sub ID [--role R] [--tenant T] [--permissions A,B] [--expires SECONDS]',
-  document: 'optional',
   details: `Signs with the key of the document's section jwt; without a document, with the setting JWT_SECRET.
 
   --sub ID             the user

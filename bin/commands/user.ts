@@ -12,7 +12,6 @@ import { CommandError } from '../failure.js'
 export const createUser: Command = {
   summary: 'Makes a user, who logs in with a password.',
   usage: '[document] --email E [--role R] [--tenant T]',
-  document: 'optional',
   details: `Asks for the password at the terminal, twice and without showing it; where standard input is no terminal, it is
 the one line there. It has 8 to 256 characters. Prints the user's id, which is the sub of its tokens. Servers may serve
 meanwhile (of an embedded database the server is stopped first).

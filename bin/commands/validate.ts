@@ -4,10 +4,10 @@ import { loadDocument } from '../document.js'
 
 export const validate: Command = {
   summary: 'Checks a document, without a database and without serving it.',
-  usage: '<document>',
-  document: 'required',
-  details: `Every fault is a line on standard error: where it is (a JSON Pointer), what was expected, and the nearest name
-that would be right. Tables that the document declares are known; others are looked for when the server starts. So are SQL functions.`,
+  usage: '[document]',
+  details: `Without a document it looks for tenantry.json, tenantry.jsonc, tenantry.js and tenantry.ts in this folder. Every
+fault is a line on standard error: where it is (a JSON Pointer), what was expected, and the nearest name that would be
+right. Tables that the document declares are known; others are looked for when the server starts. So are SQL functions.`,
   options: {},
 
   async run (call) {

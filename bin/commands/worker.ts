@@ -9,7 +9,6 @@ import { listenToSignals } from '../signals.js'
 export const worker: Command = {
   summary: 'Runs background jobs, without a port.',
   usage: '[document] [--workers N]',
-  document: 'optional',
   details: `Takes the document of the servers whose jobs it runs, beside them or in their place: with \`queue.workers: 0\` a
 server only sends them. Without a document it looks for tenantry.json, tenantry.jsonc, tenantry.js and tenantry.ts in this folder.
 A file .env beside the document is read. When it works it prints "working on up to N jobs at a time".

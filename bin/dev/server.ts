@@ -8,7 +8,7 @@ import { checkDocument } from '../../lib/configuration/load.js'
 import { createServer } from '../../lib/server.js'
 import { declaredCheck } from '../declared.js'
 import { CommandError, linesOf } from '../failure.js'
-import { explainListening, listenAt, mailPrinter, type ListenAt } from '../listening.js'
+import { checkAddress, explainListening, listenAt, mailPrinter, type ListenAt } from '../listening.js'
 import { introduction } from './introduction.js'
 
 export interface DevOptions {
@@ -55,6 +55,7 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
     const settings = environmentOf(config)
     const wanted = listenAt(call, settings)
     const port = last?.wanted.port === wanted.port && last.wanted.host === wanted.host ? last.port : wanted.port
+    await checkAddress({ ...wanted, port })
     const app = createServer(config, { env: settings, logger: loggerOf(settings['LOG_LEVEL'] || 'info'), deliverMail: mailPrinter(call) })
     try {
       await app.ready()
