@@ -122,7 +122,7 @@ export const RouteTool = Type.Object({
 }, { additionalProperties: false, description: 'The name, description and hints of the tool.' })
 
 export const Route = Type.Object({
-  path: Type.String({ pattern: '^/', description: 'The path; `:name` is a parameter.' }),
+  path: Type.String({ pattern: '^/', expected: 'a path that starts with `/`', description: 'The path; `:name` is a parameter.' }),
   method: Type.Enum(['get', 'post', 'put', 'patch', 'delete', 'GET', 'POST', 'PUT', 'PATCH', 'DELETE'], {
     description: 'The HTTP method.'
   }),

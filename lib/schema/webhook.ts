@@ -41,7 +41,13 @@ export type OutboundWebhook = Static<typeof OutboundWebhook>
 
 export const InboundWebhook = Section({
   name: Name,
-  path: Type.String({ text: 'literal', pattern: '^/', maxLength: 500, description: 'Where it receives, by POST; `:name` is a parameter.' }),
+  path: Type.String({
+    text: 'literal',
+    pattern: '^/',
+    maxLength: 500,
+    expected: 'a path that starts with `/`',
+    description: 'Where it receives, by POST; `:name` is a parameter.'
+  }),
   ...signatureMembers,
   actions: Type.Optional(
     Type.Array(Integration, {

@@ -85,7 +85,7 @@ t.test('every fault is reported at once, with its pointer, what was expected and
       '/pagination/maxLimit: expected at least 1',
       '/server/bodyLimit: expected an integer, got a number',
       '/server/trustProxy: expected true or false or an integer or a string or an array, got an object',
-      '/routes/0/path: expected a string that matches ^/',
+      '/routes/0/path: expected a path that starts with `/`',
       '/routes/0/methd: unknown member, did you mean "method"?',
       '/routes/0/queries/0/operation: expected one of "select", "insert", "update", "upsert", "delete", "call", did you mean "select"?',
       '/routes/1/queries/0/filters/0/colum: unknown member, did you mean "column"?',
