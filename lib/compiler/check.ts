@@ -24,7 +24,7 @@ import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
 import { compileFiles } from './files.js'
-import { fileNamesOf, pathParameters, resultKey, sourcesOf } from './route-parts.js'
+import { fileNamesOf, pathParameters, requestRulesOf, resultKey, sourcesOf } from './route-parts.js'
 import { checkRouteRules } from './route-rules.js'
 import { compileTransform } from './transform.js'
 import { compileRouteMessage } from './realtime.js'
@@ -73,7 +73,7 @@ export function checkRouteTexts (
     sources: sourcesOf(route),
     params: new Set(params),
     files: fileNamesOf(route),
-    rules: route.request,
+    rules: requestRulesOf(route),
     bounded: false
   }
   compileFiles(route, pointer, fileRules, faults)

@@ -1,5 +1,5 @@
 /** The parts of a declared route that need no tables; its check and its compilation share them. */
-import type { Route } from '../schema/route.js'
+import type { RequestRules, Route } from '../schema/route.js'
 import type { Method, TemplateSource } from '../expressions/types.js'
 
 /** The template sources of a configured route in this version. */
@@ -30,6 +30,15 @@ export function sourcesOf ({ webhook, multipart }: Pick<Route, 'webhook' | 'mult
 /** The names of the files of the route's form. */
 export function fileNamesOf ({ request }: Pick<Route, 'request'>): ReadonlySet<string> {
   return new Set(Object.keys(request?.files ?? {}))
+}
+
+/** The rules of the route's requests, with the fields of the query string that its lists declare. */
+export function requestRulesOf ({ request, queries = [] }: Pick<Route, 'request' | 'queries'>): RequestRules | undefined {
+  if (request?.query === undefined) return request
+  const orders = queries.flatMap(({ orderBy }) => /^\{\{\s*query\.([\w-]+)/.exec(orderBy?.from ?? '')?.[1] ?? [])
+  if (orders.length === 0) return request
+  const fields = Object.fromEntries(orders.map((name) => [name, { type: 'string' }] as const))
+  return { ...request, query: { ...fields, ...request.query } }
 }
 
 /** The names of the `:name` parameters of a path, in order. */

@@ -29,7 +29,7 @@ import { compileRequest } from './request.js'
 import { compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
 import { compileCache } from './route-cache.js'
-import { fileNamesOf, methodOf, pathParameters, resultKey, sourcesOf } from './route-parts.js'
+import { fileNamesOf, methodOf, pathParameters, requestRulesOf, resultKey, sourcesOf } from './route-parts.js'
 import { checkBounds, withBoundedFaults } from '../queries/tenant-limits.js'
 import { checkCursorMembers, checkPromises } from './answer-schema.js'
 import { checkRouteRules } from './route-rules.js'
@@ -139,7 +139,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     envNames: context.envNames,
     params: new Set(params),
     files: fileNamesOf(route),
-    rules: route.request,
+    rules: requestRulesOf(route),
     results: new Set([...queryKeys, ...integrationKeys(route.integrations ?? [], queryKeys)]),
     bounded: context.origin === 'tenant',
     uses
@@ -243,7 +243,7 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     overridableEnv: context.overridableEnv ?? none,
     params: new Set(params),
     files: fileNamesOf(route),
-    rules: route.request,
+    rules: requestRulesOf(route),
     uses
   }
   const withheld = withheldBy(route, context.catalogue, templates)

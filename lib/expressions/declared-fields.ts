@@ -1,21 +1,19 @@
 /** The fields of a request that its rules admit. */
 import type { Field, RequestRules } from '../schema/route.js'
 import type { Reference } from './types.js'
+import { nearest } from '../schema/faults.js'
 
 /** Query parameters that the server itself may declare. */
-const ownParameters = ['limit', 'offset', 'hard']
+const ownParameters = ['limit', 'offset', 'cursor', 'hard']
 
-/** A field that no accepted request has, with the names that the rules declare in its place. */
-export interface AbsentField {
-  readonly name: string
-  readonly declared: readonly string[]
+/** Why no accepted request has what a path names. */
+interface Absence {
+  readonly message: string
+  readonly suggestion: string | undefined
 }
 
-/** The first field of the path that the rules exclude; undefined where the rules admit the path, or further fields. */
-export function absentField (
-  rules: RequestRules | undefined,
-  { source, path }: Pick<Reference, 'source' | 'path'>
-): AbsentField | undefined {
+/** The fault of a path whose first names the rules exclude; undefined where the rules admit the path, or further fields. */
+export function absenceOf (rules: RequestRules | undefined, { source, path }: Pick<Reference, 'source' | 'path'>): Absence | undefined {
   if ((source !== 'body' && source !== 'query') || rules?.[source] === undefined || rules.additionalFields === true) return undefined
   let fields: Readonly<Record<string, Field>> = rules[source]
   for (const [depth, name] of path.entries()) {
@@ -23,7 +21,14 @@ export function absentField (
     if (typeof name !== 'string') return undefined
     const isOwn = depth === 0 && source === 'query' && ownParameters.includes(name)
     const field: Field | undefined = Object.hasOwn(fields, name) ? fields[name] : undefined
-    if (field === undefined) return isOwn ? undefined : { name, declared: Object.keys(fields) }
+    if (field === undefined && isOwn) return undefined
+    if (field === undefined) {
+      const named = [source, ...path].join('.')
+      return {
+        message: `the request has no \`${named}\`, since its \`${source}\` rules do not declare "${name}"`,
+        suggestion: nearest(name, Object.keys(fields))
+      }
+    }
     if (field.properties === undefined || field.additionalFields === true) return undefined
     fields = field.properties
   }

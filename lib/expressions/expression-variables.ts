@@ -5,7 +5,7 @@ import type { TemplateContext } from './reference.js'
 import type { PathNode } from './template-parser.js'
 import type { Reference, Scope } from './types.js'
 import { nearest } from '../schema/faults.js'
-import { absentField } from './declared-fields.js'
+import { absenceOf } from './declared-fields.js'
 import { variablePrefix } from './expression-text.js'
 import { compileReader, member, resolvePath } from './reference.js'
 import { compileTemplate } from './template.js'
@@ -216,7 +216,9 @@ class Collector {
   #takeSource (node: ASTNode, path: PathNode, finish: (value: unknown) => unknown = (value) => value ?? null): void {
     const reference = resolvePath(path, this.#pointer, this.#context)
     if (reference === undefined) return
-    this.#refuseAbsent(node, reference)
+    // Such a field is always null: the expression would fail in silence.
+    const absence = absenceOf(this.#context.rules, reference)
+    if (absence !== undefined) this.#fault(node, absence.message, absence.suggestion)
     if (reference.source === 'env') {
       const value = this.#templateReader({
         variable: '',
@@ -244,7 +246,6 @@ class Collector {
     }
     const value = compileTemplate(template.text, this.#pointer, this.#context)
     this.references.push(...value.references)
-    for (const reference of value.references) this.#refuseAbsent(undefined, reference)
     if (
       template.node.alternatives.some((alternative) =>
         alternative.kind === 'path' && alternative.path.length > 1 && alternative.text.endsWith('.length')
@@ -257,18 +258,6 @@ class Collector {
     }
     const { evaluate } = value
     return path.length === 0 ? evaluate : (scope) => follow(evaluate(scope), path)
-  }
-
-  /** A field that the rules of the request refuse is always null: the expression would fail in silence. */
-  #refuseAbsent (node: ASTNode | undefined, reference: Reference): void {
-    const absent = absentField(this.#context.rules, reference)
-    if (absent === undefined) return
-    const message = `the request has no \`${
-      [reference.source, ...reference.path].join('.')
-    }\`, since its \`${reference.source}\` rules do not declare "${absent.name}"`
-    const suggestion = nearest(absent.name, absent.declared)
-    if (node === undefined) this.#context.faults.add(this.#pointer, message, suggestion)
-    else this.#fault(node, message, suggestion)
   }
 
   #add (node: ASTNode, read: ExpressionReader, finish: (value: unknown) => unknown): void {

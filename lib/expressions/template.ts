@@ -3,6 +3,7 @@ import type { CompiledValue, Reference, Scope } from './types.js'
 import type { Reader, TemplateContext } from './reference.js'
 import type { LiteralNode, PathNode, Segment, TemplateNode } from './template-parser.js'
 import { pointerTo } from '../schema/faults.js'
+import { absenceOf } from './declared-fields.js'
 import { compileReader, resolvePath } from './reference.js'
 import { hasTemplate, parseTemplate, TemplateSyntaxError } from './template-parser.js'
 import { ExactNumber } from '../json/exact-number.js'
@@ -243,6 +244,8 @@ function compileAlternative (
   const { context } = compilation
   const reference = resolvePath(node, pointer, context)
   if (reference === undefined) return nothing
+  const absence = absenceOf(context.rules, reference)
+  if (absence !== undefined) context.faults.add(pointer, absence.message, absence.suggestion)
   if (reference.source === 'env') return environmentPart(String(reference.path[0]), pointer, compilation, last)
   // Where an alternative follows, a secret that does not exist is like any path that leads nowhere.
   if (reference.source === 'secret') return referencePart(last ? { ...reference, fallback: template } : reference, compilation)

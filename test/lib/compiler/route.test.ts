@@ -117,6 +117,32 @@ test('a route is judged by the tables that it is compiled against', async (t) =>
   t.match(faultsOf({ ...list, queries: [list.queries![0]!, list.queries![0]!] }), [/two queries answer under the name "articles"/])
 })
 
+test('a template that reads a field which the request rules exclude is a fault with the nearest name', async (t) => {
+  const writing = (data: unknown, request: Route['request']): Route => ({
+    path: '/articles',
+    method: 'post',
+    request,
+    queries: [{ table: 'articles', operation: 'insert', data }]
+  })
+  const body = { title: { type: 'string' } } as const
+  const expected = '/routes/0/queries/0/data/title: the request has no `body.titel`, since its `body` rules do not declare "titel", did you mean "title"?'
+  for (const text of ['{{body.titel}}', "no. {{body.titel || 'x'}}"]) t.strictSame(faultsOf(writing({ title: text }, { body })), [expected], text)
+  t.strictSame(faultsOf(writing({ title: '{{body.title}}' }, { body })), [])
+  t.strictSame(faultsOf(writing({ title: '{{body.titel}}' }, { body, additionalFields: true })), [], 'further fields are admitted')
+  t.strictSame(faultsOf(writing({ title: '{{body.titel}}' }, undefined)), [], 'no rules')
+
+  const query = { search: { type: 'string' } } as const
+  const ordered = (response: unknown): Route => ({
+    path: '/articles',
+    method: 'get',
+    request: { query },
+    queries: [{ table: 'articles', operation: 'select', orderBy: { from: '{{query.sort}}', allow: ['title'] } }],
+    response
+  })
+  t.strictSame(faultsOf(ordered({ by: '{{query.sort}}', at: '{{query.limit}}' })), [], 'fields that the list declares')
+  t.match(faultsOf(ordered({ by: '{{query.serch}}' })), [/no `query\.serch`.*did you mean "search"/])
+})
+
 test('an array is a body only where each of its items becomes a record', async (t) => {
   const rules = { body: { title: { type: 'string', required: true } } } as const
   const refuses = (query: object) => {

@@ -93,7 +93,7 @@ t.test('in routes, templates of the request are left to the compiler, settings e
         id: '{{params.id}}',
         filters: [{ column: 'a', value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }]
       }],
-      cache: { enabled: true, ttl: '{{env.TTL}}', key: '{{query.lang}}', varyBy: ['{{auth.sub}}'] },
+      cache: { enabled: true, ttl: '{{env.TTL}}', key: '{{query.code}}', varyBy: ['{{auth.sub}}'] },
       request: { query: { code: { type: 'string', pattern: '^[${x}{{a}}]{2}$', enum: ['{{a}}'] }, b: { type: 'string' } } },
       transform: { fields: { total: 'item.a + {{query.b}}' } },
       response: { all: '{{results.notes}}' }
@@ -103,7 +103,7 @@ t.test('in routes, templates of the request are left to the compiler, settings e
     path: '/v1/notes/:id',
     description: 'of v1',
     queries: [{ table: 'notes', id: '{{params.id}}', filters: [{ value: ['{{env.TABLE}}', { deep: '{{body.x}}' }] }] }],
-    cache: { ttl: 5, key: '{{query.lang}}', varyBy: ['{{auth.sub}}'] },
+    cache: { ttl: 5, key: '{{query.code}}', varyBy: ['{{auth.sub}}'] },
     request: { query: { code: { pattern: '^[${x}{{a}}]{2}$', enum: ['{{a}}'] } } },
     transform: { fields: { total: 'item.a + {{query.b}}' } },
     response: { all: '{{results.notes}}' }
