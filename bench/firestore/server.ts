@@ -14,6 +14,7 @@ await serve(async ({ connectionString, jwtSecret }) => {
     postgres: { connectionString },
     firebase: { projectId, emulatorHost },
     migrate: 'auto',
+    rateLimit: { enabled: false },
     jwt: { secret: jwtSecret },
     routes: [
       {
