@@ -1,0 +1,48 @@
+/** What a check of the stores is, and the documents that checks share. */
+import type { Test } from 'tap'
+import type { Ask } from '../../../http/caller.js'
+
+/** What the emulator from npm cannot show. */
+export type Gap =
+  | 'ids in filters and order'
+  | 'paths into fields'
+  | 'nested filters'
+  | 'offset'
+  | 'select'
+  | 'null and neq'
+  | 'set replaces'
+  | 'all writes or none'
+  | 'large integers'
+  | 'cursors'
+
+export interface Callers {
+  readonly a: Ask
+  readonly b: Ask
+}
+
+export interface Check {
+  /** Such a check is skipped on the emulator from npm. */
+  readonly gap?: Gap
+  readonly run: (t: Test, callers: Callers) => Promise<void>
+}
+
+export const notes: Readonly<Record<string, object>> = {
+  n1: { rank: 1, kind: 'a', count: 3, tags: ['x', 'y'], owner: { name: 'Ada' }, open: true },
+  n2: { rank: 2, kind: 'b', count: 20, tags: ['z', 7], owner: { name: 'Ben' }, open: false },
+  n3: { rank: 3, kind: 'c', count: '3', open: false }
+}
+
+export async function fill (ask: Ask): Promise<void> {
+  for (const [id, note] of Object.entries(notes)) await ask(`PUT /notes/${id}`, { body: note })
+}
+
+/** The ids of a list, sorted: without an order it has the order of its store. */
+export async function idsOf (ask: Ask, target: string): Promise<unknown> {
+  const { status, body } = await ask(`GET ${target}`)
+  return status === 200 ? body.data?.map(({ id }) => String(id)).sort() : status
+}
+
+export async function bodyOf (answer: ReturnType<Ask>): Promise<[number, unknown]> {
+  const { status, body } = await answer
+  return [status, body]
+}
