@@ -2,7 +2,7 @@
  * Splits blocks into chunks of at most so many tokens. A heading begins a chunk; a long paragraph is cut between sentences,
  * or between words. Consecutive chunks of a section overlap, so that a sentence is found with what stands before it.
  */
-import type { Pace } from '../concurrency/event-loop.js'
+import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import type { Block } from './blocks.js'
 
 export const maxChunkTokens = 400
@@ -12,7 +12,7 @@ const longestPiece = 400 // characters; longer sentences are cut
 
 export interface SplitOptions {
   readonly countTokens: (text: string) => number
-  readonly pace: Pace
+  readonly yielder: Yielder
   /** The result has one more than this at most: the rest of the document is then not read. */
   readonly maxChunks: number
 }
@@ -24,7 +24,7 @@ interface Piece {
   readonly begins: boolean
 }
 
-export async function splitBlocks (blocks: readonly Block[], { countTokens, pace, maxChunks }: SplitOptions): Promise<string[]> {
+export async function splitBlocks (blocks: readonly Block[], { countTokens, yielder, maxChunks }: SplitOptions): Promise<string[]> {
   const chunks: string[] = []
   let pieces: Piece[] = []
   let tokens = 0
@@ -44,7 +44,7 @@ export async function splitBlocks (blocks: readonly Block[], { countTokens, pace
     if (isHeading && !onlyHeadings) emit(false)
     let begins = true
     for (const sentence of sentencesOf(text)) {
-      if (pace.due()) await pace.rest()
+      if (yielder.shouldYield()) await yielder.yield()
       for (const [part, count] of fitting(sentence, countTokens)) {
         if (tokens + count > maxChunkTokens && pieces.length > shared) emit(true)
         if (tokens + count > maxChunkTokens) {
@@ -61,7 +61,7 @@ export async function splitBlocks (blocks: readonly Block[], { countTokens, pace
     onlyHeadings &&= isHeading
   }
   emit(false)
-  pace.done()
+  yielder.done()
   return chunks
 }
 

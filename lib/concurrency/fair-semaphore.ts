@@ -26,7 +26,7 @@ interface Waiter {
 const heldPerFree = 4 // a tenant that is alone has four fifths of the places
 const maxKept = 10_000 // parties that neither hold nor wait; making one anew takes longer than all else here
 
-export class FairGate {
+export class FairSemaphore {
   private readonly max: number
   private readonly timeoutMs: number
   private readonly keepsFree: boolean
@@ -55,7 +55,7 @@ export class FairGate {
    * Calls `granted` when there is a place for the tenant (null: none; undefined: the server itself), at once where
    * one is free, or `refused` when it took too long. Each granted place must be returned with `leave`.
    */
-  enter (key: string | null | undefined, granted: (party: Party) => void, refused: () => void): void {
+  acquire (key: string | null | undefined, granted: (party: Party) => void, refused: () => void): void {
     let party = this.parties.get(key)
     if (party === undefined) this.parties.set(key, party = { key, held: 0, waiting: null })
     if (!isWaiting(party) && this.mayTake(party)) return this.grant(party, granted)
@@ -68,15 +68,15 @@ export class FairGate {
 
   /** Runs the work in a place of the tenant; rejects with what `refusal` makes where that took too long. */
   async run<T> (key: string | null | undefined, refusal: () => Error, work: () => Promise<T>): Promise<T> {
-    const party = await new Promise<Party>((resolve, reject) => this.enter(key, resolve, () => reject(refusal())))
+    const party = await new Promise<Party>((resolve, reject) => this.acquire(key, resolve, () => reject(refusal())))
     try {
       return await work()
     } finally {
-      this.leave(party)
+      this.release(party)
     }
   }
 
-  leave (party: Party): void {
+  release (party: Party): void {
     this.taken--
     party.held--
     if (this.waiters > 0) this.serve()

@@ -1,5 +1,5 @@
 /** Work that takes a while and may come in floods: so much of it at once, the rest in turns, one for each tenant. */
-import { FairGate, type Party } from './fair-semaphore.js'
+import { FairSemaphore, type Party } from './fair-semaphore.js'
 
 export interface TurnsOptions {
   /** Pieces of work at once. */
@@ -22,7 +22,7 @@ export interface Turns {
 }
 
 export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy }: TurnsOptions): Turns {
-  const gate = new FairGate(max, timeoutMs, false)
+  const gate = new FairSemaphore(max, timeoutMs, false)
   const waiting = new Map<string, number>()
 
   function enter (tenant: string): Promise<Party> {
@@ -30,7 +30,7 @@ export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, b
     if (ahead >= maxWaitingOfTenant || (ahead > 0 && gate.waiting >= maxWaiting)) throw busy()
     waiting.set(tenant, ahead + 1)
     return new Promise((resolve, reject) => {
-      gate.enter(tenant, (party) => {
+      gate.acquire(tenant, (party) => {
         waitsNoMore(tenant)
         resolve(party)
       }, () => {
@@ -52,7 +52,7 @@ export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, b
       try {
         return await work()
       } finally {
-        gate.leave(party)
+        gate.release(party)
       }
     },
     close: () => gate.close()

@@ -4,7 +4,7 @@
  */
 import type { ClientConfig } from 'pg'
 import pg from 'pg'
-import { endsWithin } from '../concurrency/with-timeout.js'
+import { settlesWithin } from '../concurrency/with-timeout.js'
 
 const checkMs = 250 // without the end of any statement, while some are under way
 const probeMs = 1000 // that the database has to answer `select 1`, as for /health
@@ -81,7 +81,7 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
     }).finally(() => {
       settled = true
     })
-    if (await endsWithin(answer, withinMs)) return true
+    if (await settlesWithin(answer, withinMs)) return true
     // After a busy event loop the timer comes before an answer that has arrived.
     await new Promise(setImmediate)
     return settled

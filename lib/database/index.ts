@@ -10,7 +10,7 @@ import { connectEmbedded } from './embedded.js'
 import { connectPostgres, type PostgresOptions } from './postgres.js'
 import { wantedTables, type DeclaredTables } from './declared-tables.js'
 import { translate } from './failures.js'
-import { createPoolEngine } from './engine-on-pool.js'
+import { createPoolEngine } from './pool-engine.js'
 import { refuseTransactionPooler } from './pooler.js'
 
 export interface EngineOptions {

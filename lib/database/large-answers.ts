@@ -2,7 +2,7 @@
  * Reads large answers of the database in turns: the driver copies each chunk, and makes one string of a large value. Bytes of
  * smaller answers are only counted.
  */
-import type { Pace } from '../concurrency/event-loop.js'
+import type { Yielder } from '../concurrency/event-loop-yielder.js'
 
 const largeAnswer = 524_288 // bytes
 const copies = 3 // of each byte: the buffer of pg grows by doubling, and becomes a text
@@ -22,14 +22,14 @@ export interface AnswerStream {
 /** The answers that one connection reads. */
 export class AnswerReader {
   readonly #stream: AnswerStream
-  readonly #paceOf: () => Pace
+  readonly #yielderOf: () => Yielder
   #bytes = 0
-  #pace: Pace | null = null
+  #yielder: Yielder | null = null
 
-  /** Reads later large answers of the stream in turns. `paceOf()` is called once for each of them. */
-  constructor (stream: AnswerStream, paceOf: () => Pace) {
+  /** Reads later large answers of the stream in turns. `yielderOf()` is called once for each of them. */
+  constructor (stream: AnswerStream, yielderOf: () => Yielder) {
     this.#stream = stream
-    this.#paceOf = paceOf
+    this.#yielderOf = yielderOf
     for (const listener of stream.listeners('data') as Listener[]) {
       stream.removeListener('data', listener)
       stream.on('data', (chunk) => {
@@ -43,18 +43,18 @@ export class AnswerReader {
   /** The connection returns to the pool: the next answer is another caller's. */
   ended (): void {
     this.#bytes = 0
-    this.#pace = null
+    this.#yielder = null
   }
 
   #read (listener: Listener, chunk: Buffer): void {
-    const pace = this.#pace ??= this.#paceOf()
+    const yielder = this.#yielder ??= this.#yielderOf()
     const read = () => {
       listener.call(this.#stream, chunk)
-      pace.done(copies * chunk.length)
+      yielder.done(copies * chunk.length)
     }
-    if (!pace.due()) return read()
+    if (!yielder.shouldYield()) return read()
     this.#stream.pause()
-    pace.rest().then(() => {
+    yielder.yield().then(() => {
       if (this.#stream.destroyed) return
       read()
       this.#stream.resume()

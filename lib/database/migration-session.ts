@@ -2,7 +2,7 @@
 import type { ClientConfig } from 'pg'
 import type { MigrationSession } from './migrations/apply.js'
 import type { SessionSettings } from './connections.js'
-import type { Step } from './exchange.js'
+import type { Step } from './wire-query.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { guardAnswers } from './answer-guard.js'

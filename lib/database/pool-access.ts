@@ -4,8 +4,8 @@ import { Socket } from 'node:net'
 import pg from 'pg'
 import type { Connections } from './connections.js'
 import type { EngineLog } from './engine.js'
-import { FairGate, type Party } from '../concurrency/fair-semaphore.js'
-import { createPace } from '../concurrency/event-loop.js'
+import { FairSemaphore, type Party } from '../concurrency/fair-semaphore.js'
+import { createYielder } from '../concurrency/event-loop-yielder.js'
 import { databaseBusy, databaseUnavailable } from './failures.js'
 import { createHangWatch } from './hang-watch.js'
 import { AnswerReader } from './large-answers.js'
@@ -35,7 +35,7 @@ export function createPoolAccess (
   { pool, notices, max, acquireTimeoutMs }: Connections,
   { translate, log, warn }: PoolAccessOptions
 ): PoolAccess {
-  const gate = new FairGate(max, acquireTimeoutMs)
+  const gate = new FairSemaphore(max, acquireTimeoutMs)
   const busy = new Map<PoolClient, Party>()
   const patient = new Set<PoolClient>()
   const readers = new WeakMap<PoolClient, AnswerReader>()
@@ -65,14 +65,14 @@ export function createPoolAccess (
 
   pool.on('connect', (client) => {
     if (!(client instanceof pg.Client) || !(client.connection.stream instanceof Socket)) return
-    readers.set(client, new AnswerReader(client.connection.stream, () => createPace(busy.get(client)?.key)))
+    readers.set(client, new AnswerReader(client.connection.stream, () => createYielder(busy.get(client)?.key)))
   })
 
   function acquire (tenantId: string | null | undefined, done: Acquired): void {
     if (closing || watch.hangs) return done(databaseUnavailable(), null)
     running++
     const until = performance.now() + acquireTimeoutMs
-    gate.enter(tenantId, (party) => {
+    gate.acquire(tenantId, (party) => {
       // An idle connection that no earlier call gets is there at once. The pool hands it out in the next tick, and counts it until then.
       if (pool.idleCount > asked) return take((error, client) => acquired(party, error, client, done))
       connect(party, until - performance.now(), done)
@@ -115,7 +115,7 @@ export function createPoolAccess (
 
   function acquired (party: Party, error: Error | undefined, client: PoolClient | undefined, done: Acquired): void {
     if (client === undefined) {
-      gate.leave(party)
+      gate.release(party)
       finished()
       return done(translate(error), null)
     }
@@ -132,7 +132,7 @@ export function createPoolAccess (
     readers.get(client)?.ended()
     ended++
     client.release(broken)
-    gate.leave(party)
+    gate.release(party)
     finished()
   }
 

@@ -4,7 +4,7 @@ import type { Parameter } from './encode.js'
 import type { Isolation, Session, Statement } from './engine.js'
 import { noTenant, setTransaction, tenantSetting, type SessionSettings } from './connections.js'
 import { encodeValues } from './encode.js'
-import { RowsExchange, TextExchange, type RowsResult, type Step } from './exchange.js'
+import { RowsExchange, TextExchange, type RowsResult, type Step } from './wire-query.js'
 import { isTenantId } from '../identity/tenant-id.js'
 
 /** Makes the steps that go before a statement, or before the first one of a transaction. */

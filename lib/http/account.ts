@@ -1,6 +1,6 @@
 /** The account whose share of the process a request uses. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { tenantAccount } from '../concurrency/event-loop.js'
+import { tenantAccount } from '../concurrency/event-loop-yielder.js'
 import { addressKey } from './address-key.js'
 
 /** The tenant of the token. Otherwise the address, so that a stranger who names a tenant cannot use up its share. */

@@ -6,7 +6,7 @@ import { maxNumberLength } from '../json/exact-number.js'
 import { faultPlaceOf } from '../json/fault-place.js'
 import { mayHoldExact, NumberTooLongError, parseSent } from '../json/parse.js'
 import { jsonExcess } from '../json/bounds.js'
-import { turns } from '../concurrency/event-loop.js'
+import { turns } from '../concurrency/event-loop-yielder.js'
 import { accountOf, trustsTenantHeader } from './account.js'
 
 const largeBody = 65_536 // bytes, from which reading a body takes a turn of its account
@@ -49,14 +49,14 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
 
   return (request, bytes, done) => {
     if (bytes.length < largeBody) return read(request, bytes, done)
-    const pace = turns.pace(accountOf(request, trustsHeader ??= trustsTenantHeader(app)))
+    const yielder = turns.yielder(accountOf(request, trustsHeader ??= trustsTenantHeader(app)))
     const readNow = () => {
       read(request, bytes, done)
       // The piece includes the handling of the request as far as it waits for nothing.
-      pace.done(2 * bytes.length)
+      yielder.done(2 * bytes.length)
     }
-    if (!pace.due()) return readNow()
-    if (pace.waiting >= maxWaiting) {
+    if (!yielder.shouldYield()) return readNow()
+    if (yielder.waiting >= maxWaiting) {
       return done(
         failure('responsesBusy', {
           message: 'Too many large bodies of this tenant wait to be read: try again',
@@ -65,7 +65,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
         })
       )
     }
-    pace.rest().then(readNow, done)
+    yielder.yield().then(readNow, done)
   }
 }
 

@@ -1,6 +1,6 @@
 /** Removal of old rows while an app runs. */
 import type { FastifyInstance } from 'fastify'
-import { everyHour } from '../database/sweeping.js'
+import { everyHour } from '../database/retention.js'
 
 /**
  * Runs the removal every hour until the app closes. A failure is logged, and the next hour tries again.

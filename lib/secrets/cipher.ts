@@ -9,7 +9,7 @@ import type { KeyObject } from 'node:crypto'
 import type { MasterKey, MasterKeys } from './master-key.js'
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { upTo } from '../cache/lru-options.js'
+import { lruOptions } from '../cache/lru-options.js'
 import { keyIdLength } from './master-key.js'
 
 const format = 1
@@ -48,7 +48,7 @@ export class SecretUnreadable extends Error {
 }
 
 export function createSecretCipher ({ current, known }: MasterKeys): SecretCipher {
-  const derived = new LRUCache<string, KeyObject>(upTo(maxDerivedKeys))
+  const derived = new LRUCache<string, KeyObject>(lruOptions(maxDerivedKeys))
   const header = headerOf(current)
 
   function derive (master: MasterKey, salt: string, info: string): KeyObject {

@@ -1,5 +1,5 @@
 /** Bounds of a tenant's document. They are checked before it is read, and in turns, whatever its size. */
-import type { Pace } from '../concurrency/event-loop.js'
+import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import { ConfigError, pointerTo, type Fault } from '../schema/faults.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
@@ -39,7 +39,7 @@ interface Size {
  * templates, 100,000
  * values, 64 levels. Rejects with a ConfigError where it holds more, or is no object.
  */
-export async function membersOf (document: unknown, pace: Pace): Promise<Readonly<Record<string, unknown>>> {
+export async function membersOf (document: unknown, yielder: Yielder): Promise<Readonly<Record<string, unknown>>> {
   if (!isRecord(document)) throw new ConfigError([{ pointer: '', message: 'expected an object' }])
   const { routes, workflows } = document
   if (Array.isArray(routes) && routes.length > maxRoutes) {
@@ -55,20 +55,20 @@ export async function membersOf (document: unknown, pace: Pace): Promise<Readonl
   const faults: Fault[] = []
   for (const { pointer, value, bounds, name } of piecesOf(document)) {
     total.bytes += name
-    const message = await overstep(value, bounds, total, pace)
+    const message = await overstep(value, bounds, total, yielder)
     if (message !== null) faults.push({ pointer, message })
     const whole = beyond(total)
     if (whole !== null) throw new ConfigError([{ pointer: '', message: whole }])
     if (faults.length === maxFaults) throw new ConfigError(faults, true)
-    if (pace.due()) await pace.rest()
+    if (yielder.shouldYield()) await yielder.yield()
   }
   if (faults.length > 0) throw new ConfigError(faults)
   return document
 }
 
 /** Rejects with a ConfigError where a value that is read as one, as a route is, holds more than a route may. */
-export async function requireBounds (value: unknown, pointer: string, pace: Pace): Promise<void> {
-  const message = await overstep(value, { ...route, what: 'it' }, { bytes: 0, values: 0, templates: 0 }, pace)
+export async function requireBounds (value: unknown, pointer: string, yielder: Yielder): Promise<void> {
+  const message = await overstep(value, { ...route, what: 'it' }, { bytes: 0, values: 0, templates: 0 }, yielder)
   if (message !== null) throw new ConfigError([{ pointer, message }])
 }
 
@@ -92,7 +92,7 @@ function * piecesOf (
 }
 
 /** Adds a piece to the total; why it is too large, or null. Stops where either is. */
-async function overstep (piece: unknown, bounds: Bounds, total: Size, pace: Pace): Promise<string | null> {
+async function overstep (piece: unknown, bounds: Bounds, total: Size, yielder: Yielder): Promise<string | null> {
   const size: Size = { bytes: 0, values: 0, templates: 0 }
   const waiting = [piece]
   const depths = [1]
@@ -113,7 +113,7 @@ async function overstep (piece: unknown, bounds: Bounds, total: Size, pace: Pace
       waiting.push(member)
       depths.push(depth + 1)
     }
-    if (steps % 256 === 0 && pace.due()) await pace.rest()
+    if (steps % 256 === 0 && yielder.shouldYield()) await yielder.yield()
   }
   total.bytes += size.bytes
   total.values += size.values

@@ -4,7 +4,7 @@ import type { SchemaNode } from '../schema/annotations.js'
 import type { Entry } from '../document/sections.js'
 import type { WorkflowContext, WorkflowSet } from '../workflows/index.js'
 import type { Route } from '../schema/route.js'
-import type { Pace } from '../concurrency/event-loop.js'
+import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import type { TakenRoute, TenantDocumentContext } from './context.js'
 import type { TenantDocument, TenantRateLimit } from './schema.js'
 import { methodOf } from '../compiler/route-parts.js'
@@ -24,7 +24,7 @@ import { builtInGroups } from '../document/reserved.js'
 import { unknownConnectors } from '../connectors/index.js'
 import { failure } from '../errors.js'
 import { Workflow } from '../schema/workflow.js'
-import { createPace } from '../concurrency/event-loop.js'
+import { createYielder } from '../concurrency/event-loop-yielder.js'
 import { deepFreeze, isRecord } from '../json/plain-value.js'
 import { createWorkflowSet } from '../workflows/index.js'
 import { maxFaults, membersOf } from './bounds.js'
@@ -56,23 +56,23 @@ export interface CheckedTenantDocument {
 export async function checkTenantDocument (
   input: unknown,
   context: TenantDocumentContext,
-  pace = createPace()
+  yielder = createYielder()
 ): Promise<CheckedTenantDocument> {
-  if (pace.due()) await pace.rest()
-  const written = await membersOf(input, pace)
+  if (yielder.shouldYield()) await yielder.yield()
+  const written = await membersOf(input, yielder)
   const faults = new FaultList(maxFaults)
   const reading = readingOf(faults)
   const { routes: writtenRoutes, workflows: writtenWorkflows, ...others } = written
   const plain = toPlain(others, faults)
-  if (pace.due()) await pace.rest()
+  if (yielder.shouldYield()) await yielder.yield()
   const sections = readSections({
     ...isRecord(plain) && plain,
     ...Object.hasOwn(written, 'routes') && { routes: writtenRoutes },
     ...Object.hasOwn(written, 'workflows') && { workflows: writtenWorkflows }
   }, reading)
-  if (pace.due()) await pace.rest()
-  const declared = await readEach(writtenRoutes, '/routes', TenantRoute, reading, pace)
-  const workflows = await readEach(writtenWorkflows, '/workflows', Workflow, reading, pace)
+  if (yielder.shouldYield()) await yielder.yield()
+  const declared = await readEach(writtenRoutes, '/routes', TenantRoute, reading, yielder)
+  const workflows = await readEach(writtenWorkflows, '/workflows', Workflow, reading, yielder)
   const document = faults.faults.length > 0
     ? undefined
     : compose(sections, declared.map(({ value }) => value), workflows.map(({ value }) => value))
@@ -81,16 +81,16 @@ export async function checkTenantDocument (
   checkRoutes(routes, { faults, jwt: true, providers: context.authProviders ?? [], off: builtInGroups })
   checkNames(declared, context.tools ?? new Set(), faults)
   for (const { pointer, value: { path } } of routes) checkPath(path, `${pointer}/path`, faults)
-  if (pace.due()) await pace.rest()
+  if (yielder.shouldYield()) await yielder.yield()
   const secretUses = new SecretUses()
   const connectors = document === undefined ? unknownConnectors : connectorsOf(document, context, faults, secretUses)
   const compileContext = { ...routeContextOf(document ?? {}, context), connectors, faults, secretUses }
-  if (pace.due()) await pace.rest()
-  const workflowSet = await compileWorkflows(workflows, compileContext, pace)
+  if (yielder.shouldYield()) await yielder.yield()
+  const workflowSet = await compileWorkflows(workflows, compileContext, yielder)
   const routeContext = { ...compileContext, workflows: workflowSet }
   for (const { pointer, value } of routes) {
     compileRoute(value, pointer, routeContext)
-    if (pace.due()) await pace.rest()
+    if (yielder.shouldYield()) await yielder.yield()
   }
   if (document !== undefined) {
     checkWebhooks(document.webhooks, { ...routeContext, sources: tenantWebhookSources }, {
@@ -102,22 +102,22 @@ export async function checkTenantDocument (
     checkOrigins(document.cors, faults)
     if (context.hasCors === false) faults.add('/cors', 'has no effect: the platform must have a section `cors`')
   }
-  if (document?.rateLimit !== undefined) await checkEndpoints(document.rateLimit, routes.map(({ value }) => value), faults, pace)
+  if (document?.rateLimit !== undefined) await checkEndpoints(document.rateLimit, routes.map(({ value }) => value), faults, yielder)
   faults.throwIfAny()
-  if (pace.due()) await pace.rest()
+  if (yielder.shouldYield()) await yielder.yield()
   if (document === undefined) throw new Error('a section of the document is missing without a fault')
 
   refuseConflicts(routes, context.taken)
-  pace.done()
+  yielder.done()
   return { document, secrets: Object.freeze(secretUses.named), secretParts: Object.freeze(secretParts(document, secretUses)) }
 }
 
-async function compileWorkflows (workflows: readonly Entry<Workflow>[], context: WorkflowContext, pace: Pace): Promise<WorkflowSet> {
+async function compileWorkflows (workflows: readonly Entry<Workflow>[], context: WorkflowContext, yielder: Yielder): Promise<WorkflowSet> {
   checkWorkflows(workflows, context.faults, 'tenant')
   const set = createWorkflowSet(workflows, context)
   for (const id of set.ids) {
     set.get(id)
-    if (pace.due()) await pace.rest()
+    if (yielder.shouldYield()) await yielder.yield()
   }
   return set
 }
@@ -128,7 +128,7 @@ async function readEach<Schema extends TSchema & SchemaNode> (
   of: string,
   schema: Schema,
   reading: Reading,
-  pace: Pace
+  yielder: Yielder
 ): Promise<Entry<Static<Schema>>[]> {
   if (!Array.isArray(written)) return []
   const items: Entry<Static<Schema>>[] = []
@@ -137,7 +137,7 @@ async function readEach<Schema extends TSchema & SchemaNode> (
     const pointer = pointerTo(of, index)
     const value = readAs(schema, toPlain(written[index], reading.faults, pointer), pointer, reading)
     if (value !== undefined) items.push({ name: String(index), pointer, value: deepFreeze(value) })
-    if (pace.due()) await pace.rest()
+    if (yielder.shouldYield()) await yielder.yield()
   }
   return items
 }
@@ -166,7 +166,7 @@ async function checkEndpoints (
   { perEndpoint = {} }: TenantRateLimit,
   routes: readonly Route[],
   faults: FaultList,
-  pace: Pace
+  yielder: Yielder
 ): Promise<void> {
   const known = new Set(routes.flatMap((route) => [route.path, `${methodOf(route)} ${route.path}`]))
   let wrong = 0
@@ -177,7 +177,7 @@ async function checkEndpoints (
       'names no route of this document',
       wrong++ < maxSuggestions ? nearest(key, known) : undefined
     )
-    if (pace.due()) await pace.rest()
+    if (yielder.shouldYield()) await yielder.yield()
   }
 }
 

@@ -3,7 +3,7 @@ import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import type { DocumentText, Found, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
 import { sql } from 'kysely'
-import { holdTenant } from '../database/tenant-hold.js'
+import { lockTenant } from '../database/tenant-lock.js'
 import { failure } from '../errors.js'
 import { searchText } from '../queries/search-text.js'
 
@@ -40,7 +40,7 @@ export function createDocumentRecords (
       at: Date,
       only?: string
     ): Promise<Replaced | null> {
-      if (!await holdTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
+      if (!await lockTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
       const row = { version, content_type: contentType, metadata: JSON.stringify(metadata), chunks: chunks.length, ...space }
       const added = only === undefined && await writer.insertInto(documents).values({ tenant_id: tenant, id, ...row, created_at: at })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'id']).doNothing()).returning('id').executeTakeFirst() !== undefined

@@ -12,7 +12,7 @@ import type {} from '../tools/index.js'
 import type { Static } from 'typebox'
 import type { AgentHealth } from './schemas.js'
 import type { Chat } from '../../lib/schema/agent.js'
-import { createLook } from '../../lib/concurrency/cached-probe.js'
+import { createCachedProbe } from '../../lib/concurrency/cached-probe.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { callback, record, whole } from '../../lib/plugin/options.js'
@@ -53,7 +53,7 @@ export default definePlugin<AgentOptions>({
       log,
       now
     })
-    const reached = createLook(async () => {
+    const reached = createCachedProbe(async () => {
       await embeddings()?.check()
       return true
     }, { onError: (err) => log.warn({ err }, 'the store of vectors cannot be reached') })

@@ -4,7 +4,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Conversation, ConversationMessage, Owner } from './types.js'
 import { sql } from 'kysely'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { markClaim, type IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import { storable } from '../../lib/json/storable.js'
 
@@ -63,7 +63,7 @@ export function createConversationStore (dbFor: (tenant: string) => Kysely<Syste
     /** Adds the messages. false if the conversation or the tenant was deleted meanwhile. */
     async add (owner: Owner, turn: Turn, claim?: IdempotencyClaim): Promise<boolean> {
       return await dbFor(owner.tenant).transaction().execute(async (writer) => {
-        if (!await holdTenant(writer, owner.tenant, 'shared')) return false
+        if (!await lockTenant(writer, owner.tenant, 'shared')) return false
         if (claim !== undefined) await markClaim<SystemTables>(writer, claim)
         if (turn.title !== null) {
           await insert(writer, owner, { ...turn, title: turn.title })

@@ -8,8 +8,8 @@ import type { ApiKeyStore, KeyRow } from './store.js'
 import type { KeyUses } from './uses.js'
 import { timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { createLoadCache } from '../../lib/cache/load-cache.js'
-import { upTo } from '../../lib/cache/lru-options.js'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { claimsOfKey } from '../auth/callers.js'
 import { hashOf, idOf } from './key-text.js'
@@ -51,13 +51,13 @@ export interface KeyMemoryParts {
 }
 
 export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryParts): KeyMemory {
-  const tenants = new LRUCache<string, string>(upTo(maxIds))
-  const lookups = createLoadCache<{ readonly tenant: string | null }>({
+  const tenants = new LRUCache<string, string>(lruOptions(maxIds))
+  const lookups = createAsyncCache<{ readonly tenant: string | null }>({
     max: maxLookups,
     maxAgeMs: lookupAge,
     load: async (id) => ({ tenant: await store.tenantOf(id) })
   })
-  const keysOf = createLoadCache<TenantKeys>({
+  const keysOf = createAsyncCache<TenantKeys>({
     max: maxTenants,
     weight: { max: maxWeight, of: ({ weight }) => weight },
     async load (tenant) {
@@ -75,7 +75,7 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
     if (tenant === null) return null
     tenants.set(id, tenant)
     // A key that another server has made this moment, of which this one has not heard yet.
-    if (keysOf.peek(tenant)?.keys.has(id) === false) keysOf.forget(tenant)
+    if (keysOf.peek(tenant)?.keys.has(id) === false) keysOf.invalidate(tenant)
     return judge(await keysOf.get(tenant), tenant, id, text)
   }
 
@@ -97,7 +97,7 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
       const keys = keysOf.get(tenant)
       return whenKnown(keys, (read) => judge(read, tenant, id, text))
     },
-    forget: (tenant) => keysOf.forget(tenant),
+    forget: (tenant) => keysOf.invalidate(tenant),
     clear () {
       tenants.clear()
       lookups.clear()

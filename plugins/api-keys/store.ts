@@ -2,7 +2,7 @@
 import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { ApiKeysTable, SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 
 export type KeyRow = Omit<Selectable<ApiKeysTable>, 'tenant_id'>
 type Writer = Transaction<SystemTables>
@@ -33,7 +33,7 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
 
     /** The number of the tenant's keys, locked until the transaction ends; null if there is no such tenant. */
     async lockedCount (writer: Writer, tenant: string): Promise<number | null> {
-      if (!await holdTenant(writer, tenant, 'alone')) return null
+      if (!await lockTenant(writer, tenant, 'alone')) return null
       const { count } = await writer.selectFrom('tenantry.api_keys').select(sql<number>`count(*)::integer`.as('count')).where(
         'tenant_id',
         '=',

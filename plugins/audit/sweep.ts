@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { maxSweptRows as maxRows, removal, sweep } from '../../lib/database/sweeping.js'
+import { maxSweptRows as maxRows, removal, sweep } from '../../lib/database/retention.js'
 import { unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 
 export interface Retention {

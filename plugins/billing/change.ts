@@ -11,7 +11,7 @@ import type { Known } from './snapshots.js'
 import type { Emitter } from '../../lib/database/outbox.js'
 import type { OutboundEvent } from '../../lib/database/outbox.js'
 import { noActor, writeAudit, type AuditEntry } from '../../lib/database/audit.js'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { heardSnapshot } from './bounds.js'
 import { createInTurn } from './in-turn.js'
 import { judge, type Held, type Judgement, type Memory } from './plan-of.js'
@@ -73,7 +73,7 @@ export function createChange (
   }
 
   async function attempt<T> (transaction: Transaction<SystemTables>, tenant: string, work: (draft: Draft) => Promise<T>, tells: boolean) {
-    if (!await holdTenant(transaction, tenant, 'alone')) return null
+    if (!await lockTenant(transaction, tenant, 'alone')) return null
     const before = await readView(transaction, tenant)
     if (before === null) return null
     const { deletedAt } = before

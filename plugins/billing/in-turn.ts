@@ -3,7 +3,7 @@
  * many at once would wait for one another with a connection each, and leave none to the other tenants.
  */
 import { databaseBusy } from '../../lib/database/failures.js'
-import { FairGate } from '../../lib/concurrency/fair-semaphore.js'
+import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
 
 const waitMs = 5000 // for the turn
 
@@ -11,9 +11,9 @@ const waitMs = 5000 // for the turn
 export type InTurn = <T>(tenant: string, work: () => Promise<T>) => Promise<T>
 
 export function createInTurn (): InTurn {
-  const lines = new Map<string, { readonly gate: FairGate, length: number }>()
+  const lines = new Map<string, { readonly gate: FairSemaphore, length: number }>()
   return async (tenant, work) => {
-    const line = lines.get(tenant) ?? { gate: new FairGate(1, waitMs, false), length: 0 }
+    const line = lines.get(tenant) ?? { gate: new FairSemaphore(1, waitMs, false), length: 0 }
     lines.set(tenant, line)
     line.length++
     try {

@@ -8,7 +8,7 @@ import type { Cycle, PaymentProvider, ProviderEvent, ProviderName, Snapshot, Sub
 import type { Emitter } from '../../lib/database/outbox.js'
 import { sql } from 'kysely'
 import { noActor, writeAudit } from '../../lib/database/audit.js'
-import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
+import { maxSweptRows, sweep } from '../../lib/database/retention.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isTenantId } from '../../lib/identity/tenant-id.js'
 import { heardEvent } from './bounds.js'

@@ -9,7 +9,7 @@ import type { Plans } from '../../lib/plans/plans.js'
 import type { Cycle, PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
 import type { Billing, InForce } from './service.js'
 import type { ProductMap, Sale } from './settings.js'
-import { createAttempts, type AttemptRule } from '../../lib/database/attempts.js'
+import { createAttemptLimiter, type AttemptRule } from '../../lib/database/attempt-limiter.js'
 import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { unlimited } from '../../lib/plans/plans.js'
@@ -190,9 +190,9 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     // A plan that is not for sale is refused before a provider is called.
     const isSold = [...providers.keys()].some((name) => products.idOf(name, { plan, cycle }) !== undefined)
     if (plan !== lowestPlan && !isSold) throw notSold({ plan, cycle }, products.soldBy(provider.name), plans)
-    const attempts = createAttempts(dbFor(tenant), now)
+    const attempts = createAttemptLimiter(dbFor(tenant), now)
     try {
-      await attempts.take(oneAtATime, tenant, tenant)
+      await attempts.consume(oneAtATime, tenant, tenant)
     } catch (error) {
       throw isFailure(error, 'tooManyAttempts')
         ? failure('conflict', { message: 'Another change of the subscription is under way: try again in a moment' })
@@ -202,7 +202,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
       return await upgrade(provider, input)
     } finally {
       // What was done stays done, and the place is free after the window in any case.
-      await attempts.forgive(oneAtATime, tenant, tenant).catch((err: unknown) =>
+      await attempts.reset(oneAtATime, tenant, tenant).catch((err: unknown) =>
         log.warn({ err, tenant }, 'the place of an upgrade could not be given back; it is free in a minute')
       )
     }

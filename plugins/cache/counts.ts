@@ -1,6 +1,6 @@
 /** Hits and misses of this process, by tenant; of those that were asked for last. */
 import { LRUCache } from 'lru-cache'
-import { upTo } from '../../lib/cache/lru-options.js'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 import { everyTenant, type CacheStats } from '../../lib/cache/store.js'
 
 const maxTenants = 10_000
@@ -16,7 +16,7 @@ export interface Counts {
 
 export function createCounts (): Counts {
   const all: Count = { hits: 0, misses: 0 }
-  const tenants = new LRUCache<string, Count>(upTo(maxTenants))
+  const tenants = new LRUCache<string, Count>(lruOptions(maxTenants))
 
   function countOf (tenant: string): Count {
     let count = tenants.get(tenant)

@@ -6,7 +6,7 @@ import type { Redis } from 'ioredis'
 import type { RedisConnection } from '../../lib/redis/redis.js'
 import type { CacheBounds, CacheStore, MaybePromise, Miss, Warn, TableUse } from '../../lib/cache/store.js'
 import { randomBytes } from 'node:crypto'
-import { endsWithin } from '../../lib/concurrency/with-timeout.js'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createCounts } from './counts.js'
 import { dropScript, emptyScript, findScript, keepScript, keysScript, prefix, statsScript } from './redis-scripts.js'
 import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
@@ -218,7 +218,7 @@ export function createRedisCache (
       }, () => {
         throw new Error('Redis cannot be used')
       }))
-      if (!await endsWithin(reached, timeoutMs)) throw new Error(`Redis did not answer within ${timeoutMs} ms`)
+      if (!await settlesWithin(reached, timeoutMs)) throw new Error(`Redis did not answer within ${timeoutMs} ms`)
     },
     close () {
       isClosed = true

@@ -8,7 +8,7 @@ import type { Isolation } from '../../lib/database/engine.js'
 import type { Stores } from './stores.js'
 import type { Integrations } from '../integrations/integrations.js'
 import { expressionFaults, type PlaceOf } from '../../lib/expressions/fault-log.js'
-import { createPace } from '../../lib/concurrency/event-loop.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 
 /** What the transaction of a write does before it writes. */
 export interface Guard {
@@ -52,10 +52,10 @@ export async function runIntegrations (
   let last: LastCall | null = null
   for (const { key, condition, call, copies } of route.integrations) {
     if (condition !== null) {
-      const pace = createPace(scope.tenant?.id)
-      if (pace.due()) await pace.rest()
+      const yielder = createYielder(scope.tenant?.id)
+      if (yielder.shouldYield()) await yielder.yield()
       const holds = condition(scope, expressionFaults(log, scope.tenant?.id ?? null, placeOf))
-      pace.done()
+      yielder.done()
       if (!holds) {
         scope.results[key] = null
         continue

@@ -9,7 +9,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { removal, sweep } from '../../lib/database/sweeping.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 import { failure } from '../../lib/errors.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 

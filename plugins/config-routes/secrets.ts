@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Secrets, SecretValues } from '../secrets/service.js'
 import { LRUCache } from 'lru-cache'
-import { upTo } from '../../lib/cache/lru-options.js'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 const none: SecretValues = new Map()
@@ -21,7 +21,7 @@ export interface SecretSource {
 export type Warned = Pick<LRUCache<string, true>, 'has' | 'set'>
 
 export function createWarned (): Warned {
-  return new LRUCache<string, true>({ ...upTo(10_000), ttl: 60_000 })
+  return new LRUCache<string, true>({ ...lruOptions(10_000), ttl: 60_000 })
 }
 
 /**

@@ -7,7 +7,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { maxTenantOrigins } from '../../lib/schema/cors.js'
-import { endsWithin } from '../../lib/concurrency/with-timeout.js'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createOriginMatch, patternOf, type Origins } from '../../lib/http/origins.js'
 
 const maxTenants = 50_000 // that list origins; with 20 origins each some 100 MB
@@ -105,7 +105,7 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
   }
 
   return {
-    ready: () => isLoaded || performance.now() - failedAt < retryAfter ? undefined : endsWithin(read(), maxWait),
+    ready: () => isLoaded || performance.now() - failedAt < retryAfter ? undefined : settlesWithin(read(), maxWait),
     isListed (origin) {
       if (counts.has(origin) || (origin !== 'null' && counts.has('*'))) return true
       const pattern = patternOf(origin)

@@ -7,7 +7,7 @@ import type { Job, Queue } from '../queue/index.js'
 import type { EmbeddingsService } from './service.js'
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { markClaim } from '../../lib/database/idempotency-claim.js'
 import { dayMs } from '../../lib/time/spans.js'
@@ -89,7 +89,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
       const id = randomUUID()
       const total = documents.length
       await dbFor(tenant).transaction().execute(async (transaction) => {
-        if (!await holdTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
+        if (!await lockTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
         const { open } = await transaction.selectFrom(batches).select(sql<number>`count(*)::integer`.as('open'))
           .where('tenant_id', '=', tenant).where('status', '<>', 'completed').executeTakeFirstOrThrow()
         if (open >= maxOpen) {

@@ -8,8 +8,8 @@ import { maxPdfBytes, pdfText } from '../../lib/chunking/pdf.js'
 import { splitBlocks } from '../../lib/chunking/split.js'
 import { failure } from '../../lib/errors.js'
 import { storable } from '../../lib/json/storable.js'
-import { createPace } from '../../lib/concurrency/event-loop.js'
-import { createPlaces } from '../../lib/concurrency/places.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { maxChunks, maxDocumentLength } from './bounds.js'
 
 const pdfAtOnce = 2 // in a process: a thread takes up to 0.5 GB
@@ -33,7 +33,7 @@ export interface DocumentReader {
 
 export function createReader ({ models, files }: ReaderParts): DocumentReader {
   const busy = () => failure('documentsBusy')
-  const places = createPlaces({
+  const places = createTenantLimiter({
     maxOfTenant: pdfWaiting,
     maxInAll: pdfAtOnce,
     maxWait: pdfWaitMs,
@@ -84,7 +84,7 @@ export function createReader ({ models, files }: ReaderParts): DocumentReader {
   return {
     async read (tenant, document, signal) {
       const blocks = await blocksOf(tenant, document, signal)
-      const chunks = await splitBlocks(blocks, { countTokens: models.countTokens, pace: createPace(tenant), maxChunks })
+      const chunks = await splitBlocks(blocks, { countTokens: models.countTokens, yielder: createYielder(tenant), maxChunks })
       if (chunks.length === 0) throw failure('documentUnreadable', { message: 'The document has no text' })
       if (chunks.length > maxChunks) {
         throw failure('documentUnreadable', { message: `The document has more than ${maxChunks} chunks of 400 tokens: split it` })

@@ -10,7 +10,7 @@ import { failure } from '../../lib/errors.js'
 import { storable } from '../../lib/json/storable.js'
 import { markCharged } from '../../lib/models/failures.js'
 import { addUsage, noUsage } from '../../lib/models/prices.js'
-import { createPlaces } from '../../lib/concurrency/places.js'
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { fuse } from './fusion.js'
 
 const textsPerCall = 256
@@ -38,7 +38,9 @@ export interface EmbeddingsService extends Embeddings {
 
 export function createEmbeddings ({ models, space, store, reader, now }: EmbeddingsParts): EmbeddingsService {
   const busy = () => failure('documentsBusy')
-  const places = createPlaces({ maxOfTenant: ofTenant, maxInAll: atOnce, maxWait: waitMs, tooManyOfTenant: busy, tooManyInAll: busy })
+  const limiter = createTenantLimiter({
+    maxOfTenant: ofTenant, maxInAll: atOnce, maxWait: waitMs, tooManyOfTenant: busy, tooManyInAll: busy
+  })
 
   async function embed (tenant: string, texts: readonly string[], { user, signal }: EmbeddingCall) {
     const embeddings: (readonly number[])[] = []
@@ -70,7 +72,7 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
 
   async function putWith (tenant: string, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument> {
     const { id = randomUUID(), contentType, metadata = {} } = document
-    return await places.run(tenant, async () => {
+    return await limiter.run(tenant, async () => {
       const contents = await reader.read(tenant, document, call.signal)
       const { chunks, usage } = await embedChunks(tenant, contents, call)
       const outcome = await afterCharge(store.put(tenant, { id, contentType, metadata, chunks }, {
@@ -124,7 +126,7 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
     check: () => store.check(),
 
     async close () {
-      places.close()
+      limiter.close()
       reader.close()
       await store.close()
     }

@@ -8,7 +8,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { ScanStore } from './scan-store.js'
-import { FairGate } from '../../lib/concurrency/fair-semaphore.js'
+import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
 import { ping, scan, ScannerUnavailable, type ScannerAddress } from '../../lib/files/clamd.js'
 import { keyOf } from './keys.js'
 import { writeInfected, writeReleased } from './traces.js'
@@ -35,7 +35,7 @@ export interface QuarantineParts {
 export type Quarantine = ReturnType<typeof createQuarantine>
 
 export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now, log }: QuarantineParts) {
-  const gate = new FairGate(atOnce, turnMs, false)
+  const gate = new FairSemaphore(atOnce, turnMs, false)
   const end = new AbortController()
   const working = new Map<string, number>()
   const workers = new Set<Promise<void>>()

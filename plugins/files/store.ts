@@ -5,7 +5,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Entity, StoredFile } from './types.js'
 import { sql } from 'kysely'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 
 export type Writer = Transaction<SystemTables>
@@ -61,7 +61,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
   return {
     /** Adds a row of an upload that begins. Rejects with `tenantUnknown`. */
     async insert (writer: Writer, row: NewRow): Promise<void> {
-      if (!await holdTenant(writer, row.tenant, 'shared')) throw failure('tenantUnknown')
+      if (!await lockTenant(writer, row.tenant, 'shared')) throw failure('tenantUnknown')
       await writer.insertInto(table).values({
         tenant_id: row.tenant,
         id: row.id,
@@ -87,7 +87,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
      * same origin.
      */
     async complete (writer: Writer, file: StoredFile, expiresAt: Date | null, origin: string | null = null): Promise<StoredFile | null> {
-      if (!await holdTenant(writer, file.tenant, 'shared')) throw failure('tenantUnknown')
+      if (!await lockTenant(writer, file.tenant, 'shared')) throw failure('tenantUnknown')
       const row = await writer.updateTable(table).set({
         ...isScanned ? { status: 'quarantined', scan_at: file.createdAt } : { status: 'ready' },
         bucket: file.bucket,

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Writer } from './store.js'
 import { sql } from 'kysely'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 
 const table = 'tenantry.file_transforms'
 const maxOfFile = 50
@@ -39,7 +39,7 @@ export function createTransformStore (dbFor: (tenant: string) => Kysely<SystemTa
      */
     async add (writer: Writer, transform: Transform, maxBytes: number): Promise<boolean> {
       const { tenant, file, name, contentType, size, sha256, createdAt } = transform
-      if (!await holdTenant(writer, tenant, 'shared')) return false
+      if (!await lockTenant(writer, tenant, 'shared')) return false
       // The deletion of the file comes before or after.
       const found = await writer.selectFrom('tenantry.files').select('id')
         .where('tenant_id', '=', tenant).where('id', '=', file).where('status', '=', 'ready').forUpdate().executeTakeFirst()

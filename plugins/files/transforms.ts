@@ -11,7 +11,7 @@ import { hash } from 'node:crypto'
 import { Readable as Stream } from 'node:stream'
 import { failure, isFailure } from '../../lib/errors.js'
 import { imageTypes, transformImage, transformName, type ImageTransform } from '../../lib/files/images.js'
-import { createPlaces } from '../../lib/concurrency/places.js'
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { holdStorage } from './storage-hold.js'
 import { keyOf } from './keys.js'
 
@@ -36,7 +36,7 @@ export type Transforms = ReturnType<typeof createTransforms>
 
 export function createTransforms ({ objects, transforms, dbFor, usage, now, log }: TransformsParts) {
   const busy = () => failure('transformsBusy', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
-  const places = createPlaces({ maxOfTenant: maxWaiting, maxInAll: atOnce, maxWait, tooManyOfTenant: busy, tooManyInAll: busy })
+  const places = createTenantLimiter({ maxOfTenant: maxWaiting, maxInAll: atOnce, maxWait, tooManyOfTenant: busy, tooManyInAll: busy })
   /** By key of the object. */
   const running = new Map<string, Promise<MadeImage>>()
 

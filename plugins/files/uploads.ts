@@ -18,7 +18,7 @@ import { randomUUID } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { failure } from '../../lib/errors.js'
-import { createPlaces } from '../../lib/concurrency/places.js'
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { Intake } from './intake.js'
 import { keyOf } from './keys.js'
@@ -102,7 +102,7 @@ export type Uploads = ReturnType<typeof createUploads>
 
 export function createUploads ({ objects, store, dbFor, plans, usage, emitter, quarantine, maxBytes, now, log }: UploadParts) {
   const busy = () => failure('uploadsBusy', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
-  const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant: busy, tooManyInAll: busy })
+  const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant: busy, tooManyInAll: busy })
 
   const limitOf = (plan: string, bucket: Bucket | null, part?: PartLimit) => sizeLimit(plans, plan, maxBytes, bucket, part)
 

@@ -2,7 +2,7 @@
 import type { IdempotencyStore, Kept } from './store.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
-import { upTo } from '../../lib/cache/lru-options.js'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 
 export const maxKeys = 10_000 // of a tenant, by callers with credentials
 export const maxStrangersKeys = 1000 // of a tenant, by callers without; those must not take the room of the others
@@ -27,7 +27,7 @@ export interface Room {
 }
 
 export function createRoom (store: Pick<IdempotencyStore, 'kept'>, now: () => number): Room {
-  const known = new LRUCache<string, Figures>(upTo(maxTenants))
+  const known = new LRUCache<string, Figures>(lruOptions(maxTenants))
 
   async function figuresOf (tenant: string): Promise<Figures> {
     const found = known.get(tenant)

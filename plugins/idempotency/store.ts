@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import type { IdempotencyKeysTable } from '../../lib/database/receipt-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { CompiledQuery, sql } from 'kysely'
-import { removal, sweep } from '../../lib/database/sweeping.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 
 /** One request under a key. */
 export interface Holding {

@@ -2,8 +2,8 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { sweep, removal } from '../../lib/database/sweeping.js'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { sweep, removal } from '../../lib/database/retention.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 
 const leaseMs = 15_000 // longer than a token server may take; a process that died leaves its lease to end
@@ -35,7 +35,7 @@ export function createLeases (dbFor: (tenant: string) => Kysely<SystemTables>) {
     /** Null while another holds it. Throws `tenantUnknown`. */
     async take (tenant: string, key: string, holder: string): Promise<Renewal | null> {
       return await dbFor(tenant).transaction().execute(async (transaction) => {
-        if (!await holdTenant(transaction, tenant, 'shared')) throw failure('tenantUnknown')
+        if (!await lockTenant(transaction, tenant, 'shared')) throw failure('tenantUnknown')
         const { rows: [taken] } = await sql<Renewal>`insert into tenantry.oauth_tokens as t (tenant_id, key, holder, leased_until)
           values (${tenant}, ${key}, ${holder}, clock_timestamp() + ${leaseMs} * interval '1 ms')
           on conflict (tenant_id, key) do update set holder = excluded.holder, leased_until = excluded.leased_until

@@ -4,7 +4,7 @@ import type { Outbound, OutboundAnswer } from '../outbound/outbound.js'
 import type { Integrations } from './integrations.js'
 import type { Tokens } from './tokens.js'
 import { failure, isFailure, type ErrorName } from '../../lib/errors.js'
-import { createPace } from '../../lib/concurrency/event-loop.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { untilAborted } from '../../lib/concurrency/until-aborted.js'
 import { isLost, isTransient, maxTries, waitAfter } from './retries.js'
 
@@ -87,12 +87,12 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
 
     async function resultOf (answer: OutboundAnswer): Promise<unknown> {
       if (answer.body.length <= largeAnswer) return call.result(answer)
-      const pace = createPace(tenant)
-      if (pace.due()) await pace.rest()
+      const yielder = createYielder(tenant)
+      if (yielder.shouldYield()) await yielder.yield()
       try {
         return call.result(answer)
       } finally {
-        pace.done(2 * answer.body.length)
+        yielder.done(2 * answer.body.length)
       }
     }
 

@@ -14,7 +14,7 @@ import { LRUCache } from 'lru-cache'
 import { noActor } from '../../lib/database/audit.js'
 import { isOwned } from '../../lib/connectors/credentials.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { upTo } from '../../lib/cache/lru-options.js'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 
 const maxRemembered = 10_000 // tokens
 const earlyMs = 60_000 // before a token ends, or a tenth of its life where that is less
@@ -66,9 +66,9 @@ interface Subject {
 
 export function createTokens ({ request, secrets, leases, now }: TokensParts): Tokens {
   /** The platform's, and those of tenants that could not be stored. */
-  const kept = new LRUCache<string, Current>(upTo(maxRemembered))
+  const kept = new LRUCache<string, Current>(lruOptions(maxRemembered))
   /** When a token is due, in ms. */
-  const due = new LRUCache<string, { readonly access: string, readonly at: number }>(upTo(maxRemembered))
+  const due = new LRUCache<string, { readonly access: string, readonly at: number }>(lruOptions(maxRemembered))
   const renewals = new Map<string, Promise<string>>()
 
   async function currentOf ({ oauth2, scope, owner, id }: Subject): Promise<Current> {

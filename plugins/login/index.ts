@@ -6,7 +6,7 @@ import type {} from '../mfa/index.js'
 import type {} from '../sessions/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../users/index.js'
-import { createAttempts } from '../../lib/database/attempts.js'
+import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { Auth as AuthSection } from '../../lib/schema/auth.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, section } from '../../lib/plugin/options.js'
@@ -47,8 +47,8 @@ export default definePlugin<LoginOptions>({
       }
     })
     const dbFor = (tenant: string) => engine.kyselyFor(tenant)
-    const tries = createTries((tenant) => createAttempts(dbFor(tenant), now))
-    sweepHourly(app, 'old attempts at passwords', () => createAttempts(db, now).sweep())
+    const tries = createTries((tenant) => createAttemptLimiter(dbFor(tenant), now))
+    sweepHourly(app, 'old attempts at passwords', () => createAttemptLimiter(db, now).sweep())
     return (group) => {
       loginRoutes(group, createLogin({ users, sessions, mfa, mail: optional(app, 'mail')(), tries, dbFor, now, log: app.log }), {
         isOpen: registration === 'open',

@@ -2,7 +2,7 @@
  * Limits the tries of a password. A try is counted before the password is checked, for unknown addresses too, so that a refusal
  * does not show whether a user has the address.
  */
-import type { Attempts, AttemptRule } from '../../lib/database/attempts.js'
+import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import { addressKey } from '../../lib/http/address-key.js'
 
 const windowMs = 900_000 // 15 minutes
@@ -29,32 +29,32 @@ export interface Tries {
 }
 
 /** @param attemptsOf those of a tenant, on its own turn of the database */
-export function createTries (attemptsOf: (tenant: string) => Attempts): Tries {
+export function createTries (attemptsOf: (tenant: string) => AttemptLimiter): Tries {
   const last = new Map<string, Promise<unknown>>()
 
   async function make<Found> ({ tenant, account }: Try, subject: string, check: () => Promise<Found | null>): Promise<Found | null> {
     const attempts = attemptsOf(tenant)
     // In this order one address takes no more than its own tries of those that all have together.
-    await attempts.take(fromAddress, tenant, subject)
+    await attempts.consume(fromAddress, tenant, subject)
     try {
-      await attempts.take(fromAnywhere, tenant, account)
+      await attempts.consume(fromAnywhere, tenant, account)
     } catch (error) {
       // What others have tried must not lock this address.
-      await attempts.giveBack(fromAddress, tenant, subject)
+      await attempts.refund(fromAddress, tenant, subject)
       throw error
     }
     let found: Found | null
     try {
       found = await check()
     } catch (error) {
-      await attempts.giveBack(fromAddress, tenant, subject)
-      await attempts.giveBack(fromAnywhere, tenant, account)
+      await attempts.refund(fromAddress, tenant, subject)
+      await attempts.refund(fromAnywhere, tenant, account)
       throw error
     }
     if (found === null) return null
-    await attempts.forgive(fromAddress, tenant, subject)
+    await attempts.reset(fromAddress, tenant, subject)
     // Only this try: else each login of the user would give an attacker with many addresses all tries back.
-    await attempts.giveBack(fromAnywhere, tenant, account)
+    await attempts.refund(fromAnywhere, tenant, account)
     return found
   }
 

@@ -7,7 +7,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { MailKind } from '../../lib/document/mail-template.js'
 import { hash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
-import { removal, sweep } from '../../lib/database/sweeping.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 import { linkMinutes } from '../../lib/document/mail-template.js'
 
 const tokenBytes = 32

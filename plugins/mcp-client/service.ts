@@ -8,7 +8,7 @@ import type { McpServers, ServerTool, ToolResult, ToolUser } from './types.js'
 import type { RemoteTool } from './remote-tool.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isExact } from '../../lib/json/exact-number.js'
-import { createPlaces } from '../../lib/concurrency/places.js'
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { actorOf } from '../auth/actor.js'
 import { modelName } from './remote-tool.js'
@@ -28,7 +28,7 @@ export interface ServiceParts {
 
 export function createMcpServers ({ servers, pool, audit, count, log, now }: ServiceParts): McpServers {
   const byName = new Map(servers.map((server) => [server.name, server]))
-  const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
+  const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
 
   async function toolsOf (server: McpServer, tenant: string, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
     return await pool.use(server, tenant, signal, (connection) => connection.tools(signal))

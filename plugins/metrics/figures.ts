@@ -7,13 +7,13 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { CacheStore } from '../../lib/cache/store.js'
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { createLook, type LookOptions } from '../../lib/concurrency/cached-probe.js'
+import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
 import { version } from '../../lib/version.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { everyTenant } from '../../lib/cache/store.js'
 import { createJobList, type JobCounts } from '../queue/list.js'
 
-export function addFigures (app: FastifyInstance, registry: Registry, options: LookOptions): void {
+export function addFigures (app: FastifyInstance, registry: Registry, options: CachedProbeOptions): void {
   const registers = [registry]
   const [engine, cache, queue] = [optional(app, 'engine')(), optional(app, 'cache')(), optional(app, 'queue')()]
 
@@ -48,14 +48,14 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: L
   }
 
   function addCache (cache: CacheStore): void {
-    const look = createLook(async () => await cache.stats(everyTenant), options)
+    const probe = createCachedProbe(async () => await cache.stats(everyTenant), options)
     const requests: Counter<'result'> = new Counter({
       name: 'tenantry_cache_requests_total',
       help: 'Look-ups of this process in the cache.',
       labelNames: ['result'],
       registers,
       async collect () {
-        const stats = await look()
+        const stats = await probe()
         // The figure of before holds until there is a new one.
         if (stats === null) return
         requests.reset()
@@ -63,19 +63,19 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: L
         requests.inc({ result: 'miss' }, stats.misses)
       }
     })
-    addGauge('tenantry_cache_items', 'Items in the cache, of all tenants.', [], async (gauge) => set(gauge, (await look())?.items))
-    addGauge('tenantry_cache_bytes', 'Bytes that the items of the cache take.', [], async (gauge) => set(gauge, (await look())?.bytes))
+    addGauge('tenantry_cache_items', 'Items in the cache, of all tenants.', [], async (gauge) => set(gauge, (await probe())?.items))
+    addGauge('tenantry_cache_bytes', 'Bytes that the items of the cache take.', [], async (gauge) => set(gauge, (await probe())?.bytes))
   }
 
   function addQueue (db: Kysely<SystemTables>): void {
     const list = createJobList(db)
-    const look = createLook(() => list.counts(), options)
+    const probe = createCachedProbe(() => list.counts(), options)
     addGauge(
       'tenantry_queue_jobs',
       'Background jobs in the database, of all processes, each figure up to 100,000.',
       ['task', 'state'],
       async (gauge) => {
-        const names = await look() ?? []
+        const names = await probe() ?? []
         gauge.reset()
         for (const { name, states } of names) for (const [state, jobs] of Object.entries(states)) gauge.set({ task: name, state }, jobs)
       }
@@ -85,7 +85,7 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: L
       'Seconds since the oldest job was sent that could be run and is not; 0 where there is none.',
       [],
       async (gauge) => {
-        const names = await look()
+        const names = await probe()
         set(gauge, names === null ? undefined : oldestOf(names))
       }
     )

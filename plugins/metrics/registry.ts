@@ -1,7 +1,7 @@
 /** prom-client's registry with the figures of the app. */
 import type {} from '../database/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { LookOptions } from '../../lib/concurrency/cached-probe.js'
+import type { CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
 import { Registry } from 'prom-client'
 import { addFigures } from './figures.js'
 import { addProcessMetrics } from './process.js'
@@ -16,7 +16,7 @@ export interface RegistryOptions {
 
 export function openRegistry (app: FastifyInstance, { perTenant, maxTenants, now }: RegistryOptions): Registry {
   const registry = new Registry()
-  const options: LookOptions = { now, onError: (err) => app.log.debug({ err }, 'figures are missing from the metrics') }
+  const options: CachedProbeOptions = { now, onError: (err) => app.log.debug({ err }, 'figures are missing from the metrics') }
   addProcessMetrics(registry)
   countRequests(app, registry, perTenant ? createTenantSeries({ registry, max: maxTenants, present: presentIn(app), ...options }) : null)
   // Other plugins may be registered later.

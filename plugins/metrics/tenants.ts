@@ -1,6 +1,6 @@
 /** Requests by tenant: the first tenants that come have series of their own, the others share one until one of those is deleted. */
 import type { Registry } from 'prom-client'
-import { createLook, type LookOptions } from '../../lib/concurrency/cached-probe.js'
+import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
 import { Durations, type Series } from './durations.js'
 
 const bounds = [0.1, 0.5, 1, 5] // s; few, since each is a series of every tenant
@@ -12,7 +12,7 @@ export interface TenantSeries {
   of(tenant: string): Series
 }
 
-export interface TenantSeriesOptions extends LookOptions {
+export interface TenantSeriesOptions extends CachedProbeOptions {
   readonly registry: Registry
   /** Tenants at most. */
   readonly max: number
@@ -23,7 +23,7 @@ export interface TenantSeriesOptions extends LookOptions {
 export function createTenantSeries ({ registry, max, present, ...options }: TenantSeriesOptions): TenantSeries {
   const known = new Map<string, Series>()
   // Asked when the series are written down, and so whatever was missed of deletions by then.
-  const look = createLook(async () => {
+  const probe = createCachedProbe(async () => {
     const counted = [...known.keys()]
     if (counted.length === 0) return
     const there = new Set(await present(counted))
@@ -37,7 +37,7 @@ export function createTenantSeries ({ registry, max, present, ...options }: Tena
     bounds,
     registry,
     collect: async () => {
-      await look()
+      await probe()
     }
   })
   let shared: Series | undefined

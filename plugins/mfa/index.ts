@@ -3,8 +3,8 @@ import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
-import { createAttempts } from '../../lib/database/attempts.js'
-import { sweep } from '../../lib/database/sweeping.js'
+import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
+import { sweep } from '../../lib/database/retention.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, flag, text } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
@@ -46,7 +46,7 @@ export default definePlugin<MfaOptions>({
     if (cipher === null) return undefined
 
     const service = createMfa({ dbFor: (tenant) => engine.kyselyFor(tenant), cipher, issuer, log, now })
-    const attempts = createAttempts(db, now)
+    const attempts = createAttemptLimiter(db, now)
     sweepHourly(app, 'old attempts and unfinished setups of second factors', async () => {
       await attempts.sweep()
       await sweep(db, 'tenantry.user_mfa.sweep', [

@@ -1,11 +1,11 @@
 /** `app.mfa`: the second factors of users. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
-import type { AttemptRule } from '../../lib/database/attempts.js'
+import type { AttemptRule } from '../../lib/database/attempt-limiter.js'
 import type { Actor, AuditAction } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Code } from './codes.js'
-import { createAttempts } from '../../lib/database/attempts.js'
+import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { SecretUnreadable, type SecretCipher } from '../../lib/secrets/cipher.js'
@@ -113,7 +113,7 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
     work: (writer: Writer, at: Date) => Promise<Result>
   ): Promise<Result | null> {
     const { tenant, id } = user
-    await createAttempts(dbFor(tenant), now).take(codeRule, tenant, id)
+    await createAttemptLimiter(dbFor(tenant), now).consume(codeRule, tenant, id)
     return await dbFor(tenant).transaction().execute(async (writer) => {
       const at = new Date(now())
       const valid = await use(writer, at)
@@ -126,7 +126,7 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
         details: { method: code?.method ?? null, enabled: row.enabled },
         at
       })
-      if (valid) await createAttempts(writer, now).forgive(codeRule, tenant, id)
+      if (valid) await createAttemptLimiter(writer, now).reset(codeRule, tenant, id)
       return result
     })
   }
@@ -178,7 +178,7 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
     async setup (user, account, typed, actor) {
       requireStorable(user)
       const { tenant, id } = user
-      await createAttempts(dbFor(tenant), now).take(setupRule, tenant, id)
+      await createAttemptLimiter(dbFor(tenant), now).consume(setupRule, tenant, id)
       const row = await read(user)
       const secret = createSecret()
       const action = 'mfa.setup'

@@ -2,8 +2,8 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
-import { removal } from '../../lib/database/sweeping.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { removal } from '../../lib/database/retention.js'
 
 /** A user is one of a tenant, or with the empty tenant of the platform: the same `sub` in two tenants is two users. */
 export interface User {
@@ -68,7 +68,7 @@ export function createMfaStore (db: Kysely<SystemTables>) {
      * enabled, and the number that its next secret has. undefined where there is no such tenant.
      */
     async lock ({ tenant, id }: User, at: Date): Promise<{ enabled: boolean, nextVersion: number } | undefined> {
-      if (!await holdTenant(db, tenant, 'shared')) return undefined
+      if (!await lockTenant(db, tenant, 'shared')) return undefined
       await db.insertInto('tenantry.user_mfa').values({ tenant_id: tenant, user_id: id, created_at: at, updated_at: at }).onConflict((
         conflict
       ) => conflict.doNothing()).execute()

@@ -1,6 +1,6 @@
 /** The calls of models under way: how many there are for a tenant, and that all end when the app closes. */
-import { endsWithin } from '../../lib/concurrency/with-timeout.js'
-import { createPlaces } from '../../lib/concurrency/places.js'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { failure } from '../../lib/errors.js'
 
 const maxOfTenant = 100
@@ -24,7 +24,7 @@ export interface Calls {
 }
 
 export function createCalls (): Calls {
-  const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
+  const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
   const open = new Map<AbortController, Promise<unknown>>()
   let closed = false
 
@@ -61,7 +61,7 @@ export function createCalls (): Calls {
       closed = true
       places.close()
       const ends = Promise.all(open.values())
-      if (await endsWithin(ends, stopMs)) return
+      if (await settlesWithin(ends, stopMs)) return
       for (const ending of open.keys()) ending.abort(failure('stopping'))
       await ends
     }

@@ -1,7 +1,7 @@
 /** The OpenAPI document of an app: what @fastify/swagger wrote, and the operations of this package. */
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { DocumentedRoute } from './documentation.js'
-import { createPace } from '../../lib/concurrency/event-loop.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { errorSchemas } from '../../lib/http/error-schemas.js'
 import { ifMatchParameter } from '../../lib/http/entity-tags.js'
 import { idempotencyParameter } from '../../lib/http/idempotency-key.js'
@@ -79,14 +79,14 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
     async extended (further) {
       const added = createComponents({ ...context, base: components })
       const paths = createPathItems({ components: added, tenancy, idempotency, base, maxCharacters: maxFurtherCharacters })
-      const pace = createPace()
-      if (pace.due()) await pace.rest()
+      const yielder = createYielder()
+      if (yielder.shouldYield()) await yielder.yield()
       for (const route of further) {
         paths.add(placed(route))
-        if (pace.due()) await pace.rest()
+        if (yielder.shouldYield()) await yielder.yield()
       }
       // Some megabytes are joined in one piece, which has a turn of its own.
-      await pace.rest()
+      await yielder.yield()
       return textOf(paths, added)
     }
   }

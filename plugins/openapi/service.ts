@@ -4,7 +4,7 @@ import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
 import type { DocumentedRoute } from './documentation.js'
 import { LRUCache } from 'lru-cache'
-import { createPace } from '../../lib/concurrency/event-loop.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { composeDocument, type ComposedDocument } from './document.js'
 
 const maxExtended = 100 // documents with further routes in memory: the most recently used
@@ -56,7 +56,7 @@ export interface OpenApiService extends OpenApi {
 
 export function createOpenApi ({ shell, contexts, tenancy, idempotency, documents }: OpenApiParts): OpenApiService {
   const routes: DocumentedRoute[] = []
-  const pace = createPace()
+  const yielder = createYielder()
   let composed: ComposedDocument | null = null
   let filled: ReadonlySet<string> = new Set()
 
@@ -89,7 +89,7 @@ export function createOpenApi ({ shell, contexts, tenancy, idempotency, document
       if (further === null) return service.text()
       const document = await extended.forceFetch(further.key, { context: further })
       // Requests that waited for the same document are answered in turns as well: each response may have megabytes.
-      await pace.rest()
+      await yielder.yield()
       return document
     },
     invalidate () {

@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher } from 'undici'
 import type { OutboundAnswer } from './outbound.js'
-import type { Pace } from '../../lib/concurrency/event-loop.js'
+import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure } from '../../lib/errors.js'
 
 export const maxAnswerBytes = 5_242_880
@@ -20,14 +20,14 @@ export interface Sent {
 
 /**
  * Sends the request. It settles when nothing of the request is left, not when the signal aborts: a connection that is being
- * made cannot be taken back. `pace` is of the tenant that the answer is for. What it rejects with is the signal's reason, an
+ * made cannot be taken back. `yielder` is that of the tenant that gets the response. What it rejects with is the signal's reason, an
  * error of the catalogue, or undici's own.
  */
 export function exchange (
   dispatcher: Dispatcher,
   { url, method, headers, body, reset }: Sent,
   signal: AbortSignal,
-  pace: Pace
+  yielder: Yielder
 ): Promise<OutboundAnswer> {
   return new Promise((resolve, reject) => {
     const answer = createCollector(method)
@@ -56,10 +56,10 @@ export function exchange (
       onResponseData (reading, chunk) {
         answer.add(chunk)
         if (answer.length < largeAnswer) return
-        if (!pace.due()) return pace.done(chunk.length)
+        if (!yielder.shouldYield()) return yielder.done(chunk.length)
         reading.pause()
-        pace.rest().then(() => {
-          pace.done(chunk.length)
+        yielder.yield().then(() => {
+          yielder.done(chunk.length)
           if (!reading.aborted) reading.resume()
         }, () => {})
       },

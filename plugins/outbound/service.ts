@@ -3,8 +3,8 @@ import type { EgressRule } from '../../lib/http/egress.js'
 import type { Lookup } from './lookup.js'
 import type { Outbound, OutboundAnswer } from './outbound.js'
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
-import { createPace } from '../../lib/concurrency/event-loop.js'
-import { createPlaces } from '../../lib/concurrency/places.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { createCircuits, type Outcome } from './circuits.js'
 import { exchange, type Sent } from './exchange.js'
 import { createPools } from './pools.js'
@@ -29,7 +29,7 @@ export interface OutboundParts {
 export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound {
   const pools = createPools(rule, lookup)
   const circuits = createCircuits(now)
-  const places = createPlaces({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
+  const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
   const underWay = new Set<AbortController>()
   let closed = false
 
@@ -43,7 +43,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
         trust ? trusted : guarded,
         { ...sent, reset: !trust && guard.open > maxKept },
         signal,
-        createPace(tenant)
+        createYielder(tenant)
       )
       if (answer.status < 500) outcome = 'answered'
       return answer

@@ -5,7 +5,7 @@ import type {} from '../mail/index.js'
 import type {} from '../sessions/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../users/index.js'
-import { createAttempts } from '../../lib/database/attempts.js'
+import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback } from '../../lib/plugin/options.js'
 import { createTries } from '../login/tries.js'
@@ -25,7 +25,7 @@ export default definePlugin<PasswordsOptions>({
   setup (app, { now = Date.now }) {
     const { engine, mail, sessions, users } = app
     const dbFor = (tenant: string) => engine.kyselyFor(tenant)
-    const attemptsOf = (tenant: string) => createAttempts(dbFor(tenant), now)
+    const attemptsOf = (tenant: string) => createAttemptLimiter(dbFor(tenant), now)
     const service = createPasswordService({ users, sessions, mail, attemptsOf, tries: createTries(attemptsOf), dbFor, now })
     return (group) => passwordRoutes(group, service)
   }

@@ -1,7 +1,7 @@
 /** Resets and changes of passwords, and the confirmation of addresses. */
 import type { Kysely } from 'kysely'
 import type { Actor } from '../../lib/database/audit.js'
-import type { Attempts, AttemptRule } from '../../lib/database/attempts.js'
+import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Tries } from '../login/tries.js'
@@ -45,7 +45,7 @@ export interface PasswordParts {
   readonly users: Pick<Users, 'find' | 'authenticate' | 'hashPassword' | 'setPassword' | 'setVerified'>
   readonly sessions: Pick<Sessions, 'changeUsers'>
   readonly mail: Mail
-  readonly attemptsOf: (tenant: string) => Attempts
+  readonly attemptsOf: (tenant: string) => AttemptLimiter
   readonly tries: Tries
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
   readonly now: () => number
@@ -60,7 +60,7 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
     const attempts = attemptsOf(tenant)
     try {
       if (await attempts.isSpent(rule, tenant, subject)) return false
-      await attempts.take(rule, tenant, subject)
+      await attempts.consume(rule, tenant, subject)
       return true
     } catch (error) {
       if (isFailure(error, 'tooManyAttempts')) return false

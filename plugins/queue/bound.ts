@@ -6,7 +6,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
-import { upTo } from '../../lib/cache/lru-options.js'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 
 const maxTenants = 10_000 // that are remembered
 const partOfRoom = 8 // an eighth of what may still be sent is given away before the next look,
@@ -38,7 +38,7 @@ interface Allowance {
 }
 
 export function createBound ({ max, waiting }: BoundParts): Bound {
-  const allowances = new LRUCache<string, Allowance>(upTo(maxTenants))
+  const allowances = new LRUCache<string, Allowance>(lruOptions(maxTenants))
 
   function allowanceOf (tenant: string): Allowance {
     const known = allowances.get(tenant)

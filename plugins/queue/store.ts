@@ -7,7 +7,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { CompiledQuery, sql, type RawBuilder } from 'kysely'
 import type PgBoss from 'pg-boss'
-import { maxSweptRows, sweep } from '../../lib/database/sweeping.js'
+import { maxSweptRows, sweep } from '../../lib/database/retention.js'
 import { lease, queue } from './insertion.js'
 
 /** Processes that a job may end before it is set aside. */

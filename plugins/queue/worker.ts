@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isOutage } from '../../lib/database/failures.js'
 import { createPoller } from '../../lib/database/poller.js'
-import { endsWithin } from '../../lib/concurrency/with-timeout.js'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { isFailure } from '../../lib/errors.js'
 import { together } from '../../lib/concurrency/batcher.js'
 import { outputOf, traceOf } from './failure.js'
@@ -263,10 +263,10 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
         await poller.ended()
         await Promise.all([...running.values()].map(({ done }) => done))
       }
-      await endsWithin(finished(), deadline - performance.now())
+      await settlesWithin(finished(), deadline - performance.now())
       hurried = true
       for (const { controller } of running.values()) controller.abort(new Ended('stopped', 'the server stops'))
-      if (running.size > 0) await endsWithin(finished(), handingBackMs)
+      if (running.size > 0) await settlesWithin(finished(), handingBackMs)
     }
   }
 }

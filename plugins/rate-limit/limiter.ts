@@ -103,7 +103,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       const client = addressKey(request.ip)
       const taken = store.take('address', client, limit, null, now())
       const tell = (counted: Taken) => {
-        if (limit.isConditional && counted.admitted) giveBackLater(reply, 'address', client, limit, counted)
+        if (limit.isConditional && counted.admitted) refundLater(reply, 'address', client, limit, counted)
         writeHeaders(request, reply, limit, null, counted)
       }
       return whenKnown(taken, tell)
@@ -139,7 +139,7 @@ function settle (
   taken: Taken
 ): void {
   const { admitted, now } = taken
-  if (admitted && first.isConditional) giveBackLater(reply, kind, client, first, taken)
+  if (admitted && first.isConditional) refundLater(reply, kind, client, first, taken)
   const shown = writeHeaders(request, reply, first, second, taken)
   if (admitted) return
   request.rateLimited = true
@@ -179,12 +179,12 @@ function refusal ({ message, statusCode }: RateLimitRule, waitMs: number): Tenan
  * A request that the rule does not count is given back once its answer is known; one that was cut off stays counted.
  * Until then it counts: of requests at the same time no more are admitted than may fail.
  */
-function giveBackLater (reply: FastifyReply, kind: ClientKind, client: string, limit: Limit, { store, resetAt }: Taken): void {
+function refundLater (reply: FastifyReply, kind: ClientKind, client: string, limit: Limit, { store, resetAt }: Taken): void {
   const { rule } = limit
   reply.raw.once('finish', () => {
     const skipped = reply.statusCode < 400 ? rule.skipSuccessfulRequests : rule.skipFailedRequests
     if (skipped !== true) return
-    Promise.resolve(store.giveBack(kind, client, limit, resetAt)).catch((error: unknown) => {
+    Promise.resolve(store.refund(kind, client, limit, resetAt)).catch((error: unknown) => {
       reply.log.warn({ err: error }, 'a request could not be given back to its rate limit')
     })
   })

@@ -47,7 +47,7 @@ export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore 
       taken.secondResetAt = other === null ? 0 : other.resetAt
       return taken
     },
-    giveBack (kind, client, limit, resetAt) {
+    refund (kind, client, limit, resetAt) {
       const { owner, bucket } = limit
       const window = owner !== null
         ? owned.find(owner, ownClient(kind, client), bucket)

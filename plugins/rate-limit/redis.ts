@@ -65,7 +65,7 @@ end
 return answer`)
 
 /** KEYS: as above; ARGV: when the window of the request ends, and the field. */
-const giveBack = redisScript(`
+const refund = redisScript(`
 local field = ARGV[2]
 for _, key in ipairs(KEYS) do
   local value
@@ -97,10 +97,10 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
         () => copied(memory.take(kind, client, first, second, now))
       )
     },
-    giveBack (kind, client, limit, resetAt) {
+    refund (kind, client, limit, resetAt) {
       // Without Redis it stays counted: the window ends by itself.
       return connection.run<void>(
-        (redis) => giveBack(redis, keysOf(kind, client, limit), [resetAt, fieldOf(kind, client, limit)]).then(() => {}),
+        (redis) => refund(redis, keysOf(kind, client, limit), [resetAt, fieldOf(kind, client, limit)]).then(() => {}),
         () => {}
       )
     },

@@ -34,7 +34,7 @@ export interface RateLimitStore {
    */
   take(kind: ClientKind, client: string, first: Limit, second: Limit | null, now: number): Taken | Promise<Taken>
   /** Takes one request back from the window that ends at `resetAt`; none where another window runs by now. */
-  giveBack(kind: ClientKind, client: string, limit: Limit, resetAt: number): void | Promise<void>
+  refund(kind: ClientKind, client: string, limit: Limit, resetAt: number): void | Promise<void>
   /** Makes a count of @fastify/rate-limit. Default: it counts in this process. */
   counter?(options: CounterOptions): Counter
 }

@@ -5,7 +5,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { RoleStore } from './store.js'
-import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { isUserId } from '../../lib/identity/user-id.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { noPermissions, unionOf, type PermissionSet } from '../auth/permissions.js'
@@ -43,7 +43,7 @@ export interface RoleMemoryParts {
 }
 
 export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryParts): RoleMemory {
-  const roles = createLoadCache<Roles>({
+  const roles = createAsyncCache<Roles>({
     max: 1,
     async load () {
       const byId = new Map<string, PermissionSet>()
@@ -58,7 +58,7 @@ export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryP
       return { byId, byDefault }
     }
   })
-  const users = createLoadCache<Holder>({
+  const users = createAsyncCache<Holder>({
     max: maxUsers,
     weight: { max: maxWeight, of: ({ weight }) => weight },
     async load (key) {

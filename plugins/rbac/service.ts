@@ -6,7 +6,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { ErrorDetail } from '../../lib/validation/detail.js'
 import type { Page, PermissionRow, RoleRow, RoleStore, UserKey } from './store.js'
 import { writeAudit } from '../../lib/database/audit.js'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 
 export const maxRoles = 1000
@@ -80,7 +80,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
    */
   function change<T> (work: (transaction: Transaction<SystemTables>) => Promise<T>, user?: UserKey): Promise<T> {
     return events.change({ topic: 'rbac', tenant: '' }, async (transaction) => {
-      if (user !== undefined && !await holdTenant(transaction, user.tenant, 'shared')) throw failure('tenantUnknown')
+      if (user !== undefined && !await lockTenant(transaction, user.tenant, 'shared')) throw failure('tenantUnknown')
       await store.lock(transaction)
       return work(transaction)
     })

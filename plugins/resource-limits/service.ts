@@ -7,7 +7,7 @@ import { noActor, writeAudit, type Actor } from '../../lib/database/audit.js'
 import { databaseBusy } from '../../lib/database/failures.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { requireMatch, tagOf, type Precondition } from '../../lib/http/entity-tags.js'
-import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { percentageOf } from '../../lib/plans/percentage.js'
 import { unlimited } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -109,7 +109,7 @@ export function createResourceLimits (
   const { events } = engine
   const store = createLimitStore(engine, maxCounters)
   const giving = new Set<Promise<void>>()
-  const known = createLoadCache<{ readonly rules: RuleSet, readonly weight: number }>({
+  const known = createAsyncCache<{ readonly rules: RuleSet, readonly weight: number }>({
     max: maxTenants,
     weight: { max: maxWeight, of: ({ weight }) => weight },
     async load (tenant) {
@@ -119,7 +119,7 @@ export function createResourceLimits (
   })
   const ends = [
     // Also at the deletion of a tenant.
-    events.on('limits', (tenant) => known.forget(tenant)),
+    events.on('limits', (tenant) => known.invalidate(tenant)),
     events.onGap(() => known.clear())
   ]
 

@@ -12,7 +12,7 @@ import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import { requireMark } from '../../lib/database/idempotency-claim.js'
 import { isStorable } from '../../lib/json/storable.js'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { endOf, periods, startOf, type Period } from './periods.js'
 import { clockTolerance, slotsOf, type Slots } from './usage.js'
 
@@ -114,7 +114,7 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
 
     /** Waits for other changes of what the tenant owns; false if there is no such tenant. */
     async lock (writer: Transaction<SystemTables>, tenant: string): Promise<boolean> {
-      return await holdTenant(writer, tenant, 'alone')
+      return await lockTenant(writer, tenant, 'alone')
     },
 
     /** Replaces the rules; what was counted of a resource and metric that none of them names is forgotten. */

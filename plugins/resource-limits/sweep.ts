@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { maxSweptRows as maxRows, sweep } from '../../lib/database/sweeping.js'
+import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
 
 const after = 86_400_000 // ms that a row stays once its last period is over, for servers whose clocks differ
 

@@ -8,7 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Socket } from 'node:net'
 import { failure } from '../../lib/errors.js'
 import { accountOf, trustsTenantHeader } from '../../lib/http/account.js'
-import { turns } from '../../lib/concurrency/event-loop.js'
+import { turns } from '../../lib/concurrency/event-loop-yielder.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'
@@ -88,7 +88,7 @@ export default definePlugin<ResponsesOptions>({
       if (size < slicedResponse) return done()
       if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return done()
       reply.header('content-length', Buffer.byteLength(payload))
-      done(null, slicesOf(payload, turns.pace(account)))
+      done(null, slicesOf(payload, turns.yielder(account)))
     })
     return undefined
   }

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
-import { FairGate } from '../../lib/concurrency/fair-semaphore.js'
+import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
 
 const largeResponse = 1_048_576 // bytes
 const atOnce = 2 // for an account
@@ -14,7 +14,7 @@ const readMs = 1000 // for the reader of a large response: a slow one does not k
 const retryAfter = 1 // s
 
 interface Line {
-  readonly gate: FairGate
+  readonly gate: FairSemaphore
   length: number
 }
 
@@ -33,14 +33,14 @@ export class LargeRoutes {
   enter (account: string, request: FastifyRequest, { raw }: FastifyReply, done: (error?: Error) => void): void {
     if (!this.routes.has(keyOf(account, request))) return done()
     let line = this.lines.get(account)
-    if (line === undefined) this.lines.set(account, line = { gate: new FairGate(atOnce, waitMs, false), length: 0 })
+    if (line === undefined) this.lines.set(account, line = { gate: new FairSemaphore(atOnce, waitMs, false), length: 0 })
     const { gate } = line
     if (gate.waiting >= maxWaiting) return done(busy())
     line.length++
-    gate.enter(account, (party) => {
+    gate.acquire(account, (party) => {
       const leave = () => {
         if (!this.places.delete(request)) return
-        gate.leave(party)
+        gate.release(party)
         this.shorten(account, line)
       }
       this.places.set(request, leave)

@@ -1,23 +1,23 @@
 /** Writes a large body piece by piece, so that other requests are handled between two pieces. */
 import { Readable } from 'node:stream'
 import { setImmediate as nextRound } from 'node:timers/promises'
-import type { Pace } from '../../lib/concurrency/event-loop.js'
+import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 
 const sliceSize = 262_144 // bytes or characters, which are encoded and written in about half a millisecond
 
-/** `pace`: that of the account that the body is for. */
-export function slicesOf (body: Buffer | string, pace: Pace): Readable {
-  return Readable.from(slices(body, pace), { objectMode: false, highWaterMark: sliceSize })
+/** `yielder`: that of the account that gets the body. */
+export function slicesOf (body: Buffer | string, yielder: Yielder): Readable {
+  return Readable.from(slices(body, yielder), { objectMode: false, highWaterMark: sliceSize })
 }
 
-async function * slices (body: Buffer | string, pace: Pace): AsyncGenerator<Buffer> {
+async function * slices (body: Buffer | string, yielder: Yielder): AsyncGenerator<Buffer> {
   for (let start = 0; start < body.length;) {
-    if (pace.due()) await pace.rest()
+    if (yielder.shouldYield()) await yielder.yield()
     const end = endOfSlice(body, start)
     // A text is not encoded as a whole: that takes milliseconds, and as much memory again.
     yield typeof body === 'string' ? Buffer.from(body.slice(start, end)) : body.subarray(start, end)
     // The piece includes the writing, which happens when the slice is taken.
-    pace.done(sliceSize)
+    yielder.done(sliceSize)
     start = end
     await nextRound()
   }

@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { maxSweptRows as maxRows, sweep } from '../../lib/database/sweeping.js'
+import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
 
 const deletedFor = 604_800_000 // ms that a deleted secret's row stays, whose number of versions one of the same key carries on
 

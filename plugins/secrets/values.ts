@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { EarlierRow, SealedRow, SecretStore } from './store.js'
-import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 
@@ -54,7 +54,7 @@ export interface TenantValues {
 }
 
 export function createTenantValues ({ maxTenants, store, cipher, log, now, age, onExpired }: ValuesOptions): TenantValues {
-  const cache = createLoadCache({
+  const cache = createAsyncCache({
     max: maxTenants,
     maxAgeMs,
     load,
@@ -151,7 +151,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
       return whenKnown(kept, (loaded) => current(tenant, loaded))
     },
     peek: (tenant) => cache.peek(tenant),
-    forget: (tenant) => cache.forget(tenant),
+    forget: (tenant) => cache.invalidate(tenant),
     clear: () => cache.clear()
   }
 }

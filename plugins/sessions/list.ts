@@ -7,7 +7,7 @@ import type { RevocationList } from '../auth/revocations.js'
 import type { Owners } from './owner.js'
 import type { ReadRevocations, RevocationStore } from './store.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
-import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { isAfter, keptMark, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
@@ -39,7 +39,7 @@ export interface RevocationsParts {
 
 export function createRevocations ({ maxTenants, store, owners, now }: RevocationsParts): Revocations {
   let version = 1
-  const lists = createLoadCache<OwnedList>({
+  const lists = createAsyncCache<OwnedList>({
     max: maxTenants,
     weight: { max: maxWeight, of: ({ tokens, ends }) => bytesPerTenant + tokens.size * bytesPerToken + ends.size * bytesPerEnd },
     load: async (owner) => listOf(await store.read(owner, new Date(now())).catch(unmigrated))
@@ -65,7 +65,7 @@ export function createRevocations ({ maxTenants, store, owners, now }: Revocatio
       return whenKnown(list, (read) => judge(read, claims, id))
     },
     changed (tenant) {
-      for (const owner of owners.toldOf(tenant)) lists.forget(owner)
+      for (const owner of owners.toldOf(tenant)) lists.invalidate(owner)
       version++
     },
     missed () {

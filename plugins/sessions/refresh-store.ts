@@ -2,7 +2,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { removal, sweep } from '../../lib/database/sweeping.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 import { hashOf, type RefreshToken } from './refresh-token.js'
 
 /** Sessions of one user. With one more, the one that was not refreshed for the longest time ends. */

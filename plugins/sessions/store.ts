@@ -7,8 +7,8 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
-import { removal, sweep } from '../../lib/database/sweeping.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 
 const sweptAfter = 60_000 // ms past their time that rows stay: servers whose clocks differ still agree on the sequence
 
@@ -63,7 +63,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     /** Locks the rows of the owner until the transaction ends; false if there is no such tenant. */
     async lock (writer: Writer, tenant: string, owner: string): Promise<boolean> {
       await sql`select pg_advisory_xact_lock(hashtextextended(${`tenantry.revocations:${owner}`}, 0))`.execute(writer)
-      return await holdTenant(writer, tenant, 'shared')
+      return await lockTenant(writer, tenant, 'shared')
     },
 
     /** false where it was ended already. */

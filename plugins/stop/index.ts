@@ -10,7 +10,7 @@
 import type {} from '../../lib/plugin/when-stopping.js'
 import type { ServerResponse } from 'node:http'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
-import { endsWithin } from '../../lib/concurrency/with-timeout.js'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
@@ -124,7 +124,7 @@ const stop = definePlugin<StopOptions>({
       const closed = new Promise<void>((resolve) => {
         server.once('close', resolve)
       })
-      const inTime = await endsWithin(
+      const inTime = await settlesWithin(
         new Promise<void>((resolve) => {
           whenIdle = resolve
           if (inFlight.size === 0) resolve()
@@ -136,10 +136,10 @@ const stop = definePlugin<StopOptions>({
       for (let turns = 0; turns < 3; turns++) await turn()
       // Another process may have the port from now on, whatever else is waited for.
       server.close()
-      if (await endsWithin(closed, inTime ? lingering : 0)) return
+      if (await settlesWithin(closed, inTime ? lingering : 0)) return
       server.closeAllConnections()
       // Those that are no longer HTTP end with the plugins that have them.
-      await endsWithin(closed, lingering)
+      await settlesWithin(closed, lingering)
     }
     return undefined
   }

@@ -3,7 +3,7 @@ import type {} from '../realtime/types.js'
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import { Type, type Static } from 'typebox'
-import { createLook, type LookOptions } from '../../lib/concurrency/cached-probe.js'
+import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
 import { version } from '../../lib/version.js'
 import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -104,9 +104,9 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
     optional(app, 'realtime')
   ]
   let plugins: Info['plugins'] = {}
-  const look: LookOptions = { everyMs: 0, onError: (err) => app.log.debug({ err }, 'an information is missing from /system/info') }
-  const databaseVersion = createLook(async () => await versionOf(app.db), look)
-  const instancesOf = createLook(async () => await app.usage.instances(maxInstances), look)
+  const look: CachedProbeOptions = { everyMs: 0, onError: (err) => app.log.debug({ err }, 'an information is missing from /system/info') }
+  const databaseVersion = createCachedProbe(async () => await versionOf(app.db), look)
+  const instancesOf = createCachedProbe(async () => await app.usage.instances(maxInstances), look)
   app.addHook('onReady', async () => {
     plugins = groupsOf(app, off)
   })

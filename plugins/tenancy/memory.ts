@@ -4,7 +4,7 @@
  */
 import type { Found } from './tenant.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 const maxLookups = 1000
@@ -27,14 +27,14 @@ export interface TenantMemory {
 /** @param max tenants remembered at most; fewer, where their settings together take more than 10 KB for each of them */
 export function createTenantMemory (find: (id: string) => Promise<Found>, max: number, now?: () => number): TenantMemory {
   // Every load goes through here, so that several that ask for one id share it.
-  const lookups = createLoadCache<Found>({
+  const lookups = createAsyncCache<Found>({
     max: maxLookups,
     maxAgeMs: lookupAge,
     weight: { max: lookupWeight, of: weigh },
     load: (id) => find(id).catch(unmigrated),
     ...now !== undefined && { now }
   })
-  const known = createLoadCache<Found>({
+  const known = createAsyncCache<Found>({
     max,
     weight: { max: Math.max(minWeight, max * shareOfTenant), of: weigh },
     async load (id) {
@@ -51,10 +51,10 @@ export function createTenantMemory (find: (id: string) => Promise<Found>, max: n
   }
 
   return {
-    get: (id) => known.use(id) ?? look(id),
+    get: (id) => known.touch(id) ?? look(id),
     forget (id) {
-      lookups.forget(id)
-      known.forget(id)
+      lookups.invalidate(id)
+      known.invalidate(id)
     },
     clear () {
       lookups.clear()

@@ -7,7 +7,7 @@ import type {} from '../database/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import { failure } from '../../lib/errors.js'
-import { createPlaces } from '../../lib/concurrency/places.js'
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, whole, type OptionCheck } from '../../lib/plugin/options.js'
 import { createAccounts } from './account.js'
@@ -43,7 +43,7 @@ export default definePlugin<TenantBillingOptions>({
   options: { baseUrl: httpAddress, timeoutMs: whole(1, 2 ** 31 - 1), now: callback },
   setup (app, { baseUrl, timeoutMs, now = Date.now }) {
     const { engine, log, secrets } = app
-    const places = createPlaces({
+    const places = createTenantLimiter({
       maxOfTenant,
       maxInAll,
       tooManyOfTenant: () =>

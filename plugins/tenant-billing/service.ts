@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Places } from '../../lib/concurrency/places.js'
+import type { TenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { IdempotencyKey } from '../billing/idempotency.js'
 import type { PayprovServices } from '../billing/providers/payprov/client.js'
 import type { Account, Accounts } from './account.js'
@@ -52,7 +52,7 @@ export interface TenantBilling {
 
 export interface TenantBillingParts {
   readonly accounts: Accounts
-  readonly places: Places
+  readonly places: TenantLimiter
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. */

@@ -13,7 +13,7 @@ import { candidatesFor, rowPathsOf } from '../../lib/compiler/location.js'
 import { compileRoute } from '../../lib/compiler/route.js'
 import { failure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { createPace } from '../../lib/concurrency/event-loop.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { readTenantDocument } from '../../lib/tenant-document/index.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
 import { createWorkflowSet, workflowsOf } from '../../lib/workflows/index.js'
@@ -113,12 +113,12 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
 /** What was in use before is compiled before it is needed, off the way of requests. */
 async function compileUsed (tenant: string, routes: TenantRoutes, before: TenantRoutes): Promise<void> {
   const used = new Set(before.routes.filter((route) => route.used).map(({ id }) => id))
-  const pace = createPace(tenant)
+  const yielder = createYielder(tenant)
   for (const route of routes.routes) {
-    if (pace.due()) await pace.rest()
+    if (yielder.shouldYield()) await yielder.yield()
     if (used.has(route.id)) route.compiled()
   }
-  pace.done()
+  yielder.done()
 }
 
 /** Of the same tables for as long as they are asked for. */

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Events } from '../../lib/database/events.js'
 import type { LoadRoutes } from './load.js'
 import type { TenantRoutes } from './tenant-routes.js'
-import { createLoadCache, type LoadCache } from '../../lib/cache/load-cache.js'
+import { createAsyncCache, type AsyncCache } from '../../lib/cache/async-cache.js'
 
 const firstRetry = 500 // ms until a document that could not be read is tried again
 const lastRetry = 30_000 // ms; each attempt waits twice as long as the one before
@@ -25,7 +25,7 @@ export interface LoadedOptions {
 }
 
 export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded {
-  const cache: LoadCache<TenantRoutes> = createLoadCache<TenantRoutes>({
+  const cache: AsyncCache<TenantRoutes> = createAsyncCache<TenantRoutes>({
     max,
     load: (tenant) => load(tenant, cache.peek(tenant)),
     weight: { max, of: ({ weight }) => Math.min(weight, max) }
@@ -38,7 +38,7 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
   function renew (tenant: string, wait = firstRetry): void {
     clearTimeout(retries.get(tenant))
     retries.delete(tenant)
-    const renewal = cache.renew(tenant).then(() => true, (err: unknown) => {
+    const renewal = cache.refresh(tenant).then(() => true, (err: unknown) => {
       log.error({ err, tenant }, 'the document of a tenant could not be loaded: the one before serves on')
       if (cache.peek(tenant) !== undefined) retries.set(tenant, setTimeout(renew, wait, tenant, Math.min(2 * wait, lastRetry)).unref())
       return false
@@ -51,10 +51,10 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
   const ends = [
     // An unused tenant is loaded with its next request.
     events.on('config', (tenant) => {
-      if (cache.peek(tenant) === undefined) cache.forget(tenant)
+      if (cache.peek(tenant) === undefined) cache.invalidate(tenant)
       else renew(tenant)
     }),
-    events.on('tenant', (tenant) => cache.forget(tenant)),
+    events.on('tenant', (tenant) => cache.invalidate(tenant)),
     events.onGap(() => cache.clear())
   ]
 
@@ -62,7 +62,7 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
     get: (tenant) => cache.get(tenant),
     async settled (tenant) {
       // After the response to a save, requests get the new document.
-      if (await renewals.get(tenant) === false) cache.forget(tenant)
+      if (await renewals.get(tenant) === false) cache.invalidate(tenant)
     },
     close () {
       for (const end of ends) end()

@@ -6,7 +6,7 @@ import { failure } from '../../lib/errors.js'
 import { refuse } from '../../lib/tenant-document/refuse.js'
 import { requireMatch, type Precondition } from '../../lib/http/entity-tags.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { createPace } from '../../lib/concurrency/event-loop.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { checkTenantDocument, keepsParts } from '../../lib/tenant-document/index.js'
 
 const maxPointers = 5 // in a message
@@ -76,7 +76,7 @@ export function createConfigService (
       // Before the work of the check; and under the lock once more, which alone counts.
       const before = await store.read(tenant) ?? nothing
       guard(before.version)
-      const { document: { workflows }, secrets, secretParts } = await checkTenantDocument(document, context(), createPace(tenant)).catch(
+      const { document: { workflows }, secrets, secretParts } = await checkTenantDocument(document, context(), createYielder(tenant)).catch(
         refuse
       )
       const mayUseSecrets = secretParts.length === 0 || await usesSecrets()

@@ -11,7 +11,7 @@ import type { WorkflowDocument } from '../workflows/documents.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import { readsByPath } from '../../lib/compiler/precondition.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
-import { createPace } from '../../lib/concurrency/event-loop.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
 import { placeWithin } from './placed-expression.js'
 import { RouteTable, type Found } from './route-table.js'
@@ -63,7 +63,7 @@ export async function createTenantRoutes (
 ): Promise<TenantRoutes> {
   const rules = createRules(rateLimit ?? { enabled: false }, tenant)
   const table = new RouteTable<TenantRoute>()
-  const pace = createPace(tenant)
+  const yielder = createYielder(tenant)
   const mounted: Mounted[] = []
   for (const { value: declared, pointer } of routes) {
     const method = methodOf(declared)
@@ -71,7 +71,7 @@ export async function createTenantRoutes (
     const route = new Mounted(declared, pointer, generation, limit, catalogue, compile)
     table.add(method, declared.path, route)
     mounted.push(route)
-    if (pace.due()) await pace.rest()
+    if (yielder.shouldYield()) await yielder.yield()
   }
   const reads = readsByPath(mounted, ({ declared }) => declared)
   for (const route of mounted) route.showVersionsBy(reads.get(route.declared.path))

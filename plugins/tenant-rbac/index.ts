@@ -2,7 +2,7 @@
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
 import { requireSameContext } from '../../lib/plugin/optional.js'
@@ -23,7 +23,7 @@ export default definePlugin<Record<never, never>>({
   setup (app) {
     const { auth, db, engine, events, tenancy } = app
     const store = createRbacStore(db)
-    const resolved = createLoadCache<{ readonly of: RolePermissions, readonly weight: number }>({
+    const resolved = createAsyncCache<{ readonly of: RolePermissions, readonly weight: number }>({
       max: tenancy.maxRemembered,
       weight: { max: maxWeight, of: ({ weight }) => weight },
       async load (tenant) {
@@ -45,7 +45,7 @@ export default definePlugin<Record<never, never>>({
     listen(app, events, {
       // The deletion of a tenant is a change of its roles too.
       roles (tenant) {
-        resolved.forget(tenant)
+        resolved.invalidate(tenant)
         auth.forgetPermissions()
       },
       gap () {

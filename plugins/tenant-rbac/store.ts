@@ -2,7 +2,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { RbacConfig, Role } from './roles.js'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { noRbac } from './roles.js'
 
 type Reader = Kysely<SystemTables>
@@ -32,7 +32,7 @@ export function createRbacStore (db: Reader) {
 
     /** The roles of the tenant, locked until the transaction ends; null if there is no such tenant. */
     async locked (writer: Writer, tenant: string): Promise<RbacConfig | null> {
-      return await holdTenant(writer, tenant, 'alone') ? read(tenant, writer) : null
+      return await lockTenant(writer, tenant, 'alone') ? read(tenant, writer) : null
     },
 
     /** Writes what is another in `after` than in `before`. */

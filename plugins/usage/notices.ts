@@ -9,9 +9,9 @@ import type { Plan, Plans } from '../../lib/plans/plans.js'
 import type { Emitter } from '../../lib/database/outbox.js'
 import { LRUCache } from 'lru-cache'
 import { sql } from 'kysely'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
-import { removal, sweep } from '../../lib/database/sweeping.js'
-import { upTo } from '../../lib/cache/lru-options.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { removal, sweep } from '../../lib/database/retention.js'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 import { limits, type Gauge, type Reserved } from './metrics.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { dayOf, monthOf } from './periods.js'
@@ -44,14 +44,14 @@ export interface NoticesParts {
 }
 
 export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesParts): Notices {
-  const sent = new LRUCache<string, true>(upTo(maxRemembered))
+  const sent = new LRUCache<string, true>(lruOptions(maxRemembered))
   const writing = new Set<Promise<void>>()
 
   async function write (events: Emitter, tenant: string, metric: Reserved | Gauge, period: string, plan: Plan): Promise<void> {
     const at = new Date(now())
     const limit = limits[metric].limitOf(plan)
     const isNew = await dbFor(tenant).transaction().execute(async (transaction) => {
-      if (!await holdTenant(transaction, tenant, 'shared')) return false
+      if (!await lockTenant(transaction, tenant, 'shared')) return false
       const row = await transaction.insertInto('tenantry.usage_notices').values({ tenant_id: tenant, metric, period, at })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'metric', 'period']).doNothing()).returning('metric').executeTakeFirst()
       if (row === undefined) return false

@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
-import { removal, sweep } from '../../lib/database/sweeping.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { dayOf } from './periods.js'
 

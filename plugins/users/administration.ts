@@ -1,7 +1,7 @@
 /** The administration of a tenant's users, and invitations. */
 import type { Kysely, Transaction } from 'kysely'
 import type { Actor, AuditEntry } from '../../lib/database/audit.js'
-import type { Attempts, AttemptRule } from '../../lib/database/attempts.js'
+import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
@@ -16,7 +16,7 @@ import type { Users } from './service.js'
 import type { UserStore } from './store.js'
 import { randomUUID } from 'node:crypto'
 import { writeAudit } from '../../lib/database/audit.js'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { requireGrant } from '../auth/grants.js'
@@ -65,7 +65,7 @@ export interface AdministrationParts {
   readonly auth: Pick<Auth, 'permissionsOf'>
   /** null: no mail is sent. */
   readonly mail: Mail | null
-  readonly attemptsOf: (tenant: string) => Attempts
+  readonly attemptsOf: (tenant: string) => AttemptLimiter
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
   readonly now: () => number
 }
@@ -183,11 +183,11 @@ export function createUserAdministration (
       if (await store.findByEmail(tenant, email) !== null) throw taken()
       const attempts = attemptsOf(tenant)
       const { actor, claims: { sub } } = author
-      await attempts.take(invitationsOfCaller, tenant, sub)
-      await attempts.take(invitationsToAddress, tenant, email)
+      await attempts.consume(invitationsOfCaller, tenant, sub)
+      await attempts.consume(invitationsToAddress, tenant, email)
       const expiresAt = new Date(now() + linkLife)
       await dbFor(tenant).transaction().execute(async (writer) => {
-        if (!await holdTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
+        if (!await lockTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
         await mail.links.invite(writer, { tenant, email, userId: id, role, invitedBy: sub, expiresAt })
         await mail.post({ kind: 'invite', tenant, email, actor }, writer)
         await writeAudit(writer, { tenant, action: 'user.invite', actor, target: email, details: { id, role }, at: at() })
@@ -200,7 +200,7 @@ export function createUserAdministration (
       if (mail === null || !await mail.links.isValid('invite', token)) throw failure('linkInvalid')
       const hash = await users.hashPassword(tenant, password)
       const user = await dbFor(tenant).transaction().execute(async (writer): Promise<User> => {
-        if (!await holdTenant(writer, tenant, 'shared')) throw failure('linkInvalid')
+        if (!await lockTenant(writer, tenant, 'shared')) throw failure('linkInvalid')
         const link = await mail.links.use(writer, 'invite', token)
         if (link === null || link.role === null) throw failure('linkInvalid')
         const { email, userId: id, role } = link

@@ -4,7 +4,7 @@ import type {} from '../database/index.js'
 import type {} from '../mail/index.js'
 import type {} from '../sessions/index.js'
 import type {} from '../tenancy/index.js'
-import { createAttempts } from '../../lib/database/attempts.js'
+import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { createPasswords } from '../../lib/identity/passwords.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
@@ -46,7 +46,7 @@ export default definePlugin<UsersOptions>({
     })
     return (group) => {
       const { auth, sessions } = app
-      const attemptsOf = (tenant: string) => createAttempts(dbFor(tenant), now)
+      const attemptsOf = (tenant: string) => createAttemptLimiter(dbFor(tenant), now)
       userRoutes(
         group,
         createUserAdministration({

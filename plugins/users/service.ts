@@ -9,7 +9,7 @@ import type { ErrorDetail } from '../../lib/validation/validator.js'
 import type { NewUser, User } from './user.js'
 import { randomUUID } from 'node:crypto'
 import { writeAudit } from '../../lib/database/audit.js'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import { isOutdated, passwordFault } from '../../lib/identity/passwords.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -91,7 +91,7 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
         createdAt: at
       }
       await store.transaction(tenant, async (writer) => {
-        if (!await holdTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
+        if (!await lockTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
         if (!await store.insert(writer, user, hash)) {
           throw failure('conflict', { message: 'There is a user of this e-mail address already' })
         }

@@ -5,12 +5,12 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { HearerBook } from './hearers.js'
+import type { SubscriberDirectory } from './subscribers.js'
 import type { Send } from './send.js'
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { createPoller } from '../../lib/database/poller.js'
-import { endsWithin } from '../../lib/concurrency/with-timeout.js'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { fanOut } from './fan-out.js'
 import { finish, handBack, nextDue, takeDue, type Attempt } from './store.js'
 
@@ -25,7 +25,7 @@ const handingBackMs = 500
 
 export interface DispatcherParts {
   readonly db: Kysely<SystemTables>
-  readonly hearers: HearerBook
+  readonly subscribers: SubscriberDirectory
   readonly send: Send
   readonly log: FastifyBaseLogger
   /** Milliseconds since 1970. */
@@ -48,7 +48,7 @@ interface Running {
   readonly done: Promise<void>
 }
 
-export function createDispatcher ({ db, hearers, send, log, now }: DispatcherParts): Dispatcher {
+export function createDispatcher ({ db, subscribers, send, log, now }: DispatcherParts): Dispatcher {
   const holder = randomUUID()
   const running = new Map<string, Running>()
   const ofTenant: Counts = new Map()
@@ -73,7 +73,7 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
   let fanTurn = ''
 
   async function makeDeliveries (): Promise<number> {
-    const { outcome, from, refused } = await fanOut(db, hearers, fanTurn, new Date(now()))
+    const { outcome, from, refused } = await fanOut(db, subscribers, fanTurn, new Date(now()))
     fanTurn = from
     for (const { owner, source, deliveries } of refused) {
       log.warn(
@@ -151,11 +151,11 @@ export function createDispatcher ({ db, hearers, send, log, now }: DispatcherPar
         await Promise.all([fanning.ended(), taking.ended()])
         await Promise.all([...running.values()].map(({ done }) => done))
       }
-      await endsWithin(finished(), deadline - performance.now())
+      await settlesWithin(finished(), deadline - performance.now())
       const left = [...running.keys()]
       ending.abort()
       if (left.length === 0) return
-      await endsWithin(handBack(db, left, holder, new Date(now())).catch(() => {}), handingBackMs)
+      await settlesWithin(handBack(db, left, holder, new Date(now())).catch(() => {}), handingBackMs)
     }
   }
 }

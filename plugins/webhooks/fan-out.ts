@@ -4,7 +4,7 @@
  */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { HearerBook, Hearers } from './hearers.js'
+import type { SubscriberDirectory, Subscribers } from './subscribers.js'
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { retryForMs } from './retry.js'
@@ -56,13 +56,13 @@ export function chainOf (subject: string): string {
 }
 
 /** @param from the tenant that the pass before ended at */
-export async function fanOut (db: Kysely<SystemTables>, hearers: HearerBook, from: string, now: Date): Promise<Pass> {
+export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberDirectory, from: string, now: Date): Promise<Pass> {
   const events = await waiting(db, from)
   const last = events.at(-1)
   // Before the transaction: the embedded engine has one connection. What is at hand is at least as new as the events,
   // unless their server knew of a document first; the versions tell.
-  const known = new Map<string, Hearers>()
-  for (const { tenant } of events) if (!known.has(tenant)) known.set(tenant, await hearers.of(tenant))
+  const known = new Map<string, Subscribers>()
+  for (const { tenant } of events) if (!known.has(tenant)) known.set(tenant, await subscribers.of(tenant))
   let refused: readonly Refused[] = []
   if (last === undefined) return { outcome: from === '' ? 'done' : 'more', from: '', refused }
 
@@ -84,10 +84,10 @@ export async function fanOut (db: Kysely<SystemTables>, hearers: HearerBook, fro
       const version = present.get(tenant)
       const isThere = tenant === '' || version !== undefined
       if (isThere && own !== undefined && own.version !== null && own.version !== version) {
-        hearers.forget(tenant)
+        subscribers.forget(tenant)
         continue
       }
-      const heardBy = isThere ? [...of(hearers.platform, '', type), ...of(own, tenant, type)] : []
+      const heardBy = isThere ? [...of(subscribers.platform, '', type), ...of(own, tenant, type)] : []
       if (heardBy.length === 0) unheard.push(place)
       else settled.push(place)
       for (const { owner, endpoint, url } of heardBy) {
@@ -135,9 +135,9 @@ async function presentTenants (transaction: Kysely<SystemTables>, tenants: reado
   return new Map(rows.map(({ id, version }) => [id, version]))
 }
 
-function of (hearers: Hearers | undefined, owner: string, type: string): { owner: string, endpoint: string, url: string }[] {
-  if (hearers === undefined || !hearers.kinds.has(type)) return []
-  return hearers.webhooks.filter(({ kinds }) => kinds.has(type)).map(({ name, shownUrl }) => ({ owner, endpoint: name, url: shownUrl }))
+function of (subscribers: Subscribers | undefined, owner: string, type: string): { owner: string, endpoint: string, url: string }[] {
+  if (subscribers === undefined || !subscribers.kinds.has(type)) return []
+  return subscribers.webhooks.filter(({ kinds }) => kinds.has(type)).map(({ name, shownUrl }) => ({ owner, endpoint: name, url: shownUrl }))
 }
 
 /** Inserts the deliveries. The first of each subject is due at once unless an earlier one waits; the others follow it. */

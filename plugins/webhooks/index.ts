@@ -19,7 +19,7 @@ import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake } from '../../lib/secrets/master-key.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
 import { createDispatcher } from './dispatcher.js'
-import { createHearers } from './hearers.js'
+import { createSubscriberDirectory } from './subscribers.js'
 import { webhookRoutes } from './routes.js'
 import { createSigningSecrets } from './secret.js'
 import { createSend } from './send.js'
@@ -98,15 +98,15 @@ export default definePlugin<WebhooksOptions>({
     faults.throwIfAny()
 
     const documents = optional(app, 'tenantDocuments')
-    const hearers = createHearers({ platform, tenants: () => documents()?.webhooks ?? null, db, events })
+    const subscribers = createSubscriberDirectory({ platform, tenants: () => documents()?.webhooks ?? null, db, events })
     const secrets = createSigningSecrets({ db, events, cipher, now })
     const dispatcher = deliver
-      ? createDispatcher({ db, hearers, send: createSend({ app, hearers, secrets, cipher, now, timeoutMs }), log, now })
+      ? createDispatcher({ db, subscribers, send: createSend({ app, subscribers, secrets, cipher, now, timeoutMs }), log, now })
       : null
     const notice = dispatcher === null ? createNotice(app) : null
     const service = createWebhooks({
       dbFor: (tenant) => engine.kyselyFor(tenant),
-      hearers,
+      subscribers,
       secrets,
       cipher,
       now,
@@ -131,7 +131,7 @@ export default definePlugin<WebhooksOptions>({
     })
     app.addHook('onClose', async () => {
       await notice?.close()
-      hearers.close()
+      subscribers.close()
       secrets.close()
     })
     return webhookRoutes

@@ -5,9 +5,9 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import { randomBytes } from 'node:crypto'
 import { noActor, writeAudit } from '../../lib/database/audit.js'
-import { holdTenant } from '../../lib/database/tenant-hold.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
-import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { webhookSecretPlace } from '../../lib/secrets/webhook-places.js'
 
 const bytes = 32
@@ -28,16 +28,16 @@ export function createSigningSecrets (
     readonly now: () => number
   }
 ): SigningSecrets {
-  const cache = createLoadCache<{ readonly secret: string }>({
+  const cache = createAsyncCache<{ readonly secret: string }>({
     max: maxKept,
     maxAgeMs,
     load: async (tenant) => ({ secret: cipher.decrypt(webhookSecretPlace(tenant), await sealedOf(tenant)) })
   })
-  const ends = [events.on('tenant', (tenant) => cache.forget(tenant)), events.onGap(() => cache.clear())]
+  const ends = [events.on('tenant', (tenant) => cache.invalidate(tenant)), events.onGap(() => cache.clear())]
 
   async function sealedOf (tenant: string): Promise<Buffer> {
     return await find(db, tenant) ?? await db.transaction().execute(async (transaction) => {
-      if (!await holdTenant(transaction, tenant, 'shared')) throw failure('tenantUnknown')
+      if (!await lockTenant(transaction, tenant, 'shared')) throw failure('tenantUnknown')
       const at = new Date(now())
       const sealed = cipher.encrypt(webhookSecretPlace(tenant), `whsec_${randomBytes(bytes).toString('base64')}`)
       const made = await transaction.insertInto('tenantry.webhook_secrets').values({ tenant_id: tenant, secret: sealed, created_at: at })

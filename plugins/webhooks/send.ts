@@ -5,7 +5,7 @@ import type {} from '../secrets/index.js'
 import type { CompiledOutboundWebhook } from '../../lib/connectors/outbound-webhook.js'
 import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
-import type { HearerBook } from './hearers.js'
+import type { SubscriberDirectory } from './subscribers.js'
 import type { SigningSecrets } from './secret.js'
 import type { Attempt, Ending } from './store.js'
 import { faultOfUrl } from '../../lib/connectors/outbound-webhook.js'
@@ -22,7 +22,7 @@ const gone = 410 // the receiver wants no more of it (Standard Webhooks)
 
 export interface SenderParts {
   readonly app: FastifyInstance
-  readonly hearers: HearerBook
+  readonly subscribers: SubscriberDirectory
   readonly secrets: SigningSecrets
   readonly cipher: SecretCipher
   readonly now: () => number
@@ -40,12 +40,12 @@ interface Target {
   readonly trusted: boolean
 }
 
-export function createSend ({ app, hearers, secrets, cipher, now, timeoutMs }: SenderParts): Send {
+export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs }: SenderParts): Send {
   const values = optional(app, 'secrets')
   async function targetOf (attempt: Attempt): Promise<Target | string | null> {
     const { tenant, endpoint, sealed, id } = attempt
     if (sealed !== null) return await ofCallback(tenant, cipher.decrypt(callbackPlace(tenant, id), sealed))
-    const { webhooks } = tenant === '' ? hearers.platform : await hearers.of(tenant)
+    const { webhooks } = tenant === '' ? subscribers.platform : await subscribers.of(tenant)
     const webhook = webhooks.find(({ name }) => name === endpoint)
     return webhook === undefined ? null : await ofWebhook(tenant, webhook)
   }

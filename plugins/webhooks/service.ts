@@ -10,7 +10,7 @@ import { writeEvent } from '../../lib/database/outbox.js'
 import { callbackPlace } from '../../lib/secrets/webhook-places.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { writeCallback } from './callback.js'
-import type { HearerBook } from './hearers.js'
+import type { SubscriberDirectory } from './subscribers.js'
 import { retryForMs } from './retry.js'
 import type { SigningSecrets } from './secret.js'
 import { listDeliveries, redeliver } from './store.js'
@@ -18,24 +18,24 @@ import type { Webhooks } from './webhooks.js'
 
 export interface WebhooksParts {
   readonly dbFor: (tenant: string) => Kysely<SystemTables>
-  readonly hearers: HearerBook
+  readonly subscribers: SubscriberDirectory
   readonly secrets: SigningSecrets
   readonly cipher: SecretCipher
   readonly now: () => number
   readonly wake: () => void
 }
 
-export function createWebhooks ({ dbFor, hearers, secrets, cipher, now, wake }: WebhooksParts): Webhooks {
-  const { platform } = hearers
+export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake }: WebhooksParts): Webhooks {
+  const { platform } = subscribers
   return {
     async emit (transaction, event) {
-      if (!platform.kinds.has(event.type) && !(await hearers.within(transaction, event.tenant)).kinds.has(event.type)) return
+      if (!platform.kinds.has(event.type) && !(await subscribers.within(transaction, event.tenant)).kinds.has(event.type)) return
       await writeEvent(transaction, event)
     },
 
     hears (tenant) {
       if (platform.entities) return true
-      const found = hearers.of(tenant)
+      const found = subscribers.of(tenant)
       return whenKnown(found, ({ entities }) => entities)
     },
 

@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql, type RawBuilder } from 'kysely'
-import { removal, sweep } from '../../lib/database/sweeping.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 
 /** Milliseconds for which an attempt is a process's own; then others take it over. Longer than any attempt takes. */
 export const leaseMs = 30_000

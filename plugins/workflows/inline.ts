@@ -3,7 +3,7 @@ import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/i
 import { Type } from 'typebox'
 import { Section } from '../../lib/schema/annotations.js'
 import { FaultList } from '../../lib/schema/faults.js'
-import { createPace } from '../../lib/concurrency/event-loop.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { readAs } from '../../lib/document/reader.js'
 import { Workflow } from '../../lib/schema/workflow.js'
 import { requireBounds } from '../../lib/tenant-document/bounds.js'
@@ -31,10 +31,10 @@ export async function readInline (
   compile: (definition: WorkflowDefinition, faults: FaultList) => Promise<CompiledWorkflow | null>
 ): Promise<CompiledWorkflow> {
   const faults = new FaultList()
-  const pace = createPace(tenant)
+  const yielder = createYielder(tenant)
   try {
     const sent = { ...id !== undefined && { id }, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
-    await requireBounds(sent, '/body', pace)
+    await requireBounds(sent, '/body', yielder)
     const read = readAs(Inline, sent, '/body', readingOf(faults))
     faults.throwIfAny()
     if (read === undefined) throw new Error('a workflow could not be read, and has no fault')
@@ -50,6 +50,6 @@ export async function readInline (
   } catch (error) {
     return refuse(error)
   } finally {
-    pace.done()
+    yielder.done()
   }
 }

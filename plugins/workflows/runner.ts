@@ -12,7 +12,7 @@ import { toText } from '../../lib/expressions/template.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { parseAnswer } from '../../lib/database/parse-answer.js'
 import { expressionFaults } from '../../lib/expressions/fault-log.js'
-import { createPace, type Pace } from '../../lib/concurrency/event-loop.js'
+import { createYielder, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { systemClock, type Clock } from './clock.js'
 import { Interrupted, type StepOutcome } from './journal.js'
 import { errorOf, failedOf, isUnexpected } from './step-error.js'
@@ -92,7 +92,7 @@ class Run {
   readonly #clock: Clock
   readonly #report: ReportFault
   readonly #around: StepSurroundings
-  readonly #pace: Pace
+  readonly #yielder: Yielder
   /** When nothing more begins, of the run or of the step of its list that runs. */
   #ends: number
   /** When others have their turn. */
@@ -113,7 +113,7 @@ class Run {
     this.#turnEnds = this.#after(host.turnMs)
     this.scope = scopeOf(workflow, scope, this.#steps)
     this.#report = expressionFaults(host.log, scope.tenant?.id ?? null, host.placeOf)
-    this.#pace = createPace(scope.tenant?.id)
+    this.#yielder = createYielder(scope.tenant?.id)
     this.#around = { host, scope: this.scope, clock: this.#clock }
   }
 
@@ -149,7 +149,7 @@ class Run {
     if (step.condition !== null) {
       try {
         // Conditions do no I/O: a hundred of them would hold the event loop.
-        if (this.#pace.due()) await this.#pace.rest()
+        if (this.#yielder.shouldYield()) await this.#yielder.yield()
         if (!this.#holds(step.condition)) return this.#finish(step, skipped, turn)
       } catch (error) {
         return this.#finish(step, failedOf(error), turn, error)
@@ -218,14 +218,14 @@ class Run {
     try {
       return condition(this.scope, this.#report)
     } finally {
-      this.#pace.done()
+      this.#yielder.done()
     }
   }
 
   async #switch (step: SwitchStep, ends: number, turn: Turn): Promise<StepOutcome> {
-    if (this.#pace.due()) await this.#pace.rest()
+    if (this.#yielder.shouldYield()) await this.#yielder.yield()
     const value = step.value(this.scope, this.#report)
-    this.#pace.done()
+    this.#yielder.done()
     const target = (value === undefined || value === null ? undefined : step.cases.get(toText(value))) ?? step.fallback
     if (target === null) return skipped
     const { status, result, form } = await this.#step(target, ends, turn)

@@ -10,7 +10,7 @@ import type { StepOutcome } from './journal.js'
 import { sql, type RawBuilder } from 'kysely'
 import { isTokenOf } from './status-token.js'
 import { storable } from '../../lib/json/storable.js'
-import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/sweeping.js'
+import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/retention.js'
 
 /** How many runs are counted at most, and may be skipped. */
 export const maxCounted = 10_000

@@ -1,15 +1,15 @@
 import type { Test } from 'tap'
-import { tenantAccount, turns, type Pace } from '../../lib/concurrency/event-loop.js'
+import { tenantAccount, turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 
 /** Keeps the long work of a tenant in its pause, as if it had worked for long beside others, until `end` is called. */
 export function holdInPause (t: Test, tenant: string): { end(): void } {
   const held = tenantAccount(tenant)
-  const paceOf = turns.pace.bind(turns)
+  const yielderOf = turns.yielder.bind(turns)
   let isPaused = true
   const waiting: (() => void)[] = []
-  const pace: Pace = {
-    due: () => isPaused,
-    rest: () =>
+  const yielder: Yielder = {
+    shouldYield: () => isPaused,
+    yield: () =>
       new Promise((resolve) => {
         waiting.push(resolve)
       }),
@@ -18,7 +18,7 @@ export function holdInPause (t: Test, tenant: string): { end(): void } {
       return waiting.length
     }
   }
-  const { restore } = t.intercept(turns, 'pace', { value: (account: string) => account === held ? pace : paceOf(account) })
+  const { restore } = t.intercept(turns, 'yielder', { value: (account: string) => account === held ? yielder : yielderOf(account) })
   const end = (): void => {
     restore()
     isPaused = false

@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import conventions from '../../plugins/conventions/index.js'
-import { turns } from '../../lib/concurrency/event-loop.js'
+import { turns } from '../../lib/concurrency/event-loop-yielder.js'
 import { holdInPause } from '../helpers/pauses.js'
 
 const largeBody = JSON.stringify({ text: 'x'.repeat(70_000) })
@@ -31,7 +31,7 @@ t.test('large bodies of a tenant that works for long wait, and no other request 
   const { answered, send } = await open(t)
   const pause = holdInPause(t, 'busy')
   const large = send('busy', largeBody)
-  while (turns.pace('tenant busy').waiting === 0) await new Promise(setImmediate)
+  while (turns.yielder('tenant busy').waiting === 0) await new Promise(setImmediate)
   t.equal((await send('busy', '{}')).statusCode, 200, 'a small body of the same tenant')
   t.equal((await send('other', largeBody)).statusCode, 200, 'a large body of another tenant')
   t.strictSame(answered, ['busy', 'other'])
@@ -43,7 +43,7 @@ t.test('a tenant has 50 large bodies wait, and gets 429 for more', async (t) => 
   const { answered, send } = await open(t)
   const pause = holdInPause(t, 'flood')
   const large = Array.from({ length: 50 }, () => send('flood', largeBody))
-  while (turns.pace('tenant flood').waiting < 50) await new Promise(setImmediate)
+  while (turns.yielder('tenant flood').waiting < 50) await new Promise(setImmediate)
   const refused = await send('flood', largeBody)
   t.match([refused.statusCode, refused.headers['retry-after'], refused.json()], [429, '1', {
     code: 'TENANTRY_RESPONSES_BUSY',

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createLook } from '../../../lib/concurrency/cached-probe.js'
+import { createCachedProbe } from '../../../lib/concurrency/cached-probe.js'
 
 /** A clock that stands until it is set forward, and what went wrong. */
 function setting () {
@@ -22,49 +22,49 @@ function setting () {
 t.test('a question is asked once in 5 seconds, whoever wants to know', async (t) => {
   const { options, forward } = setting()
   let asked = 0
-  const look = createLook(async () => ++asked, options)
-  t.strictSame(await Promise.all([look(), look(), look()]), [1, 1, 1])
+  const probe = createCachedProbe(async () => ++asked, options)
+  t.strictSame(await Promise.all([probe(), probe(), probe()]), [1, 1, 1])
   forward(4999)
-  t.equal(await look(), 1)
+  t.equal(await probe(), 1)
   forward(1)
-  t.equal(await look(), 2)
+  t.equal(await probe(), 2)
 })
 
 t.test('one that fails is told to nobody, and asked again', async (t) => {
   const { options, forward, errors } = setting()
   let fails = false
-  const look = createLook(async () => {
+  const probe = createCachedProbe(async () => {
     if (fails) throw new Error('away')
     return 'there'
   }, options)
-  t.equal(await look(), 'there')
+  t.equal(await probe(), 'there')
   fails = true
   forward(5000)
-  t.equal(await look(), null, 'what was told before is old')
-  t.equal(await look(), null)
+  t.equal(await probe(), null, 'what was told before is old')
+  t.equal(await probe(), null)
   t.equal(errors.length, 1, 'once in 5 seconds, too')
   fails = false
   forward(5000)
-  t.equal(await look(), 'there')
+  t.equal(await probe(), 'there')
 })
 
 t.test('one that hangs is waited for for a second, and not asked a second time', async (t) => {
   const { options, forward } = setting()
   let asked = 0
   let answer = (_value: string) => {}
-  const look = createLook(() => {
+  const probe = createCachedProbe(() => {
     asked++
     return new Promise<string>((resolve) => {
       answer = resolve
     })
   }, options)
-  t.equal(await look(), null)
+  t.equal(await probe(), null)
   forward(60_000)
-  t.strictSame(await Promise.all([look(), look()]), [null, null], 'at once, since its second is over')
+  t.strictSame(await Promise.all([probe(), probe()]), [null, null], 'at once, since its second is over')
   t.equal(asked, 1)
   answer('late')
   await new Promise((resolve) => setImmediate(resolve))
-  const next = look()
+  const next = probe()
   t.equal(asked, 2, 'what came late is old: it is asked anew')
   answer('there')
   t.equal(await next, 'there')
@@ -73,7 +73,7 @@ t.test('one that hangs is waited for for a second, and not asked a second time',
 t.test('without a pause who comes after an answer asks anew, and who comes before it waits for the same', async (t) => {
   const { options } = setting()
   let asked = 0
-  const look = createLook(async () => ++asked, { ...options, everyMs: 0 })
-  t.strictSame(await Promise.all([look(), look()]), [1, 1])
-  t.equal(await look(), 2)
+  const probe = createCachedProbe(async () => ++asked, { ...options, everyMs: 0 })
+  t.strictSame(await Promise.all([probe(), probe()]), [1, 1])
+  t.equal(await probe(), 2)
 })

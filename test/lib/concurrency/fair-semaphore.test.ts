@@ -1,9 +1,9 @@
 import { test, type Test } from 'tap'
-import { FairGate, type Party } from '../../../lib/concurrency/fair-semaphore.js'
+import { FairSemaphore, type Party } from '../../../lib/concurrency/fair-semaphore.js'
 
 /** A gate, who has passed it in which order, and a way for one of them to leave. */
 function gateOf (t: Test, max: number, timeoutMs = 60_000) {
-  const gate = new FairGate(max, timeoutMs)
+  const gate = new FairSemaphore(max, timeoutMs)
   t.teardown(() => gate.close())
   const inside: { name: string, party: Party }[] = []
   const passed: string[] = []
@@ -13,14 +13,14 @@ function gateOf (t: Test, max: number, timeoutMs = 60_000) {
     enter (key: string | null | undefined, name = String(key), refused = () => {
       passed.push(`${name} refused`)
     }) {
-      gate.enter(key, (party) => {
+      gate.acquire(key, (party) => {
         passed.push(name)
         inside.push({ name, party })
       }, refused)
     },
     leave (name = inside[0]?.name) {
       const [left] = inside.splice(inside.findIndex((one) => one.name === name), 1)
-      gate.leave(left!.party)
+      gate.release(left!.party)
     }
   }
 }

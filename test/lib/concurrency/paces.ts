@@ -1,4 +1,4 @@
-import { Turns } from '../../../lib/concurrency/event-loop.js'
+import { Turns } from '../../../lib/concurrency/event-loop-yielder.js'
 
 /** Turns of a loop whose rounds and clock are moved by hand. */
 export interface Paces {

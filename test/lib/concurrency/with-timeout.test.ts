@@ -1,25 +1,25 @@
 /** Work that ends in its time, and work that does not. */
 import t from 'tap'
-import { endsWithin } from '../../../lib/concurrency/with-timeout.js'
+import { settlesWithin } from '../../../lib/concurrency/with-timeout.js'
 
 const hour = 3_600_000 // ms
 const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
 
 t.test('work that ends in its time', async (t) => {
   const before = timers()
-  t.equal(await endsWithin(Promise.resolve('done'), hour), true)
+  t.equal(await settlesWithin(Promise.resolve('done'), hour), true)
   t.equal(timers(), before, 'leaves no timer')
 })
 
 t.test('work that fails in its time', async (t) => {
   const before = timers()
-  await t.rejects(endsWithin(Promise.reject(new Error('it failed')), hour), { message: 'it failed' })
+  await t.rejects(settlesWithin(Promise.reject(new Error('it failed')), hour), { message: 'it failed' })
   t.equal(timers(), before, 'leaves no timer')
 })
 
 t.test('work that does not end', async (t) => {
   const endless = new Promise<void>(() => {})
-  for (const ms of [1, 0, -5]) t.equal(await endsWithin(endless, ms), false, `${ms} ms`)
+  for (const ms of [1, 0, -5]) t.equal(await settlesWithin(endless, ms), false, `${ms} ms`)
 })
 
 t.test("work that fails after its time is nobody's fault", async (t) => {
@@ -27,7 +27,7 @@ t.test("work that fails after its time is nobody's fault", async (t) => {
   const late = new Promise<void>((_resolve, reject) => {
     fail = reject
   })
-  t.equal(await endsWithin(late, 1), false)
+  t.equal(await settlesWithin(late, 1), false)
   fail(new Error('too late'))
   await t.rejects(late, { message: 'too late' })
 })

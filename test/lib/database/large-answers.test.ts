@@ -32,10 +32,10 @@ class Chunks extends EventEmitter {
 function readerOf (
   stream: Chunks & AnswerStream,
   read: (chunk: Buffer) => void,
-  paceOf: ConstructorParameters<typeof AnswerReader>[1]
+  yielderOf: ConstructorParameters<typeof AnswerReader>[1]
 ): AnswerReader {
   stream.on('data', read)
-  return new AnswerReader(stream, paceOf)
+  return new AnswerReader(stream, yielderOf)
 }
 
 test('a large answer is read in turns, in order and as a whole', async (t) => {
@@ -47,7 +47,7 @@ test('a large answer is read in turns, in order and as a whole', async (t) => {
     read++
     paces.spend(1)
     inRound[paces.round] = (inRound[paces.round] ?? 0) + 1
-  }, () => paces.turns.pace('tenant a'))
+  }, () => paces.turns.yielder('tenant a'))
   stream.left = 100
   stream.flow()
   t.ok(read < 100, `${read} chunks were read at once`)
@@ -69,7 +69,7 @@ test('an answer whose connection is lost while it waits is not read on', async (
   readerOf(stream, () => {
     read++
     paces.spend(1)
-  }, () => paces.turns.pace('tenant a'))
+  }, () => paces.turns.yielder('tenant a'))
   stream.left = 100
   stream.flow()
   const before = read

@@ -2,7 +2,7 @@
 import type { KyselyPlugin, RootOperationNode } from 'kysely'
 import type { FastifyInstance } from 'fastify'
 import { test, type Test } from 'tap'
-import { createAttempts } from '../../../lib/database/attempts.js'
+import { createAttemptLimiter } from '../../../lib/database/attempt-limiter.js'
 import { failure } from '../../../lib/errors.js'
 import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { refused, type Answer } from '../../http/caller.js'
@@ -143,7 +143,7 @@ test('guesses', async (t) => {
     await guesses(() => [guess(here, 'ada@example.com')])
     clock.forward(quarter - 1)
     await guesses(() => [guess(here, 'bob@example.com', '10.2.0.1', 'globex')])
-    const attempts = createAttempts(app.db, clock.now)
+    const attempts = createAttemptLimiter(app.db, clock.now)
     t.ok(await attempts.sweep())
     t.same(await kept(), ['password', 'password', 'password.address', 'password.address'])
     clock.forward(1)

@@ -220,7 +220,7 @@ t.test('a store outside this process is awaited', async (t) => {
   const memory = createMemoryStore()
   const remote: RateLimitStore = {
     take: async (...use) => memory.take(...use),
-    giveBack: async (...use) => memory.giveBack(...use)
+    refund: async (...use) => memory.refund(...use)
   }
   const app = createApp({ default: { max: 1, windowMs: 10_000, skipFailedRequests: true }, store: remote })
   t.same(await statuses(app, '/a', 2, acme), [200, 429])

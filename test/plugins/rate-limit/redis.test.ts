@@ -79,7 +79,7 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     const [one, other] = [await storeOn(t, redis), await storeOn(t, redis)]
     const first = await take(one, 'tenant', 'acme', minute, plan)
     t.match(await take(other, 'tenant', 'acme', minute, plan), { count: 2, secondCount: 2, resetAt: first.resetAt })
-    await other.giveBack('tenant', 'acme', minute, first.resetAt)
+    await other.refund('tenant', 'acme', minute, first.resetAt)
     t.match(await take(one, 'tenant', 'acme', minute, plan), { count: 2, secondCount: 3 })
   })
 
@@ -158,7 +158,7 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     const aged = own('GET /v8/199')
     const taken = await take(store, 'address', '10.0.0.199', aged)
     await Promise.all(Array.from({ length: 1000 }, (_, count) => take(store, 'address', '10.0.1.1', own(`GET /other/${count}`))))
-    await store.giveBack('address', '10.0.0.199', aged, taken.resetAt)
+    await store.refund('address', '10.0.0.199', aged, taken.resetAt)
     t.match(await take(store, 'address', '10.0.0.199', aged), { count: taken.count }, 'one that has aged is given back too')
 
     await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 1000 }, 'GET /o', { owner: 'brief' }))

@@ -1,5 +1,5 @@
 /** Very many events, and what is left of old ones. */
-import type { HearerBook, Hearers } from '../../../plugins/webhooks/hearers.js'
+import type { SubscriberDirectory, Subscribers } from '../../../plugins/webhooks/subscribers.js'
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { test } from 'tap'
@@ -13,9 +13,9 @@ import { open } from './app.js'
 const webhook = { name: 'out', url: 'https://example.com/', events: ['entity.*'] }
 const compiled = compileOutboundWebhook(webhook, '', { faults: new FaultList(), env: {}, sources: tenantWebhookSources }, 'tenant')
 
-function book (): HearerBook {
-  const nobody: Hearers = { version: null, webhooks: [], kinds: new Set(), entities: false }
-  const own: Hearers = { version: 1, webhooks: [compiled], kinds: compiled.kinds, entities: true }
+function book (): SubscriberDirectory {
+  const nobody: Subscribers = { version: null, webhooks: [], kinds: new Set(), entities: false }
+  const own: Subscribers = { version: 1, webhooks: [compiled], kinds: compiled.kinds, entities: true }
   return { platform: nobody, of: () => own, within: () => own, forget () {}, close () {} }
 }
 
@@ -30,14 +30,14 @@ test('very many events of a tenant keep nobody else waiting', async (t) => {
     select '${tenant}', 'entity.updated', 'notes:' || n, '{}', now() from generate_series(1, ${count}) n`)
   await insert('acme', 3000)
   await insert('globex', 1)
-  const hearers = book()
+  const subscribers = book()
   const count = async (tenant: string) =>
     Number((await query('select count(*) from tenantry.webhook_deliveries where tenant_id = $1', [tenant]))[0]?.['count'])
 
-  let pass = await fanOut(app.db, hearers, '', new Date())
+  let pass = await fanOut(app.db, subscribers, '', new Date())
   t.ok(await count('acme') < 3000, 'a pass makes some of them')
   t.equal(await count('globex'), 1, 'and those of the others')
-  while (pass.outcome !== 'done') pass = await fanOut(app.db, hearers, pass.from, new Date())
+  while (pass.outcome !== 'done') pass = await fanOut(app.db, subscribers, pass.from, new Date())
   t.equal(await count('acme'), 3000)
 })
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createLoadCache } from '../../../lib/cache/load-cache.js'
+import { createAsyncCache } from '../../../lib/cache/async-cache.js'
 
 /** A source whose reads are answered by hand, in any order. */
 function source () {
@@ -16,7 +16,7 @@ function source () {
 
 test('callers that ask at once share one read, and what was read is there without waiting', async (t) => {
   const { reads, load, started } = source()
-  const cache = createLoadCache({ max: 10, load })
+  const cache = createAsyncCache({ max: 10, load })
   const both = Promise.all([cache.get('a'), cache.get('a')])
   await started(1)
   reads[0]?.answer('one')
@@ -27,10 +27,10 @@ test('callers that ask at once share one read, and what was read is there withou
 
 test('a change during a read makes the read begin anew, and nobody gets the old value', async (t) => {
   const { reads, load, started } = source()
-  const cache = createLoadCache({ max: 10, load })
+  const cache = createAsyncCache({ max: 10, load })
   const before = cache.get('a')
   await started(1)
-  cache.forget('a')
+  cache.invalidate('a')
   const after = cache.get('a')
   reads[0]?.answer('old')
   await started(2)
@@ -42,13 +42,13 @@ test('a change during a read makes the read begin anew, and nobody gets the old 
 
 test('of a key that changes faster than it is read each read is given to those who asked before it began, and to nobody later', async (t) => {
   const { reads, load, started } = source()
-  const cache = createLoadCache({ max: 10, load })
+  const cache = createAsyncCache({ max: 10, load })
   let waiting: unknown[] = []
   for (let round = 0; round < 5; round++) {
     if (round > 0) await started(round + 1)
     const before = cache.get('a')
     await started(round + 1)
-    cache.forget('a')
+    cache.invalidate('a')
     const after = cache.get('a')
     reads[round]?.answer(`read ${round}`)
     if (round > 0) t.strictSame(await Promise.all(waiting), [{ text: `read ${round}` }, { text: `read ${round}` }])
@@ -64,16 +64,16 @@ test('of a key that changes faster than it is read each read is given to those w
 
 test('of a key that is renewed faster than it is read each read is better than what was given before', async (t) => {
   const { reads, load, started } = source()
-  const cache = createLoadCache({ max: 10, load })
+  const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
   await started(1)
   reads[0]?.answer('read 0')
   await first
-  let renewed = cache.renew('a')
+  let renewed = cache.refresh('a')
   for (let round = 1; round < 5; round++) {
     await started(round + 1)
     t.strictSame(cache.get('a'), { text: `read ${round - 1}` })
-    const again = cache.renew('a')
+    const again = cache.refresh('a')
     reads[round]?.answer(`read ${round}`)
     if (round > 1) t.strictSame(await renewed, { text: `read ${round}` })
     renewed = again
@@ -87,13 +87,13 @@ test('of a key that is renewed faster than it is read each read is better than w
 
 test('a read that follows a change and fails is told to those who wait for it, and nobody else', async (t) => {
   const { reads, load, started } = source()
-  const cache = createLoadCache({ max: 10, load })
+  const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
   await started(1)
-  cache.forget('a')
+  cache.invalidate('a')
   reads[0]?.answer('old')
   await started(2)
-  cache.forget('a')
+  cache.invalidate('a')
   reads[1]?.fail(new Error('the source is down'))
   await t.rejects(Promise.resolve(first), { message: 'the source is down' })
   const second = cache.get('a')
@@ -104,7 +104,7 @@ test('a read that follows a change and fails is told to those who wait for it, a
 
 test('clear is a change of every key, of those that are being read too', async (t) => {
   const { reads, load, started } = source()
-  const cache = createLoadCache({ max: 10, load })
+  const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
   await started(1)
   reads[0]?.answer('one')
@@ -121,18 +121,18 @@ test('clear is a change of every key, of those that are being read too', async (
 
 test('while a value is renewed the old one is given, and it stays where the new one cannot be read', async (t) => {
   const { reads, load, started } = source()
-  const cache = createLoadCache({ max: 10, load })
+  const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
   await started(1)
   reads[0]?.answer('old')
   await first
-  const failing = cache.renew('a')
+  const failing = cache.refresh('a')
   await started(2)
   t.strictSame(cache.get('a'), { text: 'old' })
   reads[1]?.fail(new Error('the source is down'))
   await t.rejects(failing, { message: 'the source is down' })
   t.strictSame(cache.get('a'), { text: 'old' })
-  const renewed = cache.renew('a')
+  const renewed = cache.refresh('a')
   await started(3)
   reads[2]?.answer('new')
   await renewed
@@ -141,7 +141,7 @@ test('while a value is renewed the old one is given, and it stays where the new 
 
 test('what cannot be read is not kept: the next caller reads again', async (t) => {
   const { reads, load, started } = source()
-  const cache = createLoadCache({ max: 10, load })
+  const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
   await started(1)
   reads[0]?.fail(new Error('the source is down'))
@@ -154,7 +154,7 @@ test('what cannot be read is not kept: the next caller reads again', async (t) =
 
 test('values together weigh no more than they may, and one that does by itself is read each time', async (t) => {
   let reads = 0
-  const cache = createLoadCache({
+  const cache = createAsyncCache({
     max: 100,
     load: async (key) => ({ key, read: ++reads }),
     weight: { max: 10, of: ({ key }) => key.length }
@@ -169,7 +169,7 @@ test('values together weigh no more than they may, and one that does by itself i
   t.match(await cache.get(large), { read: 6 })
   t.equal(cache.size, 3, 'and the others stay')
 
-  const few = createLoadCache({ max: 2, load: async (key) => ({ key }), weight: { max: 10, of: () => 1 } })
+  const few = createAsyncCache({ max: 2, load: async (key) => ({ key }), weight: { max: 10, of: () => 1 } })
   for (const key of ['a', 'b']) await few.get(key)
   few.get('a')
   await few.get('c')
@@ -182,7 +182,7 @@ test('values together weigh no more than they may, and one that does by itself i
 
 test('the least recently used leave first, and a value ends at its age', async (t) => {
   let time = 1000
-  const cache = createLoadCache({ max: 2, load: async (key) => ({ key, time }), maxAgeMs: 500, now: () => time })
+  const cache = createAsyncCache({ max: 2, load: async (key) => ({ key, time }), maxAgeMs: 500, now: () => time })
   for (const key of ['a', 'b', 'a', 'c']) await cache.get(key)
   t.equal(cache.size, 2)
   t.equal(cache.peek('b'), undefined)
@@ -192,7 +192,7 @@ test('the least recently used leave first, and a value ends at its age', async (
 })
 
 test('a value that nobody asked for any more stayed in memory beyond its age', async (t) => {
-  const cache = createLoadCache({ max: 10, maxAgeMs: 20, load: async () => ({}) })
+  const cache = createAsyncCache({ max: 10, maxAgeMs: 20, load: async () => ({}) })
   await cache.get('a')
   t.equal(cache.size, 1)
   for (const end = Date.now() + 10_000; cache.size > 0 && Date.now() < end;) await new Promise((resolve) => setTimeout(resolve, 5))

@@ -1,7 +1,7 @@
 /** Places: a tenant whose service is slow holds its own, and no others. */
 import { test } from 'tap'
 import { failure, TenantryError } from '../../../lib/errors.js'
-import { createPlaces } from '../../../lib/concurrency/places.js'
+import { createTenantLimiter } from '../../../lib/concurrency/tenant-limiter.js'
 
 const bounds = {
   maxOfTenant: 10,
@@ -30,7 +30,7 @@ async function refusal (promise: Promise<unknown>): Promise<string | null> {
 }
 
 test('a tenant has ten places, and another one has its own', async (t) => {
-  const places = createPlaces(bounds)
+  const places = createTenantLimiter(bounds)
   t.teardown(() => places.close())
   const held = Array.from({ length: 10 }, slow)
   const running = held.map(({ work }) => places.run('acme', work))
@@ -51,7 +51,7 @@ test('a tenant has ten places, and another one has its own', async (t) => {
 })
 
 test('tenants that hold many places leave the last ones to those that hold none', async (t) => {
-  const places = createPlaces(bounds)
+  const places = createTenantLimiter(bounds)
   const held: ReturnType<typeof slow>[] = []
   const running: Promise<unknown>[] = []
   const ended: string[] = []
@@ -73,7 +73,7 @@ test('tenants that hold many places leave the last ones to those that hold none'
 })
 
 test('the platform has all places but those that it leaves to others', async (t) => {
-  const places = createPlaces(bounds)
+  const places = createTenantLimiter(bounds)
   t.teardown(() => places.close())
   const held = Array.from({ length: 50 }, slow)
   const running = held.map(({ work }) => places.run('', work))

@@ -2,11 +2,11 @@
  * Limits how many requests wait for other services at a time. A service that is slow for a tenant holds only the places of that
  * tenant: connections and memory do not run out for the others.
  */
-import { FairGate } from './fair-semaphore.js'
+import { FairSemaphore } from './fair-semaphore.js'
 
 const defaultWait = 2000 // ms for a place while all are taken
 
-export interface PlacesOptions {
+export interface TenantLimiterOptions {
   /** The platform itself is bound by `maxInAll` alone. */
   readonly maxOfTenant: number
   readonly maxInAll: number
@@ -18,15 +18,17 @@ export interface PlacesOptions {
   readonly maxWait?: number
 }
 
-export interface Places {
+export interface TenantLimiter {
   /** Runs the work in a place of the tenant. `tenant`: empty for the platform. */
   run<T>(tenant: string, work: () => Promise<T>): Promise<T>
   /** Callers that wait for a place are refused. */
   close(): void
 }
 
-export function createPlaces ({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: PlacesOptions): Places {
-  const gate = new FairGate(maxInAll, maxWait)
+export function createTenantLimiter (
+  { maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: TenantLimiterOptions
+): TenantLimiter {
+  const gate = new FairSemaphore(maxInAll, maxWait)
   const under = new Map<string, number>()
 
   function leave (tenant: string): void {

@@ -3,9 +3,9 @@
  * secrets and documents: at most `max` entries, the least recently used leave first, one load at a time for a key.
  */
 import { LRUCache } from 'lru-cache'
-import { upTo } from './lru-options.js'
+import { lruOptions } from './lru-options.js'
 
-export interface LoadCacheOptions<Value> {
+export interface AsyncCacheOptions<Value> {
   /** Entries at most. */
   readonly max: number
   /** Reads the value of a key. A rejection reaches all callers that wait, and nothing is kept. */
@@ -18,17 +18,17 @@ export interface LoadCacheOptions<Value> {
   readonly now?: () => number
 }
 
-export interface LoadCache<Value> {
+export interface AsyncCache<Value> {
   /** The value at once where it is known, so that a warm request waits for nothing; else a promise of it. */
   get(key: string): Value | Promise<Value>
   /** The value where it is known; it is not read. */
   peek(key: string): Value | undefined
   /** The same, and it is the last to leave. */
-  use(key: string): Value | undefined
+  touch(key: string): Value | undefined
   /** The value has changed. Later calls get a value that is read from now on; calls that wait now wait for two loads at most. */
-  forget(key: string): void
+  invalidate(key: string): void
   /** The value has changed; the old one is given until the new one is there. Rejects, and leaves the old one, where it cannot be read. */
-  renew(key: string): Promise<Value>
+  refresh(key: string): Promise<Value>
   /** Any value may have changed. */
   clear(): void
   readonly size: number
@@ -44,15 +44,15 @@ interface Load<Value> {
   stale: boolean
 }
 
-export function createLoadCache<Value extends object> (
-  { max, load, weight, maxAgeMs = 0, now }: LoadCacheOptions<Value>
-): LoadCache<Value> {
+export function createAsyncCache<Value extends object> (
+  { max, load, weight, maxAgeMs = 0, now }: AsyncCacheOptions<Value>
+): AsyncCache<Value> {
   const known = new LRUCache<string, Value>({
     // Unused values expire as well: secrets do not stay in memory for longer.
     ttl: maxAgeMs,
     ttlAutopurge: maxAgeMs > 0,
     ...maxAgeMs > 0 && { ttlResolution: 0, ...now !== undefined && { perf: { now } } },
-    ...weight === undefined ? upTo(max) : { maxSize: weight.max, sizeCalculation: weight.of }
+    ...weight === undefined ? lruOptions(max) : { maxSize: weight.max, sizeCalculation: weight.of }
   })
   const loads = new Map<string, Load<Value>>()
 
@@ -86,13 +86,13 @@ export function createLoadCache<Value extends object> (
   return {
     get: (key) => known.get(key) ?? loads.get(key)?.fresh ?? begin(key).fresh,
     peek: (key) => known.peek(key),
-    use: (key) => known.get(key),
-    forget (key) {
+    touch: (key) => known.get(key),
+    invalidate (key) {
       known.delete(key)
       const load = loads.get(key)
       if (load !== undefined) load.stale = true
     },
-    renew (key) {
+    refresh (key) {
       const load = loads.get(key)
       if (load === undefined) return begin(key).fresh
       load.stale = true

@@ -1,8 +1,8 @@
 import t from 'tap'
-import type { Pace } from '../../../lib/concurrency/event-loop.js'
+import type { Yielder } from '../../../lib/concurrency/event-loop-yielder.js'
 import { startPaces } from './paces.js'
 
-async function work ({ due, rest, done }: Pace, pieces: number, piece: (index: number) => void): Promise<void> {
+async function work ({ shouldYield: due, yield: rest, done }: Yielder, pieces: number, piece: (index: number) => void): Promise<void> {
   for (let index = 0; index < pieces; index++) {
     if (due()) await rest()
     piece(index)
@@ -15,7 +15,7 @@ t.test('twenty that work at once hold no round for longer than one turn', async 
   const spent = new Map<number, number>()
   const order: number[] = []
   const all = Promise.all(Array.from({ length: 20 }, async (_, who) => {
-    await work(paces.turns.pace(''), 10, () => {
+    await work(paces.turns.yielder(''), 10, () => {
       paces.time += 1
       spent.set(paces.round, (spent.get(paces.round) ?? 0) + 1)
       order.push(who)
@@ -30,24 +30,24 @@ t.test('twenty that work at once hold no round for longer than one turn', async 
 
 t.test('a round has one turn, whichever work has it', async (t) => {
   const paces = startPaces()
-  const pace = paces.turns.pace('')
-  t.notOk(pace.due())
+  const yielder = paces.turns.yielder('')
+  t.notOk(yielder.shouldYield())
   paces.time += 1
-  t.notOk(pace.due())
+  t.notOk(yielder.shouldYield())
   paces.time += 1
-  t.ok(pace.due(), 'the turn is over')
-  t.ok(paces.turns.pace('tenant a').due(), 'for all')
+  t.ok(yielder.shouldYield(), 'the turn is over')
+  t.ok(paces.turns.yielder('tenant a').shouldYield(), 'for all')
   await paces.turn()
-  t.notOk(pace.due(), 'a new round')
-  pace.done()
+  t.notOk(yielder.shouldYield(), 'a new round')
+  yielder.done()
   paces.time += 100
-  t.notOk(pace.due(), 'time between pieces is not work')
+  t.notOk(yielder.shouldYield(), 'time between pieces is not work')
 })
 
 t.test('an account that works for long pauses while other accounts send requests', async (t) => {
   const paces = startPaces()
   const starts: number[] = []
-  const all = work(paces.turns.pace('tenant a'), 20, () => {
+  const all = work(paces.turns.yielder('tenant a'), 20, () => {
     starts.push(paces.time)
     paces.time += 4
   })
@@ -67,7 +67,7 @@ t.test('an account that works for long pauses while other accounts send requests
 t.test('an account does not pause where no other sends requests', async (t) => {
   const paces = startPaces()
   const starts: number[] = []
-  const all = work(paces.turns.pace('tenant a'), 20, () => {
+  const all = work(paces.turns.yielder('tenant a'), 20, () => {
     starts.push(paces.time)
     paces.time += 4
   })
@@ -84,13 +84,13 @@ t.test('a long piece pauses for longer than its share, and memory counts as work
     const paces = startPaces()
     paces.turns.heard('tenant b')
     paces.turns.heard('tenant a')
-    const pace = paces.turns.pace('tenant a')
-    pace.due()
+    const yielder = paces.turns.yielder('tenant a')
+    yielder.shouldYield()
     paces.time += ms
-    pace.done(bytes)
+    yielder.done(bytes)
     const ended = paces.time
     await paces.turn()
-    while (pace.due() && paces.time < 10_000) paces.time += 1
+    while (yielder.shouldYield() && paces.time < 10_000) paces.time += 1
     return paces.time - ended
   }
   t.ok(await pauseAfter(8) > 2 * await pauseAfter(4), 'twice as long, more than twice the pause')
@@ -103,7 +103,7 @@ t.test('the work of one account does not wait for the line of another', async (t
   const order: string[] = []
   paces.turns.heard('tenant a')
   paces.turns.heard('tenant b')
-  const [a, b] = [paces.turns.pace('tenant a'), paces.turns.pace('tenant b')]
+  const [a, b] = [paces.turns.yielder('tenant a'), paces.turns.yielder('tenant b')]
   const all = Array.from({ length: 50 }, async (_, index) =>
     await work(a, 1, () => {
       order.push(`a${index}`)
@@ -128,7 +128,7 @@ t.test('the work of the server itself never pauses', async (t) => {
   paces.turns.heard('tenant a')
   paces.turns.heard('tenant b')
   let done = 0
-  const all = work(paces.turns.pace(''), 20, () => {
+  const all = work(paces.turns.yielder(''), 20, () => {
     done++
     paces.time += 10
   })
@@ -141,7 +141,7 @@ t.test('the work of the server itself never pauses', async (t) => {
 t.test('the turns count requests during long work and for a second after it', async (t) => {
   const paces = startPaces()
   t.notOk(paces.turns.isActive)
-  paces.turns.pace('tenant a').due()
+  paces.turns.yielder('tenant a').shouldYield()
   t.ok(paces.turns.isActive)
   for (const seconds of [1, 2]) {
     paces.time = 1000 * seconds

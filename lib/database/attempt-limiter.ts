@@ -6,7 +6,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
-import { removal, sweep } from './sweeping.js'
+import { removal, sweep } from './retention.js'
 import { failure } from '../errors.js'
 
 export interface AttemptRule {
@@ -23,29 +23,29 @@ export interface AttemptRule {
   readonly pauseMs?: number
 }
 
-export interface Attempts {
+export interface AttemptLimiter {
   /**
    * Counts a try of the subject, any text, before it is made; throws `tooManyAttempts` beyond the rule. `tenant`: empty for the
    * platform's.
    */
-  take(rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  consume(rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** The next try is refused, as far as a look tells that takes no lock: a flood of tries need not write. Only `take` is exact. */
   isSpent(rule: AttemptRule, tenant: string, subject: string): Promise<boolean>
   /** The subject has proven itself: its tries are forgotten. */
-  forgive(rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  reset(rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /**
    * The attempt succeeded or was not made. Failed attempts of others still count. During a rule's pause nothing is given back,
    * since each success would allow an attacker another attempt.
    */
-  giveBack(rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  refund(rule: AttemptRule, tenant: string, subject: string): Promise<void>
   /** Removes what has ended; false where another server does so now. */
   sweep(): Promise<boolean>
 }
 
 /** @param now the clock, in milliseconds since 1970 */
-export function createAttempts (db: Kysely<SystemTables>, now: () => number = Date.now): Attempts {
+export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => number = Date.now): AttemptLimiter {
   return {
-    async take ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+    async consume ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
       const time = now()
       const [at, paused] = [new Date(time), new Date(time - pauseMs)]
       // The last tries that were admitted come first; one that is refused writes nothing.
@@ -74,7 +74,7 @@ export function createAttempts (db: Kysely<SystemTables>, now: () => number = Da
       return rows.length > 0
     },
 
-    async forgive ({ kind }, tenant, subject) {
+    async reset ({ kind }, tenant, subject) {
       await db.deleteFrom('tenantry.attempts').where('tenant_id', '=', tenant).where('kind', '=', kind).where(
         'subject',
         '=',
@@ -82,7 +82,7 @@ export function createAttempts (db: Kysely<SystemTables>, now: () => number = Da
       ).execute()
     },
 
-    async giveBack ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+    async refund ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
       const most = pauseMs < windowMs ? max - 1 : max
       await sql`update tenantry.attempts set tries = tries[2:]
         where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and cardinality(tries) between 1 and ${most}`

@@ -4,30 +4,30 @@ import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { CompiledOutboundWebhook } from '../../lib/connectors/outbound-webhook.js'
 import type { TenantWebhooks, VersionedWebhooks } from './webhooks.js'
-import { createLoadCache } from '../../lib/cache/load-cache.js'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { entityKinds } from '../../lib/webhooks/events.js'
 
 const maxTenants = 10_000 // whose webhooks are kept; most have none
 
 /** Webhooks, and what they hear. */
-export interface Hearers extends Pick<VersionedWebhooks, 'webhooks'> {
+export interface Subscribers extends Pick<VersionedWebhooks, 'webhooks'> {
   /** Of the document; null: of none. */
   readonly version: number | null
   readonly kinds: ReadonlySet<string>
   readonly entities: boolean
 }
 
-export interface HearerBook {
-  readonly platform: Hearers
+export interface SubscriberDirectory {
+  readonly platform: Subscribers
   /** At once where they are at hand. */
-  of(tenant: string): Hearers | Promise<Hearers>
+  of(tenant: string): Subscribers | Promise<Subscribers>
   /** Within a transaction of the caller: listeners that are not in memory are read with it, and not kept. */
-  within(transaction: Kysely<SystemTables>, tenant: string): Hearers | Promise<Hearers>
+  within(transaction: Kysely<SystemTables>, tenant: string): Subscribers | Promise<Subscribers>
   forget(tenant: string): void
   close(): void
 }
 
-export interface HearerOptions {
+export interface SubscriberDirectoryOptions {
   readonly platform: readonly CompiledOutboundWebhook[]
   /** null: tenants have none. */
   readonly tenants: () => TenantWebhooks | null
@@ -35,38 +35,38 @@ export interface HearerOptions {
   readonly events: Events
 }
 
-export function createHearers ({ platform, tenants, db, events }: HearerOptions): HearerBook {
-  const own = { ...hearersOf({ version: 0, webhooks: platform }), version: null }
-  const cache = createLoadCache<Hearers>({ max: maxTenants, load: (tenant) => read(tenant, db) })
+export function createSubscriberDirectory ({ platform, tenants, db, events }: SubscriberDirectoryOptions): SubscriberDirectory {
+  const own = { ...subscribersOf({ version: 0, webhooks: platform }), version: null }
+  const cache = createAsyncCache<Subscribers>({ max: maxTenants, load: (tenant) => read(tenant, db) })
   const ends = [
-    events.on('config', (tenant) => cache.forget(tenant)),
-    events.on('tenant', (tenant) => cache.forget(tenant)),
+    events.on('config', (tenant) => cache.invalidate(tenant)),
+    events.on('tenant', (tenant) => cache.invalidate(tenant)),
     events.onGap(() => cache.clear())
   ]
 
-  async function read (tenant: string, through: Kysely<SystemTables>): Promise<Hearers> {
+  async function read (tenant: string, through: Kysely<SystemTables>): Promise<Subscribers> {
     const source = tenants()
     if (source === null) return unasked
     const found = await source(tenant, through)
-    return found.version === 0 ? noHearers : hearersOf(found)
+    return found.version === 0 ? noSubscribers : subscribersOf(found)
   }
 
   return {
     platform: own,
     of: (tenant) => tenant === '' || tenants() === null ? unasked : cache.get(tenant),
     within: (transaction, tenant) => tenant === '' || tenants() === null ? unasked : cache.peek(tenant) ?? read(tenant, transaction),
-    forget: (tenant) => cache.forget(tenant),
+    forget: (tenant) => cache.invalidate(tenant),
     close () {
       for (const end of ends) end()
     }
   }
 }
 
-function hearersOf ({ version, webhooks }: VersionedWebhooks): Hearers {
+function subscribersOf ({ version, webhooks }: VersionedWebhooks): Subscribers {
   const kinds = new Set(webhooks.flatMap((webhook) => [...webhook.kinds]))
   return { version, webhooks, kinds, entities: entityKinds.some((kind) => kinds.has(kind)) }
 }
 
-const noHearers: Hearers = Object.freeze({ version: 0, webhooks: Object.freeze([]), kinds: new Set<string>(), entities: false })
+const noSubscribers: Subscribers = Object.freeze({ version: 0, webhooks: Object.freeze([]), kinds: new Set<string>(), entities: false })
 /** Where tenants have no documents. */
-const unasked: Hearers = Object.freeze({ ...noHearers, version: null })
+const unasked: Subscribers = Object.freeze({ ...noSubscribers, version: null })

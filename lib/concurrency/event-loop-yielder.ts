@@ -4,12 +4,15 @@
  * one) in turn. While other accounts send requests, an account that works for long pauses after each turn.
  */
 
-/** Long work asks before each piece: `if (pace.due()) await pace.rest()`. Work that may stop before the next piece calls `done`. */
-export interface Pace {
-  /** The work must rest before its next piece. Otherwise the piece begins now. */
-  due(): boolean
+/**
+ * Long work asks before each piece: `if (yielder.shouldYield()) await yielder.yield()`. Work that may stop before the next
+ * piece calls `done`.
+ */
+export interface Yielder {
+  /** The work must yield before its next piece. Otherwise the piece begins now. */
+  shouldYield(): boolean
   /** Resolves when the next piece may begin. Other accounts that wait have their turn first. */
-  rest(): Promise<void>
+  yield(): Promise<void>
   /**
    * The piece has ended. `allocated`: bytes of large buffers and texts that it made; they are collected later, which takes the
    * loop's time too.
@@ -87,12 +90,12 @@ export class Turns {
     this.#heard = { account, at }
   }
 
-  /** The pace of an account. The server's own work, which has the empty account, never pauses. */
-  pace (account: string): Pace {
+  /** The yielder of an account. The server's own work, which has the empty account, never pauses. */
+  yielder (account: string): Yielder {
     const line = () => this.#lines.get(account)?.length ?? 0
     return {
-      due: () => this.#due(account),
-      rest: () => this.#rest(account),
+      shouldYield: () => this.#due(account),
+      yield: () => this.#rest(account),
       done: (allocated) => this.#done(allocated),
       get waiting () {
         return line()
@@ -204,7 +207,7 @@ export function tenantAccount (tenant: string): string {
   return `tenant ${tenant}`
 }
 
-/** The pace of a tenant's work, or of the server's own where there is no tenant. */
-export function createPace (tenant?: string | null): Pace {
-  return turns.pace(tenant === undefined || tenant === null || tenant === '' ? '' : tenantAccount(tenant))
+/** The yielder of a tenant, or of the server itself where there is no tenant. */
+export function createYielder (tenant?: string | null): Yielder {
+  return turns.yielder(tenant === undefined || tenant === null || tenant === '' ? '' : tenantAccount(tenant))
 }

@@ -8,7 +8,7 @@ import type { SystemTables } from './system-tables.js'
  *
  * @param how `shared`: other shared holds are possible; `alone`: no other hold is, so that writes happen one after the other
  */
-export async function holdTenant (transaction: Kysely<SystemTables>, tenant: string, how: 'shared' | 'alone'): Promise<boolean> {
+export async function lockTenant (transaction: Kysely<SystemTables>, tenant: string, how: 'shared' | 'alone'): Promise<boolean> {
   if (tenant === '') return true
   const present = transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting')
   return await (how === 'shared' ? present.forShare() : present.forNoKeyUpdate()).executeTakeFirst() !== undefined
