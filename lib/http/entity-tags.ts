@@ -1,5 +1,6 @@
 /** Entity tags and the preconditions that name them (RFC 9110, 8.8.3 and 13.1). */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
+import type { RouteReply } from './route-exchange.js'
 import { hash } from 'node:crypto'
 import { Type } from 'typebox'
 import { failure } from '../errors.js'
@@ -68,7 +69,12 @@ export function isKnownToCaller ({ headers: { 'if-none-match': header } }: Pick<
 }
 
 /** Adds the tag. The handler returns the result: the body, or the reply, which has sent 304 since the caller has this version. */
-export function withTag<Body> (request: FastifyRequest, reply: FastifyReply, tag: string, body: Body): Body | FastifyReply {
+export function withTag<Body, Reply extends RouteReply> (
+  request: Pick<FastifyRequest, 'headers'>,
+  reply: Reply,
+  tag: string,
+  body: Body
+): Body | Reply {
   reply.header('etag', tag)
   return isKnownToCaller(request, tag) ? reply.code(304).send() : body
 }

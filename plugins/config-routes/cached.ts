@@ -1,5 +1,5 @@
 /** Responses of routes that are cached. */
-import type { FastifyReply } from 'fastify'
+import type { RouteReply } from '../../lib/http/route-exchange.js'
 import type { CacheStore, TableUse } from '../../lib/cache/store.js'
 
 /** Executions of cached routes that requests wait for, by tenant, state of the tables, and key. */
@@ -22,7 +22,7 @@ export async function throughCache (
   cache: CacheStore,
   loads: Loads,
   { tenant, key, reads, ttlMs }: CachedItem,
-  reply: FastifyReply,
+  reply: Pick<RouteReply, 'header'>,
   load: () => Promise<string>
 ): Promise<string> {
   const found = await cache.get(tenant, key, reads)

@@ -1,6 +1,7 @@
 /** Routes whose body is a form with files. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { RouteCall } from '../../lib/http/route-exchange.js'
 import type { RouteFiles } from '../files/declared.js'
 import multipart from '@fastify/multipart'
 import { formLimits } from '../files/form-limits.js'
@@ -12,10 +13,10 @@ export async function acceptForms (app: FastifyInstance): Promise<void> {
 }
 
 /** Reads the form, whose fields become the body of the request, and runs the work; its files are removed if the work rejects. */
-export async function withForm (
+export async function withForm<Request extends RouteCall> (
   { files, request: { validateForm } }: CompiledRoute,
-  forms: RouteFiles | null,
-  request: FastifyRequest,
+  forms: RouteFiles<Request> | null,
+  request: Request,
   work: () => Promise<string>
 ): Promise<string> {
   if (forms === null || files === null) throw new Error('the plugin files is not registered')

@@ -36,10 +36,10 @@ export interface InboundOptions {
  * was handled before runs nothing and answers `{"received":true}`. Rejects with `signatureInvalid`, and where there is no secret
  * always; with `mediaTypeUnsupported`, `badRequest`, `rateLimited`, and with what the work rejects with.
  */
-export type Inbound = (
+export type Inbound<Request = FastifyRequest, Reply = FastifyReply> = (
   webhook: CompiledWebhook,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  request: Request,
+  reply: Reply,
   work: () => Promise<string>
 ) => Promise<string>
 

@@ -1,5 +1,5 @@
 /** The use of a limited resource by a request: taken before its work, given back where that fails. */
-import type { FastifyRequest } from 'fastify'
+import type { RouteCall } from '../../lib/http/route-exchange.js'
 import type { CompiledResourceLimit } from '../../lib/compiler/resource-limit.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
@@ -8,7 +8,7 @@ import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
 export async function withinLimit (
   { resource, metric, amount }: CompiledResourceLimit,
   limits: ResourceLimits,
-  request: FastifyRequest,
+  request: RouteCall,
   scope: Scope,
   work: () => Promise<string>
 ): Promise<string> {

@@ -1,7 +1,7 @@
 /** Requests of declared routes that hold an idempotency key. */
 import type {} from '../idempotency/index.js'
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Session } from '../../lib/database/engine.js'
+import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import { requireMark } from '../../lib/database/idempotency-claim.js'
 import { answerOf, replayed } from '../idempotency/answer.js'
@@ -21,8 +21,8 @@ export interface Once {
 export async function once (
   idempotency: Idempotency,
   { key, encrypted }: { readonly key: string, readonly encrypted: boolean },
-  request: FastifyRequest,
-  reply: FastifyReply,
+  request: RouteCall,
+  reply: RouteReply,
   work: (once: Once) => Promise<string>
 ): Promise<string> {
   const claim = await idempotency.claim(request, key, { encrypted })

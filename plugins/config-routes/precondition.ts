@@ -1,5 +1,5 @@
 /** `If-Match` on declared writes: the version that the `GET` route on the same path shows, read in the transaction of the write. */
-import type { FastifyRequest } from 'fastify'
+import type { RouteCall } from '../../lib/http/route-exchange.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Guard } from './integrations.js'
@@ -23,7 +23,7 @@ export function guardingOf (
   write: CompiledRoute,
   origin: { readOnPath(): CompiledRoute | null },
   source: SecretSource,
-  request: FastifyRequest
+  request: RouteCall
 ): Guarding | undefined {
   if (request.headers['if-match'] === undefined || !heedsIfMatch(write)) return undefined
   const match = ifMatchOf(request)

@@ -1,5 +1,6 @@
 /** One request on a compiled route. Read from the top: `serve` begins, and the steps follow in their order. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { SecretValues } from '../secrets/service.js'
@@ -27,11 +28,11 @@ const contentType = 'application/json; charset=utf-8'
  * A step that must undo its own work where a later one fails calls the next step: `receive` removes files, `claim` frees the
  * idempotency key, `limit` gives back the amount.
  */
-export class RouteRequest {
+export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply extends RouteReply = FastifyReply> {
   readonly #route: CompiledRoute
-  readonly #serving: Serving
-  readonly #request: FastifyRequest
-  readonly #reply: FastifyReply
+  readonly #serving: Serving<Request, Reply>
+  readonly #request: Request
+  readonly #reply: Reply
   readonly #origin: Origin
   /** Set by `If-Match`. */
   #guarding: Guarding | undefined
@@ -39,7 +40,7 @@ export class RouteRequest {
   /** Set by an idempotency key. */
   #once: Once | undefined
 
-  constructor (route: CompiledRoute, serving: Serving, request: FastifyRequest, reply: FastifyReply, origin: Origin) {
+  constructor (route: CompiledRoute, serving: Serving<Request, Reply>, request: Request, reply: Reply, origin: Origin) {
     this.#route = route
     this.#serving = serving
     this.#request = request
@@ -48,7 +49,7 @@ export class RouteRequest {
   }
 
   /** Resolves with the body as JSON text, or with the reply where 304 was sent. Rejects with errors of the catalogue. */
-  async serve (): Promise<string | FastifyReply> {
+  async serve (): Promise<string | Reply> {
     const { webhook } = this.#route
     if (webhook !== null) return this.#serving.inbound(webhook, this.#request, this.#reply, () => this.#handle())
     const body = await this.#handle()
@@ -153,7 +154,7 @@ export class RouteRequest {
   }
 
   /** Sends 304 for a read that the caller has already. */
-  respond (body: string): string | FastifyReply {
+  respond (body: string): string | Reply {
     const { tenant = null, auth = null } = this.#request
     this.#reply.header('cache-control', tenant === null && auth === null ? 'no-cache' : 'private, no-cache')
     const tag = tagOfBody(body)
@@ -177,7 +178,7 @@ function writes ({ writes, workflow }: CompiledRoute): boolean {
   return writes.length > 0 || (workflow !== null && workflow.workflow.writes.length > 0)
 }
 
-function scopeOf (request: FastifyRequest, fullAccess: boolean, secrets: SecretValues, events: boolean): Scope {
+function scopeOf (request: RouteCall, fullAccess: boolean, secrets: SecretValues, events: boolean): Scope {
   return {
     body: request.body,
     params: Object(request.params),
@@ -197,7 +198,7 @@ function scopeOf (request: FastifyRequest, fullAccess: boolean, secrets: SecretV
 }
 
 /** Callers who see excluded fields: administrators, and a tenant's own callers that name their tenant by header. */
-function hasFullAccess (request: FastifyRequest, dashboardPermission: string | undefined): boolean | Promise<boolean> {
+function hasFullAccess (request: RouteCall, dashboardPermission: string | undefined): boolean | Promise<boolean> {
   const { auth, headers } = request
   if (auth === null || auth === undefined) return false
   if (auth.role === 'admin') return true

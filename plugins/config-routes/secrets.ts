@@ -1,5 +1,5 @@
 /** The secrets that a route reads, for its scope. */
-import type { FastifyRequest } from 'fastify'
+import type { RouteCall } from '../../lib/http/route-exchange.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Secrets, SecretValues } from '../secrets/service.js'
 import { LRUCache } from 'lru-cache'
@@ -28,14 +28,14 @@ export function createWarned (): Warned {
  * The values for a request: those of its tenant. A key without a value keeps its placeholder; that, and a value that has
  * expired, is logged.
  */
-export function secretsFor (route: CompiledRoute, source: SecretSource, request: FastifyRequest): SecretValues | Promise<SecretValues> {
+export function secretsFor (route: CompiledRoute, source: SecretSource, request: Pick<RouteCall, 'tenant' | 'log'>): SecretValues | Promise<SecretValues> {
   if (route.secrets.length === 0) return none
   const { tenant } = request
   if (source.secrets === null || tenant === null || tenant === undefined) return warnOfMissing(route, none, source, request)
   return whenKnown(source.secrets.values(tenant.id), (values) => used(route, values, source, tenant.id, request))
 }
 
-function used (route: CompiledRoute, values: SecretValues, source: SecretSource, tenant: string, request: FastifyRequest): SecretValues {
+function used (route: CompiledRoute, values: SecretValues, source: SecretSource, tenant: string, request: Pick<RouteCall, 'tenant' | 'log'>): SecretValues {
   source.secrets?.accessed(tenant, route.secrets)
   return warnOfMissing(route, values, source, request)
 }
@@ -44,7 +44,7 @@ function warnOfMissing (
   route: CompiledRoute,
   values: SecretValues,
   { overridableEnv, warned }: SecretSource,
-  { log, tenant }: FastifyRequest
+  { log, tenant }: Pick<RouteCall, 'tenant' | 'log'>
 ): SecretValues {
   for (const key of route.secrets) {
     const value = values.get(key)

@@ -5,7 +5,7 @@ import type {} from '../realtime/types.js'
 import type {} from '../secrets/index.js'
 import type {} from '../webhooks/index.js'
 import type {} from '../workflows/index.js'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { DocumentStore } from '../../lib/firestore/types.js'
@@ -24,7 +24,7 @@ import { createWarned, type SecretSource } from './secrets.js'
 import type { WorkflowServing } from './workflow.js'
 
 /** The parts of an app that a route may use. */
-export interface Serving extends SecretSource, WorkflowServing {
+export interface Serving<Request = FastifyRequest, Reply = FastifyReply> extends SecretSource, WorkflowServing {
   readonly engine: Engine
   /** null where there is no Firestore, as no route then uses it. */
   readonly firestore: DocumentStore | null
@@ -40,11 +40,11 @@ export interface Serving extends SecretSource, WorkflowServing {
   /** null where the plugin is not registered: idempotency keys then have no effect. */
   readonly idempotency: Idempotency | null
   /** null where the plugin is not registered, as no route then takes forms. */
-  readonly files: () => RouteFiles | null
+  readonly files: () => RouteFiles<Request> | null
   /** null where the plugin is not registered, as no route then sends messages. */
   readonly realtime: () => Realtime | null
   /** Verifies requests of other services. */
-  readonly inbound: Inbound
+  readonly inbound: Inbound<Request, Reply>
   /** The prefix of the paths of the document. */
   readonly prefix: string
 }

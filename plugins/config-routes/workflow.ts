@@ -1,5 +1,5 @@
 /** Runs the workflow of a route: at once, or as a job whose address the response has. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
 import type { AnswerForm } from '../../lib/expressions/types.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { CompiledRouteWorkflow } from '../../lib/compiler/workflow.js'
@@ -34,8 +34,8 @@ export async function runRouteWorkflow (
   route: CompiledRoute,
   started: CompiledRouteWorkflow,
   serving: WorkflowServing,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  request: RouteCall,
+  reply: RouteReply,
   around: Scope,
   placeOf: PlaceOf
 ): Promise<string> {
@@ -68,7 +68,7 @@ const oneRun = Object.freeze({ resource: 'workflow', metric: 'count', amount: 1 
 async function enqueue (
   { workflow }: CompiledRouteWorkflow,
   { workflows: runs }: WorkflowServing,
-  request: FastifyRequest,
+  request: RouteCall,
   scope: Scope,
   user: ReturnType<typeof limitedUser>
 ): Promise<string> {
@@ -87,8 +87,8 @@ async function run (
   route: CompiledRoute,
   { workflow }: CompiledRouteWorkflow,
   { engine, cache, integrations, workflows }: WorkflowServing,
-  { log }: FastifyRequest,
-  reply: FastifyReply,
+  { log }: RouteCall,
+  reply: RouteReply,
   scope: Scope,
   placeOf: PlaceOf
 ): Promise<string> {

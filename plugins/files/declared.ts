@@ -15,7 +15,7 @@ declare module 'fastify' {
   }
 }
 
-export interface RouteFiles {
+export interface RouteFiles<Request = FastifyRequest> {
   readonly rules: FileRules
   /** Runs workflow steps of the kind `storage`. */
   readonly step: StepRunner
@@ -24,7 +24,7 @@ export interface RouteFiles {
    * `badRequest`, `validationFailed`, `fileTooLarge`, `fileTypeRefused`, `planLimit`, `uploadTooSlow`, `tenantRequired`; nothing
    * is left then.
    */
-  receive(request: FastifyRequest, form: DeclaredForm): Promise<ReceivedForm>
+  receive(request: Request, form: DeclaredForm): Promise<ReceivedForm>
 }
 
 /** What a route says of its form. */

@@ -1,18 +1,18 @@
 /** Responses as they are kept, and given again. */
-import type { FastifyReply } from 'fastify'
+import type { RouteReply } from '../../lib/http/route-exchange.js'
 import type { Answer } from './service.js'
 
 /** Headers of an answer that are given again. */
 const keptHeaders = ['content-type', 'location', 'etag'] as const
 
 /** Makes the response the kept one; returns its body. */
-export function replayed (reply: FastifyReply, { status, headers, body }: Answer): string {
+export function replayed (reply: Pick<RouteReply, 'statusCode' | 'code' | 'headers' | 'header' | 'getHeader'>, { status, headers, body }: Answer): string {
   reply.code(status).headers(headers).header('idempotency-replayed', 'true')
   return body
 }
 
 /** The response as it is kept. */
-export function answerOf (reply: FastifyReply, body: string): Answer {
+export function answerOf (reply: Pick<RouteReply, 'statusCode' | 'code' | 'headers' | 'header' | 'getHeader'>, body: string): Answer {
   const headers: Record<string, string> = {}
   for (const name of keptHeaders) {
     const value = reply.getHeader(name)

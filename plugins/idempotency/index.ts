@@ -4,7 +4,7 @@
  * is kept of request and answer is encrypted, since they hold secrets. Declared routes claim their keys themselves.
  */
 import type {} from '../database/index.js'
-import type { FastifyInstance, FastifyReply, onSendHookHandler, preHandlerHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, preHandlerHookHandler } from 'fastify'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import { idempotencyHeader, idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 import { definePlugin } from '../../lib/plugin/define.js'
@@ -57,7 +57,7 @@ export default definePlugin<IdempotencyOptions>({
         if (!isDone) done()
       }, done)
     }
-    const claimKey = async (encrypted: boolean, request: Parameters<Idempotency['claim']>[0], reply: FastifyReply): Promise<boolean> => {
+    const claimKey = async (encrypted: boolean, request: FastifyRequest, reply: FastifyReply): Promise<boolean> => {
       const key = idempotencyKeyIn(request.headers)
       if (key === undefined) return false
       const claim = await idempotency.claim(request, key, { encrypted })

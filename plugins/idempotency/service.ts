@@ -1,6 +1,7 @@
 /** `app.idempotency`: requests that are sent twice under one key run once. */
 import type {} from '../files/declared.js'
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger } from 'fastify'
+import type { RouteCall } from '../../lib/http/route-exchange.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { Room } from './room.js'
@@ -49,7 +50,7 @@ export interface Idempotency {
    * where that had another body, `idempotencyRunning` while it runs, `idempotencyAnswerLost` where its answer is not kept,
    * `idempotencyFull`, and `idempotencyUnavailable` without a master key for what is `encrypted`.
    */
-  claim(request: FastifyRequest, key: string, options: { readonly encrypted: boolean }): Promise<Claim | Answer>
+  claim(request: RouteCall, key: string, options: { readonly encrypted: boolean }): Promise<Claim | Answer>
   /** Removes keys that have expired. It runs every hour by itself. */
   sweep(): Promise<void>
 }
@@ -166,12 +167,12 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
  * Caller, method, path and key. A tenant's user and the platform's of the same `sub` are two; callers without credentials are
  * their address.
  */
-function idOf ({ auth = null, ip, method, url }: FastifyRequest, key: string): Buffer {
+function idOf ({ auth = null, ip, method, url }: RouteCall, key: string): Buffer {
   const caller = auth === null ? ['address', addressKey(ip)] : ['caller', auth.tenant_id ?? '', auth.sub]
   return createHash('sha256').update(JSON.stringify([...caller, method, pathOf(url), key])).digest()
 }
 
-function fingerprintOf ({ url, body, receivedForm }: FastifyRequest): string {
+function fingerprintOf ({ url, body, receivedForm }: RouteCall): string {
   const hash = createHash('sha256').update(JSON.stringify(url.slice(pathOf(url).length)))
   // Absent on routes that take no forms.
   if (receivedForm) hash.update(receivedForm.digest)

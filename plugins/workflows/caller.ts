@@ -1,11 +1,11 @@
 /** A run that a caller waits for. */
-import type { FastifyReply } from 'fastify'
+import type { RouteReply } from '../../lib/http/route-exchange.js'
 import { failure } from '../../lib/errors.js'
 
 export const maxSyncMs = 300_000 // of a run within a request, after which no further step begins
 
 /** Aborted when the caller has left: the rest of the work has no reader. */
-export function goneOf ({ raw }: FastifyReply): AbortSignal {
+export function goneOf ({ raw }: Pick<RouteReply, 'raw'>): AbortSignal {
   const gone = new AbortController()
   raw.once('close', () => {
     if (!raw.writableFinished) gone.abort(failure('stopping', { message: 'The caller is gone' }))
