@@ -9,7 +9,7 @@ import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { pgliteVersion } from '../lib/database/embedded-prepared.js'
+import { preparedFile } from '../lib/database/embedded-prepared.js'
 
 const root = fileURLToPath(new URL('../', import.meta.url))
 const folder = await mkdtemp(join(tmpdir(), 'tenantry-package-'))
@@ -43,7 +43,7 @@ function checkFiles (paths: readonly string[]): void {
     'README.md',
     'package.json',
     'schema.json',
-    `lib/database/embedded-data-${pgliteVersion}.tar.br`
+    `lib/database/${preparedFile()}`
   ]
   for (const path of single.filter(path => !paths.includes(path))) problems.push(`the package lacks ${path}`)
   for (

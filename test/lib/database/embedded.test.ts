@@ -98,3 +98,13 @@ test('the prepared data is of the PGlite that is installed', async (t) => {
   const entry = createRequire(import.meta.url).resolve('@electric-sql/pglite')
   t.equal(JSON.parse(readFileSync(join(entry, '../../package.json'), 'utf8')).version, pgliteVersion)
 })
+
+test('databases that begin with the prepared data have dates of their own', async (t) => {
+  const dates: unknown[] = []
+  while (dates.length < 2) {
+    const engine = await openEngine(t, { provider: 'embedded' })
+    dates.push(await engine.text({ text: 'select min(applied_at)::text from tenantry.migrations' }, [], nobody))
+  }
+  t.not(dates[0], dates[1])
+  t.notMatch(String(dates[0]), '1970')
+})
