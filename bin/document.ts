@@ -1,6 +1,5 @@
 /** The document that a command works on. */
 import type { Config, Env } from '../lib/configuration/index.js'
-import type { FurtherCheck } from '../lib/configuration/normalize.js'
 import { existsSync } from 'node:fs'
 import { loadAndCheck } from '../lib/configuration/load.js'
 import { CommandError } from './failure.js'
@@ -23,6 +22,6 @@ export function requireDocument (named: string | undefined): string {
 }
 
 /** Loads and checks the document; throws a ConfigError that holds its faults. */
-export async function loadDocument (named: string | undefined, env: Env, further?: FurtherCheck): Promise<Config> {
-  return await loadAndCheck(requireDocument(named), { env, further })
+export async function loadDocument (named: string | undefined, env: Env, declaredTables = false): Promise<Config> {
+  return await loadAndCheck(requireDocument(named), { env, declaredTables })
 }

@@ -11,10 +11,8 @@ right. Tables that the document declares are known; others are looked for when t
   options: {},
 
   async run (call) {
-    const { declaredCheck } = await import('../declared.js')
-    const { undeclared, further } = declaredCheck()
-    await loadDocument(call.document, call.env, further)
-    for (const { pointer, table } of undeclared) {
+    const { undeclaredTables } = await import('../declared.js')
+    for (const { pointer, table } of undeclaredTables(await loadDocument(call.document, call.env, true))) {
       call.note(`note: ${pointer}: the table "${table}" is not declared: it is looked for when the server starts`)
     }
     return 0

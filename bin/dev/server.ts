@@ -6,7 +6,6 @@ import type { Seed } from './seed.js'
 import { environmentOf, versionOf, withSections, type Config, type Env } from '../../lib/configuration/index.js'
 import { checkDocument } from '../../lib/configuration/load.js'
 import { createServer } from '../../lib/server.js'
-import { declaredCheck } from '../declared.js'
 import { CommandError, linesOf } from '../failure.js'
 import { checkAddress, explainListening, listenAt, mailPrinter, type ListenAt } from '../listening.js'
 import { introduction } from './introduction.js'
@@ -42,8 +41,7 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
   let hadFaults = false
 
   async function load (): Promise<Config> {
-    const { further } = declaredCheck()
-    const config = await checkDocument(await reader.read(), document, { env, further })
+    const config = await checkDocument(await reader.read(), document, { env, declaredTables: true })
     const { database } = config
     const isInMemory = database.provider === 'embedded' && database.embedded?.dbPath === undefined
     if (!isInMemory) return config

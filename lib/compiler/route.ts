@@ -112,7 +112,10 @@ export interface CompiledRoute {
   readonly copies: { readonly queries: readonly (CopyCheck | null)[], readonly response: CopyCheck | null } | null
 }
 
-/** Compiles a route; null when faults were added to the context's list. The first 50 faults of a tenant's route are reported. */
+/**
+ * Compiles a route; null when faults were added to the context's list, or where a partial catalogue does not have its tables. The
+ * first 50 faults of a tenant's route are reported.
+ */
 export function compileRoute (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
   const placed = faultsOfRoute(pointer, context.faults)
   if (context.origin === 'platform') return compileParts(route, pointer, { ...context, faults: placed })
@@ -129,7 +132,8 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const ofPart = context.secretUses?.of(pointer)
   const uses = new PartUses(ofPart)
   const queries = compileQueries(route, pointer, context, params, uses)
-  if (faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
+  const isComplete = queries.length === countQueries(route)
+  if (isComplete && faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
   checkStores(queries, pointer, faults)
   const queryKeys = [...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])
   const values = {
@@ -147,7 +151,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const started = compileRouteWorkflow(route, pointer, context, values)
   const request = compileRequest(route.request, `${pointer}/request`, faults, {
     params,
-    paginated: hasOneQuery(route) && queries.some((query) => query.answer === 'page'),
+    paginated: countQueries(route) === 1 && queries.some((query) => query.answer === 'page'),
     parameters: Object.assign({}, ...queries.map((query) => query.parameters)),
     hardDelete: route.softDelete?.allowHardDelete === true,
     ofTenant: context.origin === 'tenant',
@@ -157,15 +161,18 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const answers = answerValues(values, route, started)
   const transform = route.transform === undefined
     ? null
-    : compileTransform(route.transform, `${pointer}/transform`, answers, { several: queries.length > 1, names: namesOf(queries) })
+    : compileTransform(route.transform, `${pointer}/transform`, answers, {
+      several: countQueries(route) > 1,
+      names: isComplete ? namesOf(queries) : null
+    })
   const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, answers)
-  if (faults.faults.length === before) checkCursorMembers(queries, response, `${pointer}/response`, faults)
+  if (isComplete && faults.faults.length === before) checkCursorMembers(queries, response, `${pointer}/response`, faults)
   const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, queryKeys, context.connectors, {
     ...values,
     overridableEnv: context.overridableEnv ?? none
   })
   const realtime = compileRouteMessage(route, pointer, values, context.messages)
-  if (started === null && faults.faults.length === before) checkPromises({ queries, transform, response }, `${pointer}/response`, faults)
+  if (isComplete && route.workflow === undefined && faults.faults.length === before) checkPromises({ queries, transform, response }, `${pointer}/response`, faults)
   const references = [
     ...queries.flatMap((query) => query.references),
     ...integrations.flatMap((integration) => integration.references),
@@ -182,7 +189,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const resourceLimit = compileResourceLimit(route, pointer, values)
   const webhook = compileWebhook(route, pointer, { ...values, overridableEnv: context.overridableEnv ?? none, uses: ofPart })
   const method = methodOf(route)
-  if (faults.faults.length > before) return null
+  if (faults.faults.length > before || !isComplete || (workflow === null && route.workflow !== undefined)) return null
 
   return Object.freeze({
     method,
@@ -218,9 +225,8 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   })
 }
 
-/** Whether the query string pages the route's list: of several queries no caller could say which one. */
-function hasOneQuery ({ queries = [], firebaseQueries = [] }: Route): boolean {
-  return queries.length + firebaseQueries.length === 1
+function countQueries ({ queries = [], firebaseQueries = [] }: Route): number {
+  return queries.length + firebaseQueries.length
 }
 
 /** The fields of the records that a route answers; null where they may have any. */
@@ -247,14 +253,16 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     uses
   }
   const withheld = withheldBy(route, context.catalogue, templates)
+  // The query string pages the route's list: of several queries no caller could say which one.
+  const isOne = countQueries(route) === 1
   const queryContext = (): QueryContext => ({
     ...templates,
     results: new Set(keys),
     withheld,
     catalogue: context.catalogue,
     pagination: context.pagination,
-    callerPages: hasOneQuery(route),
-    ...hasOneQuery(route) && { listRoute: `${methodOf(route)} ${route.path}` },
+    callerPages: isOne,
+    ...isOne && { listRoute: `${methodOf(route)} ${route.path}` },
     excludeFields: route.excludeFields ?? [],
     softDelete: route.softDelete,
     sharedTables: context.sharedTables,
@@ -265,12 +273,11 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     origin: context.origin
   })
   const take = (key: string | undefined, query: RouteQuery | null, at: string) => {
-    // A query with faults has a result too: those that read it are not wrong.
-    if (key !== undefined && keys.has(key)) {
-      context.faults.add(at, `two queries answer under the name "${key}": give one of them an \`alias\``)
-    }
-    if (key !== undefined) keys.add(key)
     if (query !== null) compiled.push(query)
+    if (key === undefined || key.trim() === '') return
+    // A query with faults has a result too: those that read it are not wrong.
+    if (keys.has(key)) context.faults.add(at, `two queries answer under the name "${key}": give one of them an \`alias\``)
+    keys.add(key)
   }
   for (const [index, query] of (route.queries ?? []).entries()) {
     const at = pointerTo(pointer, 'queries', index)
@@ -278,7 +285,9 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
   }
   for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
     const at = pointerTo(pointer, 'firebaseQueries', index)
-    take(resultKey(query), compileDocumentQuery(query, at, queryContext()), at)
+    // One without a collection has its fault already.
+    const compiled = (query.collection ?? '').trim() === '' ? null : compileDocumentQuery(query, at, queryContext())
+    take(resultKey(query), compiled, at)
   }
   return compiled
 }

@@ -10,7 +10,7 @@ import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledResponse, CompiledValue, JsonSchema, Reference } from '../expressions/types.js'
 import { nearest } from '../schema/faults.js'
 import { isRecord } from '../json/plain-value.js'
-import { checkWorkflow, compileWorkflow } from '../workflows/compile.js'
+import { compileWorkflow } from '../workflows/compile.js'
 import { readStepsOf } from '../workflows/context.js'
 import { everyStep } from '../workflows/every-step.js'
 import { compileCopies } from '../expressions/copies.js'
@@ -29,11 +29,11 @@ export interface CompiledRouteWorkflow {
 }
 
 export interface RouteWorkflowContext extends WorkflowContext {
-  /** The workflows of the document. Default: none. */
+  /** The workflows of the document. Default: none; where the catalogue is partial, they are not known. */
   readonly workflows?: WorkflowSet | undefined
 }
 
-/** Compiles the workflow of a route; null where it has none, or after faults. */
+/** Compiles the workflow of a route; null where it has none, after faults, or where its tables are not known. */
 export function compileRouteWorkflow (
   { workflow: declared }: Route,
   pointer: string,
@@ -56,21 +56,6 @@ export function compileRouteWorkflow (
     copies: declared.input === undefined ? null : compileCopies(declared.input, values),
     async: declared.async === true
   })
-}
-
-/** The same without tables; `ids` are those of the document's workflows, undefined where they are not known. */
-export function checkRouteWorkflow (
-  { workflow: declared }: Route,
-  pointer: string,
-  context: WorkflowContext,
-  values: TemplateContext,
-  ids: readonly string[] | undefined
-): void {
-  if (declared === undefined) return
-  const at = `${pointer}/workflow`
-  compileInput(declared, at, values)
-  if (declared.ref === undefined) checkWorkflow(definitionOf(declared), at, context, surroundingsOf(values))
-  else if (ids !== undefined && !ids.includes(declared.ref)) unknown(declared.ref, at, ids, context.faults)
 }
 
 /** What templates of the route's response and transform may read besides what those of its workflow do. */
@@ -181,19 +166,16 @@ function surroundingsOf ({ sources, params, files, rules }: TemplateContext): Su
 
 /** The workflow of the document that `ref` names, with the route's callback where it has one. */
 function find ({ webhookOnComplete }: RouteWorkflow, ref: string, pointer: string, context: RouteWorkflowContext): CompiledWorkflow | null {
-  const { workflows, faults } = context
+  const { workflows, faults, catalogue } = context
+  if (workflows === undefined && catalogue.partial === true) return null
   const found = workflows?.get(ref)
   if (found === undefined) {
-    unknown(ref, pointer, workflows?.ids ?? [], faults)
+    faults.add(`${pointer}/ref`, `no workflow of this document has the id "${ref}"`, nearest(ref, workflows?.ids ?? []))
     return null
   }
-  if (found === null) faults.add(`${pointer}/ref`, `the workflow "${ref}" has faults`)
+  if (found === null && catalogue.partial !== true) faults.add(`${pointer}/ref`, `the workflow "${ref}" has faults`)
   if (found === null || webhookOnComplete === undefined) return found
   return compileWorkflow({ ...found.definition, webhookOnComplete }, pointer, context)
-}
-
-function unknown (ref: string, pointer: string, ids: readonly string[], faults: FaultList): void {
-  faults.add(`${pointer}/ref`, `no workflow of this document has the id "${ref}"`, nearest(ref, ids))
 }
 
 const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-api-key']

@@ -1,7 +1,7 @@
 /** From a document to a configuration: every fault in one error, or everything in its place. */
 import type { Config } from '../document/config.js'
 import { deepFreeze, isRecord } from '../json/plain-value.js'
-import { assemble, type FurtherCheck } from './normalize.js'
+import { assemble } from './normalize.js'
 import { providerOf, type Provider } from '../document/database.js'
 import { setting, type Env } from '../expressions/environment.js'
 import { FaultList } from '../schema/faults.js'
@@ -16,8 +16,8 @@ export interface CheckOptions {
   readonly env?: Env | undefined
   /** The routes go into an app that has its own tokens and endpoints: neither is asked of the document. Default: false. */
   readonly embedded?: boolean | undefined
-  /** Further checks of the command. Their faults are reported with all others. */
-  readonly further?: FurtherCheck | undefined
+  /** Queries on tables that the document declares are compiled against them. Default: they wait for the database. */
+  readonly declaredTables?: boolean | undefined
 }
 
 /** Where a configuration comes from. */
@@ -34,14 +34,17 @@ const checked = new WeakMap<object, Origin>()
  * but those that only the database knows: tables and columns that routes name are judged when the routes are compiled.
  * Of a route whose members are wrong, templates, expressions and rules are judged once its members are right.
  */
-export function checkConfig (document: unknown, { env = process.env, embedded = false, further }: CheckOptions = {}): Config {
+export function checkConfig (
+  document: unknown,
+  { env = process.env, embedded = false, declaredTables = false }: CheckOptions = {}
+): Config {
   const faults = new FaultList()
   const plain = toPlain(document, faults)
   const given = isRecord(plain) ? plain : {}
   const provider = providerOf(given, env)
   const value = read(Root, isRecord(plain) && !embedded ? withSettings(plain, provider, env) : plain, '', { faults, env })
   const sections = new Sections(value, faults.faults)
-  const config = assemble(sections, { provider, env, faults, embedded, further })
+  const config = assemble(sections, { provider, env, faults, embedded, declaredTables })
   faults.throwIfAny()
   if (config === undefined) throw new Error('a section of the document is missing without a fault')
   checked.set(config, { env, version: versionOfDocument(plain) })

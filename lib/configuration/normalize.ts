@@ -4,7 +4,9 @@ import type { ConnectorSet } from '../connectors/types.js'
 import type { Env } from '../expressions/environment.js'
 import type { FaultList } from '../schema/faults.js'
 import type { Entry, Sections } from '../document/sections.js'
-import { checkNamedWorkflow, checkRouteTexts } from '../compiler/check.js'
+import { compileDocument } from '../compiler/document.js'
+import { unknownCatalogue, type Catalogue } from '../database/catalogue.js'
+import { wantedTables, withDeclared } from '../database/declared-tables.js'
 import { fileRulesOf } from '../files/rules.js'
 import { storageStep } from '../workflows/storage-step.js'
 import { platformWebhookSources } from '../connectors/outbound-webhook.js'
@@ -38,6 +40,7 @@ import { checkWebhooks } from '../document/rules/webhooks.js'
 import { realtimeStep } from '../workflows/realtime-step.js'
 import { embeddingsStep } from '../workflows/embeddings-step.js'
 import { llmStep } from '../workflows/llm-step.js'
+import { unknownStepKinds } from '../workflows/steps.js'
 import { builtInGroups } from '../document/reserved.js'
 import { Agent } from '../schema/agent.js'
 import { Analytics } from '../schema/analytics.js'
@@ -70,13 +73,6 @@ import { Webhooks } from '../schema/webhook.js'
 
 const defaultLimit = 20 // rows a page
 
-/** Looks at a configuration that may have faults; its routes are those that read well, as `routes` with their pointers. */
-export type FurtherCheck = (
-  config: Config,
-  routes: readonly Entry<Route>[],
-  context: { readonly faults: FaultList, readonly env: Env }
-) => void
-
 /** What sections are put together for. */
 export interface Assembly {
   readonly provider: Provider
@@ -84,11 +80,12 @@ export interface Assembly {
   readonly faults: FaultList
   /** The routes go into an app that has its own tokens and endpoints. */
   readonly embedded: boolean
-  readonly further?: FurtherCheck | undefined
+  /** Queries on tables that the document declares are compiled against them. */
+  readonly declaredTables: boolean
 }
 
 /** Checks the meaning of each section that could be read; undefined where one could not, which has its fault already. */
-export function assemble (sections: Sections, { provider, env, faults, embedded, further }: Assembly): Config | undefined {
+export function assemble (sections: Sections, { provider, env, faults, embedded, declaredTables }: Assembly): Config | undefined {
   const database = databaseOf(sections, provider, faults)
   const firebase = firebaseOf(sections, faults)
   // What an app of its own has, and a section with faults, is not known here.
@@ -138,36 +135,35 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const realtime = sections.get('realtime', Realtime)
   const realtimeOn = realtime?.enabled !== false && !off.has('realtime')
   const stepKinds = embedded
-    ? {}
+    ? unknownStepKinds
     : {
-        stepKinds: {
-          ...fileRules !== null && { storage: storageStep },
-          ...realtimeOn && { realtime: realtimeStep },
-          ...agentSettings?.llm !== undefined && { llm: llmStep },
-          ...agentSettings?.embedding !== undefined && { embeddings: embeddingsStep }
-        }
+        ...fileRules !== null && { storage: storageStep },
+        ...realtimeOn && { realtime: realtimeStep },
+        ...agentSettings?.llm !== undefined && { llm: llmStep },
+        ...agentSettings?.embedding !== undefined && { embeddings: embeddingsStep }
       }
   const functions = sections.entries('functions', SqlFunction)
   const declaredFunctions = Object.fromEntries(functions.map(({ name, value }) => [name, value]))
-  // One that does not read well may be the one that a query names.
-  const callable = sections.size('functions') === functions.length ? { functions: declaredFunctions } : {}
-  for (const { pointer, value } of workflows) checkNamedWorkflow(value, pointer, { faults, env, connectors, ...callable, ...stepKinds })
-  const ids = sections.size('workflows') === workflows.length ? { workflows: workflows.map(({ value }) => value.id) } : {}
-  for (const { pointer, value } of routes) {
-    checkRouteTexts(value, pointer, {
-      faults,
-      env,
-      connectors,
-      fileRules,
-      firestore: firestoreRules,
-      ...callable,
-      ...!embedded && { messages: realtimeOn },
-      ...ids,
-      ...stepKinds
-    })
-  }
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
+  const tenancy = tenancyOf(sections)
+  compileDocument({ routes, workflows: sections.size('workflows') === workflows.length ? workflows : undefined }, {
+    faults,
+    env,
+    catalogue: declaredTables ? declaredCatalogue(database, tables, faults) : unknownCatalogue,
+    pagination: pagination ?? { defaultLimit, maxLimit: defaultLimit, defaultOffset: 0 },
+    cache: { enabled: cache?.enabled !== false, ttl: cache?.ttl ?? 1 },
+    sharedTables: new Set(tenancy?.sharedTables),
+    overridableEnv: new Set(tenancy?.overridableEnv),
+    origin: 'platform',
+    connectors,
+    fileRules,
+    firestore: firestoreRules,
+    stepKinds,
+    // One that does not read well may be the one that a query names.
+    functions: sections.size('functions') === functions.length ? declaredFunctions : undefined,
+    messages: embedded ? undefined : realtimeOn
+  })
   if (cache !== undefined) checkCache(cache, faults)
   const rateLimit = rateLimitOf(sections)
   checkRedisUrl(cache?.redis, '/cache/redis', faults)
@@ -178,7 +174,6 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   }
   const server = sections.get('server', Server)
   const cors = corsOf(sections, faults)
-  const tenancy = tenancyOf(sections)
   if (tenancy !== undefined) checkTenancy(tenancy, tables, complete, faults)
   const plans = sections.get('plans', Plans)
   if (plans !== undefined) checkPlans(plans, faults)
@@ -214,7 +209,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   ) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const vectorTable = agentSettings && vectorTableOf(agentSettings)
-  const config = {
+  return {
     ...name !== undefined && { name },
     database: { ...database, ...roleTables !== undefined && { roleTables }, ...vectorTable !== undefined && { vectorTable } },
     ...firebase !== undefined && { firebase },
@@ -250,8 +245,18 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     ...billing !== undefined && { billing },
     plugins
   }
-  further?.(config, routes, { faults, env })
-  return config
+}
+
+/** The declared tables, which are all tables of the embedded engine; of tables with faults nothing is known. */
+function declaredCatalogue (
+  database: Config['database'] | undefined,
+  tables: readonly Entry<TableDefinition>[],
+  { faults }: FaultList
+): Catalogue {
+  if (database === undefined || faults.some(({ pointer }) => pointer.startsWith('/tables'))) return unknownCatalogue
+  const declared = wantedTables(Object.fromEntries(tables.map(({ name, value }) => [name, value])))
+  const schema = database.postgres?.schema ?? unknownCatalogue.schema
+  return withDeclared({ schema, tables: new Map(), partial: database.provider !== 'embedded' }, declared)
 }
 
 function jwtOf (sections: Sections, faults: FaultList): Jwt | undefined {

@@ -98,13 +98,18 @@ export interface Catalogue {
   /** The schema that holds the application's tables, `public` by default. */
   readonly schema: string
   readonly tables: ReadonlyMap<string, Table>
-  /** By name, each with what is overloaded under it. Default: none. */
+  /** By name, each with what is overloaded under it. Default: they are not known, and calls are compiled without them. */
   readonly functions?: ReadonlyMap<string, readonly DatabaseFunction[]>
   /** Policies keep the rows of tenants apart in whatever a statement runs. Default: false. */
   readonly rowLevelSecurity?: boolean
   /** Text search configurations by name, each as its quoted name with its schema. Default: they are not known. */
   readonly searchConfigurations?: ReadonlyMap<string, string>
+  /** The database may have further tables: queries on them are compiled without their columns. Default: false. */
+  readonly partial?: boolean
 }
+
+/** The catalogue of a document whose database was not asked. */
+export const unknownCatalogue: Catalogue = Object.freeze({ schema: 'public', tables: new Map(), partial: true })
 
 /** Whether two keys are of the same columns, in whatever order. */
 export function sameColumns (left: readonly string[], right: readonly string[]): boolean {

@@ -17,12 +17,13 @@ import { compileSelect } from './select-operation.js'
 import { namesOf } from './field.js'
 import { compileSubject } from './subject.js'
 import { readsOf, writesOf } from './table-use.js'
-import { checkQueryTexts } from './texts.js'
+import { checkQueryTexts, unknownTables } from './unknown-tables.js'
 import { uniqueReferences } from './unique-references.js'
 import { compileDelete, compileUpdate } from './update-operation.js'
 
 export type { FirestoreRules, QueryContext } from './context.js'
 export { compileDocumentQuery } from './document.js'
+export { unknownTables, type QueriedTables } from './unknown-tables.js'
 
 const operations = {
   select: compileSelect,
@@ -36,12 +37,16 @@ const noPlaces: CompiledQuery['places'] = new Map()
 const noParameters: CompiledQuery['parameters'] = Object.freeze({})
 const nothing: CompiledQuery['writes'] = Object.freeze([])
 
-/** Compiles a query on a table; null after faults were added to the context's list. */
+/** Compiles a query on a table; null after faults were added to the context's list, or where its table is not known. */
 export function compileQuery (query: Query, pointer: string, context: QueryContext): CompiledQuery | null {
   const { faults } = context
   const before = faults.faults.length
   checkMembers(query, pointer, context)
   const { operation: kind } = query
+  if (!isKnown(query, context)) {
+    checkQueryTexts(query, pointer, context)
+    return null
+  }
   if (kind === 'call') return compileCall(query, pointer, context)
   if (query.table === undefined) {
     faults.add(pointer, 'a query needs a `table`')
@@ -85,6 +90,12 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     },
     bind: operation.bind
   })
+}
+
+/** The catalogue has what the query is on, or the query is on nothing that there is. */
+function isKnown (query: Query, { catalogue }: QueryContext): boolean {
+  if (query.operation === 'call') return catalogue.functions !== undefined
+  return catalogue.partial !== true || (query.table !== undefined && unknownTables(query, catalogue).length === 0)
 }
 
 function rowKeyOf ({ table, full }: Subject): CompiledQuery['rowKey'] {

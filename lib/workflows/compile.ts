@@ -1,6 +1,5 @@
-/** Compiles a workflow into plain frozen data with closures, and checks what it says without tables. */
+/** Compiles a workflow into plain frozen data with closures. */
 import type { QueryContext } from '../queries/index.js'
-import type { CompiledQuery } from '../expressions/types.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Callback } from '../schema/workflow.js'
 import type { Surroundings, WorkflowContext } from './context.js'
@@ -8,10 +7,7 @@ import type { CompiledCallback, CompiledWorkflow, WorkflowDefinition } from './t
 import { checkStepBounds, withBoundedFaults } from '../queries/tenant-limits.js'
 import { compileCopies } from '../expressions/copies.js'
 import { faultOfUrl } from '../connectors/outbound-webhook.js'
-import { compileQuery } from '../queries/index.js'
-import { checkMembers } from '../queries/operation.js'
 import { unique } from '../queries/table-use.js'
-import { checkQueryTexts } from '../queries/texts.js'
 import { withheldBy } from '../queries/withheld.js'
 import { secretKeysOf } from '../expressions/reference.js'
 import { PartUses } from '../expressions/secret-uses.js'
@@ -21,11 +17,12 @@ import { FaultList } from '../schema/faults.js'
 import { readSourcesOf, readStepsOf, templatesOf } from './context.js'
 import { flowOf } from './flow.js'
 import { queryOf } from './members.js'
-import { compileInOrder, type Compilation, type CompileStepQuery } from './steps.js'
+import { compileInOrder, type Compilation } from './steps.js'
 import { everyCompiled, everyStep } from './every-step.js'
 
 /**
- * Compiles a workflow; null when faults were added to the context's list. The first 50 faults of a tenant's workflow are reported.
+ * Compiles a workflow; null when faults were added to the context's list, or where a partial catalogue does not have its tables. The
+ * first 50 faults of a tenant's workflow are reported.
  *
  * @param around the route that an inline workflow stands on; of one with a name nothing is around it
  */
@@ -53,14 +50,14 @@ function compileParts (
   const { faults, origin } = context
   const before = faults.faults.length
   const uses = new PartUses(context.secretUses?.of(pointer))
-  const compilation = compilationOf(definition, pointer, context, around, { compileQuery, anyKind: false, uses })
+  const compilation = compilationOf(definition, pointer, context, around, uses)
   if (compilation === null) return null
   const steps = compileInOrder(compilation.flow.order, new Set(), compilation)
   if (compilation.references.some(({ source, path }) => source === 'headers' && path.length === 0)) {
     faults.add(pointer, 'a workflow reads headers one by one: `headers.<name>`')
   }
   const callback = compileCallback(definition.webhookOnComplete, `${pointer}/webhookOnComplete`, compilation)
-  if (faults.faults.length > before) return null
+  if (faults.faults.length > before || !compilation.isComplete) return null
 
   const { references, queries, flow } = compilation
   const all = [...everyCompiled(steps)]
@@ -84,34 +81,12 @@ function compileParts (
   })
 }
 
-/** Adds the faults that compileWorkflow would find whatever the tables are; without `stepKinds` any kind of step is taken to be run. */
-export function checkWorkflow (
-  definition: WorkflowDefinition,
-  pointer: string,
-  context: WorkflowContext,
-  around: Surroundings = nowhere
-): void {
-  const checkQuery: CompileStepQuery = (query, at, queryContext) => {
-    checkMembers(query, at, queryContext)
-    checkQueryTexts(query, at, queryContext)
-    return null
-  }
-  const compilation = compilationOf(definition, pointer, context, around, {
-    compileQuery: checkQuery,
-    anyKind: context.stepKinds === undefined,
-    uses: new PartUses()
-  })
-  if (compilation === null) return
-  compileInOrder(compilation.flow.order, new Set(), compilation)
-  compileCallback(definition.webhookOnComplete, `${pointer}/webhookOnComplete`, compilation)
-}
-
 function compilationOf (
   definition: WorkflowDefinition,
   pointer: string,
   context: WorkflowContext,
   around: Surroundings,
-  { compileQuery, anyKind, uses }: Pick<Compilation, 'compileQuery' | 'anyKind'> & { readonly uses: PartUses }
+  uses: PartUses
 ): Compilation | null {
   const flow = flowOf(definition.steps, `${pointer}/steps`, context.faults)
   if (flow === null) return null
@@ -131,10 +106,9 @@ function compilationOf (
       excludeFields: [],
       withheld: withheldOf(definition, context, templates)
     },
-    compileQuery,
-    anyKind,
     references: [],
-    queries: [] satisfies CompiledQuery[]
+    queries: [],
+    isComplete: true
   }
 }
 

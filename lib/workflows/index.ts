@@ -2,5 +2,6 @@
 export type * from './types.js'
 export type { Surroundings, WorkflowContext } from './context.js'
 export type { WorkflowSet } from './set.js'
-export { checkWorkflow, compileWorkflow, faultOfCallbackUrl } from './compile.js'
+export { compileWorkflow, faultOfCallbackUrl } from './compile.js'
+export { unknownStepKinds } from './steps.js'
 export { createWorkflowSet, definitionOf, workflowsOf } from './set.js'

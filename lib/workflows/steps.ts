@@ -1,23 +1,20 @@
 /** Compiles the steps of a workflow in the order in which they run: each sees those that have ended by then. */
 import type { CompiledQuery, Reference, Scope } from '../expressions/types.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import type { QueryContext } from '../queries/index.js'
 import type { Query } from '../schema/query.js'
 import type { Step } from '../schema/workflow.js'
 import type { WorkflowContext } from './context.js'
 import type { Flow, Place } from './flow.js'
-import type { CompiledStep, RunnerKind } from './types.js'
+import type { CompiledStep, RunnerKind, StepKinds } from './types.js'
 import { compileCondition, reportFault, type ReportFault } from '../expressions/condition.js'
 import { compileCopies } from '../expressions/copies.js'
 import { compileExpression, type CompiledExpression } from '../expressions/expression.js'
 import { compileValue } from '../expressions/template.js'
+import { compileQuery, type QueryContext } from '../queries/index.js'
 import { queryOf } from './members.js'
 
 const defaultBackoffMs = 1000
 const noLocals = Object.freeze({})
-
-/** How the query of a step is compiled: against tables, or its texts alone are checked. */
-export type CompileStepQuery = (query: Query, pointer: string, context: QueryContext) => CompiledQuery | null
 
 export interface Compilation {
   readonly context: WorkflowContext
@@ -25,13 +22,12 @@ export interface Compilation {
   /** Without the steps. */
   readonly templates: TemplateContext
   readonly query: Omit<QueryContext, keyof TemplateContext>
-  readonly compileQuery: CompileStepQuery
-  /** Kinds of steps are not judged: who runs them is not known yet. */
-  readonly anyKind: boolean
   /** Collected: what all steps read. */
   readonly references: Reference[]
   /** Collected. */
   readonly queries: CompiledQuery[]
+  /** All steps were compiled. Only a partial catalogue leaves one out without a fault. */
+  isComplete: boolean
 }
 
 /** Compiles steps that run one after the other; those with faults are not in the result. `ended` gets their ids. */
@@ -97,8 +93,9 @@ function compileDatabase (
   step: Step,
   pointer: string,
   templates: TemplateContext,
-  { context, query: queryContext, compileQuery, queries, references }: Compilation
+  compilation: Compilation
 ): CompiledQuery | null {
+  const { context, query: queryContext, queries, references } = compilation
   const query = queryOf(step, pointer, context.faults)
   if (query === null) return null
   if (query.data === undefined && !templates.sources.has('body') && writes.has(query.operation)) {
@@ -106,7 +103,10 @@ function compileDatabase (
     return null
   }
   const compiled = compileQuery(query, pointer, { ...queryContext, ...templates })
-  if (compiled === null) return null
+  if (compiled === null) {
+    compilation.isComplete = false
+    return null
+  }
   queries.push(compiled)
   references.push(...compiled.references)
   return compiled
@@ -118,17 +118,20 @@ function compileIntegration (
   step: Step,
   pointer: string,
   templates: TemplateContext,
-  { context: { connectors, faults }, anyKind, references }: Compilation
+  { context: { connectors, faults }, references }: Compilation
 ) {
   const { integration = '', action = '', params } = step
   if (connectors === undefined) {
-    if (!anyKind) faults.add(pointer, 'this app calls no other services')
+    faults.add(pointer, 'this app calls no other services')
     return null
   }
   const call = connectors.call({ type: integration, action, ...params !== undefined && { params } }, pointer, templates, 'integration')
   if (call !== null) references.push(...call.references)
   return call
 }
+
+/** Stands for kinds of steps that are not known: any step is taken to be run. */
+export const unknownStepKinds: StepKinds = Object.freeze({ llm: {}, embeddings: {}, storage: {}, realtime: {} })
 
 const reasons = {
   llm: 'the document has no `agent.llm`',
@@ -142,11 +145,11 @@ function compileRunner (
   kind: RunnerKind,
   pointer: string,
   templates: TemplateContext,
-  { context: { stepKinds = {}, faults }, anyKind, references }: Compilation,
+  { context: { stepKinds = {}, faults }, references }: Compilation,
   base: Base
 ): CompiledStep | null {
   const runner = stepKinds[kind]
-  if (runner === undefined && !anyKind) {
+  if (runner === undefined) {
     faults.add(
       `${pointer}/type`,
       `nothing runs steps of the kind \`${kind}\`: ${

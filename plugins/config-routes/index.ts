@@ -14,6 +14,7 @@ import { checkConfig } from '../../lib/configuration/index.js'
 import { toolOf } from '../../lib/document/rules/tools.js'
 import { webhookRoutes } from '../../lib/document/webhook-routes.js'
 import { platformConnectors } from '../../lib/connectors/index.js'
+import { workflowsOf } from '../../lib/workflows/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { list, record } from '../../lib/plugin/options.js'
@@ -71,7 +72,7 @@ export default definePlugin<ConfigRoutesOptions>({
       ...webhookRoutes(checked.webhooks)
     ]
     const generation = createGeneration(
-      declared,
+      { routes: declared, workflows: workflowsOf(checked.workflows) },
       {
         env,
         pagination: checked.pagination,
@@ -81,7 +82,6 @@ export default definePlugin<ConfigRoutesOptions>({
         functions: checked.functions,
         origin: 'platform',
         connectors: connectors ?? platformConnectors(checked, env, overridableEnv),
-        declaredWorkflows: checked.workflows,
         firestore: app.firestore,
         fileRules: optional(app, 'routeFiles')()?.rules,
         stepKinds: optional(app, 'workflows')()?.steps ?? {}

@@ -203,9 +203,9 @@ t.test('validate', async (t) => {
   t.match(await here(['validate', `${folder}/tables.json`]), {
     code: 1,
     errors: [
-      /^\/routes\/0\/queries\/1\/filters\/1\/value: /,
       /^\/routes\/0\/queries\/0\/table: there is no table "note".*did you mean "notes"\?$/,
-      /^\/routes\/0\/queries\/1\/filters\/0\/column: .*did you mean "text"\?$/
+      /^\/routes\/0\/queries\/1\/filters\/0\/column: .*did you mean "text"\?$/,
+      /^\/routes\/0\/queries\/1\/filters\/1\/value: /
     ]
   })
   t.match(await here(['validate', `${folder}/partly.json`]), {

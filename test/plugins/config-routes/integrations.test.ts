@@ -362,19 +362,11 @@ t.test('a wrong document fails at start, with the place of each fault', async (t
       { pointer: '/routes/0/integrations/0/type', message: /needs `credentials.payment`/ },
       { pointer: '/routes/1/integrations/0/params/url', message: /is required/ },
       { pointer: '/routes/1/integrations/0/params/uri', suggestion: undefined },
+      { pointer: '/routes/2/integrations/0', message: /calls of the method GET only/ },
       { pointer: '/routes/3/response/a', message: /result "htp"/, suggestion: 'http' },
       { pointer: '/routes/4/integrations/1/alias', message: /two results have the name "one"/ },
       { pointer: '/routes/5/integrations/0/condition', message: /result "later"/ }
     ]
-  )
-  t.match(
-    await faultsOf(
-      testServer(t, {
-        cache: { enabled: true, provider: 'memory' },
-        routes: [{ path: '/c', method: 'get', cache: { enabled: true }, integrations: [call] }]
-      }, { engine })
-    ),
-    [{ pointer: '/routes/0/integrations/0', message: /calls of the method GET only/ }]
   )
 })
 

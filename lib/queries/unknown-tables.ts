@@ -1,4 +1,5 @@
-/** The faults of a query's texts where its table is not known: each column's value is a value of its own. */
+/** Queries on tables and functions that are not known. Their texts are compiled all the same, so that faults in them are found. */
+import type { Catalogue } from '../database/catalogue.js'
 import type { Filter, Query } from '../schema/query.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { QueryContext } from './context.js'
@@ -11,7 +12,22 @@ import { declaredFunction, missingFunction, unknownArgument } from './function.j
 import { compileFrom } from './order.js'
 import { compileCount, compilePage } from './page.js'
 
-/** Looks at the members that the operation uses: of one that it has no use for, that is the fault. */
+const embed = /([A-Za-z_]\w*)\s*(?:![A-Za-z_]\w*\s*)*\(/g
+
+/** The parts of a query, or of a step, that name tables. */
+export interface QueriedTables {
+  readonly table?: string | undefined
+  readonly select?: string | undefined
+}
+
+/** The tables of a query, embedded ones included, that a partial catalogue does not have. */
+export function unknownTables ({ table, select = '' }: QueriedTables, { tables, partial }: Catalogue): string[] {
+  if (partial !== true || table === undefined) return []
+  const names = [table, ...[...select.matchAll(embed)].map(([, name = '']) => name)]
+  return names.filter((name, index) => !tables.has(name) && names.indexOf(name) === index)
+}
+
+/** Adds the faults of texts that the operation uses. A value is compiled without the type of its column. */
 export function checkQueryTexts (query: Query, pointer: string, context: QueryContext): void {
   const { operation, id, single, filters, data, embeds } = query
   if (operation === 'call') {

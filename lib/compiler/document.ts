@@ -1,0 +1,46 @@
+/** Compiles the platform's document: `tenantry validate`, the check of a configuration and the start of a server all call this. */
+import type { CompiledWorkflow, WorkflowSet } from '../workflows/index.js'
+import type { DeclaredWorkflow } from '../workflows/set.js'
+import type { Route } from '../schema/route.js'
+import type { Entry } from '../document/sections.js'
+import { checkFunctions } from '../queries/function.js'
+import { compileWorkflow, definitionOf } from '../workflows/index.js'
+import { rowPathsOf } from './location.js'
+import { compileRoute, type CompiledRoute, type RouteContext } from './route.js'
+
+export type DeclaredRoute = Pick<Entry<Route>, 'pointer' | 'value'>
+
+/** The parts of a document that are compiled. */
+export interface CompiledParts {
+  readonly routes: readonly DeclaredRoute[]
+  /** undefined where some of them cannot be read, so that any name may be that of one. */
+  readonly workflows: readonly DeclaredWorkflow[] | undefined
+}
+
+/**
+ * Compiles all routes, in the order of the document; null stands for a route with faults. Against a partial catalogue it finds the
+ * faults that need no further tables: there null stands for a route on such tables too.
+ */
+export function compileDocument ({ routes, workflows }: CompiledParts, context: Omit<RouteContext, 'workflows'>): (CompiledRoute | null)[] {
+  const { catalogue, faults, functions = {} } = context
+  if (catalogue.functions !== undefined) checkFunctions(functions, catalogue, faults)
+  const set = workflows === undefined ? undefined : compileWorkflows(workflows, context)
+  const routeContext = { ...context, workflows: set, rowPaths: rowPathsOf(routes.map(({ value }) => value)) }
+  return routes.map(({ pointer, value }) => compileRoute(value, pointer, routeContext))
+}
+
+/** All of them, since a schedule or a call can start each. */
+function compileWorkflows (workflows: readonly DeclaredWorkflow[], context: Omit<RouteContext, 'workflows'>): WorkflowSet {
+  const compiled = new Map<string, CompiledWorkflow | null>()
+  for (const { value, pointer } of workflows) {
+    const workflow = compileWorkflow(definitionOf(value), pointer, context)
+    compiled.set(value.id, workflow)
+    if (workflow?.tenantScoped === true && value.schedule !== undefined) {
+      context.faults.add(
+        `${pointer}/schedule`,
+        'a run by schedule has no tenant here, and the workflow works with rows of tenants: give it a schedule in documents of tenants'
+      )
+    }
+  }
+  return { ids: [...compiled.keys()], get: (id) => compiled.get(id) }
+}
