@@ -1,6 +1,8 @@
 /** Assembles the server: the one file of lib/ that knows the plugins. */
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
+import type { Deliver } from '../plugins/mail/index.js'
 import Fastify from 'fastify'
+import fp from 'fastify-plugin'
 import { checkConfig, environmentOf, isChecked, versionOf, type Config, type ConfigInput, type Env } from './configuration/index.js'
 import { setting } from './expressions/environment.js'
 import { canSign } from './document/rules/auth.js'
@@ -11,57 +13,7 @@ import type { Home } from './http/home.js'
 import { group, type Group } from './plugin/group.js'
 import { sortPlugins } from './plugin/order.js'
 import { endStatusOf, wasSent, whenEnded } from './plugin/request-end.js'
-import admin from '../plugins/admin/index.js'
-import agent from '../plugins/agent/index.js'
-import analytics from '../plugins/analytics/index.js'
-import apiKeys from '../plugins/api-keys/index.js'
-import audit from '../plugins/audit/index.js'
-import auth from '../plugins/auth/index.js'
-import billing from '../plugins/billing/index.js'
-import cache from '../plugins/cache/index.js'
-import configRoutes from '../plugins/config-routes/index.js'
-import conventions from '../plugins/conventions/index.js'
-import cors from '../plugins/cors/index.js'
-import database from '../plugins/database/index.js'
-import headers from '../plugins/headers/index.js'
-import embeddings from '../plugins/embeddings/index.js'
-import files from '../plugins/files/index.js'
-import health from '../plugins/health/index.js'
-import idempotency from '../plugins/idempotency/index.js'
-import integrations from '../plugins/integrations/index.js'
-import login from '../plugins/login/index.js'
-import mail, { type Deliver } from '../plugins/mail/index.js'
-import mcp from '../plugins/mcp/index.js'
-import mcpClient from '../plugins/mcp-client/index.js'
-import metrics from '../plugins/metrics/index.js'
-import mfa from '../plugins/mfa/index.js'
-import migration from '../plugins/migration/index.js'
-import models from '../plugins/models/index.js'
-import openapi from '../plugins/openapi/index.js'
-import outbound from '../plugins/outbound/index.js'
-import passwords from '../plugins/passwords/index.js'
-import plans from '../plugins/plans/index.js'
-import publish from '../plugins/publish/index.js'
-import queue from '../plugins/queue/index.js'
-import rateLimit from '../plugins/rate-limit/index.js'
-import rbac from '../plugins/rbac/index.js'
-import realtime from '../plugins/realtime/index.js'
-import resourceLimits from '../plugins/resource-limits/index.js'
-import responses from '../plugins/responses/index.js'
-import secrets from '../plugins/secrets/index.js'
-import sessions from '../plugins/sessions/index.js'
-import stop from '../plugins/stop/index.js'
-import system from '../plugins/system/index.js'
-import tenancy from '../plugins/tenancy/index.js'
-import tenantBilling from '../plugins/tenant-billing/index.js'
-import tenantConfig from '../plugins/tenant-config/index.js'
-import tenantRbac from '../plugins/tenant-rbac/index.js'
-import tenants from '../plugins/tenants/index.js'
-import tools from '../plugins/tools/index.js'
-import usage from '../plugins/usage/index.js'
-import users from '../plugins/users/index.js'
-import webhooks from '../plugins/webhooks/index.js'
-import workflows from '../plugins/workflows/index.js'
+import { serverOptions } from './plugin/when-stopping.js'
 import { securityRules } from './firestore/rules.js'
 import { openKeys, type KeyOptions } from './secrets/open-keys.js'
 import { requestIds } from './http/request-id.js'
@@ -101,14 +53,19 @@ function embeddingOptions (agent: Config['agent']) {
  * this table.
  */
 export const groups: ReadonlyArray<Group<Assembly>> = [
-  group(headers, { options: none }),
-  group(cors, { enabled: ({ config }) => config.cors !== undefined, options: ({ config }) => config.cors ?? { origins: [] } }),
-  group(conventions, { options: ({ config, env }) => ({ root: true, home: homeOf(config, env), pagination: config.pagination }) }),
-  group(responses, {
+  group(() => import('../plugins/headers/index.js'), { options: none }),
+  group(() => import('../plugins/cors/index.js'), {
+    enabled: ({ config }) => config.cors !== undefined,
+    options: ({ config }) => config.cors ?? { origins: [] }
+  }),
+  group(() => import('../plugins/conventions/index.js'), {
+    options: ({ config, env }) => ({ root: true, home: homeOf(config, env), pagination: config.pagination })
+  }),
+  group(() => import('../plugins/responses/index.js'), {
     options: ({ config: { server } }) => ({ maxUnsentBytes: server.maxUnsentBytes, writeTimeoutMs: server.writeTimeoutMs })
   }),
-  group(stop, { options: ({ config }) => ({ delayMs: config.server.stopDelayMs }) }),
-  group(database, {
+  group(() => import('../plugins/stop/index.js'), { options: ({ config }) => ({ delayMs: config.server.stopDelayMs }) }),
+  group(() => import('../plugins/database/index.js'), {
     options: ({ config }) => ({
       ...config.database,
       tables: config.tables,
@@ -117,44 +74,56 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
       firebase: config.firebase
     })
   }),
-  group(plans, { options: ({ config }) => ({ plans: config.plans }) }),
-  group(rateLimit, {
+  group(() => import('../plugins/plans/index.js'), { options: ({ config }) => ({ plans: config.plans }) }),
+  group(() => import('../plugins/rate-limit/index.js'), {
     options: ({ config: { cache, rateLimit } }) => ({ redis: cache.provider === 'redis' ? cache.redis : undefined, ...rateLimit })
   }),
-  group(auth, {
+  group(() => import('../plugins/auth/index.js'), {
     options: ({ config, env }) => ({ jwt: config.jwt, authProviders: config.authProviders, apiKey: setting(env, 'API_KEY') || undefined })
   }),
-  group(tenancy, { options: ({ config }) => config.tenancy }),
-  group(usage, { enabled: isOn('usage'), options: ({ config }) => ({ report: config.plugins.billing !== false }) }),
-  group(analytics, {
+  group(() => import('../plugins/tenancy/index.js'), { options: ({ config }) => config.tenancy }),
+  group(() => import('../plugins/usage/index.js'), {
+    enabled: isOn('usage'),
+    options: ({ config }) => ({ report: config.plugins.billing !== false })
+  }),
+  group(() => import('../plugins/analytics/index.js'), {
     enabled: (assembly) => assembly.config.analytics.enabled && isOn('analytics')(assembly),
     options: ({ config }) => config.analytics
   }),
-  group(metrics, {
+  group(() => import('../plugins/metrics/index.js'), {
     enabled: isOn('system'),
     options: ({ config: { plugins: { system } } }) => (system === false ? undefined : system?.metrics) ?? {}
   }),
-  group(idempotency, { options: ({ env }) => keysOf(env) }),
-  group(openapi, { enabled: isOn('openapi'), options: ({ config }) => ({ ...config.plugins.openapi || {}, title: titleOf(config) }) }),
+  group(() => import('../plugins/idempotency/index.js'), { options: ({ env }) => keysOf(env) }),
+  group(() => import('../plugins/openapi/index.js'), {
+    enabled: isOn('openapi'),
+    options: ({ config }) => ({ ...config.plugins.openapi || {}, title: titleOf(config) })
+  }),
   // It closes after the queue, whose last jobs may call other services.
-  group(outbound, { options: ({ config }) => ({ egress: config.egress }) }),
-  group(integrations, { options: ({ connectors, config }) => ({ connectors, routes: config.plugins.integrations !== false }) }),
-  group(queue, { options: ({ config }) => ({ ...config.queue, routes: config.plugins.system !== false }) }),
-  group(webhooks, {
+  group(() => import('../plugins/outbound/index.js'), { options: ({ config }) => ({ egress: config.egress }) }),
+  group(() => import('../plugins/integrations/index.js'), {
+    options: ({ connectors, config }) => ({ connectors, routes: config.plugins.integrations !== false })
+  }),
+  group(() => import('../plugins/queue/index.js'), {
+    options: ({ config }) => ({ ...config.queue, routes: config.plugins.system !== false })
+  }),
+  group(() => import('../plugins/webhooks/index.js'), {
     enabled: isOn('webhooks'),
     options: ({ config, env }) => ({ ...keysOf(env), webhooks: config.webhooks, env, deliver: config.queue.workers > 0 })
   }),
-  group(models, {
+  group(() => import('../plugins/models/index.js'), {
     enabled: ({ config: { agent } }) => agent !== undefined,
     options: ({ config }) => ({ ...config.agent, routes: config.plugins.agent !== false })
   }),
-  group(embeddings, {
+  group(() => import('../plugins/embeddings/index.js'), {
     enabled: ({ config: { agent } }) => agent?.embedding !== undefined,
     options: ({ config: { agent, plugins } }) => ({ ...embeddingOptions(agent), routes: plugins.agent !== false })
   }),
-  group(workflows, { options: ({ config, connectors, env }) => ({ config, connectors, env, routes: config.plugins.agent !== false }) }),
-  group(tools, { options: none }),
-  group(agent, {
+  group(() => import('../plugins/workflows/index.js'), {
+    options: ({ config, connectors, env }) => ({ config, connectors, env, routes: config.plugins.agent !== false })
+  }),
+  group(() => import('../plugins/tools/index.js'), { options: none }),
+  group(() => import('../plugins/agent/index.js'), {
     enabled: ({ config }) => config.agent !== undefined,
     options: ({ config: { agent, plugins } }) => ({
       chat: agent?.chat,
@@ -162,7 +131,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
       routes: plugins.agent !== false
     })
   }),
-  group(mcpClient, {
+  group(() => import('../plugins/mcp-client/index.js'), {
     enabled: ({ config: { agent } }) => (agent?.mcpServers ?? []).length > 0,
     options: ({ config: { agent, plugins } }) => ({
       servers: agent?.mcpServers ?? [],
@@ -170,7 +139,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
       routes: plugins.agent !== false
     })
   }),
-  group(mcp, {
+  group(() => import('../plugins/mcp/index.js'), {
     enabled: ({ config }) => config.mcp !== undefined && config.plugins.agent !== false,
     options: ({ config }) => ({
       ...config.mcp ?? { url: '' },
@@ -178,25 +147,35 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
       issuers: Object.values(config.authProviders).map(({ issuer }) => issuer)
     })
   }),
-  group(cache, { options: ({ config }) => ({ ...config.cache, routes: config.plugins.system !== false }) }),
-  group(audit, { options: ({ config: { plugins: { audit } } }) => audit === false ? { routes: false } : audit ?? {} }),
-  group(secrets, { enabled: isOn('secrets'), options: ({ env }) => keysOf(env) }),
-  group(resourceLimits, { enabled: isOn('resource-limits'), options: none }),
-  group(tenantConfig, { enabled: isOn('tenant-config'), options: ({ config, env }) => ({ config, env }) }),
-  group(tenants, { options: none }),
-  group(billing, { enabled: isOn('billing'), options: ({ config }) => config.billing ?? {} }),
-  group(tenantBilling, {
+  group(() => import('../plugins/cache/index.js'), {
+    options: ({ config }) => ({ ...config.cache, routes: config.plugins.system !== false })
+  }),
+  group(() => import('../plugins/audit/index.js'), {
+    options: ({ config: { plugins: { audit } } }) => audit === false ? { routes: false } : audit ?? {}
+  }),
+  group(() => import('../plugins/secrets/index.js'), { enabled: isOn('secrets'), options: ({ env }) => keysOf(env) }),
+  group(() => import('../plugins/resource-limits/index.js'), { enabled: isOn('resource-limits'), options: none }),
+  group(() => import('../plugins/tenant-config/index.js'), {
+    enabled: isOn('tenant-config'),
+    options: ({ config, env }) => ({ config, env })
+  }),
+  group(() => import('../plugins/tenants/index.js'), { options: none }),
+  group(() => import('../plugins/billing/index.js'), { enabled: isOn('billing'), options: ({ config }) => config.billing ?? {} }),
+  group(() => import('../plugins/tenant-billing/index.js'), {
     enabled: (assembly) => isOn('secrets')(assembly) && isOn('tenant-billing')(assembly),
     options: ({ env }) => ({ baseUrl: setting(env, 'PAYPROV_BASE_URL')?.trim() || undefined })
   }),
-  group(apiKeys, { enabled: isOn('api-keys'), options: none }),
-  group(tenantRbac, { enabled: isOn('tenant-rbac'), options: none }),
-  group(rbac, {
+  group(() => import('../plugins/api-keys/index.js'), { enabled: isOn('api-keys'), options: none }),
+  group(() => import('../plugins/tenant-rbac/index.js'), { enabled: isOn('tenant-rbac'), options: none }),
+  group(() => import('../plugins/rbac/index.js'), {
     enabled: ({ config }) => config.database.roleTables !== undefined,
     options: ({ config }) => ({ defaultRole: config.rbac.defaultRole })
   }),
-  group(sessions, { enabled: hasLogins, options: ({ config: { auth } }) => ({ refreshDays: auth.refreshDays }) }),
-  group(mail, {
+  group(() => import('../plugins/sessions/index.js'), {
+    enabled: hasLogins,
+    options: ({ config: { auth } }) => ({ refreshDays: auth.refreshDays })
+  }),
+  group(() => import('../plugins/mail/index.js'), {
     enabled: hasLogins,
     options: ({ config: { auth }, env, deliverMail }) => ({
       mail: auth.mail,
@@ -205,36 +184,42 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
       deliver: deliverMail
     })
   }),
-  group(users, { enabled: hasLogins, options: ({ config }) => ({ routes: config.plugins.users !== false }) }),
-  group(mfa, {
+  group(() => import('../plugins/users/index.js'), {
+    enabled: hasLogins,
+    options: ({ config }) => ({ routes: config.plugins.users !== false })
+  }),
+  group(() => import('../plugins/mfa/index.js'), {
     enabled: (assembly) => assembly.config.jwt !== undefined && assembly.config.mfa.enabled !== false && isOn('mfa')(assembly),
     options: ({ config, env }) => ({ ...keysOf(env), enabled: config.mfa.enabled, issuer: config.mfa.issuer ?? titleOf(config) })
   }),
-  group(login, { enabled: hasLogins, options: ({ config: { auth } }) => ({ registration: auth.registration }) }),
-  group(passwords, { enabled: hasLogins, options: none }),
-  group(files, {
+  group(() => import('../plugins/login/index.js'), {
+    enabled: hasLogins,
+    options: ({ config: { auth } }) => ({ registration: auth.registration })
+  }),
+  group(() => import('../plugins/passwords/index.js'), { enabled: hasLogins, options: none }),
+  group(() => import('../plugins/files/index.js'), {
     enabled: (assembly) => assembly.config.files.enabled !== false && isOn('files')(assembly),
     options: ({ config: { files, storageProvider, s3 }, env }) => ({ ...files, ...keysOf(env), storageProvider, s3 })
   }),
-  group(realtime, {
+  group(() => import('../plugins/realtime/index.js'), {
     enabled: (assembly) => assembly.config.realtime.enabled !== false && isOn('realtime')(assembly),
     options: ({ config: { cache, realtime } }) => ({
       ...cache.provider === 'redis' && cache.redis !== undefined && { redis: cache.redis },
       ...realtime
     })
   }),
-  group(admin, { enabled: isOn('admin'), options: none }),
-  group(health, { enabled: isOn('health'), options: none }),
-  group(system, {
+  group(() => import('../plugins/admin/index.js'), { enabled: isOn('admin'), options: none }),
+  group(() => import('../plugins/health/index.js'), { enabled: isOn('health'), options: none }),
+  group(() => import('../plugins/system/index.js'), {
     enabled: isOn('system'),
     options: ({ config }) => ({ configurationVersion: versionOf(config), off: turnedOff(config.plugins) })
   }),
-  group(migration, {
+  group(() => import('../plugins/migration/index.js'), {
     enabled: isOn('migration'),
     options: ({ config, env }) => ({ production: env.NODE_ENV === 'production', firestoreRules: securityRules(config) })
   }),
-  group(publish, { enabled: isOn('publish'), options: none }),
-  group(configRoutes, { options: ({ config, connectors, env }) => ({ config, connectors, env }) })
+  group(() => import('../plugins/publish/index.js'), { enabled: isOn('publish'), options: none }),
+  group(() => import('../plugins/config-routes/index.js'), { options: ({ config, connectors, env }) => ({ config, connectors, env }) })
 ]
 
 const requestTimeout = 120_000 // ms that a request has to arrive as a whole; a caller that sends slower holds a connection for nothing
@@ -278,7 +263,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     frameworkErrors: answerUnrouted,
     clientErrorHandler: answerClientError,
     trustProxy: typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy,
-    ...stop.serverOptions
+    ...serverOptions
   })
 
   // The first of the hooks, so that it sees requests that other hooks refuse.
@@ -286,19 +271,18 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     // Fastify logs responses that were sent, and errors.
     if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
   })
-  // Before the database is migrated: a start that cannot succeed leaves no trace.
-  if (config.database.provider === 'postgres' && config.plugins.secrets !== false) {
-    app.register(async () => {
-      await openKeys('postgres', keysOf(env))
-    })
-  }
   const assembly = {
     config,
     env,
     connectors: platformConnectors(config, env, config.tenancy.overridableEnv),
     deliverMail: options.deliverMail
   }
-  for (const entry of sortPlugins(groups.filter(({ isEnabled }) => isEnabled(assembly)))) entry.register(app, assembly)
+  app.register(fp(async () => {
+    // Before the database is migrated: a start that cannot succeed leaves no trace.
+    if (config.database.provider === 'postgres' && config.plugins.secrets !== false) await openKeys('postgres', keysOf(env))
+    const enabled = await Promise.all(groups.filter(({ isEnabled }) => isEnabled(assembly)).map(async ({ load }) => await load()))
+    for (const entry of sortPlugins(enabled)) entry.register(app, assembly)
+  }, { name: 'tenantry' }))
   return app
 }
 

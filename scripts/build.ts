@@ -1,8 +1,8 @@
 /**
  * `npm run build`: the published files, in a fresh `dist`. With `--if-changed`, nothing if no source has changed since the last
- * build. The modules are bundled. Each entry point has a file that exports
- * from `dist/chunks/all.js`. With a chunk for each set of entry points that share modules there would be 200 files, and
- * the import would take a third longer.
+ * build. The modules are bundled. Each plugin has a file that exports
+ * from `dist/chunks/plugins.js`, which a server loads when it starts. With a chunk for each set of plugins that share modules there
+ * would be 200 files, and the start would take a third longer.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -25,6 +25,14 @@ const dependencies: Plugin = {
       const isOwn = kind === 'entry-point' || bundled.some((name) => path === name || path.startsWith(`${name}/`))
       return isOwn ? null : { path, external: true }
     })
+  }
+}
+
+/** The server imports plugins when it starts: from their files in `dist`. */
+const pluginFiles: Plugin = {
+  name: 'plugin-files',
+  setup ({ onResolve }) {
+    onResolve({ filter: /^\.\.\/plugins\/[^/]+\/index\.js$/ }, ({ path, kind }) => kind === 'dynamic-import' ? { path, external: true } : null)
   }
 }
 
@@ -86,13 +94,18 @@ async function readInputs (): Promise<string> {
 
 async function bundle (): Promise<void> {
   const programs = Object.values(manifest.bin)
-  const entries = await entriesOf(Object.values(manifest.exports).flatMap((target) => typeof target === 'string' ? [] : [target.default]))
-  const entryPoints = [{ in: 'all', out: 'chunks/all' }, ...programs.map((file) => ({ in: sourceOf(file), out: nameOf(file) }))]
-  await build({ ...options, entryPoints, plugins: [everyExport(entries), dependencies] })
-  for (const [index, { file, exports }] of entries.entries()) {
+  const files = Object.values(manifest.exports).flatMap((target) => typeof target === 'string' ? [] : [target.default])
+  const plugins = await entriesOf(files.filter((file) => file.startsWith('./dist/plugins/')))
+  const entryPoints = [...programs, manifest.main].map((file) => ({ in: sourceOf(file), out: nameOf(file) }))
+  await build({
+    ...options,
+    entryPoints: [...entryPoints, { in: 'plugins', out: 'chunks/plugins' }],
+    plugins: [everyExport(plugins), pluginFiles, dependencies]
+  })
+  for (const [index, { file, exports }] of plugins.entries()) {
     const names = exports.map((name) => `${unique(index, name)} as ${name}`).join(', ')
     await mkdir(new URL(dirname(file), root), { recursive: true })
-    await writeFile(new URL(file, root), `export { ${names} } from '${relative(dirname(file), 'dist/chunks/all.js')}'\n`)
+    await writeFile(new URL(file, root), `export { ${names} } from '${relative(dirname(file), 'dist/chunks/plugins.js')}'\n`)
   }
   for (const name of bundled) {
     const location = new URL(`node_modules/${name}/`, root)
@@ -104,7 +117,7 @@ async function bundle (): Promise<void> {
   for (const program of programs) await chmod(new URL(program, root), 0o755)
 }
 
-/** The entry points, with the names that each of them exports. */
+/** The files, with the names that each of them exports. */
 async function entriesOf (files: readonly string[]): Promise<Entry[]> {
   const entryPoints = files.map(sourceOf)
   const { metafile: { outputs } } = await build({ ...options, entryPoints, plugins: [dependencies], write: false, metafile: true })
@@ -116,7 +129,7 @@ async function entriesOf (files: readonly string[]): Promise<Entry[]> {
   })
 }
 
-/** The module `all`: the exports of all entry points, each under a name of its own. */
+/** The module `plugins`: the exports of all plugins, each under a name of its own. */
 function everyExport (entries: readonly Entry[]): Plugin {
   const lines = entries.map(({ source, exports }, index) => {
     const names = exports.map((name) => `${name} as ${unique(index, name)}`).join(', ')
@@ -125,7 +138,7 @@ function everyExport (entries: readonly Entry[]): Plugin {
   return {
     name: 'every-export',
     setup ({ onResolve, onLoad }) {
-      onResolve({ filter: /^all$/ }, ({ path }) => ({ path, namespace: 'exports' }))
+      onResolve({ filter: /^plugins$/ }, ({ path }) => ({ path, namespace: 'exports' }))
       onLoad({ filter: /^/, namespace: 'exports' }, () => ({ contents: lines.join('\n'), resolveDir: folder }))
     }
   }

@@ -1,10 +1,14 @@
-/** An entry in the table of a server's plugins. */
+/** An entry in the table of a server's plugins. The module of a plugin is loaded for the servers that use it. */
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import { orderOf, type Order } from './define.js'
 
 export interface Group<Assembly> {
-  readonly order: Order
   isEnabled(assembly: Assembly): boolean
+  load(): Promise<LoadedGroup<Assembly>>
+}
+
+export interface LoadedGroup<Assembly> {
+  readonly order: Order
   register(app: FastifyInstance, assembly: Assembly): void
 }
 
@@ -15,14 +19,19 @@ export interface GroupParts<Options, Assembly> {
 }
 
 export function group<Options extends object, Assembly> (
-  plugin: FastifyPluginAsync<Options>,
+  load: () => Promise<{ readonly default: FastifyPluginAsync<Options> }>,
   { enabled = () => true, options }: GroupParts<Options, Assembly>
 ): Group<Assembly> {
   return {
-    order: orderOf(plugin),
     isEnabled: enabled,
-    register (app, assembly) {
-      app.register(plugin, () => options(assembly))
+    async load () {
+      const { default: plugin } = await load()
+      return {
+        order: orderOf(plugin),
+        register (app, assembly) {
+          app.register(plugin, () => options(assembly))
+        }
+      }
     }
   }
 }

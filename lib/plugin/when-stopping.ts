@@ -23,6 +23,9 @@ export interface Stopping {
   until(work: Promise<void>): void
 }
 
+/** The options that `Fastify(...)` needs with the plugin stop: requests in the last moment before the server closes reach it too. */
+export const serverOptions = Object.freeze({ return503OnClosing: false })
+
 /** Runs the work once when the app begins to stop. The app closes after it. Works without the plugin stop. */
 export function whenStopping (app: FastifyInstance, work: () => Promise<void>): void {
   let ended: Promise<void> | undefined

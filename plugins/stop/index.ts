@@ -7,7 +7,6 @@
  * flight have their responses. With `host: 'localhost'` Fastify listens on a second loopback address; silent connections
  * there are not waited for either.
  */
-import type {} from '../../lib/plugin/when-stopping.js'
 import type { ServerResponse } from 'node:http'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
@@ -15,6 +14,7 @@ import { failure } from '../../lib/errors.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'
+import { serverOptions } from '../../lib/plugin/when-stopping.js'
 import { Slots } from '../../lib/concurrency/slots.js'
 
 const lingering = 500 // ms for refusals to arrive, before connections that send nothing are cut off
@@ -23,7 +23,7 @@ const longestDelay = 300_000 // ms
 const noSlot = -1
 const slotInFlight = Symbol('tenantry.stop.slot')
 
-export type { Stopping } from '../../lib/plugin/when-stopping.js'
+export { serverOptions, type Stopping } from '../../lib/plugin/when-stopping.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -51,9 +51,6 @@ export interface StopOptions {
    */
   readonly timeoutMs?: number | undefined
 }
-
-/** What to give to `Fastify(...)`: requests that arrive in the last moment before the server closes reach this plugin too. */
-export const serverOptions = Object.freeze({ return503OnClosing: false })
 
 const stop = definePlugin<StopOptions>({
   name: 'stop',
