@@ -26,7 +26,7 @@ const timeoutMs = Type.Optional(
     maximum: 600_000,
     default: 60_000,
     unit: 'ms',
-    description: 'How long a call may take; within a stream, how long it may be silent.'
+    description: 'The time of a call; in a stream, the time without a byte.'
   })
 )
 const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, unit: 'USD', description })
@@ -41,7 +41,7 @@ export const Llm = Section({
       minimum: 1,
       maximum: 1_000_000,
       default: 1000,
-      description: 'The most tokens of an answer. A request may ask for fewer.'
+      description: 'The highest number of tokens in a response. A request may ask for fewer.'
     })
   ),
   timeoutMs
@@ -58,7 +58,7 @@ export const Embedding = Section({
     Type.Boolean({
       default: false,
       description:
-        'Start although another model embedded documents: `POST /agent/embeddings/reindex` embeds them anew. Otherwise the start fails.'
+        'Start although another model embedded documents: `POST /agent/embeddings/reindex` embeds them again. Otherwise the start fails.'
     })
   ),
   apiKey,
@@ -70,7 +70,7 @@ export type Embedding = Static<typeof Embedding>
 export const Model = Section({
   id: model('The name by which the provider knows it.'),
   provider,
-  kind: Type.Enum(['chat', 'embedding'], { description: 'Of `llm`, or of `embedding`.' }),
+  kind: Type.Enum(['chat', 'embedding'], { description: 'The use: by `llm`, or by `embedding`.' }),
   contextTokens: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -80,7 +80,7 @@ export const Model = Section({
   ),
   price: Type.Optional(
     Section({ input: price('A million tokens of prompts.'), output: price('A million tokens of answers.') }, {
-      description: 'What the provider charges.'
+      description: 'The prices of the provider.'
     })
   )
 }, { description: 'A model that callers may name, with its price.' })
@@ -96,7 +96,7 @@ export const Chat = Section({
     })
   ),
   maxRounds: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'The most calls of the model for one answer.' })
+    Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'The highest number of model calls for one response.' })
   ),
   timeoutMs: Type.Optional(
     Type.Integer({
@@ -104,7 +104,7 @@ export const Chat = Section({
       maximum: 1_800_000,
       default: 300_000,
       unit: 'ms',
-      description: 'How long an answer may take, with searches and tools.'
+      description: 'The time of a response, with searches and tools.'
     })
   )
 }, { description: 'Chat with documents and tools.' })
@@ -121,17 +121,17 @@ export const McpServer = Section({
     Type.String({
       minLength: 1,
       maxLength: 1000,
-      description: 'The program of a server over standard input and output. Each tenant has a process of its own.'
+      description: 'The program of a server over standard input and output. Each tenant has its own process.'
     })
   ),
   args: Type.Optional(Type.Array(Type.String({ maxLength: 4000 }), { maxItems: 100, description: 'Its arguments.' })),
   env: Type.Optional(
     MapOf(Type.String({ maxLength: 10_000 }), {
-      description: 'Its environment, besides PATH. It gets nothing else of the environment of this server.'
+      description: 'Its environment, besides PATH. It gets no other variable of this server.'
     })
   ),
   shared: Type.Optional(
-    Type.Boolean({ default: false, description: 'One process for all tenants. For servers that keep nothing of their callers.' })
+    Type.Boolean({ default: false, description: 'One process for all tenants. For servers that store no data of their callers.' })
   ),
   url: Type.Optional(Type.String({ minLength: 1, maxLength: 2000, description: 'The address of a server over streamable HTTP.' })),
   headers: Type.Optional(
@@ -152,14 +152,14 @@ export const McpServer = Section({
       maximum: 600_000,
       default: 30_000,
       unit: 'ms',
-      description: 'How long the server may take to start, and a tool to answer.'
+      description: 'The time for the server to start, and for a tool to respond.'
     })
   )
 }, { description: 'A server of the Model Context Protocol: a program with `command`, or an address with `url`.' })
 export type McpServer = Static<typeof McpServer>
 
 export const Agent = Section({
-  enabled: Type.Boolean({ description: 'Whether the agent endpoints are there.' }),
+  enabled: Type.Boolean({ description: 'Turns the agent endpoints on or off.' }),
   llm: Type.Optional(Llm),
   embedding: Type.Optional(Embedding),
   vectorStore: Type.Optional(Section({
@@ -175,7 +175,7 @@ export const Agent = Section({
         description: 'The collection of Qdrant. Default: `tenantry`.'
       })
     )
-  }, { description: 'Where embeddings are kept. Default: `pgvector`.' })),
+  }, { description: 'The store of embeddings. Default: `pgvector`.' })),
   models: Type.Optional(
     Type.Array(Model, {
       maxItems: 100,
@@ -184,7 +184,7 @@ export const Agent = Section({
     })
   ),
   chat: Type.Optional(Chat),
-  logPrompts: Type.Optional(Type.Boolean({ default: false, description: 'Log prompts and answers. They may hold personal data.' })),
+  logPrompts: Type.Optional(Type.Boolean({ default: false, description: 'Log prompts and responses. They may contain personal data.' })),
   mcpServers: Type.Optional(
     Type.Array(McpServer, {
       maxItems: 50,
@@ -198,7 +198,7 @@ export const Agent = Section({
       minimum: 1,
       maximum: 1000,
       default: 8,
-      description: 'Processes of MCP servers at the same time. Beyond it the one that was not used for the longest time ends.'
+      description: 'Processes of MCP servers at the same time. Beyond it, the least recently used one ends.'
     })
   )
 }, { description: 'Language models, embeddings and tools.' })

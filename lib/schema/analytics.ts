@@ -7,7 +7,7 @@ export const maxFlushInterval = 3_600_000 // ms
 export const maxBuffered = 100_000 // requests
 
 export const Analytics = Section({
-  enabled: Type.Boolean({ description: 'Whether requests are counted, for `GET /analytics/summary`.' }),
+  enabled: Type.Boolean({ description: 'Count requests for `GET /analytics/summary`.' }),
   excludePaths: Type.Optional(
     Type.Array(
       Type.String({
@@ -19,7 +19,7 @@ export const Analytics = Section({
         maxItems: 1000,
         uniqueItems: true,
         default: [],
-        description: 'Routes that are not counted: paths as they are declared, or with `*` at the end all that begin like it.'
+        description: 'Routes that are not counted: declared paths, or prefixes with `*` at the end.'
       }
     )
   ),
@@ -29,7 +29,7 @@ export const Analytics = Section({
       pattern: '^[A-Za-z0-9 ._:/@-]*$',
       expected: 'at most 64 letters, digits, spaces and `. _ : / @ -`',
       default: '',
-      description: 'Servers of one name share their figures; those of another name on the same database have their own.'
+      description: 'Servers of one name share their figures; other names on the same database have their own.'
     })
   ),
   retentionDays: Type.Optional(
@@ -38,18 +38,18 @@ export const Analytics = Section({
       maximum: maxRetentionDays,
       default: 30,
       unit: 'days',
-      description: 'How long figures are kept, and what a summary spans at most.'
+      description: 'The time that figures are kept, and the longest period of a summary.'
     })
   ),
   buffer: Type.Optional(Section({
-    enabled: Type.Optional(Type.Boolean({ default: true, description: 'false: each request is written when it has been answered.' })),
+    enabled: Type.Optional(Type.Boolean({ default: true, description: 'false: each request is written after its response.' })),
     flushInterval: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: maxFlushInterval,
         default: 10_000,
         unit: 'ms',
-        description: 'How long a request waits at most until it is written.'
+        description: 'The longest time until a request is written.'
       })
     ),
     maxSize: Type.Optional(
@@ -57,9 +57,9 @@ export const Analytics = Section({
         minimum: 1,
         maximum: maxBuffered,
         default: 1000,
-        description: 'Requests: when as many wait they are written before their time, once a second at most.'
+        description: 'The number of waiting requests that triggers an earlier write, once a second at most.'
       })
     )
   }, { default: {}, description: 'Requests are summed up in memory before they are written.' }))
-}, { default: { enabled: false }, description: 'Figures of requests: how many, how many failed, and how long they took.' })
+}, { default: { enabled: false }, description: 'Counts, failures and durations of requests.' })
 export type Analytics = Static<typeof Analytics>

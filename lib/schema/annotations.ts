@@ -1,4 +1,4 @@
-/** The members of the document's schemas beyond JSON Schema; the check, schema.json and the reference read them. */
+/** Keywords of the document's schemas beyond JSON Schema, for the check, schema.json and the reference. */
 import { Type, type TSchema } from 'typebox'
 
 /**
@@ -14,13 +14,13 @@ export interface Annotations {
   readonly text?: TextMode
   /** The unit of a number: `s`, `ms`, `bytes`, ... */
   readonly unit?: string
-  /** What a `pattern`, or the bounds of a number, ask for, in words. */
+  /** The meaning of a `pattern`, or of the bounds of a number, in words. */
   readonly expected?: string
 }
 
 /** The part of JSON Schema that the schemas of the document use. */
 export interface SchemaNode extends Annotations {
-  /** TypeBox's own, so that its schemas are known to be nodes. */
+  /** TypeBox's marker of its schemas. */
   readonly '~kind'?: string
   readonly '~unsafe'?: unknown
   readonly type?: string
@@ -51,7 +51,7 @@ export interface SchemaNode extends Annotations {
 /** The type of a section after the check has filled in the defaults of these members. */
 export type Filled<Input, Members extends keyof Input> = Input & Required<Pick<Input, Members>>
 
-/** An object that admits the named members only. */
+/** An object that accepts only the named members. */
 export function Section<Properties extends Record<string, TSchema>> (
   properties: Properties,
   options: { description?: string, default?: object } = {}
@@ -59,7 +59,7 @@ export function Section<Properties extends Record<string, TSchema>> (
   return Type.Object(properties, { additionalProperties: false, ...options })
 }
 
-/** A map by names that the document chooses. */
+/** A map whose names the document chooses. */
 export function MapOf<Value extends TSchema> (value: Value, options: { description?: string, default?: object } = {}) {
   return Type.Record(Type.String(), value, options)
 }

@@ -10,7 +10,7 @@ export const auditOptions = {
       minimum: 1,
       maximum: maxRetentionDays,
       description:
-        `Days for which the platform's own entries are kept; those of a tenant are as long as its plan says. Default: ${defaultRetentionDays}.`
+        `The days that the platform's own entries are kept; a tenant's plan sets those of its entries. Default: ${defaultRetentionDays}.`
     })
   )
 }

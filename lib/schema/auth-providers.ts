@@ -1,12 +1,12 @@
-/** External identity providers, whose tokens are accepted besides the own ones. */
+/** External identity providers, whose tokens are accepted beside the server's own. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 
-/** What external tokens may be signed with (RFC 7518, RFC 8037): never with a secret that both sides know. */
+/** Algorithms of external tokens (RFC 7518, RFC 8037): never a shared secret. */
 export const signatureAlgorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const
 export type SignatureAlgorithm = typeof signatureAlgorithms[number]
 
-/** What a provider may be called. */
+/** The name of a provider. */
 export const providerName = /^[A-Za-z0-9_-]{1,32}$/
 
 const Address = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 2000, description }))
@@ -27,14 +27,14 @@ export const AuthProvider = Section({
   ),
   audience: Type.Optional(
     Type.Union([Audience, Type.Array(Audience, { minItems: 1, maxItems: 20 })], {
-      description: 'The `aud` of its tokens, one of them where there are several. Must be there, but for `firebase` with a `projectId`.'
+      description: 'The `aud` of its tokens; one of several is enough. Required, except for `firebase` with a `projectId`.'
     })
   ),
   projectId: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9.:_-]{1,100}$',
       expected: "the project's id, such as `my-app-1a2b3`",
-      description: 'Of the provider `firebase`: the project, which gives `issuer`, `jwksUri` and `audience`.'
+      description: 'For the provider `firebase`: the project, which sets `issuer`, `jwksUri` and `audience`.'
     })
   ),
   tenantClaim: Claim('The claim that names the tenant', 'users of no tenant'),
@@ -44,7 +44,7 @@ export const AuthProvider = Section({
       minItems: 1,
       uniqueItems: true,
       default: ['RS256'],
-      description: 'The algorithms that its tokens may be signed with.'
+      description: 'The accepted algorithms of its tokens.'
     })
   )
 }, { description: 'An identity provider.' })

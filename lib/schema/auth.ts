@@ -39,7 +39,7 @@ export const Mail = Section({
     minLength: 1,
     maxLength: 64,
     description:
-      'The connector that sends: `email`, or one of `customIntegrations` with an action `sendEmail` that takes `to`, `from`, `subject`, `text` and `html`.'
+      'The sending connector: `email`, or one of `customIntegrations` with an action `sendEmail` that takes `to`, `from`, `subject`, `text` and `html`.'
   }),
   from: Type.String({
     pattern: '^[^@\\s<>]+@[^@\\s<>]+$',
@@ -52,7 +52,7 @@ export const Mail = Section({
     verify: Template('The mail after a registration.'),
     invite: Template('The mail of `POST /users/invite`.')
   }, { description: 'The texts of mails.' }))
-}, { description: 'Mails with one-time links. Without it the endpoints that send mail answer 503, and a registration sends none.' })
+}, { description: 'Mails with one-time links. Without it, endpoints that send mail answer 503, and a registration sends no mail.' })
 export type Mail = Static<typeof Mail>
 
 export const Auth = Section({
@@ -60,7 +60,7 @@ export const Auth = Section({
     Type.Enum(['open', 'closed'], {
       default: 'closed',
       description:
-        '`open`: anyone who knows the id of a tenant may become a user of it with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: users cannot register; `tenantry user create` makes them.'
+        '`open`: anyone who knows the id of a tenant can become its user with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: users cannot register; `tenantry user create` creates them.'
     })
   ),
   refreshDays: Type.Optional(
@@ -69,7 +69,7 @@ export const Auth = Section({
       maximum: maxRefreshDays,
       default: defaultRefreshDays,
       unit: 'days',
-      description: 'How long a refresh token lives. Each use gives a new one, which lives as long again.'
+      description: 'The life of a refresh token. Each use returns a new one with the same life.'
     })
   ),
   mail: Type.Optional(Mail),
@@ -79,7 +79,7 @@ export const Auth = Section({
     invite: Link('on which an invited user chooses a password')
   }, {
     description:
-      'The pages of your app that links in mails open. Default: the setting APP_URL with `/reset-password`, `/verify-email` and `/accept-invitation`.'
+      'The pages of your app for links in mails. Default: the setting APP_URL with `/reset-password`, `/verify-email` and `/accept-invitation`.'
   }))
-}, { default: {}, description: 'Users with passwords; where `jwt` has a key to sign with they log in with `POST /auth/login`.' })
+}, { default: {}, description: 'Users with passwords. If `jwt` has a key to sign with, they log in with `POST /auth/login`.' })
 export type Auth = Filled<Static<typeof Auth>, 'registration' | 'refreshDays'>

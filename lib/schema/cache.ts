@@ -7,9 +7,9 @@ export const mostItems = 100_000_000
 export const mostMemoryMB = 1_048_576
 
 export const CacheStore = Section({
-  enabled: Type.Boolean({ description: 'false: no route is cached, whatever it says.' }),
+  enabled: Type.Boolean({ description: 'false: no route is cached, even if it has `cache`.' }),
   provider: Type.Enum(['memory', 'redis', 'lmdb'], {
-    description: 'Where answers are kept: in each process; in Redis, for all instances; or in an LMDB file, for the processes of a machine.'
+    description: 'The store of responses: each process, Redis for all instances, or an LMDB file for the processes of a machine.'
   }),
   ttl: Type.Optional(
     Type.Number({
@@ -17,7 +17,7 @@ export const CacheStore = Section({
       maximum: 31_536_000,
       default: 60,
       unit: 's',
-      description: 'How long an answer is kept where its route does not say.'
+      description: 'The time that a response is kept, unless its route sets another.'
     })
   ),
   maxSize: Type.Optional(
@@ -26,7 +26,7 @@ export const CacheStore = Section({
       maximum: mostItems,
       default: 10_000,
       description:
-        'Items at most, over all tenants; the least recently used go first, those of a tenant that holds more than its share before the others.'
+        'The highest number of responses over all tenants. The least recently used go first, beginning with tenants that have more than their share.'
     })
   ),
   maxMemoryMB: Type.Optional(
@@ -36,19 +36,19 @@ export const CacheStore = Section({
       default: 64,
       unit: 'MB',
       description:
-        'Memory at most, keys and values together (1 MB is 1,048,576 bytes), in the process, in Redis or in the file, which is up to twice as long.'
+        'The highest memory of keys and values (1 MB is 1,048,576 bytes), in the process, in Redis or in the file, which can be twice as large.'
     })
   ),
   redis: Type.Optional(
     RedisServer(
-      'Of the provider `redis`, which needs the package ioredis. Nothing else may use that database of Redis but the instances of this server.'
+      'For the provider `redis`, which needs the package ioredis. Only the instances of this server may use that database of Redis.'
     )
   ),
   lmdb: Type.Optional(Section({
-    dbPath: Type.String({ minLength: 1, description: 'The folder of the file, made where it is missing; not on a network drive.' })
-  }, { description: 'Of the provider `lmdb`, which needs the package lmdb.' }))
+    dbPath: Type.String({ minLength: 1, description: 'The folder of the file, created if it is missing; not on a network drive.' })
+  }, { description: 'For the provider `lmdb`, which needs the package lmdb.' }))
 }, {
   default: { enabled: true, provider: 'memory' },
-  description: 'The cache of answers, for routes with `cache`.'
+  description: 'The cache of responses, for routes with `cache`.'
 })
 export type CacheStore = Filled<Static<typeof CacheStore>, 'ttl' | 'maxSize' | 'maxMemoryMB'>

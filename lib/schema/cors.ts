@@ -20,7 +20,7 @@ export const Cors = Section({
     Type.Boolean({
       default: false,
       description:
-        'Browsers may send cookies with the call. The API reads none; an app around it may. It applies to `origins` of this document only, and not to `"*"`.'
+        'Browsers may send cookies. The API itself reads none; an app around it may. It applies to `origins` of this document only, and not to `"*"`.'
     })
   ),
   maxAge: Type.Optional(
@@ -29,7 +29,7 @@ export const Cors = Section({
       maximum: 86_400,
       default: 600,
       unit: 's',
-      description: 'How long a browser remembers the answer to a preflight request.'
+      description: 'The time that a browser caches a preflight response.'
     })
   ),
   exposedHeaders: Type.Optional(
@@ -41,7 +41,7 @@ export const Cors = Section({
         'Headers of responses that pages may read besides `ETag`, `Idempotency-Replayed`, `Location`, `Retry-After`, `X-Cache`, `X-Request-ID` and `X-RateLimit-*`.'
     })
   )
-}, { description: 'Calls from pages of other origins (CORS). Without the section browsers refuse them.' })
+}, { description: 'Calls from pages of other origins (CORS). Without this section, browsers refuse them.' })
 export type Cors = Filled<Static<typeof Cors>, 'credentials' | 'maxAge' | 'exposedHeaders'>
 
 export const TenantCors = Section({

@@ -33,5 +33,5 @@ export const Credentials = Section({
   slack: Type.Optional(Section(chat, { description: 'Another name of `chat`.' })),
   sms: Type.Optional(Section(sms, { description: 'Text messages.' })),
   twilio: Type.Optional(Section(sms, { description: 'Another name of `sms`.' }))
-}, { description: 'The credentials of the built-in connectors, each by its name or by that of the vendor.' })
+}, { description: 'The credentials of the built-in connectors, each under its own name or that of the vendor.' })
 export type Credentials = Static<typeof Credentials>

@@ -7,7 +7,7 @@ const maxText = 8192 // characters; a private key in PEM has about 3,300
 const maxPath = 2000 // characters
 
 const Text = (description: string, maxLength = maxText) => Type.String({ text: 'request', minLength: 1, maxLength, description })
-const Kind = <Value extends string>(value: Value) => Type.Literal(value, { description: 'How calls are authenticated.' })
+const Kind = <Value extends string>(value: Value) => Type.Literal(value, { description: 'The authentication of calls.' })
 const Name = (description: string) => Type.String({ text: 'literal', minLength: 1, maxLength: 64, description })
 
 export const ConnectorAuth = Type.Union([
@@ -28,7 +28,7 @@ export const ConnectorAuth = Type.Union([
     refreshToken: Type.Optional(Text('What renews the token. Default: tokens are had with the client credentials alone.')),
     scope: Type.Optional(Text('The scope that is asked for.'))
   }, { description: 'OAuth 2.0: a token that is renewed before it expires, and once when the service answers 401.' })
-], { description: 'How calls are authenticated. Default: not at all.' })
+], { description: 'The authentication of calls. Default: none.' })
 export type ConnectorAuth = Static<typeof ConnectorAuth>
 
 export const ConnectorAction = Section({
@@ -38,24 +38,24 @@ export const ConnectorAction = Section({
   path: Type.String({
     text: 'request',
     maxLength: maxPath,
-    description: 'Appended to `baseUrl`; what templates in it give is percent-encoded. May hold a query string.'
+    description: 'Appended to `baseUrl`. Values of templates are percent-encoded. May contain a query string.'
   }),
   headers: Type.Optional(
     MapOf(Type.String({ text: 'request', maxLength: maxText }), {
-      description: 'Further headers; one whose template comes to nothing is left out.'
+      description: 'Further headers. A header without a value is left out.'
     })
   ),
   query: Type.Optional(
     MapOf(Type.Unknown({ text: 'request' }), {
-      description: 'The query string: a list becomes several parameters of one name, and what comes to nothing is left out.'
+      description: 'The query string. A list becomes several parameters of one name. A parameter without a value is left out.'
     })
   ),
   body: Type.Optional(
-    Type.Unknown({ text: 'request', description: 'The body. A part of it whose templates all come to nothing is left out. Default: none.' })
+    Type.Unknown({ text: 'request', description: 'The body. A part is left out if none of its templates has a value. Default: none.' })
   ),
   bodyType: Type.Optional(
     Type.Enum(['json', 'form', 'raw'], {
-      description: 'What the body is written as: JSON, a form (`a[b]=c` for what is nested), or the text that it is. Default: `json`.'
+      description: 'The format of the body: JSON, a form (`a[b]=c` for nested members), or plain text. Default: `json`.'
     })
   ),
   result: Type.Optional(
@@ -63,12 +63,12 @@ export const ConnectorAction = Section({
       text: 'literal',
       minLength: 1,
       maxLength: 500,
-      description: 'The path in the answer that is the result, such as `data.items` or `data[0]`. Default: the whole answer.'
+      description: 'The path of the result in the response, such as `data.items` or `data[0]`. Default: the whole response.'
     })
   ),
   followRedirects: Type.Optional(
     Type.Boolean({
-      description: 'Follows redirects of GET and HEAD, 5 at most. Default: false, and an answer that redirects fails the call.'
+      description: 'Follows redirects of GET and HEAD, 5 at most. Default: false, and a redirect fails the call.'
     })
   )
 }, { description: 'A request.' })
@@ -79,7 +79,7 @@ export const CustomIntegration = Section({
     text: 'literal',
     pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$',
     expected: 'a letter, then up to 63 of A-Z a-z 0-9 _ -',
-    description: 'What `type` of an integration names.'
+    description: 'The name that `type` of an integration uses.'
   }),
   baseUrl: Text(
     "The address of the service, with `http:` or `https:`; only settings may stand in it, and in a tenant's document its secrets.",

@@ -4,12 +4,12 @@ import { Section, type Filled } from './annotations.js'
 
 export const DatabaseProvider = Type.Enum(['postgres', 'supabase', 'embedded', 'firebase'], {
   description:
-    'The database; `supabase` is PostgreSQL under another name. With `firebase`, `firebaseQueries` use Firestore, and the tables are in the SQL database whose section is there, else `embedded`. Default: the one whose section is there, else `embedded`.'
+    'The database; `supabase` is another name of PostgreSQL. With `firebase`, `firebaseQueries` use Firestore, and the tables are in the SQL database with a section, else `embedded`. Default: the database with a section, else `embedded`.'
 })
 
 export const Pool = Section({
   max: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 1000, default: 10, description: 'Connections at most, for each server process.' })
+    Type.Integer({ minimum: 1, maximum: 1000, default: 10, description: 'The highest number of connections of each server process.' })
   ),
   acquireTimeoutMs: Type.Optional(
     Type.Integer({
@@ -17,7 +17,7 @@ export const Pool = Section({
       maximum: 600_000,
       default: 5000,
       unit: 'ms',
-      description: 'How long a request waits for a free connection before it is answered 503.'
+      description: 'The time that a request waits for a free connection before it gets 503.'
     })
   ),
   statementTimeoutMs: Type.Optional(
@@ -26,17 +26,17 @@ export const Pool = Section({
       maximum: 3_600_000,
       default: 30_000,
       unit: 'ms',
-      description: 'How long a statement may run before it is ended and the request is answered 503.'
+      description: 'The time of a statement before it is ended and the request gets 503.'
     })
   )
 }, { default: {}, description: 'The connections.' })
 
 const Tls = Section({
   rejectUnauthorized: Type.Optional(Type.Boolean({ description: 'false accepts any certificate. Default: true.' })),
-  ca: Type.Optional(Type.String({ description: 'The certificates of the authorities that are trusted, in PEM.' })),
+  ca: Type.Optional(Type.String({ description: 'The certificates of trusted authorities, in PEM.' })),
   cert: Type.Optional(Type.String({ description: "The client's certificate, in PEM." })),
   key: Type.Optional(Type.String({ description: "The client's private key, in PEM." })),
-  servername: Type.Optional(Type.String({ description: 'The name that the certificate is for. Default: the host.' }))
+  servername: Type.Optional(Type.String({ description: 'The name in the certificate. Default: the host.' }))
 }, { description: 'Options of TLS.' })
 
 export const Postgres = (what: string) =>
@@ -50,7 +50,7 @@ export const Postgres = (what: string) =>
       pattern: '^postgres(ql)?://',
       expected: '`postgres://user:password@host:port/database`',
       description:
-        'The address of the same database for the one connection that hears what other servers change, where `connectionString` leads through a pooler of transactions. Default: `connectionString`.'
+        'The address of the same database for the connection that receives change notices, if `connectionString` leads through a transaction pooler. Default: `connectionString`.'
     })),
     schema: Type.Optional(
       Type.String({
@@ -64,18 +64,18 @@ export const Postgres = (what: string) =>
     preparedStatements: Type.Optional(
       Type.Boolean({
         default: true,
-        description: 'Statements that come back are prepared once a connection. false behind a pooler that pools transactions.'
+        description: 'Prepare repeated statements once for each connection. Set false behind a transaction pooler.'
       })
     ),
     rowLevelSecurity: Type.Optional(
       Type.Boolean({
         default: false,
         description:
-          'Statements run in a transaction that names the tenant, so that the policies of the migration hold too. A role that bypasses policies is refused at start.'
+          'Statements run in a transaction that names the tenant, so that policies apply too. A role that bypasses policies is refused at start.'
       })
     ),
     ssl: Type.Optional(
-      Type.Union([Type.Boolean(), Tls], { description: 'TLS: on, off or its options. Default: what `connectionString` says.' })
+      Type.Union([Type.Boolean(), Tls], { description: 'TLS: on, off or its options. Default: the setting in `connectionString`.' })
     )
   }, { description: what })
 
@@ -89,7 +89,7 @@ export const Embedded = Section({
     Type.String({
       minLength: 1,
       description:
-        'The folder of the data, made where it is missing; one process at a time may use it. Default: in memory, gone when the process ends.'
+        'The folder of the data, created if it is missing; one process at a time can use it. Default: in memory, lost when the process ends.'
     })
   )
 }, { description: 'The embedded PostgreSQL, for development and small installations.' })

@@ -9,8 +9,8 @@ export const Egress = Section({
       uniqueItems: true,
       default: [],
       description:
-        'Hosts, addresses and CIDR ranges, each with an optional port, that tenants may aim at although they are private: `hooks.internal:8080`, `10.0.0.0/8`, `[fd00::1]:443`. A host may resolve to any address.'
+        'Private hosts, addresses and CIDR ranges, each with an optional port, that calls of tenants may reach: `hooks.internal:8080`, `10.0.0.0/8`, `[fd00::1]:443`. A host may resolve to any address.'
     })
   )
-}, { default: {}, description: 'Where calls may go that tenants aim: public addresses, and what is listed here.' })
+}, { default: {}, description: 'The addresses that calls of tenants may reach: public ones, and those listed here.' })
 export type Egress = Filled<Static<typeof Egress>, 'allow'>

@@ -1,23 +1,23 @@
-/** The faults of a document: all of them are collected and reported in one error. */
+/** The faults of a document, collected and reported in one error. */
 
-/** One thing that is wrong with a document. */
+/** A fault of a document. */
 export interface Fault {
   /** JSON Pointer (RFC 6901) to the member; empty for the document as a whole. */
   readonly pointer: string
-  /** Where there is no pointer: file, line and column of a text that cannot be read, or the name of a setting. */
+  /** Without a pointer: file, line and column of an unreadable text, or the name of a setting. */
   readonly location?: string
-  /** What is wrong and what was expected. */
+  /** The fault and the expected value. */
   readonly message: string
-  /** The nearest name that would be right: "did you mean". */
+  /** The nearest valid name: "did you mean". */
   readonly suggestion?: string
 }
 
-/** A document cannot be served. `message` lists every fault, one a line. */
+/** The error of an invalid document. `message` lists every fault, one a line. */
 export class ConfigError extends Error {
   readonly code = 'TENANTRY_CONFIG_INVALID'
   readonly faults: readonly Fault[]
 
-  /** `more`: these are only the first. */
+  /** `more`: further faults exist. */
   constructor (faults: readonly Fault[], more = false) {
     super(
       `the configuration has ${more ? 'at least ' : ''}${faults.length} fault${faults.length === 1 ? '' : 's'}\n${
@@ -39,7 +39,7 @@ export class FaultList {
   readonly faults: Fault[] = []
   readonly #limit: number
 
-  /** With `limit` faults the check ends: the last one is thrown as a ConfigError of them all. Default: no limit. */
+  /** At `limit` faults, a ConfigError of all of them is thrown. Default: no limit. */
   constructor (limit = Infinity) {
     this.#limit = limit
   }
@@ -54,12 +54,12 @@ export class FaultList {
     if (this.faults.length >= this.#limit) throw new ConfigError(this.faults, true)
   }
 
-  /** An empty list with the same limit, for what may turn out to be no fault. */
+  /** An empty list with the same limit, for faults that may be discarded. */
   aside (): FaultList {
     return new FaultList(this.#limit)
   }
 
-  /** Throws a ConfigError where there are any. */
+  /** Throws a ConfigError if there are faults. */
   throwIfAny (): void {
     if (this.faults.length > 0) throw new ConfigError(this.faults)
   }
@@ -72,12 +72,12 @@ export function pointerTo (base: string, ...members: (string | number)[]): strin
   return pointer
 }
 
-/** Nearly no name needs it, and a document has many. */
+/** Skips the replacement for ordinary names; a document has many. */
 function escaped (name: string): string {
   return name.includes('~') || name.includes('/') ? name.replaceAll('~', '~0').replaceAll('/', '~1') : name
 }
 
-const maxWordLength = 64 // letters; a longer word is no slip of the fingers
+const maxWordLength = 64 // letters; a longer word is not a typing mistake
 
 /** The candidate nearest to a word, for "did you mean": at most a third of its letters differ. */
 export function nearest (word: string, candidates: Iterable<string>): string | undefined {
@@ -92,13 +92,13 @@ export function nearest (word: string, candidates: Iterable<string>): string | u
   return best
 }
 
-/** `, did you mean "x"?`, for the end of a sentence about a name that is not known; empty where no candidate is near. */
+/** `, did you mean "x"?`, for the end of a sentence about an unknown name; empty without a near candidate. */
 export function meant (word: string, candidates: Iterable<string>): string {
   const suggestion = nearest(word, candidates)
   return suggestion === undefined ? '' : `, did you mean "${suggestion}"?`
 }
 
-/** Letters to insert, remove, replace or swap with their neighbour (optimal string alignment); of `enough` or more, not how many. */
+/** The number of inserted, removed, replaced or swapped letters (optimal string alignment); it stops counting at `enough`. */
 function editDistance (left: string, right: string, enough: number): number {
   let beforeLast: number[] = []
   let last = Array.from({ length: right.length + 1 }, (_, index) => index)

@@ -2,7 +2,7 @@
 import { Type, type Static } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 
-export const longestSignatureSeconds = 604_800 // a week, as S3 has it
+export const longestSignatureSeconds = 604_800 // a week, as in S3
 
 const size = (description: string) => Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 5_242_880, unit: 'MB', description }))
 
@@ -30,11 +30,11 @@ export const Bucket = Section({
   lifetimeSeconds: Type.Optional(
     Type.Integer({ minimum: 60, maximum: 3_153_600_000, unit: 's', description: 'After this time a file is deleted. Default: never.' })
   )
-}, { description: 'A group of files with rules of its own.' })
+}, { description: 'A group of files with its own rules.' })
 export type Bucket = Static<typeof Bucket>
 
 export const Files = Section({
-  enabled: Type.Optional(Type.Boolean({ description: 'Whether the endpoints of files are there. Default: true.' })),
+  enabled: Type.Optional(Type.Boolean({ description: 'Turns the endpoints of files on or off. Default: true.' })),
   path: Type.Optional(
     Type.String({
       minLength: 1,
@@ -44,7 +44,7 @@ export const Files = Section({
   ),
   maxFileSizeMB: size('The largest file, for all tenants; 1 MB is 1,048,576 bytes. Default: what the plan of the tenant allows.'),
   buckets: Type.Optional(
-    MapOf(Bucket, { default: {}, description: 'Buckets by name. `public` and `private` always exist; here they can be given rules.' })
+    MapOf(Bucket, { default: {}, description: 'Buckets by name. `public` and `private` always exist, and can have rules here.' })
   ),
   signedUrlSeconds: Type.Optional(
     Type.Integer({
@@ -52,14 +52,14 @@ export const Files = Section({
       maximum: longestSignatureSeconds,
       default: 3600,
       unit: 's',
-      description: 'How long a signed URL holds where the request does not say.'
+      description: 'The time that a signed URL is valid, unless the request sets another.'
     })
   ),
   onEntityDelete: Type.Optional(
     Type.Enum(['delete', 'keep'], {
       default: 'keep',
       description:
-        'What becomes of the files of a row that is deleted: those whose `entityType` is its table and whose `entityId` is its key. A soft delete keeps them.'
+        'The files of a deleted row: those whose `entityType` is its table and whose `entityId` is its key. A soft delete keeps them.'
     })
   ),
   scan: Type.Optional(Section({
@@ -76,14 +76,14 @@ export type Files = Static<typeof Files>
 export const RouteFile = Section({
   maxSizeMB: size('The largest file; of the limits of route, bucket, `files` and plan the smallest holds. Default: the others alone.'),
   types: types('The media types that it may have, found by its content; other files are answered 415. Default: those of its bucket.'),
-  required: Type.Optional(Type.Boolean({ description: 'A form without it is answered 400. Default: false.' })),
+  required: Type.Optional(Type.Boolean({ description: 'A form without it is a 400. Default: false.' })),
   bucket: Type.Optional(Type.String({ minLength: 1, maxLength: 63, description: 'The bucket that keeps it. Default: `private`.' }))
-}, { description: 'A file that the form may hold, once.' })
+}, { description: 'A file that the form may contain once.' })
 
 export const StorageProvider = Type.Enum(['local', 's3', 'supabase', 'r2', 'both'], {
   default: 'local',
   description:
-    'Where files are kept: `local` is the disk, `s3` a bucket of S3 or of a service that speaks it, such as `supabase` and `r2`, `both` the disk and a copy in S3.'
+    'The store of files: `local` is the disk, `s3` a bucket of S3 or a compatible service, such as `supabase` and `r2`, `both` the disk and a copy in S3.'
 })
 export type StorageProvider = Static<typeof StorageProvider>
 
@@ -102,5 +102,5 @@ export const S3 = Section({
   forcePathStyle: Type.Optional(
     Type.Boolean({ description: 'The bucket is the first part of the path instead of a subdomain. Default: true with an `endpoint`.' })
   )
-}, { description: 'The S3 that keeps files, for every `storageProvider` but `local`.' })
+}, { description: 'The S3 storage of files, for every `storageProvider` except `local`.' })
 export type S3 = Static<typeof S3>

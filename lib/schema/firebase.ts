@@ -27,7 +27,7 @@ export const Firebase = Section({
   emulatorHost: Type.Optional(Type.String({
     pattern: '^(?:[A-Za-z0-9._-]{1,253}|\\[[0-9A-Fa-f:.]{2,45}\\]):(?:[1-9][0-9]{0,4})$',
     expected: 'an address, `host:port`',
-    description: 'The address of an emulator, `host:port`, which is reached without TLS and without credentials. Default: Firestore itself.'
+    description: 'The address of an emulator, `host:port`, without TLS and credentials. Default: Firestore itself.'
   })),
   sharedCollections: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 255 }), {
     uniqueItems: true,

@@ -19,7 +19,7 @@ export const SqlFunction = Section({
   ),
   returns: Type.Optional(
     TypeName(
-      'The type that the function returns, such as `integer`, `SETOF articles` or `void`. The start fails where the database says otherwise. Default: it is not compared.'
+      'The type that the function returns, such as `integer`, `SETOF articles` or `void`. The start fails if the type in the database differs. Default: not compared.'
     )
   ),
   tenantArgument: Type.Optional(
@@ -27,19 +27,19 @@ export const SqlFunction = Section({
       minLength: 1,
       maxLength: 63,
       text: 'literal',
-      description: "An argument of type text that gets the id of the request's tenant; no query can give it."
+      description: "An argument of type text that the server sets to the id of the request's tenant; queries cannot set it."
     })
   ),
   tenantScoped: Type.Optional(
     Type.Boolean({
       description:
-        'The function reads or writes rows of tenants: a request without a tenant is answered with 400. false: it never does. Default: true where the database has tables of tenants.'
+        'The function reads or writes rows of tenants, so a request without a tenant gets 400. false: it never does. Default: true if the database has tables of tenants.'
     })
   ),
   tables: Type.Optional(
     Type.Array(Type.String(), {
       maxItems: 200,
-      description: 'The tables that the function reads and writes, for the cache of answers. Default: all.'
+      description: 'The tables that the function reads and writes, for the cache of responses. Default: all.'
     })
   ),
   tenants: Type.Optional(Type.Boolean({ description: 'Documents of tenants may call the function. Default: false.' }))

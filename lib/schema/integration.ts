@@ -2,7 +2,7 @@
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 
-/** What a tenant's document may hold is less, see lib/tenant-document/schema.ts. */
+/** Tenants' documents have smaller bounds: lib/tenant-document/schema.ts. */
 const maxIntegrations = 50
 
 export const Integration = Section({
@@ -18,7 +18,7 @@ export const Integration = Section({
       text: 'literal',
       pattern: '^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]{0,63}$',
       expected: 'a letter or `_`, then up to 63 of A-Z a-z 0-9 _ -, but not `__proto__`',
-      description: 'The name of the result, for `{{results.<alias>}}`. Default: the `type`; where that name is taken, `<type>_2` and so on.'
+      description: 'The name of the result, for `{{results.<alias>}}`. Default: the `type`, or `<type>_2` and so on if that name is taken.'
     })
   ),
   params: Type.Optional(
@@ -32,7 +32,7 @@ export const Integration = Section({
       text: 'request',
       minLength: 1,
       maxLength: 4096,
-      description: 'An expression; where it is not true the call is skipped, and its result is null.'
+      description: 'An expression. If it does not hold, the call is skipped and its result is null.'
     })
   )
 }, { description: 'A call to another service.' })

@@ -2,10 +2,10 @@
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 
-/** Characters: HS256 wants a key no shorter than its 256-bit hash (RFC 7518, 3.2). */
+/** Characters. HS256 needs a key at least as long as its 256-bit hash (RFC 7518, 3.2). */
 export const minSecretLength = 32
 
-/** A token that no key has signed is tried with each of them. */
+/** An invalid token is checked against each of them. */
 export const maxPreviousSecrets = 10
 
 const Secret = (description: string) => Type.String({ minLength: minSecretLength, description })
@@ -15,11 +15,11 @@ export const Jwt = Section({
   previousSecrets: Type.Optional(
     Type.Array(Secret('An earlier secret.'), {
       maxItems: maxPreviousSecrets,
-      description: 'Earlier secrets: what they signed is accepted until it expires.'
+      description: 'Former secrets. Tokens that they signed are accepted until they expire.'
     })
   ),
   expiresIn: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 31_536_000, default: 3600, unit: 's', description: 'How long a token lives.' })
+    Type.Integer({ minimum: 1, maximum: 31_536_000, default: 3600, unit: 's', description: 'The life of a token.' })
   ),
   maxLifetime: Type.Optional(
     Type.Integer({
@@ -27,25 +27,25 @@ export const Jwt = Section({
       maximum: 315_360_000,
       unit: 's',
       description:
-        'The longest time from `iat` to `exp` of a token, also of identity providers. A token that lives longer is refused, as is one without `iat`. The id of a deleted tenant is kept for this time. Default: no bound, and ids of deleted tenants are kept.'
+        'The longest time from `iat` to `exp` of a token, also of identity providers. A token with a longer life, or without `iat`, is refused. The id of a deleted tenant is kept for this time. Default: no bound, and ids of deleted tenants are kept.'
     })
   ),
-  issuer: Type.Optional(Type.String({ minLength: 1, description: 'The `iss` that tokens must carry. Default: any.' })),
+  issuer: Type.Optional(Type.String({ minLength: 1, description: 'The required `iss` of tokens. Default: any.' })),
   audience: Type.Optional(
     Type.Union([Type.String({ minLength: 1 }), Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })], {
-      description: 'The `aud` that tokens must carry, one of them where there are several. Default: any.'
+      description: 'The required `aud` of tokens; one of several is enough. Default: any.'
     })
   ),
   publicKey: Type.Optional(
     Type.String({ minLength: 1, description: 'Verifies RS256 or ES256 tokens: a key in PEM, in place of `secret`.' })
   ),
   privateKey: Type.Optional(
-    Type.String({ minLength: 1, description: 'Signs what `publicKey` verifies: a key in PEM. Default: tokens are issued elsewhere.' })
+    Type.String({ minLength: 1, description: 'The signing key for `publicKey`, in PEM. Default: tokens are issued elsewhere.' })
   ),
   algorithm: Type.Optional(
     Type.Enum(['HS256', 'RS256', 'ES256'], {
-      description: 'The one algorithm that is accepted. Default: HS256 with `secret`, else the one of `publicKey`.'
+      description: 'The only accepted algorithm. Default: HS256 with `secret`, else that of `publicKey`.'
     })
   )
-}, { description: 'The keys of tokens. Without it no route can ask for a token.' })
+}, { description: 'The keys of tokens. Without it, routes cannot require a token.' })
 export type Jwt = Filled<Static<typeof Jwt>, 'expiresIn' | 'algorithm'>

@@ -1,4 +1,4 @@
-/** The MCP server, and what it offers besides the tools of routes. */
+/** The MCP server: its prompts, resources and settings. */
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 
@@ -15,14 +15,14 @@ export const McpPrompt = Section({
     Type.String({ minLength: 1, maxLength: 200, text: 'literal', description: 'The name that clients show. Default: `name`.' })
   ),
   description: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 2000, text: 'literal', description: 'What the prompt is for. Default: `title`, else `name`.' })
+    Type.String({ minLength: 1, maxLength: 2000, text: 'literal', description: 'The purpose of the prompt. Default: `title`, else `name`.' })
   ),
   arguments: Type.Optional(Type.Array(
     Section({
       name,
-      description: Type.Optional(Type.String({ minLength: 1, maxLength: 2000, text: 'literal', description: 'What the argument means.' })),
+      description: Type.Optional(Type.String({ minLength: 1, maxLength: 2000, text: 'literal', description: 'The meaning of the argument.' })),
       required: Type.Optional(
-        Type.Boolean({ default: false, description: 'Whether a client must send it. An argument that is left out is an empty text.' })
+        Type.Boolean({ default: false, description: 'Clients must send it. A missing optional argument is an empty text.' })
       )
     }),
     { maxItems: 20, description: 'The arguments. Default: none.' }
@@ -41,21 +41,21 @@ export const Mcp = Section({
     minLength: 1,
     maxLength: 300,
     description:
-      'The public address of this server, such as `https://api.example.com`. Requests to `/mcp` with another host are refused with 403. `/mcp` below it is the resource that OAuth clients ask tokens for.'
+      'The public address of this server, such as `https://api.example.com`. Requests to `/mcp` with another host get 403. OAuth clients request tokens for the resource `/mcp` below it.'
   }),
   instructions: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 10_000, text: 'literal', description: 'What clients tell their models about this server.' })
+    Type.String({ minLength: 1, maxLength: 10_000, text: 'literal', description: 'Instructions that clients give their models about this server.' })
   ),
   documents: Type.Optional(
     Type.Boolean({
       default: false,
       description:
-        'Documents of the tenant of the caller, which `agent.embedding` keeps, are resources, `tenantry://documents/{id}`: all callers of the tenant may list and read them.'
+        "Documents of the caller's tenant in `agent.embedding` are resources, `tenantry://documents/{id}`. All callers of the tenant may list and read them."
     })
   ),
   prompts: Type.Optional(Type.Array(McpPrompt, { maxItems: 100, default: [], description: 'Prompts that clients offer to their users.' }))
 }, {
   description:
-    'Serve routes with `mcp` as tools to MCP clients, at `POST /mcp`. It needs the package @modelcontextprotocol/server. Default: there is no MCP server.'
+    'Serve routes with `mcp` as tools to MCP clients, at `POST /mcp`. It needs the package @modelcontextprotocol/server. Default: no MCP server.'
 })
 export type Mcp = Static<typeof Mcp>

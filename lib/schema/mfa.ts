@@ -6,7 +6,7 @@ export const Mfa = Section({
   enabled: Type.Optional(
     Type.Boolean({
       description:
-        'Whether users may protect their logins with one-time passwords. Default: true where there is a section `jwt`. On PostgreSQL without SECRETS_MASTER_KEY, which their secrets are encrypted under, true does not start, and the default is false as long as no user has a second factor.'
+        'Lets users protect their logins with one-time passwords. Default: true with a section `jwt`. Their secrets need SECRETS_MASTER_KEY on PostgreSQL. Without it, true fails the start, and the default is false while no user has a second factor.'
     })
   ),
   issuer: Type.Optional(

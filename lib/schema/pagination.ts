@@ -7,14 +7,14 @@ export const Pagination = Section({
     Type.Integer({
       minimum: 1,
       maximum: 10_000,
-      description: 'Rows a page when the query string names no `limit`. Default: 20, or `maxLimit` where that is smaller.'
+      description: 'Rows in a page without `limit` in the query string. Default: 20, or `maxLimit` if that is smaller.'
     })
   ),
   maxLimit: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 10_000, default: 100, description: 'Rows a page at most: a larger `limit` is lowered to it.' })
+    Type.Integer({ minimum: 1, maximum: 10_000, default: 100, description: 'The highest number of rows in a page. A larger `limit` is lowered to it.' })
   ),
   defaultOffset: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: 2_147_483_647, default: 0, description: 'Rows to skip when the query string names no `offset`.' })
+    Type.Integer({ minimum: 0, maximum: 2_147_483_647, default: 0, description: 'Rows to skip without `offset` in the query string.' })
   )
 }, { default: {}, description: 'The pages of lists.' })
 export type Pagination = Required<Static<typeof Pagination>>

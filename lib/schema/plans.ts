@@ -2,10 +2,10 @@
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 
-/** Secrets of one tenant, whatever its plan: every server that serves it holds its values in memory. */
+/** Secrets of one tenant on any plan: each serving process keeps their values in memory. */
 export const maxSecretsOfAny = 10_000
 
-const most = 1_000_000_000 // in bytes, millionths of a dollar or requests a day it is still a whole number that JSON has
+const most = 1_000_000_000 // bytes, millionths of a dollar or requests; still a whole number in JSON
 
 const limit = (description: string, { minimum = 0, maximum = most, unit }: { minimum?: number, maximum?: number, unit?: string } = {}) =>
   Type.Optional(Type.Union(
@@ -24,9 +24,9 @@ const amount = (description: string, none: string) =>
 
 export const PlanChanges = Section({
   name: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 100, description: 'What people read. Default: the tier, where it is added.' })
+    Type.String({ minLength: 1, maxLength: 100, description: 'The display name. Default for an added tier: the tier.' })
   ),
-  description: Type.Optional(Type.String({ maxLength: 1000, description: 'For whom it is.' })),
+  description: Type.Optional(Type.String({ maxLength: 1000, description: 'A description for customers.' })),
   price: Type.Optional(Section({
     monthly: amount('For a month.', 'by agreement'),
     yearly: amount('For a year.', 'by agreement'),
@@ -56,17 +56,17 @@ export const PlanChanges = Section({
     }, { description: 'Language models.' })),
     tenantConfig: Type.Optional(Section({
       maxSecrets: limit('Secrets; no tenant has more than 10,000.', { maximum: maxSecretsOfAny }),
-      rotation: Type.Optional(Type.Boolean({ description: 'Whether secrets can be rotated.' })),
+      rotation: Type.Optional(Type.Boolean({ description: 'Allows rotation of secrets.' })),
       auditRetentionDays: limit('For how long audit entries are kept.', { maximum: 36_500, unit: 'days' })
     }, { description: 'Secrets.' }))
-  }, { description: 'What the plan includes.' }))
-}, { description: 'What a plan has in place of what is built in, or of what `free` has where the tier is added.' })
+  }, { description: 'The limits and features of the plan.' }))
+}, { description: 'Changes to a built-in plan, or, for an added tier, to the plan `free`.' })
 export type PlanChanges = Static<typeof PlanChanges>
 
 export const Plans = Type.Record(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), PlanChanges, {
   additionalProperties: false,
   default: {},
   expected: '1 to 64 characters of `A-Z a-z 0-9 _ -`',
-  description: 'Plans by tier: changes to `free`, `pro`, `team`, `scale` and `enterprise`, and tiers that are added, 30 in all.'
+  description: 'Plans by tier: changes to `free`, `pro`, `team`, `scale` and `enterprise`, and added tiers, 30 in all.'
 })
 export type Plans = Static<typeof Plans>

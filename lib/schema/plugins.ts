@@ -19,7 +19,7 @@ export const Plugins = Section({
       Type.String({ minLength: 1, description: 'The title of the OpenAPI document. Default: `name` of the document, or `API`.' })
     ),
     version: Type.Optional(Type.String({ minLength: 1, description: 'The version of the API. Default: that of tenantry.' })),
-    description: Type.Optional(Type.String({ description: 'What the API is for, in Markdown.' })),
+    description: Type.Optional(Type.String({ description: 'The purpose of the API, in Markdown.' })),
     ui: Type.Optional(Type.Boolean({ description: 'Serve the pages under `/ui`. Default: true.' }))
   }),
   secrets: Group('`/tenant/secrets`.', {}),
@@ -28,26 +28,26 @@ export const Plugins = Section({
   'tenant-rbac': Group('`/tenant/rbac`, and the roles that tenants define with it.', {}),
   admin: Group('`/admin/entities`.', {}),
   agent: Group(
-    '`/agent/workflow` and `/agent/workflows` (asynchronous workflows run without them too); `/llm`, which is there where `agent` is; the rest of `/agent`; and `/mcp`, which is there where `mcp` is.',
+    '`/agent/workflow` and `/agent/workflows` (asynchronous workflows run without them too), `/llm` and the rest of `/agent` if `agent` is set, and `/mcp` if `mcp` is set.',
     {}
   ),
-  analytics: Group('`/analytics`, which is there where `analytics.enabled` is true.', {}),
+  analytics: Group('`/analytics`, if `analytics.enabled` is true.', {}),
   audit: Group('`GET /audit`.', auditOptions),
   billing: Group(
-    '`GET /billing/plans`, `GET /billing/usage` (which is there where `usage` is on, too), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.',
+    '`GET /billing/plans`, `GET /billing/usage` (if `usage` is on too), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.',
     {}
   ),
-  files: Group('`/files`, which is there unless `files.enabled` is false.', {}),
+  files: Group('`/files`, unless `files.enabled` is false.', {}),
   integrations: Group('`POST /integrations/{type}/{action}`.', {}),
-  mfa: Group('`/mfa` and `POST /auth/mfa/verify`, which are there where `jwt` is.', {}),
+  mfa: Group('`/mfa` and `POST /auth/mfa/verify`, if `jwt` is set.', {}),
   publish: Group('`/publish`.', {}),
-  rbac: Group('`/rbac`, which is there where `rbac.enabled` is true, and what the roles of the platform give.', {}),
-  realtime: Group('`/realtime` and `GET /doc/realtime`, which are there unless `realtime.enabled` is false.', {}),
+  rbac: Group('`/rbac` and the permissions of platform roles, if `rbac.enabled` is true.', {}),
+  realtime: Group('`/realtime` and `GET /doc/realtime`, unless `realtime.enabled` is false.', {}),
   'resource-limits': Group('`/tenant/limits`, and the limits of users that tenants set with it.', {}),
   system: Group('`/system/info`, `/metrics`, `/cache` and `/queue`.', systemOptions),
-  'tenant-billing': Group('`/billing/tenant`, which is there where `secrets` is on.', {}),
-  usage: Group('`/usage` and `GET /billing/usage` (which is there where `billing` is on, too), and the counting of what tenants use.', {}),
-  users: Group('`/users` and `POST /auth/invite/accept`, which are there where `login` is on.', {}),
+  'tenant-billing': Group('`/billing/tenant`, if `secrets` is on.', {}),
+  usage: Group('`/usage` and `GET /billing/usage` (if `billing` is on too), and the counting of usage.', {}),
+  users: Group('`/users` and `POST /auth/invite/accept`, if `login` is on.', {}),
   webhooks: Group('`/webhooks`, and webhooks that send.', {})
 }, { default: {}, description: 'Groups of built-in endpoints, by name.' })
 export type Plugins = Static<typeof Plugins>

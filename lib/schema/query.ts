@@ -20,7 +20,7 @@ export const Operator = Type.Enum(
     'array-contains-any',
     'fts'
   ],
-  { description: 'How the column is compared with the value. `array-contains` and `array-contains-any` are for documents.' }
+  { description: 'The comparison of the column with the value. `array-contains` and `array-contains-any` are for documents.' }
 )
 export type Operator = Static<typeof Operator>
 
@@ -33,7 +33,7 @@ export const Filter = Type.Cyclic({
       value: Type.Optional(
         Type.Unknown({
           text: 'request',
-          description: 'The value, or a template. One that resolves to nothing makes the filter match nothing.'
+          description: 'The value, or a template. A template without a value makes the filter match nothing.'
         })
       ),
       config: Type.Optional(
@@ -41,10 +41,10 @@ export const Filter = Type.Cyclic({
           pattern: '^[a-z_][a-z0-9_]{0,62}$',
           expected: 'the name of a text search configuration, such as "english"',
           description:
-            'Of `fts`: the text search configuration of the database, such as `english`. Default: `simple`, which compares words as they are.'
+            'For `fts`: the text search configuration of the database, such as `english`. Default: `simple`, which compares words as they are.'
         })
       ),
-      optional: Type.Optional(Type.Boolean({ description: 'Drop the filter when its value resolves to nothing. Default: false.' }))
+      optional: Type.Optional(Type.Boolean({ description: 'Drop the filter if its template has no value. Default: false.' }))
     }, { additionalProperties: false }),
     Type.Object({ or: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'One of these must hold.' }) }, {
       additionalProperties: false
@@ -59,7 +59,7 @@ export type Filter = Static<typeof Filter>
 
 export const Order = Type.Object({
   column: Type.String({
-    description: "A column of the table, or a path in a JSON column such as `data->>'city'`. Of groups: one of their members."
+    description: "A column of the table, or a path in a JSON column such as `data->>'city'`. In grouped queries: a member of the groups."
   }),
   ascending: Type.Optional(Type.Boolean({ description: 'Small values first. Default: true.' })),
   nullsFirst: Type.Optional(
@@ -78,7 +78,7 @@ export const OrderBy = Type.Object({
   allow: Type.Array(Type.String(), {
     minItems: 1,
     maxItems: 20,
-    description: 'The columns that a caller can choose. Without a choice the list has the order of `order`, or else of the first of these.'
+    description: 'The columns that a caller can choose. Without a choice, `order` applies, or else the first of these.'
   })
 }, { additionalProperties: false, description: 'The order of a list, chosen by the caller.' })
 export type OrderBy = Static<typeof OrderBy>
@@ -89,9 +89,9 @@ const Templated = (description: string, bounds: { minimum: number }) =>
     Type.String({ text: 'request' })
   ], { description })
 
-const Filters = Type.Array(Filter, { description: 'Which rows, combined with AND.' })
+const Filters = Type.Array(Filter, { description: 'Filters of the rows, combined with AND.' })
 
-/** Which rows of an embedded table a record has. */
+/** The rows of an embedded table in a record. */
 export const Embed = Type.Cyclic({
   Embed: Type.Object({
     filters: Type.Optional(Filters),
@@ -102,7 +102,7 @@ export const Embed = Type.Cyclic({
     ),
     limit: Type.Optional(Templated('How many rows, 1,000 at most. Default: all of them.', { minimum: 0 })),
     embeds: Type.Optional(MapOf(Type.Ref('Embed'), { description: 'The same for the embeds within this one.' }))
-  }, { additionalProperties: false, description: 'Which rows of an embedded table a record has, and in which order.' })
+  }, { additionalProperties: false, description: 'The rows of an embedded table in a record, and their order.' })
 }, 'Embed')
 export type Embed = Static<typeof Embed>
 
@@ -111,12 +111,12 @@ export const queryOperations = [...tableOperations, 'call'] as const
 
 export const Query = Type.Object({
   table: Type.Optional(Type.String({ description: 'An application table or view.' })),
-  operation: Type.Enum([...queryOperations], { description: 'What is done with the table; `call` calls an SQL function.' }),
+  operation: Type.Enum([...queryOperations], { description: 'The operation on the table; `call` calls an SQL function.' }),
   function: Type.Optional(
-    Type.String({ description: "Of `call`: one of the `functions` of the document; of a tenant's document, one that the platform allows." })
+    Type.String({ description: "For `call`: one of the document's `functions`; in a tenant's document, one that the platform allows." })
   ),
   arguments: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown({ text: 'request' }), { description: 'Of `call`: the arguments by name, values or templates.' })
+    Type.Record(Type.String(), Type.Unknown({ text: 'request' }), { description: 'For `call`: the arguments by name, values or templates.' })
   ),
   filters: Type.Optional(Filters),
   embeds: Type.Optional(
@@ -125,16 +125,16 @@ export const Query = Type.Object({
   data: Type.Optional(
     Type.Unknown({
       text: 'request',
-      description: 'The values to write, by column; without it, the validated body. A member that resolves to nothing is left out.'
+      description: 'The values to write, by column. Default: the validated body. A member without a value is left out.'
     })
   ),
   select: Type.Optional(
     Type.String({
       description:
-        "Columns, embedded tables, aggregates and values of JSON columns to answer with, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`; `users!inner(name)` leaves out records without such a row. Default: `*`."
+        "The returned columns, embedded tables, aggregates and values of JSON columns, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`; `users!inner(name)` leaves out records without a matching row. Default: `*`."
     })
   ),
-  single: Type.Optional(Type.Boolean({ description: 'Answer one record instead of a list; none is 404. Default: false.' })),
+  single: Type.Optional(Type.Boolean({ description: 'Return one record instead of a list; 404 without a record. Default: false.' })),
   order: Type.Optional(
     Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the primary key is always the last key.' })
   ),
@@ -142,7 +142,7 @@ export const Query = Type.Object({
   pagination: Type.Optional(
     Type.Enum(['offset', 'cursor'], {
       description:
-        'How the pages of a list follow one another: by `?offset=`, with a `total`; or by `?cursor=`, whose text is `pagination.next` of the page before. Default: `offset`.'
+        'The pages of a list: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.'
     })
   ),
   limit: Type.Optional(Templated('Rows a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),
@@ -158,7 +158,7 @@ export const Query = Type.Object({
   ),
   alias: Type.Optional(
     Type.String({
-      description: 'The name of the result, for `{{results.<alias>}}` and for the answer of several queries. Default: the table.'
+      description: 'The name of the result, for `{{results.<alias>}}` and for responses of several queries. Default: the table.'
     })
   ),
   excludeFields: Type.Optional(
@@ -166,7 +166,7 @@ export const Query = Type.Object({
   )
 }, { additionalProperties: false, description: 'An operation on a table.' })
 export type Query = Static<typeof Query>
-/** What is done with a table. */
+/** Operations on a table. */
 export type TableOperation = typeof tableOperations[number]
 
 export const DocumentQuery = Type.Object({
@@ -174,16 +174,16 @@ export const DocumentQuery = Type.Object({
   store: Type.Optional(
     Type.Enum(['sql', 'firestore'], {
       description:
-        'Where the documents are: in the SQL database, or in Firestore, which needs the section `firebase`. Default: `firestore` with `databaseProvider: "firebase"`, else `sql`.'
+        'The store of the documents: the SQL database, or Firestore, which needs the section `firebase`. Default: `firestore` with `databaseProvider: "firebase"`, else `sql`.'
     })
   ),
-  operation: Type.Enum(['get', 'query', 'create', 'add', 'set', 'update', 'delete'], { description: 'What is done with the collection.' }),
-  docId: Type.Optional(Type.Unknown({ text: 'request', description: 'The id of one document; `create` without it makes one.' })),
-  filters: Type.Optional(Type.Array(Filter, { description: 'Which documents, by their fields, combined with AND.' })),
-  data: Type.Optional(Type.Unknown({ text: 'request', description: 'The fields to write; without it, the validated body.' })),
-  merge: Type.Optional(Type.Boolean({ description: 'Of a `set`: the fields that it does not name stay. Default: false.' })),
+  operation: Type.Enum(['get', 'query', 'create', 'add', 'set', 'update', 'delete'], { description: 'The operation on the collection.' }),
+  docId: Type.Optional(Type.Unknown({ text: 'request', description: 'The id of one document; `create` without it generates one.' })),
+  filters: Type.Optional(Type.Array(Filter, { description: 'Filters of the documents by their fields, combined with AND.' })),
+  data: Type.Optional(Type.Unknown({ text: 'request', description: 'The fields to write. Default: the validated body.' })),
+  merge: Type.Optional(Type.Boolean({ description: 'For `set`: keep unnamed fields. Default: false.' })),
   select: Type.Optional(
-    Type.String({ description: 'Of a `get` or `query`: the fields to answer with, such as `title, owner`, beside the id. Default: all.' })
+    Type.String({ description: 'For `get` and `query`: the returned fields, such as `title, owner`, beside the id. Default: all.' })
   ),
   order: Type.Optional(
     Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the id is always the last key.' })
@@ -191,7 +191,7 @@ export const DocumentQuery = Type.Object({
   pagination: Type.Optional(
     Type.Enum(['offset', 'cursor'], {
       description:
-        'How the pages of a list follow one another: by `?offset=`, with a `total`; or by `?cursor=`, whose text is `pagination.next` of the page before. Default: `offset`.'
+        'The pages of a list: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.'
     })
   ),
   limit: Type.Optional(Templated('Documents a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),

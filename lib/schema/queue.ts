@@ -2,7 +2,7 @@
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 
-/** Jobs that a process runs at a time at most. */
+/** The highest number of jobs that a process runs at a time. */
 export const maxWorkers = 100
 
 export const Queue = Section({
@@ -11,7 +11,7 @@ export const Queue = Section({
       minimum: 0,
       maximum: maxWorkers,
       default: 4,
-      description: 'Jobs that this process runs at a time. 0: it only sends them, and others run them.'
+      description: 'Jobs that this process runs at a time. 0: it only sends jobs, and other processes run them.'
     })
   ),
   maxWaitingPerTenant: Type.Optional(
@@ -20,7 +20,7 @@ export const Queue = Section({
       maximum: 10_000_000,
       default: 100_000,
       description:
-        'Jobs of one tenant that may wait, of all names: beyond these, more are answered with 429. They are counted now and then, so that it may be exceeded a little.'
+        'The highest number of waiting jobs of one tenant, over all names; further ones get 429. Jobs are counted from time to time, so the bound can be exceeded slightly.'
     })
   )
 }, { default: {}, description: 'Background jobs.' })

@@ -3,16 +3,16 @@ import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 import { RedisServer } from './redis.js'
 
-const max = { minimum: 1, maximum: 1_000_000_000, description: 'Requests a window.' }
+const max = { minimum: 1, maximum: 1_000_000_000, description: 'Requests in a window.' }
 const windowMs = { minimum: 1000, maximum: 86_400_000, unit: 'ms', description: 'The window.' }
 const message = Type.Optional(Type.String({ minLength: 1, description: 'The `message` of the refusal. Default: "Rate limit exceeded".' }))
 const statusCode = { minimum: 400, maximum: 599, description: 'The status of the refusal.' }
-const skipSuccessfulRequests = { description: 'Answers below 400 do not count.' }
-const skipFailedRequests = { description: 'Answers of 400 and above do not count.' }
+const skipSuccessfulRequests = { description: 'Responses below 400 do not count.' }
+const skipFailedRequests = { description: 'Responses of 400 and above do not count.' }
 
 export const DefaultRateLimit = Section({
   max: Type.Optional(
-    Type.Integer({ ...max, description: 'Requests a window. Default: 100 for each address, while tenants are held to their plans alone.' })
+    Type.Integer({ ...max, description: 'Requests in a window. Default: 100 for each address; tenants have only their plans.' })
   ),
   windowMs: Type.Optional(Type.Integer({ default: 60_000, ...windowMs })),
   message,
@@ -21,7 +21,7 @@ export const DefaultRateLimit = Section({
   skipFailedRequests: Type.Optional(Type.Boolean({ default: false, ...skipFailedRequests }))
 }, {
   description:
-    'The rule of every route that has no other; its requests share one count for each tenant, or each address where a token names no tenant. Default: 100 a minute for each address, while a tenant is held to its plan alone.'
+    'The rule of every route without another one. Its requests share one count for each tenant, or for each address without a tenant. Default: 100 a minute for each address; tenants have only their plans.'
 })
 export type DefaultRateLimit = Filled<
   Static<typeof DefaultRateLimit>,
@@ -39,14 +39,14 @@ export const EndpointRateLimit = Section({
   max: Type.Optional(Type.Integer(max)),
   windowMs: Type.Optional(Type.Integer(windowMs)),
   ...rest
-}, { description: 'The rule of one endpoint; what it leaves out is taken from `default`.' })
+}, { description: 'The rule of one endpoint. Missing members are taken from `default`.' })
 export type EndpointRateLimit = Static<typeof EndpointRateLimit>
 
 export const RouteRateLimit = Section({
   max: Type.Integer(max),
   windowMs: Type.Optional(Type.Integer({ default: 60_000, ...windowMs })),
   ...rest
-}, { description: "How often the route may be called, in place of the document's `rateLimit`." })
+}, { description: "The rate limit of the route, in place of the document's `rateLimit`." })
 export type RouteRateLimit = Static<typeof RouteRateLimit>
 
 export const RateLimit = Section({
@@ -57,18 +57,18 @@ export const RateLimit = Section({
   perEndpoint: Type.Optional(Type.Record(Type.String({ pattern: '^((GET|POST|PUT|PATCH|DELETE) )?/' }), EndpointRateLimit, {
     additionalProperties: false,
     expected: '`GET /path` or `/path`, the path as it is declared',
-    description: "Rules by `GET /path` or `/path`, the path as it is declared. A route's own rule goes before them."
+    description: "Rules by `GET /path` or `/path`, with the declared path. A route's own rule takes precedence."
   })),
   redis: Type.Optional(
     RedisServer(
-      'Where instances share their counts; it needs the package ioredis. Default: the Redis of `cache`, where `cache.provider` is `redis`; else each instance counts by itself.'
+      'The Redis in which instances share their counts; it needs the package ioredis. Default: the Redis of `cache` if `cache.provider` is `redis`; else each instance counts separately.'
     )
   )
 }, {
   description:
-    'How often callers may call. Without it tenants are held to the requests a minute of their plans, and routes to their own `rateLimit`; `{ "enabled": false }` turns the plans off too.'
+    'Rate limits of callers. Without it, tenants have the requests a minute of their plans, and routes their own `rateLimit`; `{ "enabled": false }` turns off the limits of plans too.'
 })
 export type RateLimit = WithDefaultRule<Static<typeof RateLimit>>
 
-/** After the check the rule for all routes is whole, where there is one. */
+/** After the check, a rule for all routes has all its members. */
 export type WithDefaultRule<Section> = Omit<Section, 'default'> & { default?: DefaultRateLimit }

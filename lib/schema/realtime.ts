@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 import { RedisServer } from './redis.js'
 
-/** What a change says that happened to a row. */
+/** The kinds of changes of a row. */
 export const changeActions = ['created', 'updated', 'deleted', 'left'] as const
 export type ChangeAction = typeof changeActions[number]
 
@@ -19,7 +19,7 @@ export const RealtimeTable = Section({
       minItems: 1,
       maxItems: 100,
       uniqueItems: true,
-      description: 'Columns that no message holds and no filter names, for administrators too.'
+      description: 'Columns that are left out of messages and filters, for administrators too.'
     })
   ),
   events: Type.Optional(
@@ -27,11 +27,11 @@ export const RealtimeTable = Section({
       minItems: 1,
       maxItems: changeActions.length,
       uniqueItems: true,
-      description: 'The actions that are sent. Default: all.'
+      description: 'The actions to send. Default: all.'
     })
   ),
   trigger: Type.Optional(
-    Type.Literal(true, { description: 'Writes of other programs, such as SQL by hand, are sent too. Default: writes of this server.' })
+    Type.Literal(true, { description: 'Also send writes of other programs, such as SQL by hand. Default: only writes of this server.' })
   )
 }, { description: 'A table with `tenant_id` and a primary key whose changes can be watched.' })
 export type RealtimeTable = Static<typeof RealtimeTable>
@@ -39,21 +39,21 @@ export type RealtimeTable = Static<typeof RealtimeTable>
 export const RealtimeRoom = Section({
   join: permissions('The permissions that a caller must hold, all of them, to join. Default: none.'),
   publish: permissions('The permissions that a caller must hold, all of them, to send messages. Default: none.')
-}, { description: 'Rooms with rules of their own.' })
+}, { description: 'Rooms with their own rules.' })
 export type RealtimeRoom = Static<typeof RealtimeRoom>
 
 export const Realtime = Section({
-  enabled: Type.Optional(Type.Boolean({ description: 'Whether the endpoints of realtime are there. Default: true.' })),
+  enabled: Type.Optional(Type.Boolean({ description: 'Turns the endpoints of realtime on or off. Default: true.' })),
   tables: Type.Optional(
     MapOf(RealtimeTable, {
       default: {},
-      description: 'The tables whose changes can be watched, by name. Their writes cost a row each. Default: none.'
+      description: 'The tables whose changes can be watched, by name. Each of their writes adds a row. Default: none.'
     })
   ),
   rooms: Type.Optional(
     MapOf(RealtimeRoom, {
       description:
-        'The rooms that there may be, by name or by pattern such as `chat-*`; the first that matches counts. Default: any room, for any caller of the tenant.'
+        'The allowed rooms, by name or by pattern such as `chat-*`; the first match counts. Default: any room, for any caller of the tenant.'
     })
   ),
   maxMessageBytes: Type.Optional(
@@ -74,12 +74,12 @@ export const Realtime = Section({
       maximum: 2_592_000,
       default: 86_400,
       unit: 's',
-      description: 'How long changes are kept for clients that come back.'
+      description: 'The time that changes are kept for clients that reconnect.'
     })
   ),
   redis: Type.Optional(
     RedisServer(
-      'Carries messages of rooms between instances, in place of PostgreSQL. It needs the package ioredis. Default: `cache.redis` where the cache is in Redis.'
+      'Carries messages of rooms between instances, in place of PostgreSQL. It needs the package ioredis. Default: `cache.redis` if the cache is in Redis.'
     )
   )
 }, { default: {}, description: 'Realtime: changes of rows, rooms and presence.' })

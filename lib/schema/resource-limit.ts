@@ -2,7 +2,7 @@
 import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 
-/** What a name of a resource, or of what is counted of it, looks like. */
+/** The name of a resource or of a metric. */
 export const limitedName = '^[A-Za-z0-9_.:-]{1,64}$'
 
 const Name = (description: string) =>
@@ -16,7 +16,7 @@ export const maxAmount = Number.MAX_SAFE_INTEGER
 
 export const RouteResourceLimit = Section({
   resource: Name('What the route uses.'),
-  metric: Name('What is counted of it.'),
+  metric: Name('The counted metric of the resource.'),
   amount: Type.Optional(Type.Union([
     Type.Integer({ minimum: 1, maximum: maxAmount }),
     Type.String({
@@ -25,9 +25,9 @@ export const RouteResourceLimit = Section({
       maxLength: 500,
       expected: 'a whole number, or one template such as {{body.quantity}}'
     })
-  ], { description: 'How much a request uses: a whole number from 1, or a template that gives one. Default: 1.' }))
+  ], { description: 'The amount that a request uses: a whole number from 1, or a template with such a value. Default: 1.' }))
 }, {
   description:
-    "What a request of this route uses of a resource that the tenant limits; it needs `requireAuth`. Refused with 402 where the caller's limit has no room, and given back where the answer is an error."
+    "The amount of a limited resource that a request uses; it needs `requireAuth`. Refused with 402 if the caller's limit has no room, and returned if the response is an error."
 })
 export type RouteResourceLimit = Static<typeof RouteResourceLimit>

@@ -37,7 +37,7 @@ export const Root = Section({
   $schema: Type.Optional(
     Type.String({
       text: 'literal',
-      description: 'Where an editor finds the schema of this document, such as `node_modules/tenantry/schema.json`.'
+      description: 'The schema of this document, for editors, such as `node_modules/tenantry/schema.json`.'
     })
   ),
   name: Type.Optional(
@@ -55,7 +55,7 @@ export const Root = Section({
   migrate: Type.Optional(
     Type.Enum(['auto', 'manual'], {
       description:
-        'Whether the start makes what the database lacks, or `tenantry migrate` and `POST /migration/apply` do. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.'
+        'Missing changes of the database are applied at start, or with `tenantry migrate` and `POST /migration/apply`. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.'
     })
   ),
   tables: Type.Optional(Tables),
@@ -87,7 +87,7 @@ export const Root = Section({
   realtime: Type.Optional(Realtime),
   storageProvider: Type.Optional(StorageProvider),
   s3: Type.Optional(S3)
-}, { description: 'A tenantry document: the endpoints of an API and what they need.' })
+}, { description: 'A tenantry document: the endpoints of an API and their settings.' })
 
-/** What a document may hold, before the check. */
+/** A document before the check. */
 export type ConfigInput = Static<typeof Root>

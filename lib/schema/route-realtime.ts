@@ -7,7 +7,7 @@ export const RouteRealtime = Section({
   event: Type.Optional(
     Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'The name of the event. Default: none.' })
   ),
-  data: Type.Unknown({ text: 'request', description: 'What the members get, with templates.' })
+  data: Type.Unknown({ text: 'request', description: 'The data of the message, with templates.' })
 }, {
   description:
     'Sends a message to the members of a room of the tenant, after the commit, at most once. Not on `get` routes. A failed request sends nothing; a message that cannot be sent is logged.'

@@ -5,36 +5,36 @@ import { Section } from './annotations.js'
 
 const services = 'payprov (Standard Webhooks), altprov (Stripe), github, slack, twilio, or custom for any other service that signs the body'
 
-/** Of a route, and of an entry of `webhooks` that receives. */
+/** For routes and for receiving entries of `webhooks`. */
 export const signatureMembers = {
-  provider: Type.Enum([...webhookProviders], { description: `Whose signature is verified: ${services}.` }),
+  provider: Type.Enum([...webhookProviders], { description: `The service that signs: ${services}.` }),
   secret: Type.String({
     text: 'request',
     minLength: 1,
     maxLength: 4096,
     description:
-      'The shared signing secret: `{{env.NAME}}`, or `{{secret:KEY}}` of the tenant, of which a rotation accepts the value of before too. Without a value every call is refused.'
+      'The shared signing secret: `{{env.NAME}}`, or `{{secret:KEY}}` of the tenant. During a rotation, the previous value is accepted too. Without a value, every call is refused.'
   }),
   header: Type.Optional(
     Type.String({
       text: 'literal',
       pattern: '^[A-Za-z0-9_-]{1,128}$',
       expected: 'the name of a header',
-      description: 'Of `custom`: the header of the signature.'
+      description: 'For `custom`: the header of the signature.'
     })
   ),
-  algorithm: Type.Optional(Type.Enum([...algorithms], { description: 'Of `custom`: the hash of the HMAC. Default: `sha256`.' })),
-  encoding: Type.Optional(Type.Enum([...encodings], { description: 'Of `custom`: how the signature is written. Default: either.' }))
+  algorithm: Type.Optional(Type.Enum([...algorithms], { description: 'For `custom`: the hash of the HMAC. Default: `sha256`.' })),
+  encoding: Type.Optional(Type.Enum([...encodings], { description: 'For `custom`: the encoding of the signature. Default: either.' }))
 }
 
 export const RouteWebhook = Section(signatureMembers, {
   description:
-    'The route is called by another service, which signs its requests and sends no token. JSON and form bodies; `{{payload.x}}` reads them. Each delivery is handled once.'
+    'Another service calls the route; it signs its requests and sends no token. Bodies are JSON or forms; `{{payload.x}}` reads them. Each delivery is handled once.'
 })
 export type RouteWebhook = Static<typeof RouteWebhook>
 
-/** As a route has them that an entry of `webhooks` is. */
+/** The same for a route that is made from an entry of `webhooks`. */
 export interface SignatureMembers extends RouteWebhook {
-  /** It answers 200 `{"received": true}`, whatever came of it. */
+  /** The route always answers 200 `{"received": true}`. */
   readonly acknowledges?: true
 }

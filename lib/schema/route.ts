@@ -15,19 +15,19 @@ export const Field = Type.Cyclic({
     type: Type.Optional(
       Type.Enum(['string', 'number', 'integer', 'boolean', 'array', 'object'], { description: 'The type. Default: any.' })
     ),
-    required: Type.Optional(Type.Boolean({ description: 'The field must be there. Default: false.' })),
-    nullable: Type.Optional(Type.Boolean({ description: 'null is accepted too. Default: false.' })),
+    required: Type.Optional(Type.Boolean({ description: 'The field is required. Default: false.' })),
+    nullable: Type.Optional(Type.Boolean({ description: 'Also accept null. Default: false.' })),
     minLength: Type.Optional(Type.Integer({ minimum: 0, description: 'Characters of a string, items of an array.' })),
     maxLength: Type.Optional(Type.Integer({ minimum: 0, description: 'Characters of a string, items of an array.' })),
-    minimum: Type.Optional(Type.Number({ description: 'The smallest number that is accepted.' })),
-    maximum: Type.Optional(Type.Number({ description: 'The largest number that is accepted.' })),
-    enum: Type.Optional(Type.Array(Type.Unknown({ text: 'literal' }), { minItems: 1, description: 'The values that are accepted.' })),
+    minimum: Type.Optional(Type.Number({ description: 'The smallest accepted number.' })),
+    maximum: Type.Optional(Type.Number({ description: 'The largest accepted number.' })),
+    enum: Type.Optional(Type.Array(Type.Unknown({ text: 'literal' }), { minItems: 1, description: 'The accepted values.' })),
     format: Type.Optional(Type.Enum(['email', 'uuid', 'date-time', 'date', 'uri'], { description: 'The form of a string.' })),
     pattern: Type.Optional(Type.String({ text: 'literal', description: 'A regular expression that the string matches.' })),
     items: Type.Optional(Type.Ref('Field', { description: 'The rules of each item of an array.' })),
     properties: Type.Optional(Type.Record(Type.String(), Type.Ref('Field'), { description: 'The fields of an object.' })),
     additionalFields: Type.Optional(
-      Type.Boolean({ description: 'An object may hold fields that `properties` does not name. Default: false.' })
+      Type.Boolean({ description: 'Accept fields of an object beyond `properties`. Default: false.' })
     ),
     description: Type.Optional(Type.String({ description: 'For the documentation.' }))
   }, { additionalProperties: false, description: 'The rules of a field.' })
@@ -47,26 +47,26 @@ export const RequestRules = Type.Object({
         'The files of the form, by the names of their parts, 10 at most; templates read them as `{{files.avatar.id}}`. Only with `multipart`.'
     })
   ),
-  additionalFields: Type.Optional(Type.Boolean({ description: 'Admit fields that are not declared. Default: false.' }))
+  additionalFields: Type.Optional(Type.Boolean({ description: 'Accept undeclared fields. Default: false.' }))
 }, {
   additionalProperties: false,
-  description: 'What a request may hold. Default: anything, of which a write takes the columns of its table and refuses the rest.'
+  description: 'The accepted fields of a request. Default: all; a write then refuses fields that are not columns of its table.'
 })
 export type RequestRules = Static<typeof RequestRules>
 
 export const RouteCache = Type.Object({
-  enabled: Type.Boolean({ description: 'Whether answers are kept.' }),
+  enabled: Type.Boolean({ description: 'Turns the cache of the route on or off.' }),
   ttl: Type.Optional(
     Type.Number({
       exclusiveMinimum: 0,
       maximum: 31_536_000,
       unit: 's',
-      description: "How long an answer is kept. Default: the document's `cache.ttl`."
+      description: "The time that a response is kept. Default: the document's `cache.ttl`."
     })
   ),
   varyBy: Type.Optional(
     Type.Array(Type.String({ text: 'request' }), {
-      description: 'More template paths that the key holds, such as `query.lang` or `headers.accept-language`.'
+      description: 'Further template paths for the key, such as `query.lang` or `headers.accept-language`.'
     })
   ),
   key: Type.Optional(
@@ -76,7 +76,7 @@ export const RouteCache = Type.Object({
         'A template that replaces path and query string in the key; tenant, field exclusion, `limit`, `offset` and `cursor` stay in it.'
     })
   )
-}, { additionalProperties: false, description: 'Keeps the answers of a `get` route.' })
+}, { additionalProperties: false, description: 'Keeps the responses of a `get` route.' })
 export type RouteCache = Static<typeof RouteCache>
 
 export const Transform = Type.Object({
@@ -92,7 +92,7 @@ export const Transform = Type.Object({
     }, { additionalProperties: false }),
     { description: 'The same in the form of steps, run in order.' }
   ))
-}, { additionalProperties: false, description: 'Adds computed fields to the answer.' })
+}, { additionalProperties: false, description: 'Adds computed fields to the response.' })
 export type Transform = Static<typeof Transform>
 
 export const RouteTool = Type.Object({
@@ -101,7 +101,7 @@ export const RouteTool = Type.Object({
       pattern: '^[A-Za-z0-9_-]{1,64}$',
       expected: '1 to 64 of A-Z a-z 0-9 _ -',
       text: 'literal',
-      description: 'The name of the tool. Default: made of method and path, `get_notes_by_id` for `GET /notes/:id`.'
+      description: 'The name of the tool. Default: method and path, such as `get_notes_by_id` for `GET /notes/:id`.'
     })
   ),
   description: Type.Optional(
@@ -116,7 +116,7 @@ export const RouteTool = Type.Object({
   resource: Type.Optional(
     Type.Boolean({
       default: false,
-      description: 'Of a `get`: MCP clients can read it as a resource too, `tenantry:///notes/{id}` for `/notes/:id`.'
+      description: 'For a `get`: MCP clients can also read it as a resource, `tenantry:///notes/{id}` for `/notes/:id`.'
     })
   )
 }, { additionalProperties: false, description: 'The name, description and hints of the tool.' })
@@ -134,10 +134,10 @@ export const Route = Type.Object({
   ),
   public: Type.Optional(Type.Boolean({ description: 'false: a caller without a token may not name a tenant here. Default: true.' })),
   requireAuth: Type.Optional(
-    Type.Boolean({ description: 'A token is required. Default: false, or true where `requiredPermissions` are named.' })
+    Type.Boolean({ description: 'A token is required. Default: false, or true with `requiredPermissions`.' })
   ),
   authProvider: Type.Optional(
-    Type.String({ description: 'Whose tokens are accepted: `jwt`, the own ones, or the name of one of `authProviders`. Default: `jwt`.' })
+    Type.String({ description: 'The issuer of accepted tokens: `jwt` for the server itself, or the name of one of `authProviders`. Default: `jwt`.' })
   ),
   requiredPermissions: Type.Optional(Type.Array(Type.String(), { description: 'The caller must hold all of them.' })),
   queries: Type.Optional(Type.Array(Query, { minItems: 1, description: 'Database operations, run in order.' })),
@@ -146,20 +146,20 @@ export const Route = Type.Object({
   rateLimit: Type.Optional(RouteRateLimit),
   excludeFields: Type.Optional(
     Type.Array(Type.String(), {
-      description: "Fields left out of reads and of write inputs; a convenience for a tenant's own people, not a wall."
+      description: "Fields left out of reads and of write inputs; not a protection against a tenant's own users."
     })
   ),
   request: Type.Optional(RequestRules),
   response: Type.Optional(
     Type.Unknown({
       text: 'request',
-      description: 'A JSON Schema of the answer (`type` with `properties` or `items`), or a mapping with templates.'
+      description: 'A JSON Schema of the response (`type` with `properties` or `items`), or a mapping with templates.'
     })
   ),
   softDelete: Type.Optional(Type.Object({
     enabled: Type.Boolean({ description: 'A `delete` marks the row instead of removing it.' }),
     allowHardDelete: Type.Optional(Type.Boolean({ description: '`?hard=true` removes the row. Default: false.' }))
-  }, { additionalProperties: false, description: 'What a `delete` of this route does.' })),
+  }, { additionalProperties: false, description: 'The effect of a `delete` of this route.' })),
   transform: Type.Optional(Transform),
   integrations: Type.Optional(Integrations),
   workflow: Type.Optional(RouteWorkflow),
@@ -167,14 +167,14 @@ export const Route = Type.Object({
   multipart: Type.Optional(
     Type.Boolean({
       description:
-        'The body is a form, `multipart/form-data`, with the files of `request.files`; its other fields are the body, whose texts become the types that `request.body` declares. Default: false.'
+        'The body is a form, `multipart/form-data`, with the files of `request.files`. Its other fields are the body; their texts become the types of `request.body`. Default: false.'
     })
   ),
   webhook: Type.Optional(RouteWebhook),
   resourceLimit: Type.Optional(RouteResourceLimit),
   mcp: Type.Optional(
     Type.Union([Type.Literal(true), RouteTool], {
-      description: 'The route is a tool, which language models call with the rights of their caller. Default: it is none.'
+      description: 'Makes the route a tool that language models call with the rights of their caller. Default: not a tool.'
     })
   )
 }, { additionalProperties: false, description: 'An endpoint.' })

@@ -9,7 +9,7 @@ export const Server = Section({
       maximum: 1_073_741_824,
       default: 1_048_576,
       unit: 'bytes',
-      description: 'The largest request body; a larger one is answered 413.'
+      description: 'The largest request body; a larger one gets 413.'
     })
   ),
   maxUnsentBytes: Type.Optional(Type.Integer({
@@ -18,7 +18,7 @@ export const Server = Section({
     default: 67_108_864,
     unit: 'bytes',
     description:
-      'Bytes of large responses that wait in memory for their readers, for each tenant, and for each address of callers without a tenant. A quarter of it for each connection, four times as much for all. Beyond it a further large response is refused with 429.'
+      'Unread bytes of large responses in memory, for each tenant, and for each address of callers without a tenant. A connection has a quarter of it, all callers four times as much. Beyond it, a further large response is refused with 429.'
   })),
   stopDelayMs: Type.Optional(
     Type.Integer({
@@ -27,7 +27,7 @@ export const Server = Section({
       default: 0,
       unit: 'ms',
       description:
-        'How long a server still serves after SIGTERM, while `/health` answers 503 and each answer ends its connection: longer than a proxy takes to notice. 0 where the proxy sends what is refused to another server.'
+        'The time that a server still serves after SIGTERM, while `/health` answers 503 and each response ends its connection. Set it longer than a proxy takes to notice, or 0 if the proxy sends refused requests to another server.'
     })
   ),
   trustProxy: Type.Optional(Type.Union([
@@ -38,7 +38,7 @@ export const Server = Section({
   ], {
     default: false,
     description:
-      "Whose `X-Forwarded-For` tells the address of a caller: no one's, everyone's (only where nothing but the proxy reaches the server), that many proxies', or the proxies at these addresses or CIDR ranges."
+      'The proxies whose `X-Forwarded-For` is trusted: none (false), all (true; only if callers cannot reach the server directly), a number of proxies, or their addresses or CIDR ranges.'
   })),
   writeTimeoutMs: Type.Optional(
     Type.Integer({
@@ -46,7 +46,7 @@ export const Server = Section({
       maximum: 600_000,
       default: 30_000,
       unit: 'ms',
-      description: 'After this time a connection that takes none of the bytes of its response is closed.'
+      description: 'After this time without progress, a connection with an unread response is closed.'
     })
   )
 }, { default: {}, description: 'The HTTP server.' })

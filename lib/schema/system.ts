@@ -13,8 +13,8 @@ export const systemOptions = {
         minimum: 1,
         maximum: maxMetricTenants,
         default: defaultMetricTenants,
-        description: 'Tenants with a label of their own: the first ones, until they are deleted. The others share the label `(other)`.'
+        description: 'The number of tenants with their own label: the first ones, until they are deleted. Others share the label `(other)`.'
       })
     )
-  }, { description: 'What `GET /metrics` tells.' }))
+  }, { description: 'Options of `GET /metrics`.' }))
 }

@@ -38,10 +38,10 @@ const ColumnName = Type.String({ pattern: identifier, expected: identifierText }
 
 export const ColumnDefinition = Section({
   type: Type.Enum(columnTypeNames, { description: "The type, by PostgreSQL's name." }),
-  primaryKey: Type.Optional(Type.Boolean({ description: 'Part of the primary key, which is the columns that say so. Default: false.' })),
+  primaryKey: Type.Optional(Type.Boolean({ description: 'Part of the primary key, together with the other columns that set this. Default: false.' })),
   notNull: Type.Optional(Type.Boolean({ description: 'null is refused. Default: false, true in the primary key.' })),
   default: Type.Optional(
-    Type.Unknown({ description: "The value of a row that names none: a literal of the column's type, `uuid()` or `now()`." })
+    Type.Unknown({ description: "The value of a row without one: a literal of the column's type, `uuid()` or `now()`." })
   ),
   references: Type.Optional(Type.String({
     pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}\\.[A-Za-z_][A-Za-z0-9_]{0,62}$',
@@ -49,7 +49,7 @@ export const ColumnDefinition = Section({
     description: 'The column that holds the value, as `table.column`: a foreign key.'
   })),
   unique: Type.Optional(
-    Type.Boolean({ description: 'No two rows have the same value; in a table of tenants, no two of one tenant. Default: false.' })
+    Type.Boolean({ description: 'Values are unique; in a table of tenants, unique within a tenant. Default: false.' })
   )
 }, { description: 'A column.' })
 export type ColumnDefinition = Static<typeof ColumnDefinition>
@@ -64,7 +64,7 @@ export const TableDefinition = Section({
   tenantScoped: Type.Optional(
     Type.Boolean({
       description:
-        'Each row belongs to a tenant: adds `tenant_id`, its index and its policy, and makes the primary key one of each tenant (`tenant_id` first); every query keeps to the tenant of its request. Default: whether there is a column `tenant_id`.'
+        'Each row belongs to a tenant: adds `tenant_id`, its index and its policy, and puts `tenant_id` first in the primary key. Every query is limited to the tenant of its request. Default: true with a column `tenant_id`.'
     })
   ),
   softDelete: Type.Optional(
@@ -73,7 +73,7 @@ export const TableDefinition = Section({
   indexes: Type.Optional(Type.Array(Type.Array(ColumnName, { minItems: 1 }), { description: 'Indexes, each as its columns.' })),
   unique: Type.Optional(
     Type.Array(Type.Array(ColumnName, { minItems: 1 }), {
-      description: 'Sets of columns that no two rows have the same values in; in a table of tenants, no two of one tenant.'
+      description: 'Sets of columns with unique values; in a table of tenants, unique within a tenant.'
     })
   )
 }, { description: 'A table.' })
@@ -84,6 +84,6 @@ export const Tables = Type.Record(Type.String({ pattern: identifier }), TableDef
   expected: identifierText,
   default: {},
   description:
-    'The application tables that the server makes where the database lacks them; it never drops or narrows anything. Tables that are there already need no declaration.'
+    'The application tables. The server creates missing ones; it never drops or narrows anything. Existing tables need no declaration.'
 })
 export type Tables = Static<typeof Tables>

@@ -14,14 +14,14 @@ export const Tenancy = Section({
   provisioning: Type.Optional(
     Type.Enum(['auto', 'explicit'], {
       default: 'auto',
-      description: 'Whether a tenant that a token names for the first time is made, on the plan `free`, or answered 404.'
+      description: 'The handling of a tenant that a token names for the first time: created on the plan `free`, or 404.'
     })
   ),
   trustHeader: Type.Optional(
     Type.Boolean({
       default: false,
       description:
-        'A gateway in front sets `X-Tenant-ID` itself: it decides where the token names no tenant. Never for a server that callers reach directly.'
+        'A gateway in front sets `X-Tenant-ID`, which decides if the token names no tenant. Never set it if callers can reach the server directly.'
     })
   ),
   dashboardPermission: Type.Optional(
@@ -31,7 +31,7 @@ export const Tenancy = Section({
     Type.Array(Type.String({ minLength: 1 }), {
       uniqueItems: true,
       default: [],
-      description: "Tables without `tenant_id` that a tenant's own document may read; it can write none of them."
+      description: "Tables without `tenant_id` that a tenant's own document may read, and not write."
     })
   ),
   env: SettingNames("The settings that `{{env.NAME}}` in a tenant's document may read."),
@@ -44,7 +44,7 @@ export const Tenancy = Section({
       maximum: 1_000_000,
       default: 1000,
       description:
-        "How many tenants' own routes this process keeps ready, of a quarter of a megabyte each: some twenty routes. A larger document counts for several. The least recently used go first, and are made again when they are called."
+        'The number of tenants whose own routes this process keeps in memory, a quarter of a megabyte each (about twenty routes). A larger document counts as several. The least recently used go first, and are loaded again when called.'
     })
   )
 }, { default: {}, description: 'Tenants.' })

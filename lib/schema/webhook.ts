@@ -9,7 +9,7 @@ import { RouteWorkflow } from './workflow.js'
 const Name = Type.String({
   pattern: '^[A-Za-z0-9_-]{1,64}$',
   expected: '1 to 64 of A-Z a-z 0-9 _ -',
-  description: 'What the log of deliveries names it by; unique.'
+  description: 'The unique name in the log of deliveries.'
 })
 
 export const OutboundWebhook = Section({
@@ -19,13 +19,13 @@ export const OutboundWebhook = Section({
     minLength: 1,
     maxLength: 2000,
     description:
-      "Where events are sent, by POST: http or https. `{{secret:KEY}}` and `{{env.NAME}}` may stand in it. A tenant's never leads to private addresses."
+      "The address that events are sent to, by POST: http or https. It may contain `{{secret:KEY}}` and `{{env.NAME}}`. A tenant's must not be a private address."
   }),
   events: Type.Array(Type.Enum([...eventPatterns]), {
     minItems: 1,
     maxItems: eventPatterns.length,
     uniqueItems: true,
-    description: 'What it hears: kinds of events, or all of a group, such as `entity.*`.'
+    description: 'The subscribed events, or all of a group, such as `entity.*`.'
   }),
   secret: Type.Optional(
     Type.String({
@@ -46,14 +46,14 @@ export const InboundWebhook = Section({
     pattern: '^/',
     maxLength: 500,
     expected: 'a path that starts with `/`',
-    description: 'Where it receives, by POST; `:name` is a parameter.'
+    description: 'The path that receives, by POST; `:name` is a parameter.'
   }),
   ...signatureMembers,
   actions: Type.Optional(
     Type.Array(Integration, {
       minItems: 1,
       maxItems: 20,
-      description: 'Calls to other services that an event makes, in order; `{{payload.x}}` is of the event.'
+      description: 'Calls to other services for each event, in order; `{{payload.x}}` reads the event.'
     })
   ),
   workflow: Type.Optional(RouteWorkflow)
@@ -66,11 +66,11 @@ export type Webhook = Static<typeof Webhook>
 export const Webhooks = Type.Array(Webhook, {
   maxItems: 200,
   default: [],
-  description: 'Events that are sent to, or received from, other services.'
+  description: 'Events to or from other services.'
 })
 export type Webhooks = Static<typeof Webhooks>
 
-/** Those that send. */
+/** The webhooks that send. */
 export function outboundOf (webhooks: readonly Webhook[]): OutboundWebhook[] {
   return webhooks.filter((webhook) => 'url' in webhook)
 }

@@ -15,24 +15,24 @@ export const maxNesting = 3 // `parallel` within each other
 export const maxTimeoutMs = 600_000
 
 export const Retry = Section({
-  attempts: Type.Integer({ minimum: 1, maximum: 10, description: 'How often the step is tried in all.' }),
+  attempts: Type.Integer({ minimum: 1, maximum: 10, description: 'The total number of tries.' }),
   backoffMs: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: 60_000,
       unit: 'ms',
-      description: 'The wait before the second try; each further one is twice as long, at most 60,000. Default: 1000.'
+      description: 'The wait before the second try. Each further wait doubles, up to 60,000. Default: 1000.'
     })
   )
 }, { description: 'Tries the step again when it fails.' })
 
-/** One step. Which of the members its kind knows is checked with the meaning of the document. */
+/** One step. The rules of the document check which members its kind allows. */
 export const Step = Type.Cyclic({
   Step: Section({
     id: StepId('The name in `{{steps.<id>.result}}`; two steps of a workflow never share one.'),
     type: Type.Optional(
       Type.Enum(['integration', 'llm', 'database', 'storage', 'embeddings', 'realtime', 'switch'], {
-        description: 'What the step does; a step with `parallel` has none.'
+        description: 'The kind of step; a step with `parallel` has none.'
       })
     ),
     condition: Expression('An expression; where it is not true the step is skipped, and its result is null.'),
@@ -40,51 +40,51 @@ export const Step = Type.Cyclic({
     onError: Type.Optional(
       Type.Enum(['fail', 'continue'], {
         description:
-          'What a step that failed means for the workflow; with `continue` its result is null, and `{{steps.<id>.error}}` says why. Default: `fail`.'
+          'The effect of a failed step on the workflow. With `continue` its result is null, and `{{steps.<id>.error}}` has the reason. Default: `fail`.'
       })
     ),
-    timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: maxTimeoutMs, unit: 'ms', description: 'How long one try may take.' })),
+    timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: maxTimeoutMs, unit: 'ms', description: 'The time of one try.' })),
     parallel: Type.Optional(
       Type.Array(Type.Ref('Step'), {
         minItems: 1,
         maxItems: maxSteps,
-        description: 'Steps that run at the same time; the result holds theirs by `id`.'
+        description: 'Steps that run at the same time. The result has their results by `id`.'
       })
     ),
-    integration: Type.Optional(Type.String({ maxLength: 64, description: 'Of `integration`: the connector.' })),
-    action: Type.Optional(Type.String({ maxLength: 64, description: "Of `integration`: one of the connector's actions." })),
-    params: Values('Of `integration`, `llm`, `embeddings` and `storage`: the parameters.'),
-    prompt: Values('Of `llm`: what the model is asked.'),
-    model: Type.Optional(Type.String({ maxLength: 200, text: 'request', description: 'Of `llm` and `embeddings`.' })),
-    responseFormat: Values('Of `llm`: the form of the answer.'),
+    integration: Type.Optional(Type.String({ maxLength: 64, description: 'For `integration`: the connector.' })),
+    action: Type.Optional(Type.String({ maxLength: 64, description: "For `integration`: one of the connector's actions." })),
+    params: Values('For `integration`, `llm`, `embeddings` and `storage`: the parameters.'),
+    prompt: Values('For `llm`: the prompt.'),
+    model: Type.Optional(Type.String({ maxLength: 200, text: 'request', description: 'For `llm` and `embeddings`: the model.' })),
+    responseFormat: Values('For `llm`: the format of the response.'),
     operation: Type.Optional(
       Type.String({
         maxLength: 64,
         description:
-          'Of `database`: `select`, `insert`, `update`, `upsert`, `delete` or `call`; of `storage` and `embeddings`: what is done.'
+          'For `database`: `select`, `insert`, `update`, `upsert`, `delete` or `call`. For `storage` and `embeddings`: the operation.'
       })
     ),
     table: Type.Optional(
-      Type.String({ maxLength: 200, description: 'Of `database`, like those that follow: an application table or view.' })
+      Type.String({ maxLength: 200, description: 'For `database`, like the following members: an application table or view.' })
     ),
     function: Type.Optional(
       Type.String({
         maxLength: 200,
-        description: "Of a `call`: one of the `functions` of the document; of a tenant's document, one that the platform allows."
+        description: "For `call`: one of the document's `functions`; in a tenant's document, one that the platform allows."
       })
     ),
     arguments: Type.Optional(
       Type.Record(Type.String(), Type.Unknown({ text: 'request' }), {
-        description: 'Of a `call`: the arguments by name, values or templates.'
+        description: 'For `call`: the arguments by name, values or templates.'
       })
     ),
-    filters: Type.Optional(Type.Array(Filter, { maxItems: 100, description: 'Which rows, combined with AND.' })),
-    data: Values('The values to write, by column. Of `storage` and `embeddings`: what is written; of `realtime`: what the members get.'),
+    filters: Type.Optional(Type.Array(Filter, { maxItems: 100, description: 'Filters of the rows, combined with AND.' })),
+    data: Values('The values to write, by column. For `storage` and `embeddings`: the content; for `realtime`: the message.'),
     room: Type.Optional(
-      Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'Of `realtime`: the room that gets the message.' })
+      Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'For `realtime`: the room.' })
     ),
     event: Type.Optional(
-      Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'Of `realtime`: the name of the event. Default: none.' })
+      Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'For `realtime`: the name of the event. Default: none.' })
     ),
     select: Type.Optional(
       Type.String({ description: 'Columns, embedded tables, aggregates and values of JSON columns of the result. Default: `*`.' })
@@ -92,7 +92,7 @@ export const Step = Type.Cyclic({
     embeds: Type.Optional(
       MapOf(Embed, { description: 'Filters, order and limit of the tables that `select` embeds, by the names of their members.' })
     ),
-    single: Type.Optional(Type.Boolean({ description: 'The result is one record; none fails the step with 404. Default: false.' })),
+    single: Type.Optional(Type.Boolean({ description: 'The result is one record; without a record the step fails with 404. Default: false.' })),
     order: Type.Optional(
       Type.Union([Order, Type.Array(Order, { minItems: 1, maxItems: 20 })], {
         description: 'The order of a list; the primary key is always the last key.'
@@ -109,15 +109,15 @@ export const Step = Type.Cyclic({
       })
     ),
     excludeFields: Type.Optional(
-      Type.Array(Type.String(), { maxItems: 200, description: 'Fields left out of the result and of what is written.' })
+      Type.Array(Type.String(), { maxItems: 200, description: 'Fields left out of the result and of the written values.' })
     ),
-    value: Expression('Of `switch`: the expression whose value, as text, picks the step.'),
+    value: Expression('For `switch`: the expression whose value, as text, chooses the step.'),
     cases: Type.Optional(
       MapOf(StepId('The step of this value.'), {
-        description: 'Of `switch`: the step of each value. A step that is named here runs when it is picked, and never otherwise.'
+        description: 'For `switch`: the step for each value. A step that is named here runs only when it is chosen.'
       })
     ),
-    default: Type.Optional(StepId('Of `switch`: the step of every other value. Default: none, and the switch is skipped.'))
+    default: Type.Optional(StepId('For `switch`: the step for every other value. Default: none, and the switch is skipped.'))
   }, { description: 'A step of a workflow: of one `type`, or several in `parallel`.' })
 }, 'Step')
 export type Step = Static<typeof Step>
@@ -137,7 +137,7 @@ export const Callback = Type.Union([
       })
     )
   })
-], { description: 'The URL that gets a signed POST at the end of an asynchronous run.' })
+], { description: 'The URL that receives a signed POST at the end of an asynchronous run.' })
 export type Callback = Static<typeof Callback>
 
 const Steps = Type.Array(Step, {
@@ -161,7 +161,7 @@ export const Schedule = Section({
     minLength: 9,
     maxLength: 200,
     text: 'literal',
-    description: 'Minute, hour, day of the month, month and day of the week, such as `30 6 * * 1-5`. Of tenants at least 5 minutes apart.'
+    description: 'Minute, hour, day of the month, month and day of the week, such as `30 6 * * 1-5`. For tenants, times are at least 5 minutes apart.'
   }),
   timezone: Type.Optional(
     Type.String({
@@ -171,17 +171,17 @@ export const Schedule = Section({
       description: 'The time zone of the pattern, such as `Europe/Berlin`. Default: `UTC`.'
     })
   ),
-  input: Type.Optional(Type.Unknown({ text: 'literal', description: 'What `{{input.field}}` reads. Default: `{}`.' }))
-}, { description: 'When the workflow runs by itself, once over all instances.' })
+  input: Type.Optional(Type.Unknown({ text: 'literal', description: 'The values that `{{input.field}}` reads. Default: `{}`.' }))
+}, { description: 'The times at which the workflow runs by itself, once over all instances.' })
 export type Schedule = Static<typeof Schedule>
 
 export const Workflow = Section({
-  id: Type.String({ ...stepId, description: 'What `ref` names.' }),
+  id: Type.String({ ...stepId, description: 'The name that `ref` uses.' }),
   steps: Steps,
   requiredPermissions: Type.Optional(
     Type.Array(Type.String({ maxLength: 128 }), {
       maxItems: 100,
-      description: 'What a caller of `POST /agent/workflow/run` must hold. A route that names the workflow asks for its own.'
+      description: 'The permissions for `POST /agent/workflow/run`. A route that names the workflow has its own.'
     })
   ),
   schedule: Type.Optional(Schedule),

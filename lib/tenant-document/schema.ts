@@ -52,7 +52,7 @@ export const TenantRateLimit = Section({
 export type TenantRateLimit = WithDefaultRule<Static<typeof TenantRateLimit>>
 
 export const TenantCache = Section({
-  enabled: Type.Boolean({ description: 'false: no route is cached, whatever it says.' }),
+  enabled: Type.Boolean({ description: 'false: no route is cached, even if it has `cache`.' }),
   provider: Type.Optional(
     Type.Enum(['memory', 'redis', 'lmdb'], {
       description: 'Has no effect: the platform chooses where responses are kept. Documents of the platform need it.'
