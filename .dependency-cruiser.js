@@ -3,8 +3,8 @@ const programs = '^(test|bench|examples|scripts)/'
 
 /** The folders of lib/. Each imports only folders that stand before it. */
 export const layers = [
-  'json', 'time', 'log', 'cache', 'concurrency', 'redis', 'chunking', 'webhooks',
-  'schema', 'identity', 'validation', 'plans', 'models',
+  'json', 'identity', 'time', 'log', 'cache', 'concurrency', 'redis', 'chunking', 'webhooks',
+  'schema', 'validation', 'plans', 'models',
   'database', 'firestore', 'backup', 'secrets', 'files', 'realtime', 'http',
   'expressions', 'connectors', 'queries', 'vectors', 'workflows',
   'document', 'compiler', 'configuration', 'tenant-document', 'plugin'

@@ -10,6 +10,7 @@ import { FaultList } from '../lib/schema/faults.js'
 import { createEngine } from '../lib/database/index.js'
 import { startDatabase } from './database.js'
 import { markdownTable, median } from './statistics.js'
+import { platformRef } from '../lib/identity/tenant-ref.js'
 
 const { values: options } = parseArgs({
   strict: false,
@@ -20,7 +21,7 @@ const [requests, rounds] = [Number(options.requests), Number(options.rounds)]
 const database = await startDatabase()
 const engine = await createEngine({ provider: 'postgres', postgres: { connectionString: database.connectionString } })
 try {
-  await engine.transaction({ tenantId: null }, async (session) => {
+  await engine.transaction({ tenant: platformRef }, async (session) => {
     await session.rows({ text: 'create table bench_rows (id integer primary key, title text not null)' })
     await session.rows({ text: "insert into bench_rows select n, 'title ' || n from generate_series(1, 10000) n" })
     await session.rows({
@@ -71,7 +72,7 @@ function scopeOf (query: Record<string, unknown>): Scope {
 
 async function nextOf (query: Query): Promise<string> {
   const { statement, values, finish = String } = compile(query).bind(scopeOf({}))
-  return JSON.parse(finish(await engine.text(statement, values, { tenantId: null }) ?? '')).pagination.next
+  return JSON.parse(finish(await engine.text(statement, values, { tenant: platformRef }) ?? '')).pagination.next
 }
 
 async function compare (query: Query, asked: Record<string, unknown>): Promise<string[]> {
@@ -80,15 +81,15 @@ async function compare (query: Query, asked: Record<string, unknown>): Promise<s
   const given = typeof asked['cursor'] === 'string' ? asked['cursor'] : undefined
   /** What any page by cursor does: it reads one cursor, and writes the next. */
   const hand = async () => {
-    if (given === undefined) return engine.text(statement, values, { tenantId: null })
+    if (given === undefined) return engine.text(statement, values, { tenant: platformRef })
     const after: unknown[] = JSON.parse(Buffer.from(given, 'base64url').toString().slice(16))
-    const text = await engine.text(statement, after, { tenantId: null }) ?? ''
+    const text = await engine.text(statement, after, { tenant: platformRef }) ?? ''
     const end = text.lastIndexOf('\n')
     return `${text.slice(0, end)}"${Buffer.from(text.slice(end + 1)).toString('base64url')}"}}`
   }
   const ours = async () => {
     const bound = compiled.bind(scopeOf(asked))
-    const text = await engine.text(bound.statement, bound.values, { tenantId: null }) ?? ''
+    const text = await engine.text(bound.statement, bound.values, { tenant: platformRef }) ?? ''
     return bound.finish === undefined ? text : bound.finish(text)
   }
   const figures: [number, number][] = []

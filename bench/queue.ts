@@ -19,6 +19,7 @@ import queue from '../plugins/queue/index.js'
 import { createJobList } from '../plugins/queue/list.js'
 import { startDatabase, tenants } from './database.js'
 import { markdownTable, median } from './statistics.js'
+import { tenantRef } from '../lib/identity/tenant-ref.js'
 
 const { values: given } = parseArgs({
   options: {
@@ -140,7 +141,7 @@ async function lists ({ db }: FastifyInstance): Promise<void> {
   const asked: Record<string, () => Promise<unknown>> = {
     'the first page': () => list.page({}, page),
     'the last page': () => list.page({}, { limit: 20, offset: 10_000 }),
-    'of a tenant and a state': () => list.page({ tenant: 'tenant-3', state: 'failed' }, page),
+    'of a tenant and a state': () => list.page({ tenant: tenantRef('tenant-3'), state: 'failed' }, page),
     'the figures': () => list.counts()
   }
   const rows: string[][] = []

@@ -19,6 +19,7 @@ import tenancy from '../plugins/tenancy/index.js'
 import workflows from '../plugins/workflows/index.js'
 import { startDatabase, tenants } from './database.js'
 import { markdownTable, median } from './statistics.js'
+import { platformRef, tenantIdOf, tenantRef } from '../lib/identity/tenant-ref.js'
 
 const { values: given } = parseArgs({
   options: {
@@ -54,7 +55,7 @@ try {
   await sql`insert into tenantry.tenants (id, name, plan) select id, id, 'free' from unnest(${[...tenants]}::text[]) as id`.execute(
     sender.db
   )
-  const workflow = (await sender.workflows.documents.find('', 'three'))?.compiled()
+  const workflow = (await sender.workflows.documents.find(platformRef, 'three'))?.compiled()
   if (workflow === undefined || workflow === null) throw new Error('the workflow does not compile')
   console.log(
     `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${senders} starts at a time, of ${tenants.length} tenants\n`
@@ -111,13 +112,13 @@ async function begin (app: FastifyInstance, workflow: CompiledWorkflow, tenant: 
     query: {},
     headers: {},
     auth: { sub: 'user' },
-    tenant: { id: tenant, config: {} },
+    tenant: { id: tenantIdOf(tenant), config: {} },
     secrets: new Map<string, string>(),
     results: {},
     fullAccess: false,
     input: { title: 'x'.repeat(200) }
   }
-  await app.workflows.start({ tenant, user: 'user', workflow, scope })
+  await app.workflows.start({ tenant: tenantRef(tenant), user: 'user', workflow, scope })
 }
 
 /** Until no run is open. */

@@ -1,7 +1,7 @@
 /** Reads a new password: from the terminal without showing it, or from standard input where that is none. */
 import type { ReadStream } from 'node:tty'
 import { StringDecoder } from 'node:string_decoder'
-import { maxPasswordInput } from '../lib/identity/passwords.js'
+import { maxPasswordInput } from '../lib/secrets/passwords.js'
 import { CommandError } from './failure.js'
 
 const maxInput = 4 * maxPasswordInput // bytes of UTF-8, of one line

@@ -4,7 +4,7 @@ import type { Command } from '../command.js'
 import type { Config } from '../../lib/configuration/index.js'
 import { noActor } from '../../lib/database/audit.js'
 import { isFailure } from '../../lib/errors.js'
-import { isTenantId } from '../../lib/identity/tenant-id.js'
+import { isTenantId, platformRef } from '../../lib/identity/tenant-ref.js'
 import { UsageError } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
@@ -29,7 +29,7 @@ meanwhile (of an embedded database the server is stopped first).
     if (named !== undefined && !isTenantId(named)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
     const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([
       import('../../plugins/users/index.js'),
-      import('../../lib/identity/passwords.js'),
+      import('../../lib/secrets/passwords.js'),
       import('../password.js')
     ])
     const [wrong] = identityFaults({ email, ...role !== undefined && { role } })
@@ -43,7 +43,7 @@ meanwhile (of an embedded database the server is stopped first).
       const fault = passwordFault(password)
       if (fault !== null) throw new CommandError(`the password ${fault}`)
       if (isMissing) await makeTenant(app, named)
-      const { id } = await app.users.create({ tenant: named ?? '', email, password, ...role !== undefined && { role } }, noActor)
+      const { id } = await app.users.create({ tenant: named ?? platformRef, email, password, ...role !== undefined && { role } }, noActor)
       call.print(id)
       return 0
     } catch (error) {

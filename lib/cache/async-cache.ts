@@ -1,15 +1,15 @@
 /**
- * Values that were read from the database, kept in memory until `forget` or `renew`. The one cache of tenants, roles, keys,
+ * Values that were read from the database, kept in memory until `invalidate` or `refresh`. The one cache of tenants, roles, keys,
  * secrets and documents: at most `max` entries, the least recently used leave first, one load at a time for a key.
  */
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from './lru-options.js'
 
-export interface AsyncCacheOptions<Value> {
+export interface AsyncCacheOptions<Value, Key extends string = string> {
   /** Entries at most. */
   readonly max: number
   /** Reads the value of a key. A rejection reaches all callers that wait, and nothing is kept. */
-  readonly load: (key: string) => Promise<Value>
+  readonly load: (key: Key) => Promise<Value>
   /** What all values together may weigh, where their sizes differ much; one that weighs more by itself is read each time. */
   readonly weight?: { readonly max: number, readonly of: (value: Value) => number }
   /** Milliseconds after which a value is read anew, whether it changed or not. Default: never. */
@@ -18,17 +18,17 @@ export interface AsyncCacheOptions<Value> {
   readonly now?: () => number
 }
 
-export interface AsyncCache<Value> {
+export interface AsyncCache<Value, Key extends string = string> {
   /** The value at once where it is known, so that a warm request waits for nothing; else a promise of it. */
-  get(key: string): Value | Promise<Value>
+  get(key: Key): Value | Promise<Value>
   /** The value where it is known; it is not read. */
-  peek(key: string): Value | undefined
+  peek(key: Key): Value | undefined
   /** The same, and it is the last to leave. */
-  touch(key: string): Value | undefined
+  touch(key: Key): Value | undefined
   /** The value has changed. Later calls get a value that is read from now on; calls that wait now wait for two loads at most. */
-  invalidate(key: string): void
+  invalidate(key: Key): void
   /** The value has changed; the old one is given until the new one is there. Rejects, and leaves the old one, where it cannot be read. */
-  refresh(key: string): Promise<Value>
+  refresh(key: Key): Promise<Value>
   /** Any value may have changed. */
   clear(): void
   readonly size: number
@@ -44,24 +44,24 @@ interface Load<Value> {
   stale: boolean
 }
 
-export function createAsyncCache<Value extends object> (
-  { max, load, weight, maxAgeMs = 0, now }: AsyncCacheOptions<Value>
-): AsyncCache<Value> {
-  const known = new LRUCache<string, Value>({
+export function createAsyncCache<Value extends object, Key extends string = string> (
+  { max, load, weight, maxAgeMs = 0, now }: AsyncCacheOptions<Value, Key>
+): AsyncCache<Value, Key> {
+  const known = new LRUCache<Key, Value>({
     // Unused values expire as well: secrets do not stay in memory for longer.
     ttl: maxAgeMs,
     ttlAutopurge: maxAgeMs > 0,
     ...maxAgeMs > 0 && { ttlResolution: 0, ...now !== undefined && { perf: { now } } },
     ...weight === undefined ? lruOptions(max) : { maxSize: weight.max, sizeCalculation: weight.of }
   })
-  const loads = new Map<string, Load<Value>>()
+  const loads = new Map<Key, Load<Value>>()
 
-  function keep (key: string, value: Value): void {
+  function keep (key: Key, value: Value): void {
     known.set(key, value)
     if (known.size > max) known.pop()
   }
 
-  function begin (key: string): Load<Value> {
+  function begin (key: Key): Load<Value> {
     // The load runs after it was noted down, so that whatever it does finds it there.
     const read = Promise.resolve().then(() => load(key))
     const started: Load<Value> = { read, fresh: finish(), stale: false }

@@ -3,6 +3,7 @@
  * the turns: one piece of work in a round of the event loop, and the accounts (tenants, or addresses of callers without
  * one) in turn. While other accounts send requests, an account that works for long pauses after each turn.
  */
+import { isTenant, serverRef, type TenantId, type TenantRef } from '../identity/tenant-ref.js'
 
 /**
  * Long work asks before each piece: `if (yielder.shouldYield()) await yielder.yield()`. Work that may stop before the next
@@ -203,11 +204,11 @@ export class Turns {
 export const turns = new Turns()
 
 /** The account of a tenant. */
-export function tenantAccount (tenant: string): string {
+export function tenantAccount (tenant: TenantId): string {
   return `tenant ${tenant}`
 }
 
-/** The yielder of a tenant, or of the server itself where there is no tenant. */
-export function createYielder (tenant?: string | null): Yielder {
-  return turns.yielder(tenant === undefined || tenant === null || tenant === '' ? '' : tenantAccount(tenant))
+/** The yielder of a tenant; the others share the server's own, which never pauses. */
+export function createYielder (tenant: TenantRef = serverRef): Yielder {
+  return turns.yielder(isTenant(tenant) ? tenantAccount(tenant) : '')
 }

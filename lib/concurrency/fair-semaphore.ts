@@ -5,20 +5,21 @@
  * - where places are held for long, a party with places gets another only while a quarter as many stay free for the others; a
  *   party without any gets the last
  */
+import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 
-/** One of those who share: a tenant, callers without a tenant, or the server itself. */
-export interface Party {
-  readonly key: string | null | undefined
+/** One of those who share; `Key` is a tenant unless requests are counted by address too. */
+export interface Party<Key extends string = TenantRef> {
+  readonly key: Key
   held: number
   /**
    * In order of arrival; null before the first one, since most parties never wait. Not a Set: its replaced tables would keep
    * waiters, and so their requests, from being collected (see slots.ts).
    */
-  waiting: Waiter[] | null
+  waiting: Array<Waiter<Key>> | null
 }
 
-interface Waiter {
-  readonly granted: (party: Party) => void
+interface Waiter<Key extends string> {
+  readonly granted: (party: Party<Key>) => void
   readonly refused: () => void
   readonly timer: NodeJS.Timeout
 }
@@ -26,13 +27,13 @@ interface Waiter {
 const heldPerFree = 4 // a tenant that is alone has four fifths of the places
 const maxKept = 10_000 // parties that neither hold nor wait; making one anew takes longer than all else here
 
-export class FairSemaphore {
+export class FairSemaphore<Key extends string = TenantRef> {
   private readonly max: number
   private readonly timeoutMs: number
   private readonly keepsFree: boolean
-  private readonly parties = new Map<string | null | undefined, Party>()
+  private readonly parties = new Map<string, Party<Key>>()
   /** Those who wait, in the order of their turns. */
-  private readonly turns = new Set<Party>()
+  private readonly turns = new Set<Party<Key>>()
   private taken = 0
   private waiters = 0
 
@@ -52,14 +53,14 @@ export class FairSemaphore {
   }
 
   /**
-   * Calls `granted` when there is a place for the tenant (null: none; undefined: the server itself), at once where
-   * one is free, or `refused` when it took too long. Each granted place must be returned with `leave`.
+   * Calls `granted` when there is a place for the party, at once where one is free, or `refused` when it took too long. Each
+   * granted place must be returned with `release`.
    */
-  acquire (key: string | null | undefined, granted: (party: Party) => void, refused: () => void): void {
+  acquire (key: Key, granted: (party: Party<Key>) => void, refused: () => void): void {
     let party = this.parties.get(key)
     if (party === undefined) this.parties.set(key, party = { key, held: 0, waiting: null })
     if (!isWaiting(party) && this.mayTake(party)) return this.grant(party, granted)
-    const waiter: Waiter = { granted, refused, timer: setTimeout(() => this.refuse(waiter, party), this.timeoutMs) }
+    const waiter: Waiter<Key> = { granted, refused, timer: setTimeout(() => this.refuse(waiter, party), this.timeoutMs) }
     party.waiting ??= []
     party.waiting.push(waiter)
     this.turns.add(party)
@@ -67,8 +68,8 @@ export class FairSemaphore {
   }
 
   /** Runs the work in a place of the tenant; rejects with what `refusal` makes where that took too long. */
-  async run<T> (key: string | null | undefined, refusal: () => Error, work: () => Promise<T>): Promise<T> {
-    const party = await new Promise<Party>((resolve, reject) => this.acquire(key, resolve, () => reject(refusal())))
+  async run<T> (key: Key, refusal: () => Error, work: () => Promise<T>): Promise<T> {
+    const party = await new Promise<Party<Key>>((resolve, reject) => this.acquire(key, resolve, () => reject(refusal())))
     try {
       return await work()
     } finally {
@@ -76,7 +77,7 @@ export class FairSemaphore {
     }
   }
 
-  release (party: Party): void {
+  release (party: Party<Key>): void {
     this.taken--
     party.held--
     if (this.waiters > 0) this.serve()
@@ -90,12 +91,12 @@ export class FairSemaphore {
     }
   }
 
-  private mayTake ({ held }: Party): boolean {
+  private mayTake ({ held }: Party<Key>): boolean {
     const free = this.max - this.taken
     return free > 0 && (held === 0 || !this.keepsFree || (free - 1) * heldPerFree >= held)
   }
 
-  private grant (party: Party, granted: (party: Party) => void): void {
+  private grant (party: Party<Key>, granted: (party: Party<Key>) => void): void {
     this.taken++
     party.held++
     granted(party)
@@ -113,33 +114,33 @@ export class FairSemaphore {
   }
 
   /** Those who are passed over hold places, so that they are never more than there are places. */
-  private next (): Party | undefined {
+  private next (): Party<Key> | undefined {
     if (this.waiters === 0 || this.taken >= this.max) return undefined
-    const own = this.parties.get(undefined)
+    const own = this.parties.get(serverRef)
     if (own !== undefined && isWaiting(own) && this.mayTake(own)) return own
     for (const party of this.turns) if (this.mayTake(party)) return party
     return undefined
   }
 
-  private refuse (waiter: Waiter, party: Party): void {
+  private refuse (waiter: Waiter<Key>, party: Party<Key>): void {
     this.remove(waiter, party)
     if (!isWaiting(party)) this.turns.delete(party)
     this.forget(party)
     waiter.refused()
   }
 
-  private remove (waiter: Waiter, party: Party): void {
+  private remove (waiter: Waiter<Key>, party: Party<Key>): void {
     clearTimeout(waiter.timer)
     // Waiters are granted and refused from the front.
     party.waiting?.splice(party.waiting.indexOf(waiter), 1)
     this.waiters--
   }
 
-  private forget (party: Party): void {
+  private forget (party: Party<Key>): void {
     if (this.parties.size > maxKept && party.held === 0 && !isWaiting(party)) this.parties.delete(party.key)
   }
 }
 
-function isWaiting ({ waiting }: Party): boolean {
+function isWaiting<Key extends string> ({ waiting }: Party<Key>): boolean {
   return waiting !== null && waiting.length > 0
 }

@@ -2,6 +2,7 @@
  * Limits how many requests wait for other services at a time. A service that is slow for a tenant holds only the places of that
  * tenant: connections and memory do not run out for the others.
  */
+import { isTenant, type TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore } from './fair-semaphore.js'
 
 const defaultWait = 2000 // ms for a place while all are taken
@@ -19,8 +20,8 @@ export interface TenantLimiterOptions {
 }
 
 export interface TenantLimiter {
-  /** Runs the work in a place of the tenant. `tenant`: empty for the platform. */
-  run<T>(tenant: string, work: () => Promise<T>): Promise<T>
+  /** Runs the work in a place of the tenant. */
+  run<T>(tenant: TenantRef, work: () => Promise<T>): Promise<T>
   /** Callers that wait for a place are refused. */
   close(): void
 }
@@ -29,9 +30,9 @@ export function createTenantLimiter (
   { maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: TenantLimiterOptions
 ): TenantLimiter {
   const gate = new FairSemaphore(maxInAll, maxWait)
-  const under = new Map<string, number>()
+  const under = new Map<TenantRef, number>()
 
-  function leave (tenant: string): void {
+  function leave (tenant: TenantRef): void {
     const left = (under.get(tenant) ?? 0) - 1
     if (left > 0) under.set(tenant, left)
     else under.delete(tenant)
@@ -40,7 +41,7 @@ export function createTenantLimiter (
   return {
     async run (tenant, work) {
       const before = under.get(tenant) ?? 0
-      if (tenant !== '' && before >= maxOfTenant) throw tooManyOfTenant()
+      if (isTenant(tenant) && before >= maxOfTenant) throw tooManyOfTenant()
       under.set(tenant, before + 1)
       try {
         return await gate.run(tenant, tooManyInAll, work)

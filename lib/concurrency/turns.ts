@@ -1,4 +1,5 @@
 /** Work that takes a while and may come in floods: so much of it at once, the rest in turns, one for each tenant. */
+import type { TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore, type Party } from './fair-semaphore.js'
 
 export interface TurnsOptions {
@@ -15,17 +16,17 @@ export interface TurnsOptions {
 }
 
 export interface Turns {
-  /** Runs the work when it is the tenant's turn. `tenant`: empty for the platform. */
-  run<T>(tenant: string, work: () => Promise<T>): Promise<T>
+  /** Runs the work when it is the tenant's turn. */
+  run<T>(tenant: TenantRef, work: () => Promise<T>): Promise<T>
   /** Whatever waits is refused. */
   close(): void
 }
 
 export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy }: TurnsOptions): Turns {
   const gate = new FairSemaphore(max, timeoutMs, false)
-  const waiting = new Map<string, number>()
+  const waiting = new Map<TenantRef, number>()
 
-  function enter (tenant: string): Promise<Party> {
+  function enter (tenant: TenantRef): Promise<Party> {
     const ahead = waiting.get(tenant) ?? 0
     if (ahead >= maxWaitingOfTenant || (ahead > 0 && gate.waiting >= maxWaiting)) throw busy()
     waiting.set(tenant, ahead + 1)
@@ -40,7 +41,7 @@ export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, b
     })
   }
 
-  function waitsNoMore (tenant: string): void {
+  function waitsNoMore (tenant: TenantRef): void {
     const left = (waiting.get(tenant) ?? 0) - 1
     if (left > 0) waiting.set(tenant, left)
     else waiting.delete(tenant)

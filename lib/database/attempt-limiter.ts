@@ -2,6 +2,7 @@
  * Tries that may fail only so often: passwords, one-time codes. They are counted before they are made, in the database, so
  * that neither tries at the same time nor tries on several servers are more than the rule allows.
  */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 import { createHash } from 'node:crypto'
@@ -28,16 +29,16 @@ export interface AttemptLimiter {
    * Counts a try of the subject, any text, before it is made; throws `tooManyAttempts` beyond the rule. `tenant`: empty for the
    * platform's.
    */
-  consume(rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  consume(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
   /** The next try is refused, as far as a look tells that takes no lock: a flood of tries need not write. Only `take` is exact. */
-  isSpent(rule: AttemptRule, tenant: string, subject: string): Promise<boolean>
+  isSpent(rule: AttemptRule, tenant: Owner, subject: string): Promise<boolean>
   /** The subject has proven itself: its tries are forgotten. */
-  reset(rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  reset(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
   /**
    * The attempt succeeded or was not made. Failed attempts of others still count. During a rule's pause nothing is given back,
    * since each success would allow an attacker another attempt.
    */
-  refund(rule: AttemptRule, tenant: string, subject: string): Promise<void>
+  refund(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
   /** Removes what has ended; false where another server does so now. */
   sweep(): Promise<boolean>
 }

@@ -3,6 +3,7 @@
  * one that counts the uses of a secret within an hour. The plan of the tenant says how long they are kept. A change and its
  * entry are written in one transaction.
  */
+import { tenantRef, type Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 import type { IdempotencyClaim } from './idempotency-claim.js'
@@ -113,7 +114,7 @@ export const noActor: Actor = Object.freeze({ userId: null, address: null })
 
 export interface AuditEntry {
   /** Whose log it is in; empty for the platform's. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly action: AuditAction
   readonly actor: Actor
   /** What it was done to: a key, a role, an e-mail address. Never a value that is secret. */
@@ -131,8 +132,8 @@ const maxText = 256 // characters that are kept of a user, an address, a target,
  * The `tenant_id` of the entries of a deleted tenant. No tenant has it, since `~` is not allowed in an id: a new tenant of the
  * same id never reads them.
  */
-export function archivedTenant (id: string): string {
-  return `${archiveMark}${id}`
+export function archivedTenant (id: string): Owner {
+  return tenantRef(`${archiveMark}${id}`)
 }
 
 /** The tenant of a `tenant_id` of the audit log; null for the platform. */

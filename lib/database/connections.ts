@@ -40,7 +40,7 @@ export const tenantSetting = 'app.tenant_id'
 /** Its value for the rows of every tenant. No tenant's id has a `*`. */
 export const everyTenant = '*'
 /** Its value for a request of no tenant, which sees the platform's own rows. No tenant's id has a `/`. */
-export const noTenant = '/platform'
+export const platformRows = '/platform'
 
 /** Settings of a session or a transaction (PostgreSQL "Client Connection Defaults"). */
 export function settingsOf (statementTimeoutMs: number): Record<string, string> {

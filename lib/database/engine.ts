@@ -7,6 +7,7 @@ import type { Catalogue } from './catalogue.js'
 import type { Events } from './events.js'
 import type { MigrationProgress } from './migrations/progress.js'
 import type { MigrationPlan } from './migrations/migration.js'
+import type { TenantRef } from '../identity/tenant-ref.js'
 import type { VectorTable } from './document-tables.js'
 import type { RoleTables } from './role-tables.js'
 import type { SystemTables } from './system-tables.js'
@@ -34,8 +35,7 @@ export interface Session {
 
 /** Whose statements these are: with `rowLevelSecurity` the tenant becomes the transaction's `app.tenant_id`. */
 export interface SessionOptions {
-  /** The tenant of the request; null for the platform. */
-  readonly tenantId: string | null
+  readonly tenant: TenantRef
 }
 
 export type Isolation = 'repeatable read' | 'serializable'
@@ -80,7 +80,10 @@ export interface Engine {
   readonly kind: 'postgres' | 'embedded'
   /** Where the data of an embedded database are, absolute; undefined for one in memory, and on PostgreSQL. */
   readonly folder: string | undefined
-  /** Statements of a tenant see its rows only, and those of no tenant (a null `tenantId`) none of any tenant; the server's own see all. */
+  /**
+   * Statements of a tenant see the tenant's rows, those of the platform and of requests without a tenant see the platform's,
+   * and the server's own see all.
+   */
   readonly rowLevelSecurity: boolean
   /** The tables of the platform's roles; null where the document has none. */
   readonly roleTables: RoleTables | null
@@ -90,11 +93,11 @@ export interface Engine {
   readonly kysely: Kysely<SystemTables>
   /**
    * The same for what a tenant asks of the system tables: its statements wait in the tenant's turn for a connection, as
-   * those of its routes do, and not as the server's own. They see what `kysely` sees. The empty tenant is for users of none,
-   * who wait in a turn of theirs: anybody may be one, with an account of an identity provider. For look-ups that requests of
-   * any tenant wait for, `kysely` is.
+   * those of its routes do, and not as the server's own. They see what `kysely` sees. The platform's users
+   * have a turn of theirs: anybody may be one, with an account of an identity provider. For look-ups that requests of any
+   * tenant wait for, `kysely` is.
    */
-  kyselyFor(tenantId: string): Kysely<SystemTables>
+  kyselyFor(tenant: TenantRef): Kysely<SystemTables>
   /** Changes of what tenants own; what `app.events` is. */
   readonly events: Events
   /**

@@ -1,15 +1,16 @@
 /** The listeners for changes on this server. The failure of one does not affect the others. */
-import { topics, type Events, type Notice, type Topic } from './events.js'
+import type { Owner } from '../identity/tenant-ref.js'
+import { topics, type Change, type Events, type Topic } from './events.js'
 
 export interface EventListeners extends Pick<Events, 'on' | 'onGap'> {
   /** Something changed. */
-  tell(notice: Notice): void
+  tell(change: Change): void
   /** Notices may have been missed. */
   tellGap(): void
 }
 
 export function createEventListeners (warn: (error: unknown, message: string) => void): EventListeners {
-  const changes = Object.fromEntries(topics.map((topic) => [topic, new Set()])) as Record<Topic, Set<Listener<string>>>
+  const changes = Object.fromEntries(topics.map((topic) => [topic, new Set()])) as Record<Topic, Set<Listener<Owner>>>
   const gaps = new Set<Listener<void>>()
 
   const failed = (error: unknown): void => warn(error, 'a listener for changes failed')

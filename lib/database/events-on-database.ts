@@ -1,7 +1,7 @@
 /** `app.events` on a database: a change is written and noticed in one transaction (PostgreSQL, "NOTIFY"). */
 import type { ClientConfig } from 'pg'
 import type { EngineLog } from './engine.js'
-import type { Events, Notice } from './events.js'
+import type { Change, Events, Notice } from './events.js'
 import type { SystemTables } from './system-tables.js'
 import { randomBytes } from 'node:crypto'
 import { sql, type Kysely, type Transaction } from 'kysely'
@@ -11,7 +11,7 @@ import { createNoticeConnection } from './notice-connection.js'
 
 export interface EventsOptions {
   /** What a change is written with. */
-  readonly writer: (notice: Notice) => Kysely<SystemTables>
+  readonly writer: (change: Change) => Kysely<SystemTables>
   /** How the connection is made that hears other servers; undefined where there can be none. */
   readonly notices: ClientConfig | undefined
   /** Notifies at once, on the connections that changes are written on. */

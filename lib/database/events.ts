@@ -1,4 +1,5 @@
 /** Change notices between the servers of one database: `app.events`. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { Transaction } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 
@@ -26,7 +27,13 @@ export type Topic = typeof topics[number]
 
 export interface Notice {
   readonly topic: Topic
+  /** Empty for the platform. */
   readonly tenant: string
+}
+
+/** A notice after the check of its tenant. */
+export interface Change extends Notice {
+  readonly tenant: Owner
 }
 
 export interface Events {
@@ -38,7 +45,7 @@ export interface Events {
    */
   change<T>(notice: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T>
   /** Calls back for each change of the topic with its tenant; returns the function that ends it. */
-  on(topic: Topic, listener: (tenant: string) => void): () => void
+  on(topic: Topic, listener: (tenant: Owner) => void): () => void
   /**
    * Calls back when notices may have been missed, since the connection that brings them was lost and is there again:
    * whatever was remembered of the database may be old, and is to be forgotten. Returns the function that ends it.

@@ -12,6 +12,7 @@ import { wantedTables, type DeclaredTables } from './declared-tables.js'
 import { translate } from './failures.js'
 import { createPoolEngine } from './pool-engine.js'
 import { refuseTransactionPooler } from './pooler.js'
+import { platformRef } from '../identity/tenant-ref.js'
 
 export interface EngineOptions {
   /** Default: `postgres` with the section `postgres`, else `embedded`. */
@@ -113,7 +114,7 @@ async function report (engine: Engine, log: EngineLog | undefined): Promise<void
 
 /** A role that bypasses policies would see the rows of all tenants, and no statement would fail. */
 async function refuseBypass (engine: Engine): Promise<void> {
-  const [role] = await engine.transaction({ tenantId: null }, (session) =>
+  const [role] = await engine.transaction({ tenant: platformRef }, (session) =>
     session.rows<{ name: string, bypasses: boolean }>({
       text: 'select rolname as name, rolsuper or rolbypassrls as bypasses from pg_roles where rolname = current_user'
     }))

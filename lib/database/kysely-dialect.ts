@@ -14,6 +14,7 @@ import {
 } from 'kysely'
 import { isLostSetting } from './failures.js'
 import { runRows, stepOf, type Preludes } from './session.js'
+import { serverRef } from '../identity/tenant-ref.js'
 
 export interface DialectOptions {
   /** A connection for exclusive use. */
@@ -78,7 +79,7 @@ class PoolConnection implements DatabaseConnection {
   }
 
   async begin (text: string): Promise<void> {
-    await this.run([{ text, values: [] }, ...this.options.preludes(undefined), { text: 'select', values: [] }])
+    await this.run([{ text, values: [] }, ...this.options.preludes(serverRef), { text: 'select', values: [] }])
     this.inTransaction = true
   }
 
@@ -89,7 +90,7 @@ class PoolConnection implements DatabaseConnection {
 
   async executeQuery<R> ({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
     const step = stepOf({ text: sql }, parameters, this.options.settings)
-    const { rows, tag } = await this.run(this.inTransaction ? [step] : [...this.options.preludes(undefined), step])
+    const { rows, tag } = await this.run(this.inTransaction ? [step] : [...this.options.preludes(serverRef), step])
     const affected = /^(?:INSERT 0|UPDATE|DELETE|MERGE) (\d+)$/.exec(tag)?.[1]
     // The type of the rows is kysely's, which wrote the statement.
     return { rows: rows as R[], ...affected !== undefined && { numAffectedRows: BigInt(affected) } }

@@ -1,9 +1,9 @@
 /** Notices as they travel between servers. Any client of the database can send one, so each is checked. */
-import { isTenantId } from '../identity/tenant-id.js'
-import { topics, type Notice, type Topic } from './events.js'
+import { isTenantId, platformRef, type Owner } from '../identity/tenant-ref.js'
+import { topics, type Change, type Topic } from './events.js'
 
 /** What one server tells the others. */
-export interface SentNotice extends Notice {
+export interface SentNotice extends Change {
   /** The server that made the change. */
   readonly from: string
   /** Which of its changes. */
@@ -12,9 +12,8 @@ export interface SentNotice extends Notice {
 
 const maxLength = 1000 // characters; the longest that is ours has some 200
 
-/** The tenant of a notice: an id, or the empty text for what is the platform's own. */
-export function isNoticed (tenant: unknown): tenant is string {
-  return tenant === '' || isTenantId(tenant)
+export function isNoticed (tenant: unknown): tenant is Owner {
+  return tenant === platformRef || isTenantId(tenant)
 }
 
 export function encodeNotice ({ topic, tenant, from, number }: SentNotice): string {

@@ -1,4 +1,5 @@
 /** Access to the connections of the pool: turns, waiting times, and the end of waiting while the database hangs. */
+import type { TenantRef } from '../identity/tenant-ref.js'
 import type { PoolClient } from 'pg'
 import { Socket } from 'node:net'
 import pg from 'pg'
@@ -20,9 +21,9 @@ export interface PoolAccessOptions {
 }
 
 export interface PoolAccess {
-  /** A connection for a tenant, for a caller without one (null), or for the server itself (undefined). */
-  acquire(tenantId: string | null | undefined, done: Acquired): void
-  connected(tenantId?: string | null): Promise<PoolClient>
+  /** A connection in the turn of the tenant. */
+  acquire(tenant: TenantRef, done: Acquired): void
+  connected(tenant: TenantRef): Promise<PoolClient>
   release(client: PoolClient, broken?: boolean): void
   /** Statements on it may take as long as they take, until its release. */
   keep(client: PoolClient): void
@@ -68,11 +69,11 @@ export function createPoolAccess (
     readers.set(client, new AnswerReader(client.connection.stream, () => createYielder(busy.get(client)?.key)))
   })
 
-  function acquire (tenantId: string | null | undefined, done: Acquired): void {
+  function acquire (tenant: TenantRef, done: Acquired): void {
     if (closing || watch.hangs) return done(databaseUnavailable(), null)
     running++
     const until = performance.now() + acquireTimeoutMs
-    gate.acquire(tenantId, (party) => {
+    gate.acquire(tenant, (party) => {
       // An idle connection that no earlier call gets is there at once. The pool hands it out in the next tick, and counts it until then.
       if (pool.idleCount > asked) return take((error, client) => acquired(party, error, client, done))
       connect(party, until - performance.now(), done)
@@ -142,8 +143,8 @@ export function createPoolAccess (
 
   return {
     acquire,
-    connected: (tenantId) =>
-      new Promise((resolve, reject) => acquire(tenantId, (error, client) => client === null ? reject(error) : resolve(client))),
+    connected: (tenant) =>
+      new Promise((resolve, reject) => acquire(tenant, (error, client) => client === null ? reject(error) : resolve(client))),
     release,
     keep (client) {
       patient.add(client)

@@ -21,6 +21,7 @@ import { planMigration, planNext } from './migrations/plan.js'
 import { poolerAdvice } from './pooler.js'
 import { createPoolAccess } from './pool-access.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
+import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 
 const maxRetries = 3 // of a serialization failure or a deadlock
 const closingMs = 500 // that running statements have to finish when the engine closes; no request waits for them by then
@@ -92,14 +93,14 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     refreshAsked.unref()
   }
 
-  function text (statement: Statement, values: readonly unknown[], { tenantId }: SessionOptions): Promise<string | null> {
+  function text (statement: Statement, values: readonly unknown[], { tenant }: SessionOptions): Promise<string | null> {
     return new Promise((resolve, reject) => {
       const step = stepOf(statement, values, settings)
-      const prelude = preludes(tenantId)
+      const prelude = preludes(tenant)
       const steps = prelude.length === 0 ? [step] : [...prelude, step]
       let attempts = 0
       const attempt = (): void =>
-        acquire(tenantId, (fault, client) => {
+        acquire(tenant, (fault, client) => {
           if (client === null) return reject(fault)
           client.query(
             new TextExchange(steps, settings.silenceMs, (error, value) => {
@@ -115,16 +116,16 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   }
 
   async function transaction<T> (
-    tenantId: string | null | undefined,
+    tenant: TenantRef,
     work: (session: Session) => Promise<T>,
     within = settings,
     isolation?: Isolation
   ): Promise<T> {
     for (let attempts = 0; ; attempts++) {
-      const client = await connected(tenantId)
+      const client = await connected(tenant)
       if (within.silenceMs === undefined) access.keep(client)
       let fault: unknown
-      const session = new TransactionSession(client, within, preludes(tenantId), (error) => {
+      const session = new TransactionSession(client, within, preludes(tenant), (error) => {
         fault ??= error
         return fail(error)
       }, isolation)
@@ -146,10 +147,10 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   /** Statements of the server itself, each on its own. */
   const own: Pick<Session, 'rows'> = {
     async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
-      const client = await connected()
+      const client = await connected(serverRef)
       let fault: unknown
       try {
-        const { rows } = await runRows(client, [...preludes(undefined), stepOf(statement, values, settings)], settings.silenceMs)
+        const { rows } = await runRows(client, [...preludes(serverRef), stepOf(statement, values, settings)], settings.silenceMs)
         return rows as Row[]
       } catch (error) {
         fault = error
@@ -197,7 +198,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     rowLevelSecurity: settings.rowLevelSecurity
   }
   // A plan asks whether large tables have rows, which may take longer than a request may.
-  const ownTransaction = <T>(work: (session: Session) => Promise<T>) => transaction(undefined, work, { ...settings, silenceMs: undefined })
+  const ownTransaction = <T>(work: (session: Session) => Promise<T>) => transaction(serverRef, work, { ...settings, silenceMs: undefined })
   const plan = ({ policies = true }: { policies?: boolean } = {}) =>
     ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
 
@@ -219,11 +220,11 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     })
   }
 
-  const kyselyFor = (tenantId?: string) =>
+  const kyselyFor = (tenant: TenantRef) =>
     new Kysely<SystemTables>({
-      dialect: createDialect({ acquire: () => connected(tenantId), release, settings, preludes, translate: fail })
+      dialect: createDialect({ acquire: () => connected(tenant), release, settings, preludes, translate: fail })
     })
-  const kysely = kyselyFor()
+  const kysely = kyselyFor(serverRef)
 
   const events = createEvents({
     // That a tenant is made, suspended or deleted is the platform's: it must not wait behind the tenant's own statements.
@@ -254,7 +255,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       }
     },
     text,
-    transaction: ({ tenantId, isolation }, work) => transaction(tenantId, work, settings, isolation),
+    transaction: ({ tenant, isolation }, work) => transaction(tenant, work, settings, isolation),
     migration: {
       plan,
       async apply (actor, onProgress) {

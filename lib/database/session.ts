@@ -2,15 +2,15 @@
 import type { ClientBase } from 'pg'
 import type { Parameter } from './encode.js'
 import type { Isolation, Session, Statement } from './engine.js'
-import { noTenant, setTransaction, tenantSetting, type SessionSettings } from './connections.js'
+import { platformRows, setTransaction, tenantSetting, type SessionSettings } from './connections.js'
 import { encodeValues } from './encode.js'
 import { RowsExchange, TextExchange, type RowsResult, type Step } from './wire-query.js'
-import { isTenantId } from '../identity/tenant-id.js'
+import { isTenantId, serverRef, type TenantRef, isTenant } from '../identity/tenant-ref.js'
 
 /** Makes the steps that go before a statement, or before the first one of a transaction. */
-export type Preludes = (tenantId: string | null | undefined) => readonly Step[]
+export type Preludes = (tenant: TenantRef) => readonly Step[]
 
-/** `undefined` is the server itself, which sees every tenant's rows; null is a request of no tenant. */
+/** The server itself sees every tenant's rows; the platform and requests without a tenant see the platform's. */
 export function createPreludes ({ rowLevelSecurity, transaction }: SessionSettings): Preludes {
   const names = Object.keys(transaction)
   const values = Object.values(transaction)
@@ -20,17 +20,17 @@ export function createPreludes ({ rowLevelSecurity, transaction }: SessionSettin
   const scopedNames = names.length === 0 ? [tenantSetting] : names
   const text = setTransaction(scopedNames)
   const name = names.length === 0 ? 'tenantry_tenant' : undefined
-  const scope = (tenantId: string): readonly Step[] => [{
+  const scope = (rows: string): readonly Step[] => [{
     text,
     name,
-    values: scopedNames.map((setting): Parameter => setting === tenantSetting ? tenantId : transaction[setting] ?? null)
+    values: scopedNames.map((setting): Parameter => setting === tenantSetting ? rows : transaction[setting] ?? null)
   }]
-  const platform = scope(noTenant)
-  return (tenantId) => {
-    if (tenantId === undefined) return own
-    if (tenantId === null) return platform
-    if (!isTenantId(tenantId)) throw new Error('not the id of a tenant')
-    return scope(tenantId)
+  const platform = scope(platformRows)
+  return (tenant) => {
+    if (tenant === serverRef) return own
+    if (!isTenant(tenant)) return platform
+    if (!isTenantId(tenant)) throw new Error('not the id of a tenant')
+    return scope(tenant)
   }
 }
 

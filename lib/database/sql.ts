@@ -1,4 +1,6 @@
 /** Names and literals in SQL that is written out: migrations, which take no parameters. */
+import type { Owner } from '../identity/tenant-ref.js'
+import { sql } from 'kysely'
 
 /** A quoted identifier. */
 export function identifier (name: string): string {
@@ -15,3 +17,6 @@ export function literal (text: string): string {
   const quoted = `'${text.replaceAll("'", "''")}'`
   return text.includes('\\') ? `E${quoted.replaceAll('\\', '\\\\')}` : quoted
 }
+
+/** The column `tenant_id` of a system table, in the selection of a statement. */
+export const tenantColumn = sql<Owner>`tenant_id`.as('tenant')

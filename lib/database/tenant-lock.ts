@@ -1,4 +1,5 @@
 /** Data of a tenant is written only while the tenant exists and is not being deleted: a late write must not outlive it. */
+import { platformRef, type Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 
@@ -8,8 +9,8 @@ import type { SystemTables } from './system-tables.js'
  *
  * @param how `shared`: other shared holds are possible; `alone`: no other hold is, so that writes happen one after the other
  */
-export async function lockTenant (transaction: Kysely<SystemTables>, tenant: string, how: 'shared' | 'alone'): Promise<boolean> {
-  if (tenant === '') return true
+export async function lockTenant (transaction: Kysely<SystemTables>, tenant: Owner, how: 'shared' | 'alone'): Promise<boolean> {
+  if (tenant === platformRef) return true
   const present = transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting')
   return await (how === 'shared' ? present.forShare() : present.forNoKeyUpdate()).executeTakeFirst() !== undefined
 }

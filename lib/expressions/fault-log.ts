@@ -1,4 +1,5 @@
 /** Warnings on expressions that cannot be computed. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { ExpressionFault, ReportFault } from './condition.js'
 import { LRUCache } from 'lru-cache'
 
@@ -19,7 +20,7 @@ export type PlaceOf = (pointer: string) => string
 const asCompiled: PlaceOf = (pointer) => pointer
 
 /** Logs a warning once a minute for each place of each tenant's requests; `tenant` is null for a request without one. */
-export function expressionFaults (log: WarningLog, tenant: string | null, placeOf: PlaceOf = asCompiled): ReportFault {
+export function expressionFaults (log: WarningLog, tenant: Owner | null, placeOf: PlaceOf = asCompiled): ReportFault {
   return ({ pointer, reason }: ExpressionFault) => {
     const expression = placeOf(pointer)
     const place = JSON.stringify([tenant, expression])

@@ -2,6 +2,7 @@
  * The results of the compiler: plain frozen data with functions in it, free of I/O and of Fastify. One compiled route can be
  * mounted on a Fastify instance and in the router of a tenant.
  */
+import type { TenantId } from '../identity/tenant-ref.js'
 import type { TableUse } from '../cache/store.js'
 import type { Field } from '../schema/route.js'
 import type { Statement } from '../database/engine.js'
@@ -20,7 +21,7 @@ export interface Claims {
 
 /** The tenant of a request as templates see it. */
 export interface ScopeTenant {
-  readonly id: string
+  readonly id: TenantId
   /** What `{{tenant.config.field}}` reaches: the `settings` of the tenant's document. */
   readonly config: Readonly<Record<string, unknown>>
 }

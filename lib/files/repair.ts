@@ -2,6 +2,7 @@
  * Mends a store of files by the rows of the database: objects that one of two stores lacks are copied from the other, and
  * objects without a row are deleted. Servers may serve meanwhile.
  */
+import { tenantRef, type Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import type { RepairableStore } from './open.js'
@@ -43,7 +44,7 @@ export async function repairFiles (db: Kysely<SystemTables>, store: RepairableSt
     const result = await store.restore?.(key, contentType) ?? (await store.stat(key) === null ? 'lost' : 'complete')
     if (result === 'complete') report.complete++
     // The file may have been deleted meanwhile.
-    else if (!await isReadable(db, tenant, id)) await store.delete(key)
+    else if (!await isReadable(db, tenantRef(tenant), id)) await store.delete(key)
     else if (result === 'copied') report.copied++
     else report.lost.push(key)
   }
@@ -73,7 +74,7 @@ async function page (db: Kysely<SystemTables>, after: FileRow | undefined): Prom
   return await rows.where(({ eb, refTuple, tuple }) => eb(refTuple('tenant_id', 'id'), '>', tuple(after.tenant_id, after.id))).execute()
 }
 
-async function isReadable (db: Kysely<SystemTables>, tenant: string, id: string): Promise<boolean> {
+async function isReadable (db: Kysely<SystemTables>, tenant: Owner, id: string): Promise<boolean> {
   return await db.selectFrom('tenantry.files').select('id')
     .where('tenant_id', '=', tenant).where('id', '=', id).where('status', 'in', readable).executeTakeFirst() !== undefined
 }

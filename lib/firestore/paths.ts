@@ -3,13 +3,13 @@
  * keeps tenants apart. No name from outside can end a segment or begin another one.
  */
 import { isStorable } from '../json/storable.js'
-import { isTenantId } from '../identity/tenant-id.js'
+import { isTenantId, platformRef, type Owner } from '../identity/tenant-ref.js'
 
 /** The collection at the root whose documents are the tenants. */
 export const tenantsCollection = 'tenants'
 
-/** Documents of requests without a tenant. No tenant has this id, and none begins like it. */
-const noTenant = '~'
+/** Documents of the platform. No tenant has this id, and none begins like it. */
+const platformId = '~'
 
 const maxBytes = 1500 // of a segment, as Firestore has it
 const maxLength = 512 // characters, as the SQL database has it
@@ -38,16 +38,16 @@ export function isReserved (name: string): boolean {
 }
 
 /** `tenants/acme`. Throws for what is no id of a tenant. */
-export function rootOf (tenant: string | null): string {
-  if (tenant === null) return `${tenantsCollection}/${noTenant}`
-  if (!isTenantId(tenant)) throw new Error('not the id of a tenant')
-  return `${tenantsCollection}/${isReserved(tenant) ? noTenant : ''}${tenant}`
+export function rootOf (owner: Owner): string {
+  if (owner === platformRef) return `${tenantsCollection}/${platformId}`
+  if (!isTenantId(owner)) throw new Error('not the id of a tenant')
+  return `${tenantsCollection}/${isReserved(owner) ? platformId : ''}${owner}`
 }
 
 /** The place of a collection of the tenant, or with `shared` of the platform. */
-export function placeOf (tenant: string | null, collection: string, shared: boolean): CollectionPlace {
+export function placeOf (owner: Owner, collection: string, shared: boolean): CollectionPlace {
   if (!isPathSegment(collection)) throw new Error('not the name of a collection')
-  const root = rootOf(tenant)
+  const root = rootOf(owner)
   return { path: shared ? collection : `${root}/${collection}`, root }
 }
 

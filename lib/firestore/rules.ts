@@ -5,7 +5,7 @@
 import type { DocumentQuery, Filter } from '../schema/query.js'
 import type { Route } from '../schema/route.js'
 import { stringifyJson } from '../json/stringify.js'
-import { tenantIdPattern } from '../identity/tenant-id.js'
+import { tenantIdPattern } from '../identity/tenant-ref.js'
 import { tenantsCollection } from './paths.js'
 
 const methods = ['get', 'list', 'create', 'update', 'delete'] as const

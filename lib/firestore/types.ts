@@ -2,6 +2,7 @@
  * Documents in Firestore: what compiled queries ask of it, as plain data. The store is made by open.ts; the other store of
  * documents is the SQL database, whose queries are SQL (lib/queries/document-sql.ts). One suite of tests runs on both.
  */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { CollectionPlace } from './paths.js'
 
 /** How Firestore is reached. */
@@ -96,7 +97,7 @@ export interface DocumentStore extends DocumentSession {
    * Removes the tenant's documents, in batches. `mayErase` is asked before each batch: false ends the work. After a failure,
    * another call continues.
    */
-  erase(tenant: string, mayErase: () => Promise<boolean>): Promise<void>
+  erase(tenant: Owner, mayErase: () => Promise<boolean>): Promise<void>
   /** Resolves if Firestore can be reached. */
   check(): Promise<void>
   close(): Promise<void>

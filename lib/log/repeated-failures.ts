@@ -1,4 +1,5 @@
 /** Keeps an outage from filling the log: an error is logged whole once, and its repetitions are counted in one line a minute. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import { catalogue, TenantryError } from '../errors.js'
 
@@ -14,7 +15,7 @@ const ofServer: ReadonlySet<string> = new Set([
 
 export interface RepeatedFailures {
   /** Whether the error is the first of its kind, which the caller logs whole. Counts it otherwise. */
-  isFirst(error: TenantryError, tenant: string | undefined, route?: string): boolean
+  isFirst(error: TenantryError, tenant: Owner | undefined, route?: string): boolean
   /** Logs the counts of the period, and forgets the kinds that it did not repeat. */
   endPeriod(): void
   /** Logs the counts and stops the timer. */
@@ -63,7 +64,7 @@ export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailure
  * Errors with one code and different causes are different. So are unexpected errors of different routes, and those that are
  * thrown at different places.
  */
-function kindOf ({ code, cause }: TenantryError, tenant: string | undefined, route: string | undefined): string {
+function kindOf ({ code, cause }: TenantryError, tenant: Owner | undefined, route: string | undefined): string {
   const thrown: { name?: unknown, code?: unknown, stack?: unknown } = typeof cause === 'object' && cause !== null ? cause : {}
   const isUnexpected = code === catalogue.internal.code
   const place = isUnexpected && typeof thrown.stack === 'string' ? /\n\s+at .*/.exec(thrown.stack)?.[0] : undefined

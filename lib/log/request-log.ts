@@ -1,4 +1,5 @@
 /** One log line a request, when it has ended, in place of Fastify's own two; and what every line of a request says. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LogController } from 'fastify'
 import { parentOf, traceIdOf } from './trace-context.js'
@@ -62,7 +63,7 @@ function lineOf (request: FastifyRequest, { statusCode, elapsedTime }: Pick<Fast
 interface RequestMembers {
   /** The pattern; of a tenant's own route, the one that its document has. */
   route?: string
-  tenant?: string
+  tenant?: Owner
   traceId?: string
 }
 

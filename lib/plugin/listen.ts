@@ -1,9 +1,10 @@
 /** Listens to changes of tenants' data while an app runs. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { FastifyInstance } from 'fastify'
 import { topics, type Events, type Topic } from '../database/events.js'
 
 /** The listener of each topic, which gets the tenant. `gap` is called when notices may be lost: remembered data may be old. */
-export type Listeners = { readonly [Name in Topic]?: (tenant: string) => void } & { readonly gap?: () => void }
+export type Listeners = { readonly [Name in Topic]?: (tenant: Owner) => void } & { readonly gap?: () => void }
 
 /** Calls the listeners until the app closes. */
 export function listen (app: FastifyInstance, events: Pick<Events, 'on' | 'onGap'>, listeners: Listeners): void {

@@ -8,6 +8,7 @@ import type { RowOrder } from './order.js'
 import { createHash } from 'node:crypto'
 import { isStorable } from '../json/storable.js'
 import { refuse } from './request-path.js'
+import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
 /** Characters of a cursor: with the rest of a URL they fit the 16 KB that Node.js takes of headers. */
 export const maxCursorLength = 4096
@@ -31,7 +32,7 @@ export function positionReader (list: string, orderOf: (scope: Scope) => RowOrde
     const found = known.get(scope)
     if (found !== undefined) return found
     const order = orderOf(scope)
-    const key = `${order.id}\n${scope.tenant?.id ?? ''}`
+    const key = `${order.id}\n${tenantOrPlatform(scope.tenant)}`
     let tag = tags.get(key)
     if (tag === undefined) {
       if (tags.size >= maxTags) tags.clear()

@@ -13,6 +13,7 @@ import { compileFirestoreFilters } from './document-filter.js'
 import { answers, type DocumentInput, type DocumentParts } from './document-parts.js'
 import { unfitFields, unfitFor } from './firestore-value.js'
 import { refuse } from './request-path.js'
+import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
 const maxBatch = 500 // documents
 const maxOffset = 10_000 // documents, each of which Firestore reads and charges
@@ -49,7 +50,7 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
   const only = select === null ? null : new Set(select)
   const shapes = { reduced: { only, without: new Set(parts.excluded) }, full: { only, without: new Set(parts.withheld) } }
   const shapeOf = (scope: Scope): Shape => scope.fullAccess ? shapes.full : shapes.reduced
-  const common = (scope: Scope) => ({ place: placeOf(scope.tenant?.id ?? null, collection, shared), shape: shapeOf(scope) })
+  const common = (scope: Scope) => ({ place: placeOf(tenantOrPlatform(scope.tenant), collection, shared), shape: shapeOf(scope) })
 
   const bind = (input: DocumentInput | undefined) => (scope: Scope): BoundOperation => {
     if (input !== undefined) return bindWrite(query, parts, input, common(scope), scope)

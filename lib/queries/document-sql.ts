@@ -21,6 +21,7 @@ import { markDocumentFiles } from './row-files.js'
 import { where } from './scope.js'
 import { type Binder, type Input, noInput, type Placeholders } from './sql.js'
 import { compileVariants, numberChooser, type Switch } from './statement.js'
+import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
 const documents = '"tenantry"."documents"'
 
@@ -72,7 +73,7 @@ function compileOrder (order: DocumentQuery['order'], pointer: string, context: 
 }
 
 const hasFullAccess: Switch = (scope) => scope.fullAccess
-const bindTenantOrNone: Binder = (scope) => scope.tenant?.id ?? ''
+const bindTenantOrNone: Binder = (scope) => tenantOrPlatform(scope.tenant)
 
 function tenantAndCollection ({ bindCollection }: Parts, placeholders: Placeholders): [string, string] {
   return [placeholders.add(bindTenantOrNone, 'text'), placeholders.add(bindCollection, 'text')]

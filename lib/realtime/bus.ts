@@ -1,4 +1,5 @@
 /** Carries what happens in rooms to the other processes. Two adapters: PostgreSQL and Redis. */
+import type { Owner } from '../identity/tenant-ref.js'
 
 /** What happened in a room. */
 export type RoomEvent =
@@ -13,7 +14,7 @@ export type RoomEvent =
     readonly mark?: readonly [from: string, number: number]
   }
 
-export type RoomListener = (tenant: string, event: RoomEvent) => void
+export type RoomListener = (tenant: Owner, event: RoomEvent) => void
 
 /**
  * Events of one process arrive in their order at each other process, at most once, and never at the process itself. The
@@ -26,7 +27,7 @@ export interface RoomBus {
   hear(): Promise<void>
   /** Events of others are not needed any more. */
   rest(): void
-  send(tenant: string, event: RoomEvent): void
+  send(tenant: Owner, event: RoomEvent): void
   /** Ends it, after what was sent has left, or could not. */
   close(): Promise<void>
 }
@@ -35,11 +36,11 @@ const maxWaitingBytes = 16_777_216 // of events that could not leave yet
 
 /** Events that wait to leave, in order. Those beyond the bound are lost. */
 export class Outgoing {
-  #events: (readonly [tenant: string, event: RoomEvent])[] = []
+  #events: (readonly [tenant: Owner, event: RoomEvent])[] = []
   #bytes = 0
 
   /** False where there was no room for it. */
-  add (tenant: string, event: RoomEvent): boolean {
+  add (tenant: Owner, event: RoomEvent): boolean {
     const bytes = event.kind === 'message' ? event.text.length : 0
     if (this.#bytes + bytes > maxWaitingBytes) return false
     this.#bytes += bytes

@@ -5,6 +5,7 @@
  * A ciphertext is: format (1 byte), id of the master key (8), then the outer layer: nonce (12), text, tag (16). The text of
  * the outer layer is the inner one: nonce, text, tag.
  */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { KeyObject } from 'node:crypto'
 import type { MasterKey, MasterKeys } from './master-key.js'
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
@@ -26,7 +27,7 @@ const maxDerivedKeys = 10_000
 
 /** Whose value it is. */
 export interface SecretPlace {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly key: string
   /** Counts the values that the key has had. */
   readonly version: number
@@ -62,7 +63,7 @@ export function createSecretCipher ({ current, known }: MasterKeys): SecretCiphe
     return key
   }
 
-  const keysOf = (master: MasterKey, tenant: string) => ({
+  const keysOf = (master: MasterKey, tenant: Owner) => ({
     inner: derive(master, `tenant:${tenant}`, tenantInfo),
     outer: derive(master, '', platformInfo)
   })

@@ -1,4 +1,5 @@
 /** The rows with stored values, as `rekeySecrets` goes through them. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { sql } from 'kysely'
@@ -6,12 +7,13 @@ import { headerLength, type SecretCipher } from './cipher.js'
 import { idempotencyPlace } from './idempotency-place.js'
 import { mfaPlace } from './mfa-place.js'
 import { callbackPlace, webhookSecretPlace } from './webhook-places.js'
+import { tenantColumn } from '../database/sql.js'
 
 const batchSize = 100 // rows; at most 13 MB of values
 
 /** A row with a value that is under another master key than the current one. */
 export interface KeyedRow {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly key: string
   /** Writes its values anew; false if the row was changed meanwhile. Throws a SecretUnreadable. */
   readonly move: () => Promise<boolean>
@@ -36,7 +38,7 @@ export function secretRows (db: Kysely<SystemTables>, cipher: SecretCipher): Key
       inBatches<KeyedRow>(async (after) => {
         const rows = await others
           .select([
-            'tenant_id as tenant',
+            tenantColumn,
             'key',
             'version',
             sql<Buffer>`value`.as('value'),
@@ -79,7 +81,7 @@ export function earlierRows (db: Kysely<SystemTables>, cipher: SecretCipher): Ke
   return {
     rows: () =>
       inBatches<KeyedRow & { readonly version: number }>(async (after) => {
-        const rows = await others.select(['tenant_id as tenant', 'key', 'version', 'value'])
+        const rows = await others.select([tenantColumn, 'key', 'version', 'value'])
           .$if(after !== undefined, (query) =>
             query.where(sql<boolean>`(tenant_id, key, version) > (${after?.tenant}, ${after?.key}, ${after?.version}::integer)`))
           .orderBy('tenant_id').orderBy('key').orderBy('version').limit(batchSize).execute()
@@ -117,7 +119,7 @@ export function mfaRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedR
       inBatches<KeyedRow & { readonly user: string }>(async (after) => {
         const rows = await others
           .select([
-            'tenant_id as tenant',
+            tenantColumn,
             'user_id as user',
             'secret',
             'version',
@@ -159,7 +161,7 @@ export function webhookSecretRows (db: Kysely<SystemTables>, cipher: SecretCiphe
   return {
     rows: () =>
       inBatches<KeyedRow>(async (after) => {
-        const rows = await others.select(['tenant_id as tenant', 'secret'])
+        const rows = await others.select([tenantColumn, 'secret'])
           .$if(after !== undefined, (query) => query.where('tenant_id', '>', after?.tenant ?? ''))
           .orderBy('tenant_id').limit(batchSize).execute()
         return rows.map(({ tenant, secret }) => ({
@@ -189,7 +191,7 @@ export function callbackRows (db: Kysely<SystemTables>, cipher: SecretCipher): K
   return {
     rows: () =>
       inBatches<KeyedRow & { readonly id: string }>(async (after) => {
-        const rows = await others.select(['tenant_id as tenant', 'id', sql<Buffer>`sealed`.as('sealed')])
+        const rows = await others.select([tenantColumn, 'id', sql<Buffer>`sealed`.as('sealed')])
           .$if(after !== undefined, (query) => query.where('id', '>', after?.id ?? ''))
           .orderBy('id').limit(batchSize).execute()
         return rows.map(({ tenant, id, sealed }) => ({
@@ -220,7 +222,7 @@ export function idempotencyRows (db: Kysely<SystemTables>, cipher: SecretCipher)
   return {
     rows: () =>
       inBatches<KeyedRow & { readonly id: Buffer }>(async (after) => {
-        const rows = await others.select(['tenant_id as tenant', 'id', 'content'])
+        const rows = await others.select([tenantColumn, 'id', 'content'])
           .$if(after !== undefined, (query) => query.where(sql<boolean>`(tenant_id, id) > (${after?.tenant}, ${after?.id}::bytea)`))
           .orderBy('tenant_id').orderBy('id').limit(batchSize).execute()
         return rows.map(({ tenant, id, content }) => ({

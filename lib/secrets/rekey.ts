@@ -2,6 +2,7 @@
  * Moves every stored value to the current master key, while servers serve and write. Each value is written only where it
  * still is what was read: one that a server has replaced meanwhile is looked at again.
  */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { sql } from 'kysely'
@@ -17,7 +18,7 @@ export interface RekeyResult {
    * Secrets that could not be, and why; nothing of their values. Those of second factors have the key `mfa/<user>`, and of the
    * platform's users the empty tenant; those of webhooks `webhooks/...`, kept answers `idempotency/...`.
    */
-  readonly unreadable: readonly { readonly tenant: string, readonly key: string, readonly reason: string }[]
+  readonly unreadable: readonly { readonly tenant: Owner, readonly key: string, readonly reason: string }[]
   /** Values were still being written under another key when it gave up. */
   readonly unfinished: boolean
 }

@@ -1,4 +1,5 @@
 /** Opens the store of vectors that the configuration names. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { Engine } from '../database/engine.js'
 import type { VectorSpace, VectorStore } from './types.js'
 import { createPgvectorIndex } from './pgvector.js'
@@ -29,7 +30,7 @@ export interface OpenStoreOptions {
 export async function openVectorStore (
   { engine, section, space, warn, exactUpTo, now = Date.now }: OpenStoreOptions
 ): Promise<VectorStore> {
-  const dbFor = (tenant: string) => engine.kyselyFor(tenant)
+  const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
   const index = section.provider === 'qdrant'
     ? await openQdrantIndex({ ...section, url: requireUrl(section), space })
     : createPgvectorIndex({ space: tableSpace(engine, space), dbFor, exactUpTo })

@@ -3,6 +3,7 @@
  * all tenants' vectors with a filter finds few of its rows, or none. Larger tenants use the index, which goes on
  * (`iterative_scan`) until it has found enough of them.
  */
+import { platformRef, type Owner } from '../identity/tenant-ref.js'
 import type { Kysely, RawBuilder } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import type { Nearest, VectorIndex, VectorQuery, VectorSpace } from './types.js'
@@ -15,7 +16,7 @@ const perStatement = 100 // vectors of 1,536 numbers have 20 kB as text
 
 export interface PgvectorParts {
   readonly space: VectorSpace
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   /** Chunks of a tenant that are searched exactly. Default: 2,000. */
   readonly exactUpTo?: number | undefined
 }
@@ -32,7 +33,7 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
   const type = sql.raw(`vector(${dimensions})`)
   const textOf = (embedding: readonly number[]) => JSON.stringify(embedding)
 
-  const rowsOf = (tenant: string, distance: RawBuilder<unknown>, { limit, filter }: VectorQuery) =>
+  const rowsOf = (tenant: Owner, distance: RawBuilder<unknown>, { limit, filter }: VectorQuery) =>
     sql<NearestRow>`
     select v.document_id as id, v.position as chunk, ${distance} as distance from ${table} v
     where v.tenant_id = ${tenant} and v.model = ${model} ${
@@ -44,7 +45,7 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
     }
     order by distance limit ${limit}`
 
-  async function isLarge (tenant: string): Promise<boolean> {
+  async function isLarge (tenant: Owner): Promise<boolean> {
     const { rows: [row] } = await sql<{ count: number }>`
       select count(*)::integer as count from (select from ${table} v where v.tenant_id = ${tenant} limit ${most + 1}) counted`.execute(
       dbFor(tenant)
@@ -53,11 +54,11 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
   }
 
   /** An index does not fit the expression that is sorted by. */
-  async function exact (tenant: string, given: RawBuilder<unknown>, query: VectorQuery): Promise<readonly NearestRow[]> {
+  async function exact (tenant: Owner, given: RawBuilder<unknown>, query: VectorQuery): Promise<readonly NearestRow[]> {
     return (await rowsOf(tenant, sql`(v.embedding <=> ${given}) + 0`, query).execute(dbFor(tenant))).rows
   }
 
-  async function indexed (tenant: string, given: RawBuilder<unknown>, query: VectorQuery): Promise<readonly NearestRow[]> {
+  async function indexed (tenant: Owner, given: RawBuilder<unknown>, query: VectorQuery): Promise<readonly NearestRow[]> {
     return await dbFor(tenant).transaction().execute(async (transaction) => {
       await sql`select set_config('hnsw.iterative_scan', 'strict_order', true)`.execute(transaction)
       return (await rowsOf(tenant, sql`v.embedding <=> ${given}`, query).execute(transaction)).rows
@@ -97,7 +98,7 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
     async removeAll () {},
 
     async check () {
-      await sql`select from ${table} limit 1`.execute(dbFor(''))
+      await sql`select from ${table} limit 1`.execute(dbFor(platformRef))
     },
 
     async close () {}

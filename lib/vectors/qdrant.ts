@@ -3,6 +3,7 @@
  * is the first condition of every request. The filter of a caller only adds conditions: hashes of names and values, so that no
  * text of a caller is a path or an operator.
  */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { QdrantClient } from '@qdrant/js-client-rest'
 import type { Nearest, VectorIndex, VectorSpace } from './types.js'
 import { createHash } from 'node:crypto'
@@ -139,7 +140,7 @@ function factOf (name: string, value: string | number | boolean | null): string 
 }
 
 /** A UUID of the place of the vector: writing it again replaces it. */
-function pointId (tenant: string, id: string, version: string, position: number): string {
+function pointId (tenant: Owner, id: string, version: string, position: number): string {
   const hex = createHash('sha256').update(JSON.stringify([tenant, id, version, position])).digest('hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }

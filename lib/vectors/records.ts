@@ -1,4 +1,5 @@
 /** The SQL of documents and their text. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import type { DocumentText, Found, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
@@ -6,6 +7,7 @@ import { sql } from 'kysely'
 import { lockTenant } from '../database/tenant-lock.js'
 import { failure } from '../errors.js'
 import { searchText } from '../queries/search-text.js'
+import { tenantColumn } from '../database/sql.js'
 
 type Writer = Transaction<SystemTables>
 
@@ -22,7 +24,7 @@ export interface Replaced {
 
 export function createDocumentRecords (
   db: Kysely<SystemTables>,
-  dbFor: (tenant: string) => Kysely<SystemTables>,
+  dbFor: (tenant: Owner) => Kysely<SystemTables>,
   { model, dimensions }: VectorSpace,
   store: string
 ) {
@@ -35,7 +37,7 @@ export function createDocumentRecords (
     /** Writes the document and its text in place of those before; null if it does not have the version `only`. */
     async write (
       writer: Writer,
-      tenant: string,
+      tenant: Owner,
       { id, version, contentType, metadata, chunks }: VectorDocument,
       at: Date,
       only?: string
@@ -65,14 +67,14 @@ export function createDocumentRecords (
     },
 
     /** The version that was removed; null if there is no such document. */
-    async remove (writer: Writer, tenant: string, id: string): Promise<string | null> {
+    async remove (writer: Writer, tenant: Owner, id: string): Promise<string | null> {
       const row = await writer.deleteFrom(documents).where('tenant_id', '=', tenant).where('id', '=', id).returning('version')
         .executeTakeFirst()
       return row?.version ?? null
     },
 
     async list (
-      tenant: string,
+      tenant: Owner,
       { limit, offset }: { readonly limit: number, readonly offset: number }
     ): Promise<{ data: StoredDocument[], total: number }> {
       const all = dbFor(tenant).selectFrom(documents).where('tenant_id', '=', tenant)
@@ -88,7 +90,7 @@ export function createDocumentRecords (
       }
     },
 
-    async read (tenant: string, id: string): Promise<DocumentText | null> {
+    async read (tenant: Owner, id: string): Promise<DocumentText | null> {
       const { rows: [row] } = await sql<
         { version: string, contentType: string, metadata: Record<string, unknown>, contents: string[] | null }
       >`
@@ -99,7 +101,7 @@ export function createDocumentRecords (
     },
 
     /** The chunks that were found, in their order, without those whose version is not current. */
-    async found (tenant: string, nearest: readonly Nearest[]): Promise<Found[]> {
+    async found (tenant: Owner, nearest: readonly Nearest[]): Promise<Found[]> {
       if (nearest.length === 0) return []
       const { rows } = await sql<Found>`
         select d.id, c.position as chunk, c.content, n.score, d.metadata
@@ -113,7 +115,7 @@ export function createDocumentRecords (
       return rows
     },
 
-    async byText (tenant: string, text: string, { limit, threshold = 0, filter }: VectorQuery): Promise<Found[]> {
+    async byText (tenant: Owner, text: string, { limit, threshold = 0, filter }: VectorQuery): Promise<Found[]> {
       // The lexeme of the tenant; an id of a tenant has no character that must be escaped.
       const own = `' ${tenant}'`
       const { rows } = await sql<Found>`
@@ -143,20 +145,20 @@ export function createDocumentRecords (
     },
 
     /** Notes that an external index may have vectors of the version. */
-    async mark (writer: Kysely<SystemTables>, tenant: string, id: string, version: string, dueAt: Date): Promise<void> {
+    async mark (writer: Kysely<SystemTables>, tenant: Owner, id: string, version: string, dueAt: Date): Promise<void> {
       await writer.insertInto('tenantry.agent_stale_vectors').values({ tenant_id: tenant, document_id: id, version, due_at: dueAt })
         .execute()
     },
 
-    async unmark (writer: Kysely<SystemTables>, tenant: string, version: string, id: string): Promise<boolean> {
+    async unmark (writer: Kysely<SystemTables>, tenant: Owner, version: string, id: string): Promise<boolean> {
       const row = await writer.deleteFrom('tenantry.agent_stale_vectors').where('tenant_id', '=', tenant).where('document_id', '=', id)
         .where('version', '=', version)
         .returning('version').executeTakeFirst()
       return row !== undefined
     },
 
-    async marked (at: Date, limit: number): Promise<{ tenant: string, id: string, version: string }[]> {
-      return await db.selectFrom('tenantry.agent_stale_vectors').select(['tenant_id as tenant', 'document_id as id', 'version'])
+    async marked (at: Date, limit: number): Promise<{ tenant: Owner, id: string, version: string }[]> {
+      return await db.selectFrom('tenantry.agent_stale_vectors').select([tenantColumn, 'document_id as id', 'version'])
         .where('due_at', '<=', at).orderBy('due_at').limit(limit).execute()
     }
   }

@@ -1,4 +1,5 @@
 /** Documents in SQL with an index of vectors. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { DocumentRecords } from './records.js'
 import type { VectorIndex, VectorStore } from './types.js'
 import { randomUUID } from 'node:crypto'
@@ -20,7 +21,7 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
   const { dbFor } = records
 
   /** The sweep tries again. */
-  async function discard (tenant: string, id: string, version: string): Promise<void> {
+  async function discard (tenant: Owner, id: string, version: string): Promise<void> {
     try {
       await index.discard(tenant, id, version)
       await records.unmark(dbFor(tenant), tenant, version, id)

@@ -4,6 +4,7 @@
  * The text is always in the SQL database, which says which version of a document is current. The vectors are in an index
  * behind a small interface: pgvector, or Qdrant.
  */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { Transaction } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 
@@ -69,7 +70,7 @@ export interface PutOptions {
 
 /** A document that another model embedded, or whose vectors are in another store. */
 export interface StaleDocument extends VectorSpace {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly id: string
   readonly store: string
 }
@@ -87,19 +88,19 @@ export interface VectorStore {
    * Replaces all chunks of the document at once: `new` or `replaced`; `changed` if it does not have the `version`. Rejects
    * with `tenantUnknown`.
    */
-  put(tenant: string, document: DocumentInput, options?: PutOptions): Promise<'new' | 'replaced' | 'changed'>
+  put(tenant: Owner, document: DocumentInput, options?: PutOptions): Promise<'new' | 'replaced' | 'changed'>
   /** false if the tenant has no such document. */
-  remove(tenant: string, id: string, also?: AlsoWrite): Promise<boolean>
+  remove(tenant: Owner, id: string, also?: AlsoWrite): Promise<boolean>
   /** The newest first. */
-  list(tenant: string, page: { readonly limit: number, readonly offset: number }): Promise<{ data: StoredDocument[], total: number }>
-  read(tenant: string, id: string): Promise<DocumentText | null>
-  byVector(tenant: string, embedding: readonly number[], query: VectorQuery): Promise<Found[]>
+  list(tenant: Owner, page: { readonly limit: number, readonly offset: number }): Promise<{ data: StoredDocument[], total: number }>
+  read(tenant: Owner, id: string): Promise<DocumentText | null>
+  byVector(tenant: Owner, embedding: readonly number[], query: VectorQuery): Promise<Found[]>
   /** The syntax of the text is that of `websearch_to_tsquery`. */
-  byText(tenant: string, text: string, query: VectorQuery): Promise<Found[]>
+  byText(tenant: Owner, text: string, query: VectorQuery): Promise<Found[]>
   /** Documents of all tenants that are not in this space and store. */
   stale(limit: number): Promise<StaleDocument[]>
   /** Deletes the vectors of a tenant whose documents are gone. */
-  removeAll(tenant: string): Promise<void>
+  removeAll(tenant: Owner): Promise<void>
   /** Deletes vectors that no document has, which writes left that were cut off. */
   sweep(): Promise<void>
   /** Resolves if the store can be reached. */
@@ -128,12 +129,12 @@ export interface VectorIndex {
   /** Its vectors are not in the SQL database: they are written before a version becomes current, and deleted after it was. */
   readonly external: boolean
   /** Of an external index: before the transaction. Otherwise: in it, after the text. */
-  write(tenant: string, document: VectorDocument, transaction: Transaction<SystemTables> | null): Promise<void>
+  write(tenant: Owner, document: VectorDocument, transaction: Transaction<SystemTables> | null): Promise<void>
   /** Of an external index: deletes the vectors of a version. */
-  discard(tenant: string, id: string, version: string): Promise<void>
+  discard(tenant: Owner, id: string, version: string): Promise<void>
   /** In the order of similarity. An external index may find versions that are not current. */
-  nearest(tenant: string, embedding: readonly number[], query: VectorQuery): Promise<Nearest[]>
-  removeAll(tenant: string): Promise<void>
+  nearest(tenant: Owner, embedding: readonly number[], query: VectorQuery): Promise<Nearest[]>
+  removeAll(tenant: Owner): Promise<void>
   check(): Promise<void>
   close(): Promise<void>
 }

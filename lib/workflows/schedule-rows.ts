@@ -1,4 +1,5 @@
 /** The rows of workflows with a schedule, in tenantry.workflow_schedules. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Workflow } from '../schema/workflow.js'
 import type { SystemTables } from '../database/system-tables.js'
@@ -6,7 +7,7 @@ import { sql } from 'kysely'
 import { parseSchedule } from '../time/schedule.js'
 
 /** Writes the schedules of a document in place of those before; one that is unchanged keeps its next time. */
-export async function saveSchedules (db: Kysely<SystemTables>, tenant: string, workflows: readonly Workflow[], now: Date): Promise<void> {
+export async function saveSchedules (db: Kysely<SystemTables>, tenant: Owner, workflows: readonly Workflow[], now: Date): Promise<void> {
   const rows = workflows.flatMap(({ id, schedule }) => {
     const read = schedule === undefined ? undefined : parseSchedule(schedule)
     const next = read === undefined || 'reason' in read ? null : read.next(now)

@@ -1,10 +1,11 @@
 /** Kinds of steps that other plugins run: language models, embeddings, files and messages to rooms. */
+import type { Owner } from '../identity/tenant-ref.js'
 import type { RunnerKind, StepKind } from './types.js'
 
 /** Whose step it is, and how long it may run. */
 export interface StepCall {
   /** Empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   /** Who started the run; null without a token. */
   readonly user: string | null
   /** The same for every try of the step and after a crash: `<run id>:<step id>`. */

@@ -2,7 +2,7 @@
 import type { Query } from '../../lib/schema/query.js'
 import type { Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import type { AuditAction, AuditEntry } from '../../lib/database/audit.js'
-import type { Engine } from '../../lib/database/engine.js'
+import type { Engine, SessionOptions } from '../../lib/database/engine.js'
 import type { Table } from '../../lib/database/catalogue.js'
 import type { CacheStore } from '../../lib/cache/store.js'
 import type { Tenants } from '../tenancy/service.js'
@@ -21,6 +21,7 @@ import { readOrder } from './order.js'
 import { createShapes, type Asked, type Places } from './shapes.js'
 import { keyOf, refused, requireSoftDelete, requireWritable, tableOf } from './tables.js'
 import type { Reach } from './views.js'
+import { tenantOrNone, tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
 
 /** Who asks, and for which tenant. */
 export interface Caller {
@@ -97,7 +98,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       filters: [{ column, operator: 'eq', value: byId }]
     }
     const { bound } = shapes.bind({ reach: 'every', includeDeleted, query }, scopeOf(null, { id }, { limit: 2, offset: 0 }), inRequest)
-    const [first, second] = recordsOf(await engine.text(bound.statement, bound.values, { tenantId: null }))
+    const [first, second] = recordsOf(await engine.text(bound.statement, bound.values, { tenant: platformRef }))
     if (first === undefined) throw failure('notFound')
     if (second !== undefined) {
       throw failure('tenantRequired', { message: `Rows of several tenants in "${table.name}" have this id: send the X-Tenant-ID header` })
@@ -129,11 +130,12 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     entry: AuditEntry,
     missing: AuditedWrite['missing']
   ): Promise<string> {
-    return writeAudited({ engine, cache, webhooks }, { tenant: owner?.id ?? null, compiled, bound, events, entry: () => entry, missing })
+    const tenant = tenantOrPlatform(owner)
+    return writeAudited({ engine, cache, webhooks }, { tenant, compiled, bound, events, entry: () => entry, missing })
   }
 
   async function hears (owner: ScopeTenant | null): Promise<boolean> {
-    return webhooks !== null && await webhooks.hears(owner?.id ?? '')
+    return webhooks !== null && await webhooks.hears(tenantOrPlatform(owner))
   }
 
   /** Writes a read to the audit log of the owner, or of the platform for null, before it is answered. */
@@ -255,8 +257,8 @@ function ownReach ({ platform }: Caller): Reach {
   return platform ? 'platform' : 'tenant'
 }
 
-function sessionOf (tenant: ScopeTenant | null): { tenantId: string | null } {
-  return { tenantId: tenant?.id ?? null }
+function sessionOf (tenant: ScopeTenant | null): SessionOptions {
+  return { tenant: tenantOrNone(tenant) }
 }
 
 function entryOf (
@@ -265,7 +267,7 @@ function entryOf (
   entry: { readonly action: AuditAction, readonly target?: AuditEntry['target'], readonly details?: AuditEntry['details'] }
 ): AuditEntry {
   const { auth, ip } = request
-  return { ...entry, tenant: owner?.id ?? '', actor: actorOf({ auth, ip, tenant: owner }), at: new Date() }
+  return { ...entry, tenant: tenantOrPlatform(owner), actor: actorOf({ auth, ip, tenant: owner }), at: new Date() }
 }
 
 /** All that a query of this plugin reads: nothing in it is a template, whatever it looks like. */

@@ -2,6 +2,7 @@
  * Chat with a language model that knows the documents of the tenant and calls tools with the rights of the caller; and the
  * conversations, which are kept for each user.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../embeddings/index.js'
@@ -39,7 +40,7 @@ export default definePlugin<AgentOptions>({
   options: { chat: record, maxOutputTokens: whole(1, 1_000_000), heartbeatMs: whole(10, 600_000), now: callback },
   setup (app, { chat = {}, maxOutputTokens = 1000, heartbeatMs, now = Date.now }) {
     const { models, log } = app
-    const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
+    const dbFor = (tenant: Owner) => app.engine.kyselyFor(tenant)
     const embeddings = optional(app, 'embeddings')
     const [tools, servers] = [optional(app, 'tools'), optional(app, 'mcpServers')]
     const store = createConversationStore(dbFor)
@@ -58,7 +59,7 @@ export default definePlugin<AgentOptions>({
       return true
     }, { onError: (err) => log.warn({ err }, 'the store of vectors cannot be reached') })
 
-    async function health (tenant: string): Promise<Static<typeof AgentHealth>> {
+    async function health (tenant: Owner): Promise<Static<typeof AgentHealth>> {
       const vectorStore = embeddings() === null ? 'off' : await reached() === true ? 'up' : 'down'
       return {
         status: vectorStore === 'down' ? 'degraded' : 'ok',

@@ -1,8 +1,9 @@
 /** The endpoints of chat and conversations. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import type { AgentService } from './service.js'
-import type { AgentEvent, Citation, Conversation, Owner } from './types.js'
+import type { AgentEvent, Citation, Conversation, ConversationOwner } from './types.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
@@ -27,7 +28,7 @@ const ListQuery = Type.Object(pageQuery('Conversations'), { additionalProperties
 export interface AgentRouteOptions {
   /** Milliseconds between comments of event streams. */
   readonly heartbeatMs?: number | undefined
-  readonly health: (tenant: string) => Promise<Static<typeof AgentHealth>>
+  readonly health: (tenant: Owner) => Promise<Static<typeof AgentHealth>>
 }
 
 export function agentRoutes (app: FastifyInstance, service: AgentService, { heartbeatMs, health }: AgentRouteOptions): void {
@@ -123,7 +124,7 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
 }
 
 /** Throws `tenantRequired`, and `badRequest` for a user whose id the database cannot keep. */
-function ownerOf (request: FastifyRequest): Owner {
+function ownerOf (request: FastifyRequest): ConversationOwner {
   const tenant = tenantOf(request)
   const caller = callerOf(request)
   if (!isUserId(caller.sub)) {

@@ -1,4 +1,5 @@
 /** Chat with a model, the tenant's documents and tools, in conversations that are kept. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Actor } from '../../lib/database/audit.js'
@@ -9,7 +10,7 @@ import type { ChatResult, Models, ModelTool, ModelUsage, ModelUser } from '../..
 import type { Embeddings } from '../embeddings/types.js'
 import type { ToolSources } from './tools.js'
 import type { ConversationStore } from './store.js'
-import type { AgentEvent, Conversation, ConversationMessage, Excerpt, Owner } from './types.js'
+import type { AgentEvent, Conversation, ConversationMessage, Excerpt, ConversationOwner } from './types.js'
 import { randomUUID } from 'node:crypto'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
@@ -35,7 +36,7 @@ export interface AgentSettings {
 }
 
 export interface ChatInput {
-  readonly owner: Owner
+  readonly owner: ConversationOwner
   /** For limits of resources. */
   readonly user: ModelUser | null
   readonly message: string
@@ -57,17 +58,17 @@ export interface AgentService {
    * errors reject the iteration.
    */
   chat(input: ChatInput): AsyncGenerator<AgentEvent, void, undefined>
-  list(owner: Owner, page: Page): Promise<{ data: Conversation[], total: number }>
+  list(owner: ConversationOwner, page: Page): Promise<{ data: Conversation[], total: number }>
   /** Throws `notFound`. */
-  read(owner: Owner, id: string): Promise<Conversation & { readonly history: readonly ConversationMessage[] }>
+  read(owner: ConversationOwner, id: string): Promise<Conversation & { readonly history: readonly ConversationMessage[] }>
   /** Throws `notFound`. */
-  delete(owner: Owner, id: string, actor: Actor): Promise<void>
+  delete(owner: ConversationOwner, id: string, actor: Actor): Promise<void>
 }
 
 export interface AgentParts {
   readonly settings: AgentSettings
   readonly store: ConversationStore
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly models: Models
   /** null: no documents are searched. */
   readonly embeddings: () => Pick<Embeddings, 'search'> | null

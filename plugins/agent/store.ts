@@ -1,8 +1,9 @@
 /** The SQL of conversations. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
-import type { Conversation, ConversationMessage, Owner } from './types.js'
+import type { Conversation, ConversationMessage, ConversationOwner } from './types.js'
 import { sql } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { markClaim, type IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
@@ -29,27 +30,27 @@ export interface Turn {
 export type ConversationStore = ReturnType<typeof createConversationStore>
 
 /** @param dbFor runs the statements of a tenant */
-export function createConversationStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
-  const ofOwner = ({ tenant, user, platform }: Owner) =>
+export function createConversationStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
+  const ofOwner = ({ tenant, user, platform }: ConversationOwner) =>
     dbFor(tenant).selectFrom(conversations)
       .where('tenant_id', '=', tenant).where('user_id', '=', user).where('platform', '=', platform)
 
   return {
     /** A page of the user's conversations, the one that was used last first, and how many there are in all. */
-    async list (owner: Owner, { limit, offset }: Page): Promise<{ data: Conversation[], total: number }> {
+    async list (owner: ConversationOwner, { limit, offset }: Page): Promise<{ data: Conversation[], total: number }> {
       const rows = await ofOwner(owner).selectAll().orderBy('updated_at', 'desc').orderBy('id').limit(limit).offset(offset).execute()
       const { total } = await ofOwner(owner).select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
       return { data: rows.map(conversationOf), total }
     },
 
     /** null for a conversation of another user or tenant. */
-    async find (owner: Owner, id: string): Promise<Conversation | null> {
+    async find (owner: ConversationOwner, id: string): Promise<Conversation | null> {
       const row = await ofOwner(owner).selectAll().where('id', '=', id).executeTakeFirst()
       return row === undefined ? null : conversationOf(row)
     },
 
     /** The messages that are kept, the oldest first. */
-    async messages (tenant: string, id: string): Promise<ConversationMessage[]> {
+    async messages (tenant: Owner, id: string): Promise<ConversationMessage[]> {
       const rows = await dbFor(tenant).selectFrom(messages).select(['role', 'content', 'citations', 'created_at'])
         .where('tenant_id', '=', tenant).where('conversation_id', '=', id).orderBy('position', 'desc').limit(maxMessages).execute()
       return rows.reverse().map(({ role, content, citations, created_at: createdAt }) => ({
@@ -61,7 +62,7 @@ export function createConversationStore (dbFor: (tenant: string) => Kysely<Syste
     },
 
     /** Adds the messages. false if the conversation or the tenant was deleted meanwhile. */
-    async add (owner: Owner, turn: Turn, claim?: IdempotencyClaim): Promise<boolean> {
+    async add (owner: ConversationOwner, turn: Turn, claim?: IdempotencyClaim): Promise<boolean> {
       return await dbFor(owner.tenant).transaction().execute(async (writer) => {
         if (!await lockTenant(writer, owner.tenant, 'shared')) return false
         if (claim !== undefined) await markClaim<SystemTables>(writer, claim)
@@ -74,7 +75,7 @@ export function createConversationStore (dbFor: (tenant: string) => Kysely<Syste
     },
 
     /** Deletes the conversation with its messages; false if the user has none of this id. */
-    async remove (writer: Transaction<SystemTables>, { tenant, user, platform }: Owner, id: string): Promise<boolean> {
+    async remove (writer: Transaction<SystemTables>, { tenant, user, platform }: ConversationOwner, id: string): Promise<boolean> {
       const row = await writer.deleteFrom(conversations).where('tenant_id', '=', tenant).where('id', '=', id)
         .where('user_id', '=', user).where('platform', '=', platform).returning('id').executeTakeFirst()
       return row !== undefined
@@ -86,7 +87,7 @@ type Writer = Transaction<SystemTables>
 
 async function insert (
   writer: Writer,
-  { tenant, user, platform }: Owner,
+  { tenant, user, platform }: ConversationOwner,
   { id, title, at }: Turn & { readonly title: string }
 ): Promise<void> {
   await writer.insertInto(conversations).values({
@@ -103,7 +104,7 @@ async function insert (
   }).execute()
 }
 
-async function removeOld (writer: Writer, { tenant, user, platform }: Owner): Promise<void> {
+async function removeOld (writer: Writer, { tenant, user, platform }: ConversationOwner): Promise<void> {
   const old = writer.selectFrom(conversations).select('id').where('tenant_id', '=', tenant).where('user_id', '=', user).where(
     'platform',
     '=',
@@ -113,7 +114,7 @@ async function removeOld (writer: Writer, { tenant, user, platform }: Owner): Pr
   await writer.deleteFrom(conversations).where('tenant_id', '=', tenant).where('id', 'in', old).execute()
 }
 
-async function append (writer: Writer, { tenant }: Owner, { id, messages: added, at }: Turn): Promise<boolean> {
+async function append (writer: Writer, { tenant }: ConversationOwner, { id, messages: added, at }: Turn): Promise<boolean> {
   const row = await writer.selectFrom(conversations).select(['last_position', 'messages', 'bytes'])
     .where('tenant_id', '=', tenant).where('id', '=', id).forUpdate().executeTakeFirst()
   if (row === undefined) return false
@@ -141,7 +142,7 @@ async function append (writer: Writer, { tenant }: Owner, { id, messages: added,
 }
 
 /** Removes the oldest messages until the rest is within the bounds; the `newest` stay. */
-async function removeFirst (writer: Writer, tenant: string, id: string, newest: number): Promise<{ messages: number, bytes: number }> {
+async function removeFirst (writer: Writer, tenant: Owner, id: string, newest: number): Promise<{ messages: number, bytes: number }> {
   const rows = await writer.selectFrom(messages).select(['position', 'bytes']).where('tenant_id', '=', tenant).where(
     'conversation_id',
     '=',

@@ -1,4 +1,5 @@
 /** Conversations of users with a language model. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 
 /** A chunk of a document that an answer had at hand. */
@@ -15,8 +16,8 @@ export interface Excerpt extends Citation {
 }
 
 /** A user of a tenant, or one of the platform that acts for the tenant. */
-export interface Owner {
-  readonly tenant: string
+export interface ConversationOwner {
+  readonly tenant: Owner
   /** The `sub`. */
   readonly user: string
   readonly platform: boolean

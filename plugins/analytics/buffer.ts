@@ -2,6 +2,7 @@
  * Requests that were counted and are not written yet: summed up by hour, tenant and line, written by time and by number,
  * off the way of requests. A batch whose fate is not known is written again as it was, under its number.
  */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Line } from './lines.js'
 import { hourMs } from '../../lib/time/spans.js'
@@ -18,7 +19,7 @@ const maxRefusals = 3 // times that the database may refuse a batch, though it c
 /** Requests of one tenant and line in one hour. */
 export interface Sum {
   /** Empty for requests of no tenant. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly line: Line
   /** How many there are in each bucket of the histogram. */
   readonly buckets: ReadonlyMap<number, number>
@@ -48,7 +49,7 @@ export interface BufferOptions {
 
 export interface RequestBuffer {
   /** The tenant is empty for a request of none; `ms` is how long it took. */
-  count(tenant: string, line: Line, ms: number): void
+  count(tenant: Owner, line: Line, ms: number): void
   /** Writes what was counted until now; resolves also where that failed, which is logged and tried again. */
   flush(): Promise<void>
   /** Writes what there is, and begins nothing anew. */
@@ -62,8 +63,8 @@ const others = new RouteLines(otherRoutes)
 
 export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }: BufferOptions): RequestBuffer {
   /** By hour and tenant. */
-  const hours = new Map<number, Map<string, Sums>>()
-  let current = new Map<string, Sums>()
+  const hours = new Map<number, Map<Owner, Sums>>()
+  let current = new Map<Owner, Sums>()
   let start = Number.NaN
   /** Sums that wait. */
   let size = 0
@@ -87,14 +88,14 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
   /** The clock has come to another hour. */
   function turnTo (at: number): void {
     start = Math.floor(at / hourMs) * hourMs
-    current = hours.get(start) ?? new Map<string, Sums>()
+    current = hours.get(start) ?? new Map<Owner, Sums>()
     hours.set(start, current)
   }
 
   /** The histogram of a line that is not there yet, or of the others of its tenant; undefined where there is no room. */
-  function added (tenant: string, line: Line): Buckets | undefined {
+  function added (tenant: Owner, line: Line): Buckets | undefined {
     const sums = current.get(tenant) ?? new Map<string, { line: Line, buckets: Buckets }>()
-    const kept = tenant !== '' && sums.size >= maxOfTenant ? others.of(line.method, line.status) : line
+    const kept = tenant !== platformRef && sums.size >= maxOfTenant ? others.of(line.method, line.status) : line
     const known = sums.get(kept.key)
     if (known !== undefined) return known.buckets
     if (size >= maxWaiting) return undefined

@@ -19,6 +19,7 @@ import { createExclusion, RouteLines, unknownRoute } from './lines.js'
 import { analyticsRoutes } from './routes.js'
 import { createAnalytics, type Analytics } from './service.js'
 import { createStatsStore } from './store.js'
+import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 export type { Range } from './range.js'
 export type { Analytics } from './service.js'
@@ -122,7 +123,7 @@ export default definePlugin<AnalyticsOptions>({
     whenEnded(app, (request, reply, ms) => {
       const lines = linesFor(request)
       // Of a rate limit's refusals it is their own, so that none is an error of the server.
-      if (lines !== undefined) buffer.count(request.tenant?.id ?? '', lines.of(request.method, endStatusOf(request, reply)), ms)
+      if (lines !== undefined) buffer.count(tenantOrPlatform(request.tenant), lines.of(request.method, endStatusOf(request, reply)), ms)
     })
     return (group) => analyticsRoutes(group, now)
   }

@@ -1,4 +1,5 @@
 /** `app.analytics`: the figures of requests. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { RequestBuffer } from './buffer.js'
 import type { Range } from './range.js'
 import type { Figures, StatsStore } from './store.js'
@@ -25,7 +26,7 @@ export interface AnalyticsDependencies {
 export function createAnalytics ({ store, buffer, retentionDays }: AnalyticsDependencies): Analytics {
   return {
     retentionDays,
-    async summary ({ from, until }, tenant = '') {
+    async summary ({ from, until }, tenant: Owner = platformRef) {
       await buffer.flush()
       return await store.read({
         tenant,

@@ -1,4 +1,5 @@
 /** The SQL of figures of requests. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, RawBuilder } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Batch } from './buffer.js'
@@ -38,7 +39,7 @@ export interface Figures {
 /** What figures are of. */
 export interface Scope {
   /** Empty for all requests, those of no tenant among them. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly from: Date
   /** Exclusive. */
   readonly until: Date

@@ -2,6 +2,7 @@
  * Keys that this process remembers: the tenant of each id, which never changes, and the keys of each tenant, which a change
  * removes. Unknown ids are kept apart, few and for a short time: many of them push out only each other.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Admit, ApiKeyOwners } from '../auth/sources.js'
 import type { ApiKeyStore, KeyRow } from './store.js'
@@ -37,7 +38,7 @@ export interface KeyMemory {
   /** The claims of the key's owner, at once where it is remembered; null where the key does not hold. */
   find: ApiKeyOwners['find']
   /** The keys of the tenant have changed. */
-  forget(tenant: string): void
+  forget(tenant: Owner): void
   clear(): void
 }
 
@@ -51,13 +52,13 @@ export interface KeyMemoryParts {
 }
 
 export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryParts): KeyMemory {
-  const tenants = new LRUCache<string, string>(lruOptions(maxIds))
-  const lookups = createAsyncCache<{ readonly tenant: string | null }>({
+  const tenants = new LRUCache<string, Owner>(lruOptions(maxIds))
+  const lookups = createAsyncCache<{ readonly tenant: Owner | null }>({
     max: maxLookups,
     maxAgeMs: lookupAge,
     load: async (id) => ({ tenant: await store.tenantOf(id) })
   })
-  const keysOf = createAsyncCache<TenantKeys>({
+  const keysOf = createAsyncCache<TenantKeys, Owner>({
     max: maxTenants,
     weight: { max: maxWeight, of: ({ weight }) => weight },
     async load (tenant) {
@@ -79,7 +80,7 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
     return judge(await keysOf.get(tenant), tenant, id, text)
   }
 
-  function judge ({ keys }: TenantKeys, tenant: string, id: string, text: string): Claims | null {
+  function judge ({ keys }: TenantKeys, tenant: Owner, id: string, text: string): Claims | null {
     const key = keys.get(id)
     if (key === undefined) return null
     const time = now()
@@ -111,7 +112,7 @@ function opens ({ hash, previous }: LiveKey, digest: Buffer, time: number): bool
 }
 
 function liveKey (
-  tenant: string,
+  tenant: Owner,
   { id, hash, previous_hash: previousHash, previous_valid_until: until, expires_at: expires, scopes }: KeyRow
 ): LiveKey {
   return {

@@ -1,4 +1,5 @@
 /** The handlers of the endpoints of API keys. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -42,24 +43,24 @@ export interface Grantor {
 }
 
 export interface ApiKeys {
-  list(tenant: string): Promise<ApiKey[]>
+  list(tenant: Owner): Promise<ApiKey[]>
   /** The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` past 100 keys. */
-  create(tenant: string, key: NewApiKey, by: Grantor): Promise<ApiKey & { readonly key: string }>
+  create(tenant: Owner, key: NewApiKey, by: Grantor): Promise<ApiKey & { readonly key: string }>
   /**
    * Makes a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older
    * ones end at once. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, and `conflict` for a
    * key that has expired.
    */
-  rotate(tenant: string, id: string, gracePeriodDays: number, by: Grantor): Promise<{ key: string, oldKeyValidUntil: Date }>
+  rotate(tenant: Owner, id: string, gracePeriodDays: number, by: Grantor): Promise<{ key: string, oldKeyValidUntil: Date }>
   /** The key ends at once. `notFound`. */
-  delete(tenant: string, id: string, actor: Actor): Promise<void>
+  delete(tenant: Owner, id: string, actor: Actor): Promise<void>
 }
 
 export interface ApiKeysParts {
   readonly store: ApiKeyStore
   readonly events: Events
   /** For what a tenant's endpoints read. */
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly uses: Pick<KeyUses, 'waiting'>
   readonly now: () => number
 }

@@ -1,4 +1,5 @@
 /** The SQL of API keys. */
+import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { ApiKeysTable, SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
@@ -9,7 +10,7 @@ type Writer = Transaction<SystemTables>
 
 /** When a key was used last. */
 export interface Use {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly id: string
   readonly at: Date
 }
@@ -19,20 +20,20 @@ export type ApiKeyStore = ReturnType<typeof createApiKeyStore>
 export function createApiKeyStore (db: Kysely<SystemTables>) {
   return {
     /** The tenant whose key this is: a key names its tenant by its id alone. */
-    async tenantOf (id: string): Promise<string | null> {
+    async tenantOf (id: string): Promise<TenantId | null> {
       const row = await db.selectFrom('tenantry.api_keys').select('tenant_id').where('id', '=', id).executeTakeFirst()
-      return row?.tenant_id ?? null
+      return row === undefined ? null : tenantIdOf(row.tenant_id)
     },
 
     /** All keys of the tenant, the oldest first. */
-    async read (tenant: string, reader: Kysely<SystemTables> = db): Promise<KeyRow[]> {
+    async read (tenant: Owner, reader: Kysely<SystemTables> = db): Promise<KeyRow[]> {
       return await reader.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).orderBy('created_at').orderBy(
         'id'
       ).execute()
     },
 
     /** The number of the tenant's keys, locked until the transaction ends; null if there is no such tenant. */
-    async lockedCount (writer: Writer, tenant: string): Promise<number | null> {
+    async lockedCount (writer: Writer, tenant: Owner): Promise<number | null> {
       if (!await lockTenant(writer, tenant, 'alone')) return null
       const { count } = await writer.selectFrom('tenantry.api_keys').select(sql<number>`count(*)::integer`.as('count')).where(
         'tenant_id',
@@ -44,21 +45,21 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
 
     async insert (
       writer: Writer,
-      tenant: string,
+      tenant: Owner,
       key: Pick<KeyRow, 'id' | 'name' | 'hash' | 'scopes' | 'created_by' | 'created_at' | 'expires_at'>
     ): Promise<void> {
       await writer.insertInto('tenantry.api_keys').values({ ...key, tenant_id: tenant }).execute()
     },
 
     /** The key, locked until the transaction ends. */
-    async locked (writer: Writer, tenant: string, id: string): Promise<KeyRow | undefined> {
+    async locked (writer: Writer, tenant: Owner, id: string): Promise<KeyRow | undefined> {
       return await writer.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).forUpdate()
         .executeTakeFirst()
     },
 
     async replaceHash (
       writer: Writer,
-      tenant: string,
+      tenant: Owner,
       id: string,
       hashes: Pick<KeyRow, 'hash' | 'previous_hash' | 'previous_valid_until'>
     ): Promise<void> {
@@ -66,7 +67,7 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
     },
 
     /** Whether there was one. */
-    async delete (writer: Writer, tenant: string, id: string): Promise<boolean> {
+    async delete (writer: Writer, tenant: Owner, id: string): Promise<boolean> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.api_keys').where('tenant_id', '=', tenant).where('id', '=', id)
         .executeTakeFirst()
       return numDeletedRows > 0n

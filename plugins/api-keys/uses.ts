@@ -1,4 +1,5 @@
 /** The last use of each key: noted in memory, and written apart from requests. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Use } from './store.js'
 
@@ -6,7 +7,7 @@ const interval = 60_000 // ms between writes; a key is in each at most once
 const maxWaiting = 10_000 // keys whose use waits; uses of others are not noted until the next write
 
 export interface KeyUses {
-  note(tenant: string, id: string, at: number): void
+  note(tenant: Owner, id: string, at: number): void
   /** The use that is not written yet, in milliseconds since 1970. */
   waiting(id: string): number | undefined
   /** Writes what waits, and nothing afterwards. */
@@ -14,7 +15,7 @@ export interface KeyUses {
 }
 
 export function createKeyUses (write: (uses: readonly Use[]) => Promise<void>, log: FastifyBaseLogger): KeyUses {
-  let noted = new Map<string, { readonly tenant: string, at: number }>()
+  let noted = new Map<string, { readonly tenant: Owner, at: number }>()
   let timer: NodeJS.Timeout | undefined
   let writing = Promise.resolve()
   let closed = false

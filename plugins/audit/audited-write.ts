@@ -1,4 +1,5 @@
 /** One statement that writes rows, with its entry in the audit log. After it the cache is invalidated and webhooks are sent. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { AuditEntry } from '../../lib/database/audit.js'
 import type { BoundQuery, CompiledQuery } from '../../lib/expressions/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
@@ -17,8 +18,8 @@ export interface AuditedWriteDependencies {
 }
 
 export interface AuditedWrite {
-  /** Whose rows they are; null for a table that has no tenant. */
-  readonly tenant: string | null
+  /** Whose rows they are; the platform's for a table that has no tenant. */
+  readonly tenant: Owner
   readonly compiled: Pick<CompiledQuery, 'writes'>
   readonly bound: BoundQuery
   /** The statement writes events. */
@@ -38,10 +39,10 @@ export async function writeAudited (
   { tenant, compiled, bound, events, entry, missing }: AuditedWrite
 ): Promise<string> {
   const written = async (): Promise<void> => {
-    await cache?.invalidate(tenant ?? '', compiled.writes)
+    await cache?.invalidate(tenant, compiled.writes)
   }
   try {
-    const text = await engine.transaction({ tenantId: tenant }, async (session) => {
+    const text = await engine.transaction({ tenant }, async (session) => {
       const text = await session.text(bound.statement, bound.values)
       if (text === null) throw await missing(session)
       const audited = entry(text)

@@ -12,6 +12,7 @@ import { endOf, timeOf } from '../../lib/http/time-range.js'
 import { tenantOf } from '../tenancy/required.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { maxCounted } from './store.js'
+import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
 const maxTimeLength = 64 // characters of a date and time
 
@@ -108,7 +109,7 @@ function whose (request: FastifyRequest<{ Querystring: Static<typeof Query> }>):
   if (tenantId !== undefined && deletedTenant !== undefined) {
     throw invalidInput('/query/deletedTenant', 'must be sent without `tenantId`', 'not')
   }
-  return { tenant: tenantId, deletedTenant }
+  return { tenant: tenantId === undefined ? undefined : tenantIdOf(tenantId), deletedTenant }
 }
 
 function timesOf ({ from, to }: Static<typeof Query>): { from?: Date, until?: Date } {

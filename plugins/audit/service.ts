@@ -1,4 +1,5 @@
 /** `app.audit`: the audit log. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { auditActions, writeAudit, type AuditEntry } from '../../lib/database/audit.js'
@@ -8,14 +9,14 @@ import { readAudit, type AuditFilter, type AuditPage } from './store.js'
 
 export interface Audit {
   /** Adds an entry of this moment; nothing for a tenant that is not there, or is being deleted. Throws for an action that is none. */
-  record(entry: Omit<AuditEntry, 'at'>): Promise<void>
+  record(entry: Omit<AuditEntry, 'at' | 'tenant'> & { readonly tenant: string }): Promise<void>
   /** The newest first: a tenant's as far back as its plan keeps them, the platform's own as long as they are kept. */
   page(filter: AuditFilter, page: { readonly limit: number, readonly offset: number }): Promise<AuditPage>
 }
 
 export interface TenantAuditParts {
   /** For what a tenant's endpoints read. */
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly plans: Plans
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
@@ -30,7 +31,7 @@ export interface AuditParts extends TenantAuditParts {
 export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): Audit {
   const readTenant = createTenantAudit({ ...parts, now })
   return {
-    async record (entry) {
+    async record (entry: Omit<AuditEntry, 'at'>) {
       if (!auditActions.includes(entry.action)) {
         throw new Error(`"${entry.action}" is no audited action; there are ${auditActions.join(', ')}`)
       }
@@ -40,7 +41,7 @@ export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): 
       const { tenant, deletedTenant } = filter
       if (deletedTenant !== undefined) return await readAudit(db, { ...filter, tenant: undefined, keptAt: new Date(now()) }, page)
       if (tenant === undefined) return await readAudit(db, filter, page)
-      if (tenant === '') return await readAudit(db, since(filter, retentionDays, now()), page)
+      if (tenant === platformRef) return await readAudit(db, since(filter, retentionDays, now()), page)
       return await readTenant(tenant, filter, page)
     }
   }
@@ -49,7 +50,7 @@ export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): 
 /** Reads a tenant's entries, as far back as its plan keeps them; also for those who show some of them without the plugin. */
 export function createTenantAudit ({ dbFor, plans, now }: TenantAuditParts) {
   return async (
-    tenant: string,
+    tenant: Owner,
     filter: Omit<AuditFilter, 'tenant'>,
     page: { readonly limit: number, readonly offset: number }
   ): Promise<AuditPage> => {

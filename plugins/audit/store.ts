@@ -1,4 +1,5 @@
 /** Reads the audit log. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { AuditAction } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -16,7 +17,7 @@ export interface AuditRow {
   /** The `sub` of who did it; null for the server itself, and for strangers. */
   readonly userId: string | null
   /** Empty for the platform's own; of a deleted tenant as `archivedTenant` gives it. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly target: string | null
   readonly address: string | null
   readonly outcome: 'success' | 'failure'
@@ -28,7 +29,7 @@ export interface AuditRow {
 /** Which entries; what is left out narrows nothing. */
 export interface AuditFilter {
   /** Whose log; empty for the platform's own, undefined for all. */
-  readonly tenant?: string | undefined
+  readonly tenant?: Owner | undefined
   /** The entries that the deletion of this tenant archived. Not together with `tenant`. */
   readonly deletedTenant?: string | undefined
   /** Archived entries that are kept beyond this time only. */

@@ -1,4 +1,5 @@
 /** Access: the requirements of a route, and the permissions of a caller. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RoleSource } from './sources.js'
@@ -24,7 +25,7 @@ export type Access = typeof accessLevels[number]
 export interface CallerRequest {
   readonly auth: Claims | null
   /** That of the request, which a gateway may have named and not the token. Without the plugin tenancy there is none. */
-  readonly tenant?: { readonly id: string } | null
+  readonly tenant?: { readonly id: Owner } | null
   readonly server: { readonly auth: { readonly permissionsOf: RoleSource['permissionsOf'] } }
 }
 

@@ -1,4 +1,5 @@
 /** Callers with API keys, and the permissions of roles. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { hash, timingSafeEqual } from 'node:crypto'
@@ -34,7 +35,7 @@ export interface Callers {
 
 /** What a caller holds in a tenant. */
 interface Given {
-  readonly tenant: string | undefined
+  readonly tenant: Owner | undefined
   readonly held: PermissionSet
 }
 
@@ -51,7 +52,7 @@ export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = no
   const platform = apiKey === undefined ? null : digest(apiKey)
   let remembered = new WeakMap<Claims, Given>()
 
-  function given (auth: Claims, tenant?: string): PermissionSet | Promise<PermissionSet> {
+  function given (auth: Claims, tenant?: Owner): PermissionSet | Promise<PermissionSet> {
     const given = roles().map((source) => source.permissionsOf(auth, tenant))
     const known = given.filter(isSettled)
     return known.length === given.length ? unionOf(known) : Promise.all(given).then(unionOf)

@@ -1,7 +1,7 @@
 /** The claims of a verified token: which are demanded, which types they have, and when they hold. */
 import type { Claims } from '../../lib/expressions/types.js'
 import { deepFreeze } from '../../lib/json/plain-value.js'
-import { isTenantId } from '../../lib/identity/tenant-id.js'
+import { isTenantId } from '../../lib/identity/tenant-ref.js'
 import { tokenExpired, tokenInvalid } from './errors.js'
 
 const clockTolerance = 5_000 // ms that the clocks of issuer and server may differ

@@ -1,4 +1,5 @@
 /** Decorators that other plugins add, and auth reads: revoked tokens, API keys of tenants, and roles. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { PermissionSet } from './permissions.js'
@@ -31,7 +32,7 @@ export interface ApiKeyOwners {
 
 export interface RoleSource {
   /** The permissions of the caller's role in the tenant of the request. */
-  permissionsOf(auth: Claims, tenant?: string): PermissionSet | Promise<PermissionSet>
+  permissionsOf(auth: Claims, tenant?: Owner): PermissionSet | Promise<PermissionSet>
 }
 
 /** Each function returns null, or leaves out a source, as long as no plugin has added it. */

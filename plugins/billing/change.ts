@@ -2,6 +2,7 @@
  * Changes the billing state of a tenant: in one transaction that locks the tenant, which then evaluates the tenant's plan anew.
  * Two servers that receive events of one tenant at the same time change it one after the other.
  */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -55,7 +56,7 @@ export interface Draft {
 }
 
 /** Runs the work and judges the tenant; null where there is no such tenant, or it is being deleted. */
-export type Change = <T>(tenant: string, work: (draft: Draft) => Promise<T>) => Promise<Settled & { readonly result: T } | null>
+export type Change = <T>(tenant: Owner, work: (draft: Draft) => Promise<T>) => Promise<Settled & { readonly result: T } | null>
 
 /** Rolls back a transaction that would change the plan without a notice. It is repeated with a notice. */
 const untold = new Error('the plan changes')
@@ -72,7 +73,7 @@ export function createChange (
     return judge(held.map(mapped), memory, plans.tiers, canAsk, now())
   }
 
-  async function attempt<T> (transaction: Transaction<SystemTables>, tenant: string, work: (draft: Draft) => Promise<T>, tells: boolean) {
+  async function attempt<T> (transaction: Transaction<SystemTables>, tenant: Owner, work: (draft: Draft) => Promise<T>, tells: boolean) {
     if (!await lockTenant(transaction, tenant, 'alone')) return null
     const before = await readView(transaction, tenant)
     if (before === null) return null
@@ -127,7 +128,7 @@ export function createChange (
       if (!await noteEvent(transaction, tenant, provider, event.id, new Date(at))) return 'duplicate'
       if (isOfDeleted(deletedAt, timeOf(event))) {
         const reported = unclaimedOf(provider, event)
-        entry('billing.event_unclaimed', tenant, reported, '')
+        entry('billing.event_unclaimed', tenant, reported, platformRef)
         warnings.push([
           { tenant, ...reported },
           'a payment provider reports on a deleted tenant: its subscription may have to be cancelled there'
@@ -241,7 +242,7 @@ export function createChange (
   }
 
   /** Other processes keep the plan of a tenant in memory. They are notified only if it changes. */
-  async function committed<T> (tenant: string, work: (draft: Draft) => Promise<T>) {
+  async function committed<T> (tenant: Owner, work: (draft: Draft) => Promise<T>) {
     try {
       return await db.transaction().execute((transaction) => attempt(transaction, tenant, work, false))
     } catch (error) {

@@ -2,6 +2,7 @@
  * A tenant that was deleted pays for nothing any longer: what it subscribes to is canceled at the provider. That is a job,
  * for the deletion must not hang on a provider, and the job is tried again where the provider fails.
  */
+import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Job, Queue } from '../queue/index.js'
@@ -30,7 +31,7 @@ export function cancelForDeleted ({ db, queue, tenants, providers, now }: Depart
         if (isOver(snapshot) || snapshot.startedAt.getTime() > deletedAt) continue
         const { periodEnd } = await provider.cancel(snapshot.id, `${id}:${snapshot.id}`)
         await writeAudit(db, {
-          tenant: '',
+          tenant: platformRef,
           action: 'billing.subscription',
           actor: noActor,
           target: snapshot.id,
@@ -41,7 +42,7 @@ export function cancelForDeleted ({ db, queue, tenants, providers, now }: Depart
     }
   })
   tenants.onDelete(async (tenant) => {
-    await queue.send(job, { tenant: '', data: { tenant, deletedAt: now() } })
+    await queue.send(job, { tenant: platformRef, data: { tenant, deletedAt: now() } })
   })
 }
 
@@ -50,7 +51,7 @@ function isOver ({ status, endedAt, cancelAtPeriodEnd }: Snapshot): boolean {
 }
 
 /** A tenant that was made under the id meanwhile keeps what it has bought since. */
-function departureOf ({ tenant, deletedAt }: Job['data']): { tenant: string, deletedAt: number } {
+function departureOf ({ tenant, deletedAt }: Job['data']): { tenant: Owner, deletedAt: number } {
   if (typeof tenant !== 'string' || typeof deletedAt !== 'number') throw new Error('not the data of this job')
-  return { tenant, deletedAt }
+  return { tenant: tenantRef(tenant), deletedAt }
 }

@@ -1,4 +1,5 @@
 /** The key under which tries of a request are one at the payment provider. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
 import { createHash, randomUUID } from 'node:crypto'
 import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
@@ -10,7 +11,7 @@ export interface IdempotencyKey {
 }
 
 /** The caller's key, made one of the tenant and the endpoint alone; else a random one. Throws `validationFailed`. */
-export function idempotencyKeyOf ({ headers, routeOptions }: FastifyRequest, tenant: string): IdempotencyKey {
+export function idempotencyKeyOf ({ headers, routeOptions }: FastifyRequest, tenant: Owner): IdempotencyKey {
   const key = idempotencyKeyIn(headers)
   if (key === undefined) return { idempotencyKey: randomUUID(), isCallers: false }
   return {

@@ -1,4 +1,5 @@
 /** The subscriptions of tenants: `app.billing`, its endpoints, and the webhooks of the payment providers. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../queue/index.js'
@@ -87,7 +88,7 @@ export default definePlugin<BillingOptions>({
     queue.every(settleJob, settleEvery)
     cancelForDeleted({ db, queue, tenants, providers, now })
 
-    const dbFor = (tenant: string) => engine.kyselyFor(tenant)
+    const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
     const appUrl = (settings.appUrl ?? '').replace(/\/+$/, '')
     const upgrade = createUpgrade({ billing: service, provider, providers, products, plans, appUrl, dbFor, log, now })
     return (group) => {

@@ -10,7 +10,7 @@ import { sql } from 'kysely'
 import { noActor, writeAudit } from '../../lib/database/audit.js'
 import { maxSweptRows, sweep } from '../../lib/database/retention.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { isTenantId } from '../../lib/identity/tenant-id.js'
+import { isTenantId, platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { heardEvent } from './bounds.js'
 import { createChange, unclaimedOf, type Settled } from './change.js'
 import { entitlement } from './entitlement.js'
@@ -98,19 +98,19 @@ export function createBilling (
   const { change, judged } = createChange({ db, events, plans, productPlans, canAsk: (name) => providers.has(name), now, log, emitter })
   const pulls = new Map<string, Promise<Settled>>()
 
-  async function settle (tenant: string): Promise<Settled> {
+  async function settle (tenant: Owner): Promise<Settled> {
     return await alone(tenant, present(await change(tenant, async () => {})))
   }
 
   /** Each subscription is that of the tenant which had it last: of those that it knows, others have it no more, or it has not. */
-  async function alone (tenant: string, settled: Settled): Promise<Settled> {
+  async function alone (tenant: Owner, settled: Settled): Promise<Settled> {
     const moved = await movedOf(db, settled.view.held)
     for (const { tenant: other, provider, id, since } of moved) await change(other, async ({ leave }) => leave(provider, id, since))
     return moved.some((one) => one.tenant === tenant) ? present(await change(tenant, async () => {})) : settled
   }
 
   /** Asks the providers of the tenant; what one of them answered is taken over though another fails. */
-  async function pull (tenant: string): Promise<Settled> {
+  async function pull (tenant: Owner): Promise<Settled> {
     const view = await readView(engine.kyselyFor(tenant), tenant)
     if (view === null) throw failure('tenantUnknown')
     const startedAt = now()
@@ -131,7 +131,7 @@ export function createBilling (
   }
 
   /** One at a time for a tenant; where the provider fails, what is known. */
-  async function pullOnce (tenant: string): Promise<Settled> {
+  async function pullOnce (tenant: Owner): Promise<Settled> {
     const running = pulls.get(tenant) ?? pull(tenant).finally(() => pulls.delete(tenant))
     pulls.set(tenant, running)
     try {
@@ -144,7 +144,7 @@ export function createBilling (
   }
 
   /** The tenant as it is now. If time has changed nothing, it writes nothing and calls no provider. */
-  async function current (tenant: string, pause = readPause): Promise<Settled> {
+  async function current (tenant: Owner, pause = readPause): Promise<Settled> {
     const view = await readView(engine.kyselyFor(tenant), tenant)
     if (view === null) throw failure('tenantUnknown')
     const judgement = judged(view)
@@ -152,13 +152,13 @@ export function createBilling (
     return judgement.given === view.memory.given ? { view, judgement } : await settle(tenant)
   }
 
-  async function unclaimed (name: ProviderName, event: ProviderEvent, tenant: string | null): Promise<Outcome> {
+  async function unclaimed (name: ProviderName, event: ProviderEvent, tenant: Owner | null): Promise<Outcome> {
     const at = new Date(now())
     const reported = unclaimedOf(name, event)
     const isNew = await db.transaction().execute(async (transaction) => {
       if (!await keepUnclaimed(transaction, name, event, tenant, at)) return false
       await writeAudit(transaction, {
-        tenant: '',
+        tenant: platformRef,
         action: 'billing.event_unclaimed',
         actor: noActor,
         target: tenant,
@@ -175,7 +175,7 @@ export function createBilling (
     return 'unclaimed'
   }
 
-  async function settleOne (tenant: string): Promise<boolean> {
+  async function settleOne (tenant: Owner): Promise<boolean> {
     try {
       const view = await readView(db, tenant)
       if (view === null) return false
@@ -198,22 +198,22 @@ export function createBilling (
       await alone(named, changed)
       return changed.result
     },
-    async subscription (tenant) {
+    async subscription (tenant: Owner) {
       return subscriptionOf(await current(tenant), now())
     },
-    async inForce (tenant) {
+    async inForce (tenant: Owner) {
       const { judgement: { current: entitling, shown } } = await current(tenant)
       const held = entitling ?? (shown?.snapshot.status === 'past_due' ? shown : null)
       return held === null || held.plan === null || held.cycle === null
         ? null
         : { snapshot: held.snapshot, plan: held.plan, cycle: held.cycle, provider: held.provider }
     },
-    async record (name, tenant, snapshots) {
+    async record (name, tenant: Owner, snapshots) {
       await change(tenant, async ({ confirm }) => {
         for (const snapshot of snapshots) confirm(name, snapshot)
       })
     },
-    async sync (tenant) {
+    async sync (tenant: Owner) {
       if (provider === null) throw failure('billingNotConfigured')
       return subscriptionOf(await pull(tenant), now())
     },
@@ -226,7 +226,7 @@ export function createBilling (
         for (let tenant = tenants.shift(); tenant !== undefined; tenant = tenants.shift()) {
           // Those that are left are due again in a few minutes.
           if (signal?.aborted === true || performance.now() - startedAt > due.runMs) return
-          if (await settleOne(tenant)) settled++
+          if (await settleOne(tenantRef(tenant))) settled++
         }
       }
       await Promise.all(Array.from({ length: due.atOnce }, next))

@@ -1,4 +1,5 @@
 /** The SQL of what billing knows of tenants. Times come from the caller, so that one clock judges them all. */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Selectable } from 'kysely'
 import type { BillingSubscriptionsTable } from '../../lib/database/billing-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -25,7 +26,7 @@ export interface View {
 }
 
 /** null where there is no such tenant, or it is being deleted. */
-export async function readView (db: Db, tenant: string): Promise<View | null> {
+export async function readView (db: Db, tenant: Owner): Promise<View | null> {
   const row = await db.selectFrom('tenantry.tenants as t')
     .leftJoin('tenantry.billing_tenants as b', 'b.tenant_id', 't.id')
     .leftJoin('tenantry.deleted_tenants as d', 'd.id', 't.id')
@@ -54,7 +55,7 @@ export async function readView (db: Db, tenant: string): Promise<View | null> {
 
 export async function writeSubscription (
   db: Db,
-  tenant: string,
+  tenant: Owner,
   { provider, id, snapshot, methodAsOf, unsure, askedAt, plan, cycle }: Held
 ): Promise<void> {
   const row = {
@@ -79,7 +80,7 @@ export async function writeSubscription (
     .onConflict((conflict) => conflict.columns(['tenant_id', 'provider', 'id']).doUpdateSet(row)).execute()
 }
 
-export async function removeSubscription (db: Db, tenant: string, { provider, id }: Held): Promise<void> {
+export async function removeSubscription (db: Db, tenant: Owner, { provider, id }: Held): Promise<void> {
   await db.deleteFrom('tenantry.billing_subscriptions').where('tenant_id', '=', tenant).where('provider', '=', provider).where(
     'id',
     '=',
@@ -88,14 +89,14 @@ export async function removeSubscription (db: Db, tenant: string, { provider, id
 }
 
 /** Removes the oldest of the subscriptions that give nothing, where there are more than are kept. */
-export async function removeOldest (db: Db, tenant: string): Promise<void> {
+export async function removeOldest (db: Db, tenant: Owner): Promise<void> {
   await sql`delete from tenantry.billing_subscriptions where tenant_id = ${tenant} and (provider, id) in (
     select provider, id from tenantry.billing_subscriptions where tenant_id = ${tenant} and (status is null or status in ('canceled', 'incomplete', 'unpaid'))
     order by started_at desc nulls last, provider, id offset ${maxEnded})`.execute(db)
 }
 
 /** @param dueAt in ms since 1970; Infinity: never */
-export async function writeMemory (db: Db, tenant: string, { given, pulledAt, triedAt }: Memory, dueAt: number): Promise<void> {
+export async function writeMemory (db: Db, tenant: Owner, { given, pulledAt, triedAt }: Memory, dueAt: number): Promise<void> {
   const date = (time: number | null) => time === null || time === Infinity ? null : new Date(time)
   const row = { plan: given, due_at: date(dueAt), pulled_at: date(pulledAt), tried_at: date(triedAt) }
   // Nothing to remember leaves no row, whatever was there before.
@@ -108,12 +109,12 @@ export async function writeMemory (db: Db, tenant: string, { given, pulledAt, tr
 }
 
 /** The plan of a tenant that is held. */
-export async function writePlan (db: Db, tenant: string, plan: string): Promise<void> {
+export async function writePlan (db: Db, tenant: Owner, plan: string): Promise<void> {
   await db.updateTable('tenantry.tenants').set({ plan, updated_at: sql`now()` }).where('id', '=', tenant).execute()
 }
 
 /** Notes an event as handled; false where one of its id was. */
-export async function noteEvent (db: Db, tenant: string, provider: ProviderName, id: string, at: Date): Promise<boolean> {
+export async function noteEvent (db: Db, tenant: Owner, provider: ProviderName, id: string, at: Date): Promise<boolean> {
   const row = await db.insertInto('tenantry.billing_events').values({ tenant_id: tenant, provider, id, received_at: at })
     .onConflict((conflict) => conflict.columns(['provider', 'id']).doNothing()).returning('id').executeTakeFirst()
   return row !== undefined
@@ -128,20 +129,20 @@ export async function ownerOf (
   provider: ProviderName,
   subscriptionId: string | null,
   customerId: string | null
-): Promise<string | null> {
+): Promise<Owner | null> {
   const subscriptions = db.selectFrom('tenantry.billing_subscriptions').select('tenant_id').where('provider', '=', provider)
   const owner = subscriptionId === null
     ? undefined
     : await subscriptions.where('id', '=', subscriptionId).orderBy(sql`as_of desc nulls last, status = 'canceled'`).orderBy('tenant_id')
       .limit(1).executeTakeFirst()
-  if (owner !== undefined || customerId === null) return owner?.tenant_id ?? null
+  if (owner !== undefined || customerId === null) return owner === undefined ? null : tenantRef(owner.tenant_id)
   const [first, second] = await subscriptions.where('customer_id', '=', customerId).distinct().limit(2).execute()
-  return first === undefined || second !== undefined ? null : first.tenant_id
+  return first === undefined || second !== undefined ? null : tenantRef(first.tenant_id)
 }
 
 /** A tenant's subscription that a later event gives to another tenant. */
 export interface Moved {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly provider: ProviderName
   readonly id: string
   readonly since: Date
@@ -162,7 +163,7 @@ export async function movedOf (db: Db, held: readonly Pick<Held, 'provider' | 'i
  * this server ends meanwhile, they do then.
  */
 export async function takeDue (db: Db, at: Date, until: Date, limit: number): Promise<string[]> {
-  const { rows } = await sql<{ tenant: string }>`update tenantry.billing_tenants b set due_at = ${until} from (
+  const { rows } = await sql<{ tenant: Owner }>`update tenantry.billing_tenants b set due_at = ${until} from (
       select tenant_id from tenantry.billing_tenants where due_at <= ${at} order by due_at, tenant_id limit ${limit} for no key update skip locked
     ) due where b.tenant_id = due.tenant_id returning b.tenant_id as tenant`.execute(db)
   return rows.map(({ tenant }) => tenant)
@@ -190,7 +191,7 @@ function snapshotOf (
   ) { return null }
   return {
     id,
-    tenant: row.tenant_id,
+    tenant: tenantRef(row.tenant_id),
     customerId,
     productIds: row.product_ids,
     status,

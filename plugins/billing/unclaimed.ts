@@ -1,4 +1,5 @@
 /** Events whose tenant is not there: they are kept until it is, the newest 10,000 of them. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Held } from './plan-of.js'
@@ -19,16 +20,17 @@ export interface UnclaimedEvent {
 
 /** As JSON. */
 type Stored<Value> = Value extends Date ? string
-  : Value extends readonly string[] ? Value :
-    Value extends object ? { [Member in keyof Value]: Stored<Value[Member]> }
-      : Value
+  : Value extends string ? Value
+    : Value extends readonly string[] ? Value :
+      Value extends object ? { [Member in keyof Value]: Stored<Value[Member]> }
+        : Value
 
 /** Keeps it; false where an event of its id is kept already, or was handled: another server may have come to know whose it is. */
 export async function keepUnclaimed (
   db: Db,
   provider: ProviderName,
   event: ProviderEvent,
-  tenant: string | null,
+  tenant: Owner | null,
   at: Date
 ): Promise<boolean> {
   const handled = await db.selectFrom('tenantry.billing_events').select('id').where('provider', '=', provider).where('id', '=', event.id)
@@ -55,7 +57,7 @@ export async function keepUnclaimed (
  * Takes the events that name the tenant, or no tenant but one of its subscriptions or a customer of no other tenant. In the
  * order of their arrival; at most a thousand.
  */
-export async function takeUnclaimed (db: Db, tenant: string, held: readonly Held[]): Promise<UnclaimedEvent[]> {
+export async function takeUnclaimed (db: Db, tenant: Owner, held: readonly Held[]): Promise<UnclaimedEvent[]> {
   const providers = held.map(({ provider }) => provider)
   const subscriptions = sql`(u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${
     held.map(({ id }) => id)
@@ -78,7 +80,7 @@ export async function takeUnclaimed (db: Db, tenant: string, held: readonly Held
 
 /** Tenants that are there, and for which events are kept. */
 export async function claimants (db: Db, limit: number): Promise<string[]> {
-  const { rows } = await sql<{ tenant: string }>`select t.id as tenant from tenantry.billing_unclaimed u
+  const { rows } = await sql<{ tenant: Owner }>`select t.id as tenant from tenantry.billing_unclaimed u
       join tenantry.tenants t on t.id = u.tenant where t.status <> 'deleting'
     union select s.tenant_id from tenantry.billing_unclaimed u join tenantry.billing_subscriptions s on s.provider = u.provider and s.id = u.subscription_id where u.tenant is null
     union select min(s.tenant_id) from tenantry.billing_unclaimed u join tenantry.billing_subscriptions s on s.provider = u.provider and s.customer_id = u.customer_id

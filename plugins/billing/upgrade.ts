@@ -2,6 +2,7 @@
  * `POST /billing/upgrade`: the wish of a tenant becomes a checkout, or a change of its subscription. Nothing is bought twice:
  * the provider is asked first for the subscriptions of the tenant, and a tenant has one request under way at a time.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -20,7 +21,7 @@ import { lowestPlan } from './plan-of.js'
 const oneAtATime: AttemptRule = { kind: 'billing.upgrade', max: 1, windowMs: 60_000 }
 
 export interface UpgradeInput extends Sale {
-  readonly tenant: string
+  readonly tenant: Owner
   /** The e-mail address of who pays, where it is known. */
   readonly email: string | undefined
   /** The same for tries of the same upgrade, and of no other tenant. */
@@ -57,7 +58,7 @@ export interface UpgradeParts {
   readonly plans: Plans
   /** Where a checkout leads back to, without a slash at its end. */
   readonly appUrl: string
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number

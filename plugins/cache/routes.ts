@@ -16,6 +16,7 @@ import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { everyTenant } from '../../lib/cache/store.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxOffset = 100_000 // keys; a store finds a page by reading all keys before it
 
@@ -64,8 +65,8 @@ export function cacheRoutes (app: FastifyInstance): void {
 
   if (!cache.shared) {
     const end = events.on('cache', (cleared) => {
-      Promise.resolve(cache.clear(cleared === '' ? everyTenant : cleared)).catch((err: unknown) =>
-        log.error({ err, ...cleared !== '' && { tenant: cleared } }, 'cached answers could not be cleared')
+      Promise.resolve(cache.clear(cleared === platformRef ? everyTenant : cleared)).catch((err: unknown) =>
+        log.error({ err, ...cleared !== platformRef && { tenant: cleared } }, 'cached answers could not be cleared')
       )
     })
     app.addHook('onClose', async () => end())
@@ -118,7 +119,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     const of = whose(request)
     const { items } = await cache.stats(of ?? everyTenant)
     const entry = {
-      tenant: '',
+      tenant: platformRef,
       action: 'cache.clear',
       actor: actorOf(request),
       details: { ...of !== undefined && { tenant: of } },
@@ -147,7 +148,7 @@ export function cacheRoutes (app: FastifyInstance): void {
       // What callers send is part of a key: the log has its digest.
       const target = `sha256:${createHash('sha256').update(key).digest('hex')}`
       await writeAudit(transaction, {
-        tenant: '',
+        tenant: platformRef,
         action: 'cache.delete',
         actor: actorOf(request),
         target,

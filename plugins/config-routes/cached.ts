@@ -1,4 +1,5 @@
 /** Responses of routes that are cached. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { RouteReply } from '../../lib/http/route-exchange.js'
 import type { CacheStore, TableUse } from '../../lib/cache/store.js'
 
@@ -7,7 +8,7 @@ export type Loads = Map<string, Promise<string>>
 
 export interface CachedItem {
   /** Empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly key: string
   /** The tables that the response is made from. */
   readonly reads: readonly TableUse[]

@@ -15,6 +15,7 @@ import { challengeOf } from '../../lib/webhooks/slack.js'
 import { countFailedSignature } from '../rate-limit/check-limit.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { createReadBody, requireReadable } from './signed-body.js'
+import { tenantOrPlatform, platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
 const contentType = 'application/json; charset=utf-8'
 const received = '{"received":true}'
@@ -51,7 +52,7 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     requireReadable(request, body)
     const { scheme, provider } = webhook
     const delivery = { body, headers: request.headers, url: addressOf(request, appUrl), now: now() }
-    const tenant = request.tenant?.id ?? ''
+    const tenant = tenantOrPlatform(request.tenant)
     const { accepted, own } = await signingSecrets(webhook, tenant, secrets)
     try {
       if (isRepeated(request.raw.rawHeaders, scheme.headers)) throw failure('signatureInvalid')
@@ -80,7 +81,7 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     const answer = own
       ? await once()
       : await receipts.once(
-        { tenant: '', path, id: sharedId(accepted, scheme.signedIdOf?.(delivery) ?? id) },
+        { tenant: platformRef, path, id: sharedId(accepted, scheme.signedIdOf?.(delivery) ?? id) },
         scheme.signedIdOf === undefined ? work : once
       )
     if (answer !== undefined && !webhook.acknowledges) return answer
@@ -104,9 +105,9 @@ interface SigningSecrets {
 }
 
 /** None of them is empty, or the text of a template that found nothing: the text of the document is public. */
-async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: string, secrets: Secrets | null): Promise<SigningSecrets> {
+async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: Owner, secrets: Secrets | null): Promise<SigningSecrets> {
   if (key === null) return { accepted: [secret.evaluate(noScope)].filter(isSecret), own: false }
-  const values = tenant === '' || secrets === null ? [] : await secrets.accepted(tenant, key)
+  const values = tenant === platformRef || secrets === null ? [] : await secrets.accepted(tenant, key)
   if (values.length > 0) {
     return {
       accepted: values.map((value) => secret.evaluate({ ...noScope, secrets: new Map([[key, value]]) })).filter(isSecret),

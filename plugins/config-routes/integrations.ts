@@ -9,6 +9,7 @@ import type { Stores } from './stores.js'
 import type { Integrations } from '../integrations/integrations.js'
 import { expressionFaults, type PlaceOf } from '../../lib/expressions/fault-log.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
+import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 /** What the transaction of a write does before it writes. */
 export interface Guard {
@@ -64,7 +65,7 @@ export async function runIntegrations (
     const runner = integrations()
     if (runner === null) throw new Error('the plugin integrations is not registered')
     copies?.(scope, Infinity)
-    const result = await runner.run(call, scope, { tenant: scope.tenant?.id ?? '', log })
+    const result = await runner.run(call, scope, { tenant: tenantOrPlatform(scope.tenant), log })
     scope.results[key] = result
     last = { key, result }
   }

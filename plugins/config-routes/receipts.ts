@@ -12,6 +12,7 @@ import { sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { failure } from '../../lib/errors.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
 const heldFor = 60_000 // ms that a delivery stays with a process of which nothing is heard
 const renewEvery = 20_000 // ms
@@ -22,7 +23,7 @@ const retryAfter = { 'retry-after': '5' }
 
 /** What tells one delivery from all others; the empty tenant is the platform. */
 export interface Delivered {
-  readonly tenant: string
+  readonly tenant: Owner
   /** That of the route, with its parameters. */
   readonly path: string
   readonly id: string
@@ -38,7 +39,7 @@ export interface Receipts {
 }
 
 export interface ReceiptsParts {
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
@@ -51,7 +52,7 @@ export function receiptsOf (app: FastifyInstance): Receipts {
   const { engine, db, log } = app
   const known = made.get(engine)
   if (known !== undefined) return known
-  const receipts = createReceipts({ dbFor: (tenant) => tenant === '' ? db : engine.kyselyFor(tenant), now: Date.now, log })
+  const receipts = createReceipts({ dbFor: (tenant) => tenant === platformRef ? db : engine.kyselyFor(tenant), now: Date.now, log })
   made.set(engine, receipts)
   sweepHourly(app, 'old receipts of webhooks', () => sweepReceipts(db, Date.now()))
   return receipts

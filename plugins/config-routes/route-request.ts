@@ -21,6 +21,7 @@ import { guardingOf, type Guarding } from './precondition.js'
 import { runRoute } from './run.js'
 import { secretsFor } from './secrets.js'
 import { runRouteWorkflow } from './workflow.js'
+import { tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 const contentType = 'application/json; charset=utf-8'
 
@@ -98,7 +99,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const { webhooks, dashboardPermission } = this.#serving
     const secrets = await secretsFor(this.#route, this.#serving, this.#request)
     const fullAccess = await hasFullAccess(this.#request, dashboardPermission)
-    const events = webhooks !== null && writes(this.#route) && await webhooks.hears(this.#request.tenant?.id ?? '')
+    const events = webhooks !== null && writes(this.#route) && await webhooks.hears(tenantOrPlatform(this.#request.tenant))
     const scope = scopeOf(this.#request, fullAccess, secrets, events)
     this.#guard = await this.#guarding?.(scope)
     return events ? this.limit(scope).finally(webhooks?.wake) : this.limit(scope)
@@ -122,7 +123,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const mark = url.indexOf('?')
     const target = { method: this.#route.method, path: mark < 0 ? url : url.slice(0, mark), query: mark < 0 ? '' : url.slice(mark + 1) }
     const item = {
-      tenant: scope.tenant?.id ?? '',
+      tenant: tenantOrPlatform(scope.tenant),
       key: this.#origin.generation + settings.key(scope, target),
       reads: this.#route.reads,
       ttlMs: settings.ttlMs
@@ -137,7 +138,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const { log, receivedForm } = this.#request
     const form = files === null ? null : receivedForm
     if (workflow !== null) {
-      if (form !== null) await engine.transaction({ tenantId: scope.tenant?.id ?? null }, form.complete)
+      if (form !== null) await engine.transaction({ tenant: tenantOrNone(scope.tenant) }, form.complete)
       return runRouteWorkflow(this.#route, workflow, this.#serving, this.#request, this.#reply, scope, this.#origin.placeOf)
     }
     const text = await runRoute(this.#route, this.#serving, cache, scope, {

@@ -9,6 +9,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Stores } from './stores.js'
 import { type Answered, answerOf, bodyOf } from './answer.js'
 import { runIntegrations, type Caller } from './integrations.js'
+import { tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 /** The databases of an app. */
 export interface Databases {
@@ -29,7 +30,7 @@ export async function runRoute (
   caller: Caller
 ): Promise<string> {
   if (cache === null || route.writes.length === 0) return run(route, databases, scope, caller, nothingWritten)
-  const written = () => cache.invalidate(scope.tenant?.id ?? '', route.writes)
+  const written = () => cache.invalidate(tenantOrPlatform(scope.tenant), route.writes)
   try {
     return await run(route, databases, scope, caller, written)
   } catch (error) {
@@ -55,7 +56,7 @@ async function run (
 ): Promise<string> {
   if (route.firestore === 'writes' && firestore !== null) return runOnFirestore(route, { engine, firestore }, scope, caller, written)
   const { once, guard, form = null } = caller
-  const options = { tenantId: scope.tenant?.id ?? null, isolation: guard?.isolation }
+  const options = { tenant: tenantOrNone(scope.tenant), isolation: guard?.isolation }
   const copies = route.copies?.response ?? null
   // What it copies of the request is known before anything is asked of the database.
   if (copies !== null) copies(scope, 0)
@@ -109,7 +110,7 @@ async function runOnFirestore (
   written: () => void | Promise<void>
 ): Promise<string> {
   const { once, guard, form = null } = caller
-  const options = { tenantId: scope.tenant?.id ?? null }
+  const options = { tenant: tenantOrNone(scope.tenant) }
   const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
   route.copies?.response?.(scope, 0)
   if (form !== null) await engine.transaction(options, form.complete)

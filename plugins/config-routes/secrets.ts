@@ -1,4 +1,5 @@
 /** The secrets that a route reads, for its scope. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { RouteCall } from '../../lib/http/route-exchange.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { Secrets, SecretValues } from '../secrets/service.js'
@@ -35,7 +36,7 @@ export function secretsFor (route: CompiledRoute, source: SecretSource, request:
   return whenKnown(source.secrets.values(tenant.id), (values) => used(route, values, source, tenant.id, request))
 }
 
-function used (route: CompiledRoute, values: SecretValues, source: SecretSource, tenant: string, request: Pick<RouteCall, 'tenant' | 'log'>): SecretValues {
+function used (route: CompiledRoute, values: SecretValues, source: SecretSource, tenant: Owner, request: Pick<RouteCall, 'tenant' | 'log'>): SecretValues {
   source.secrets?.accessed(tenant, route.secrets)
   return warnOfMissing(route, values, source, request)
 }

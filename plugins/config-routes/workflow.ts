@@ -17,6 +17,7 @@ import { limitedUser } from '../resource-limits/service.js'
 import { goneOf, maxSyncMs } from '../workflows/caller.js'
 import { runWorkflow } from '../workflows/runner.js'
 import { SyncJournal } from '../workflows/sync-journal.js'
+import { tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 /** What workflows need of the app. */
 export interface WorkflowServing {
@@ -74,7 +75,7 @@ async function enqueue (
 ): Promise<string> {
   if (runs === null) throw new Error('a workflow is asynchronous, and the app has no plugin for it')
   const { workflowId, statusUrl } = await runs.start({
-    tenant: scope.tenant?.id ?? '',
+    tenant: tenantOrPlatform(scope.tenant),
     user: request.auth?.sub ?? null,
     workflow,
     scope,
@@ -92,7 +93,7 @@ async function run (
   scope: Scope,
   placeOf: PlaceOf
 ): Promise<string> {
-  const journal = new SyncJournal(workflow, engine, scope.tenant?.id ?? null)
+  const journal = new SyncJournal(workflow, engine, tenantOrNone(scope.tenant))
   const { result, form, scope: ended, length } = await runWorkflow(workflow, scope, {
     journal,
     cache,

@@ -17,7 +17,7 @@ import { createOriginMatch } from '../../lib/http/origins.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
 import { membersOf } from '../../lib/plugin/options.js'
-import { isTenantId } from '../../lib/identity/tenant-id.js'
+import { isTenantId, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { createTenantOrigins, type TenantOrigins } from './tenant-origins.js'
 
 declare module 'fastify' {
@@ -54,7 +54,7 @@ export interface AllowedOrigins {
   /** The platform's origins may connect for every tenant. */
   isPlatforms(origin: string): boolean
   /** The tenant lists the origin. */
-  isTenants(tenant: string, origin: string): Promise<boolean>
+  isTenants(tenant: Owner, origin: string): Promise<boolean>
 }
 
 export default definePlugin<CorsOptions>({
@@ -82,7 +82,7 @@ export default definePlugin<CorsOptions>({
 
     app.decorate('origins', {
       isPlatforms,
-      async isTenants (tenant: string, origin: string) {
+      async isTenants (tenant: Owner, origin: string) {
         await tenants?.ready()
         return tenants?.isListedBy(tenant, origin) === true
       }
@@ -181,7 +181,7 @@ function isTenants (
 ): boolean {
   const named = headers['x-tenant-id']
   const id = tenant?.id ?? auth?.tenant_id ?? (auth === null && isTenantId(named) ? named : undefined)
-  if (id !== undefined) return tenants.isListedBy(id, origin)
+  if (id !== undefined) return tenants.isListedBy(tenantRef(id), origin)
   return auth === null && status >= 400 && tenants.isListed(origin)
 }
 

@@ -2,6 +2,7 @@
  * The origins that tenants' documents list, in memory: a preflight names no tenant, so every listed origin passes it. All
  * are read at the first request of another origin, and those of one tenant again when it changes.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -21,9 +22,9 @@ export interface TenantOrigins {
   /** Some tenant lists the origin. */
   isListed(origin: string): boolean
   /** The tenant lists it. */
-  isListedBy(tenant: string, origin: string): boolean
+  isListedBy(tenant: Owner, origin: string): boolean
   /** The document of the tenant has changed. */
-  changed(tenant: string): void
+  changed(tenant: Owner): void
   /** Any document may have changed. */
   reset(): void
   close(): void
@@ -35,10 +36,10 @@ interface Listed {
 }
 
 export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseLogger): TenantOrigins {
-  const byTenant = new Map<string, Listed>()
+  const byTenant = new Map<Owner, Listed>()
   /** How many tenants list an origin, a pattern or `*`. */
   const counts = new Map<string, number>()
-  const outdated = new Set<string>()
+  const outdated = new Set<Owner>()
   let isLoaded = false
   let isComplete = true
   let work: Promise<void> | null = null
@@ -54,7 +55,7 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
     }
   }
 
-  function set (tenant: string, origins: Origins | null): void {
+  function set (tenant: Owner, origins: Origins | null): void {
     const before = byTenant.get(tenant)
     if (before !== undefined) count(before.origins, -1)
     byTenant.delete(tenant)
@@ -131,9 +132,9 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
 }
 
 /** Those of the documents in force; of the named tenants, or of all. */
-async function readOrigins (db: Kysely<SystemTables>, tenants?: readonly string[]): Promise<{ tenant: string, origins: Origins }[]> {
+async function readOrigins (db: Kysely<SystemTables>, tenants?: readonly string[]): Promise<{ tenant: Owner, origins: Origins }[]> {
   const named = tenants === undefined ? sql`true` : sql`tenant_id = any(${tenants}::text[])`
-  const { rows } = await sql<{ tenant: string, origins: unknown }>`
+  const { rows } = await sql<{ tenant: Owner, origins: unknown }>`
     select c.tenant_id as tenant, c.document->'cors'->'origins' as origins
     from tenantry.tenant_configs c
     join (select tenant_id, max(version) as version from tenantry.tenant_configs where ${named} group by tenant_id) latest

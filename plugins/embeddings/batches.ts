@@ -1,4 +1,5 @@
 /** Batches of documents: durable jobs. Each document is stored in one transaction with its mark, so that none is lost or counted twice. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { Actor } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -29,7 +30,7 @@ export interface BatchState {
 
 export interface BatchParts {
   readonly db: Kysely<SystemTables>
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly queue: Pick<Queue, 'send'>
   readonly service: Pick<EmbeddingsService, 'putWith'>
   readonly now: () => number
@@ -49,7 +50,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
   const batches = 'tenantry.agent_batches'
   const items = 'tenantry.agent_batch_documents'
 
-  async function next (tenant: string, id: string): Promise<Waiting | null> {
+  async function next (tenant: Owner, id: string): Promise<Waiting | null> {
     const row = await dbFor(tenant).selectFrom(`${items} as i`)
       .innerJoin(`${batches} as b`, (join) => join.onRef('b.tenant_id', '=', 'i.tenant_id').onRef('b.id', '=', 'i.batch_id'))
       .select(['i.position', 'i.input', 'b.actor']).where('i.tenant_id', '=', tenant).where('i.batch_id', '=', id).where(
@@ -64,7 +65,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
   /** false if another process was first, or the batch is gone. */
   async function mark (
     writer: Kysely<SystemTables>,
-    tenant: string,
+    tenant: Owner,
     id: string,
     position: number,
     status: 'done' | 'failed',
@@ -76,12 +77,12 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
     return row !== undefined
   }
 
-  const send = (tenant: string, batchId: string, transaction?: Transaction<SystemTables>) =>
+  const send = (tenant: Owner, batchId: string, transaction?: Transaction<SystemTables>) =>
     queue.send(batchTask, { tenant, data: { batchId } }, transaction)
 
   return {
     async add (
-      tenant: string,
+      tenant: Owner,
       documents: readonly NewDocument[],
       { claim, ...actor }: Actor,
       user: ModelUser | null
@@ -119,7 +120,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
       return { batchId: id, total }
     },
 
-    async state (tenant: string, id: string): Promise<BatchState | null> {
+    async state (tenant: Owner, id: string): Promise<BatchState | null> {
       const batch = await dbFor(tenant).selectFrom(batches).select(['status', 'total']).where('tenant_id', '=', tenant).where('id', '=', id)
         .executeTakeFirst()
       if (batch === undefined) return null

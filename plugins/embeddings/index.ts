@@ -2,6 +2,7 @@
  * Embeddings, documents and search: `app.embeddings` and the endpoints under `/agent/embeddings`. The text of documents is in
  * the SQL database; their vectors are in pgvector or Qdrant.
  */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../files/index.js'
@@ -101,7 +102,7 @@ export default definePlugin<EmbeddingsOptions>({
         requireFile: (request, tenant, fileId) => requireFile(files(), request, tenant, fileId),
         async reindex () {
           const [stale] = await store.stale(1)
-          if (stale !== undefined) await queue.send(reindexTask, { tenant: '', data: {}, key: 'reindex' })
+          if (stale !== undefined) await queue.send(reindexTask, { tenant: platformRef, data: {}, key: 'reindex' })
           return stale !== undefined
         }
       })
@@ -126,7 +127,7 @@ async function refuseStale (store: VectorStore, { model, dimensions }: VectorSpa
 async function requireFile (
   files: Pick<Files, 'get' | 'permissions'> | null,
   request: FastifyRequest,
-  tenant: string,
+  tenant: Owner,
   fileId: string
 ): Promise<void> {
   const file = await files?.get(tenant, fileId) ?? null

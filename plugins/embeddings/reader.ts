@@ -1,4 +1,5 @@
 /** Reads documents: their text, in chunks. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Models } from '../../lib/models/types.js'
 import type { Files } from '../files/types.js'
 import type { NewDocument } from './types.js'
@@ -27,7 +28,7 @@ export interface ReaderParts {
 
 export interface DocumentReader {
   /** The chunks of the document, at least one. Rejects with `documentUnreadable`, `documentsBusy` and `notFound`. */
-  read(tenant: string, document: Source, signal: AbortSignal): Promise<string[]>
+  read(tenant: Owner, document: Source, signal: AbortSignal): Promise<string[]>
   close(): void
 }
 
@@ -41,7 +42,7 @@ export function createReader ({ models, files }: ReaderParts): DocumentReader {
     tooManyInAll: busy
   })
 
-  async function bytesOf (tenant: string, fileId: string, most: number): Promise<Buffer<ArrayBuffer>> {
+  async function bytesOf (tenant: Owner, fileId: string, most: number): Promise<Buffer<ArrayBuffer>> {
     const store = files()
     if (store === null) throw failure('badRequest', { message: 'This server has no files: send the text as `document`' })
     const file = await store.get(tenant, fileId)
@@ -55,7 +56,7 @@ export function createReader ({ models, files }: ReaderParts): DocumentReader {
     return Buffer.concat(parts)
   }
 
-  async function blocksOf (tenant: string, { contentType, document, fileId = '' }: Source, signal: AbortSignal): Promise<Block[]> {
+  async function blocksOf (tenant: Owner, { contentType, document, fileId = '' }: Source, signal: AbortSignal): Promise<Block[]> {
     if (contentType === 'application/pdf') {
       const text = await places.run(tenant, async () => {
         const bytes = await bytesOf(tenant, fileId, maxPdfBytes)

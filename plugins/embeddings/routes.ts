@@ -1,4 +1,5 @@
 /** The endpoints of documents and search. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import type { Batches } from './batches.js'
@@ -40,7 +41,7 @@ export interface EmbeddingRouteParts {
   /** Begins to embed stale documents anew; false if there are none. */
   readonly reindex: () => Promise<boolean>
   /** Throws for a file that the caller may not read. */
-  readonly requireFile: (request: FastifyRequest, tenant: string, fileId: string) => Promise<void>
+  readonly requireFile: (request: FastifyRequest, tenant: Owner, fileId: string) => Promise<void>
 }
 
 export function embeddingRoutes (app: FastifyInstance, { service, batches, reindex, requireFile }: EmbeddingRouteParts): void {

@@ -1,4 +1,5 @@
 /** `app.embeddings`: documents and search. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Actor, AuditAction, AuditEntry } from '../../lib/database/audit.js'
 import type { Models, ModelUsage } from '../../lib/models/types.js'
 import type { AlsoWrite, Chunk, VectorSpace, VectorStore } from '../../lib/vectors/types.js'
@@ -30,9 +31,9 @@ export interface EmbeddingsParts {
 
 export interface EmbeddingsService extends Embeddings {
   /** As `put`; `also` writes in the transaction of the document. */
-  putWith(tenant: string, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument>
+  putWith(tenant: Owner, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument>
   /** Embeds the text of a document anew. false if it is gone, or was replaced meanwhile. */
-  renew(tenant: string, id: string, signal: AbortSignal): Promise<boolean>
+  renew(tenant: Owner, id: string, signal: AbortSignal): Promise<boolean>
   close(): Promise<void>
 }
 
@@ -42,7 +43,7 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
     maxOfTenant: ofTenant, maxInAll: atOnce, maxWait: waitMs, tooManyOfTenant: busy, tooManyInAll: busy
   })
 
-  async function embed (tenant: string, texts: readonly string[], { user, signal }: EmbeddingCall) {
+  async function embed (tenant: Owner, texts: readonly string[], { user, signal }: EmbeddingCall) {
     const embeddings: (readonly number[])[] = []
     let usage = noUsage
     for (let start = 0; start < texts.length; start += textsPerCall) {
@@ -58,7 +59,7 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
   }
 
   async function embedChunks (
-    tenant: string,
+    tenant: Owner,
     contents: readonly string[],
     call: EmbeddingCall
   ): Promise<{ chunks: Chunk[], usage: ModelUsage }> {
@@ -66,11 +67,11 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
     return { usage, chunks: contents.map((content, position) => ({ position, content, embedding: embeddings[position] ?? [] })) }
   }
 
-  function entry (tenant: string, action: AuditAction, actor: Actor, target: string, details?: Record<string, unknown>): AuditEntry {
+  function entry (tenant: Owner, action: AuditAction, actor: Actor, target: string, details?: Record<string, unknown>): AuditEntry {
     return { tenant, action, actor, target, details, at: new Date(now()) }
   }
 
-  async function putWith (tenant: string, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument> {
+  async function putWith (tenant: Owner, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument> {
     const { id = randomUUID(), contentType, metadata = {} } = document
     return await limiter.run(tenant, async () => {
       const contents = await reader.read(tenant, document, call.signal)
@@ -93,12 +94,12 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
     embed,
     putWith,
     put: putWith,
-    remove: (tenant, id, actor) =>
+    remove: (tenant: Owner, id, actor) =>
       store.remove(tenant, id, (transaction) => writeAudit(transaction, entry(tenant, 'document.delete', actor, id))),
-    list: (tenant, page) => store.list(tenant, page),
-    read: async (tenant, id) => (await store.read(tenant, id))?.contents ?? null,
+    list: (tenant: Owner, page) => store.list(tenant, page),
+    read: async (tenant: Owner, id) => (await store.read(tenant, id))?.contents ?? null,
 
-    async search (tenant, { query, limit = 10, threshold, filter = {}, mode = 'vector' }, call) {
+    async search (tenant: Owner, { query, limit = 10, threshold, filter = {}, mode = 'vector' }, call) {
       const text = storable(query)
       if (mode === 'text') return { results: await store.byText(tenant, text, { limit, threshold, filter }), usage: noUsage }
       const { embeddings: [vector = []], usage } = await embed(tenant, [text], call)

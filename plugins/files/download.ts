@@ -1,4 +1,5 @@
 /** Downloads: the bytes of a file, whole or a part. */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import type { FilesService } from './service.js'
@@ -22,10 +23,10 @@ type Download = FastifyRequest<Route>
 const key = /^([A-Za-z0-9_-]{1,64})\/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/
 
 /** The tenant and the id in the key of a file; throws `notFound` for another text. */
-export function parseKey (text: string): { readonly tenant: string, readonly id: string } {
+export function parseKey (text: string): { readonly tenant: Owner, readonly id: string } {
   const [, tenant, id] = key.exec(text) ?? []
   if (tenant === undefined || id === undefined) throw failure('notFound')
-  return { tenant, id }
+  return { tenant: tenantRef(tenant), id }
 }
 
 export function downloadRoutes (app: FastifyInstance, service: FilesService): void {
@@ -131,7 +132,7 @@ async function permitted (request: Download, service: FilesService): Promise<Sto
 }
 
 /** An administrator of the tenant or of the platform. */
-function mayReadQuarantined ({ auth, tenant: own }: Download, tenant: string): boolean {
+function mayReadQuarantined ({ auth, tenant: own }: Download, tenant: Owner): boolean {
   return auth?.role === 'admin' && (own?.id === tenant || isPlatformAdmin(auth))
 }
 

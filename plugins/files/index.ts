@@ -2,6 +2,7 @@
  * Files of tenants: `app.files` and the endpoints under `/files`. Bytes are kept on the local disk or in S3. Without a
  * master key on PostgreSQL, URLs cannot be signed.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../database/index.js'
 import type {} from '../auth/index.js'
 import type {} from '../tenancy/index.js'
@@ -89,7 +90,7 @@ export default definePlugin<FilesOptions>({
     if (!enabled) return undefined
     const { storageProvider = 'local', s3, store } = options
     const { db, engine, log, tenants } = app
-    const dbFor = (tenant: string) => engine.kyselyFor(tenant)
+    const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
     const objects = store ?? await openStore(app, storageProvider, path, s3)
     const emitter = optional(app, 'webhooks')
     const quarantine = scan === undefined

@@ -1,4 +1,5 @@
 /** The parts of resumable uploads: each request stores its bytes as an object, and a row says where they belong. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Readable } from 'node:stream'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -10,20 +11,20 @@ import { keyOf } from './keys.js'
 
 export type FileParts = ReturnType<typeof createFileParts>
 
-export function createFileParts (objects: ObjectStore, dbFor: (tenant: string) => Kysely<SystemTables>) {
+export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   const table = 'tenantry.file_parts'
-  const objectOf = (tenant: string, file: string, id: string) => `${keyOf(tenant, file)}-${id}`
-  const rowsOf = (tenant: string, file: string) =>
+  const objectOf = (tenant: Owner, file: string, id: string) => `${keyOf(tenant, file)}-${id}`
+  const rowsOf = (tenant: Owner, file: string) =>
     dbFor(tenant).selectFrom(table).where('tenant_id', '=', tenant).where('file_id', '=', file)
 
-  async function drop (tenant: string, file: string, id: string): Promise<void> {
+  async function drop (tenant: Owner, file: string, id: string): Promise<void> {
     await objects.delete(objectOf(tenant, file, id))
     await dbFor(tenant).deleteFrom(table).where('tenant_id', '=', tenant).where('file_id', '=', file).where('id', '=', id).execute()
   }
 
   return {
     /** The number of bytes that have come. */
-    async size (tenant: string, file: string): Promise<number> {
+    async size (tenant: Owner, file: string): Promise<number> {
       const rows = await rowsOf(tenant, file).select('size').where('size', 'is not', null).execute()
       return rows.reduce((sum, { size }) => sum + Number(size), 0)
     },
@@ -32,7 +33,7 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: string) =
      * Stores the bytes from `start` on; what came before a stream failed is kept. Resolves with their number. Rejects with
      * `stateConflict` if another request brought the bytes of this place.
      */
-    async add (tenant: string, file: string, start: number, bytes: Readable): Promise<number> {
+    async add (tenant: Owner, file: string, start: number, bytes: Readable): Promise<number> {
       const id = randomUUID()
       // The row comes first, so that the object of a process that ends is found.
       await dbFor(tenant).insertInto(table).values({ tenant_id: tenant, file_id: file, id, start, size: null }).execute()
@@ -58,7 +59,7 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: string) =
     },
 
     /** All bytes, in order. */
-    async * bytes (tenant: string, file: string): AsyncGenerator<Buffer> {
+    async * bytes (tenant: Owner, file: string): AsyncGenerator<Buffer> {
       const rows = await rowsOf(tenant, file).select('id').where('size', 'is not', null).orderBy('start').execute()
       for (const { id } of rows) {
         const part = await objects.get(objectOf(tenant, file, id))
@@ -68,7 +69,7 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: string) =
     },
 
     /** Deletes every part. */
-    async remove (tenant: string, file: string): Promise<void> {
+    async remove (tenant: Owner, file: string): Promise<void> {
       for (const { id } of await rowsOf(tenant, file).select('id').execute()) await drop(tenant, file, id)
     }
   }

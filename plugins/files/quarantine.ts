@@ -2,6 +2,7 @@
  * Files in quarantine go through the scanner: a clean one becomes readable, another one stays. Instances claim files, so that
  * one of them scans each; a claim ends by itself if its process does. Tenants take turns, however many files one of them has.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { FastifyBaseLogger } from 'fastify'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -26,7 +27,7 @@ export interface QuarantineParts {
   readonly scanner: ScannerAddress
   readonly scans: ScanStore
   readonly objects: Pick<ObjectStore, 'get'>
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly emitter: () => Pick<Webhooks, 'emit' | 'wake'> | null
   readonly now: () => number
   readonly log: FastifyBaseLogger
@@ -49,7 +50,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   const canScan = () => !end.signal.aborted && !isDown
 
   /** Scans files of the tenant until none is due. */
-  function start (tenant: string): void {
+  function start (tenant: Owner): void {
     if (!canScan()) return
     const count = working.get(tenant) ?? 0
     if (count >= ofTenant) {
@@ -70,13 +71,13 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     workers.add(worker)
   }
 
-  async function work (tenant: string): Promise<void> {
+  async function work (tenant: Owner): Promise<void> {
     const late = () => new Error('there was no turn')
     while (canScan() && await gate.run(tenant, late, () => scanNext(tenant)));
   }
 
   /** false if there is nothing to scan, or the scan failed. */
-  async function scanNext (tenant: string): Promise<boolean> {
+  async function scanNext (tenant: Owner): Promise<boolean> {
     const id = await scans.claim(tenant, new Date(now()), new Date(now() + leaseMs))
     if (id === null) return false
     const renewal = setInterval(() => {
@@ -97,7 +98,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     }
   }
 
-  async function settle (tenant: string, id: string, verdict: Awaited<ReturnType<typeof scan>>): Promise<void> {
+  async function settle (tenant: Owner, id: string, verdict: Awaited<ReturnType<typeof scan>>): Promise<void> {
     const at = new Date(now())
     await dbFor(tenant).transaction().execute(async (transaction) => {
       const file = await scans.settle(transaction, tenant, id, verdict)
@@ -109,7 +110,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     else log.warn({ tenant, file: id, ...verdict }, 'a file stays in quarantine')
   }
 
-  async function failed (tenant: string, id: string, err: unknown): Promise<void> {
+  async function failed (tenant: Owner, id: string, err: unknown): Promise<void> {
     const isEnding = end.signal.aborted
     await scans.moveTo(tenant, id, new Date(now() + (isEnding ? 0 : retryMs)))
     if (isEnding) return

@@ -1,4 +1,5 @@
 /** The removal of files: callers lose access first, then the object is deleted, then the row. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
 import type { FilesTable } from '../../lib/database/files-table.js'
@@ -21,7 +22,7 @@ export type Removal = ReturnType<typeof createRemoval>
 
 export function createRemoval ({ objects, store, parts, transforms, dbFor, usage, emitter, now, log }: RemovalParts) {
   /** false if the file is in none of the states. */
-  async function remove (tenant: string, id: string, states: readonly FilesTable['status'][], actor: Actor | null): Promise<boolean> {
+  async function remove (tenant: Owner, id: string, states: readonly FilesTable['status'][], actor: Actor | null): Promise<boolean> {
     const at = new Date(now())
     const removed = await dbFor(tenant).transaction().execute(async (transaction) => {
       const removed = await store.remove(transaction, tenant, id, states, at)
@@ -38,7 +39,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
   }
 
   /** Deletes the objects and the row of a removed file. */
-  async function purge (tenant: string, id: string): Promise<void> {
+  async function purge (tenant: Owner, id: string): Promise<void> {
     await transforms.deleteObjects(tenant, id)
     await parts.remove(tenant, id)
     await objects.delete(uploadKeyOf(tenant, id))
@@ -53,7 +54,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
 
   return {
     /** false if the tenant has no such file. */
-    async delete (tenant: string, id: string, actor: Actor): Promise<boolean> {
+    async delete (tenant: Owner, id: string, actor: Actor): Promise<boolean> {
       if (!await remove(tenant, id, ['ready', 'quarantined'], actor)) return false
       await purge(tenant, id).catch((err: unknown) => {
         log.warn({ err, tenant, file: id }, 'the object of a deleted file could not be deleted; the sweep deletes it')
@@ -62,7 +63,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     },
 
     /** Ends an upload that was signed. */
-    async drop (tenant: string, id: string, states: readonly FilesTable['status'][]): Promise<void> {
+    async drop (tenant: Owner, id: string, states: readonly FilesTable['status'][]): Promise<void> {
       if (await remove(tenant, id, states, null)) await purge(tenant, id)
     },
 
@@ -83,7 +84,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     },
 
     /** Deletes every object of a tenant, which has no rows any more. */
-    async deleteAll (tenant: string): Promise<void> {
+    async deleteAll (tenant: Owner): Promise<void> {
       for await (const page of objects.list(`${tenant}/`)) for (const { key } of page) await objects.delete(key)
     }
   }

@@ -2,6 +2,7 @@
  * Uploads by the tus protocol 1.0 (https://tus.io/protocols/resumable-upload), on @tus/server: a file is announced with its
  * size, its bytes come in one or several requests to any instance, and the last one makes it readable.
  */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Readable } from 'node:stream'
 import type { Server } from '@tus/server'
 import type { FileStatus } from '../../lib/database/files-table.js'
@@ -206,9 +207,9 @@ export function newUpload (): string {
 
 const keyOfCall = ({ tenant, id }: ResumableCall) => keyOf(tenant.id, id)
 
-function splitKey (key: string): [tenant: string, id: string] {
+function splitKey (key: string): [tenant: Owner, id: string] {
   const slash = key.indexOf('/')
-  return [key.slice(0, slash), key.slice(slash + 1)]
+  return [tenantRef(key.slice(0, slash)), key.slice(slash + 1)]
 }
 
 const names: Readonly<Record<number, ErrorName>> = {

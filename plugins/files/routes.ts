@@ -33,6 +33,7 @@ import {
 } from './schemas.js'
 import { resumableRoutes } from './resumable-routes.js'
 import { uploaderOf, uploadTenantOf } from './uploader.js'
+import { tenantRef } from '../../lib/identity/tenant-ref.js'
 
 const tags = ['Files']
 const config = { access: 'user' } as const
@@ -103,7 +104,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     }, async (request) => {
       const { tenant, ...grant } = request.query
       const { raw, params: { fileId } } = request
-      await reading(raw, slowMs, (slow) => signed.receive(tenant, fileId, grant, () => bytesOf(raw, slow), lengthOf(raw)))
+      await reading(raw, slowMs, (slow) => signed.receive(tenantRef(tenant), fileId, grant, () => bytesOf(raw, slow), lengthOf(raw)))
       return { success: true }
     })
   })

@@ -1,4 +1,5 @@
 /** The SQL of files in quarantine. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Writer } from './store.js'
@@ -11,17 +12,17 @@ const table = 'tenantry.files'
 
 export type ScanStore = ReturnType<typeof createScanStore>
 
-export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>) {
-  const moveTo = async (tenant: string, id: string, at: Date): Promise<void> => {
+export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
+  const moveTo = async (tenant: Owner, id: string, at: Date): Promise<void> => {
     await dbFor(tenant).updateTable(table).set({ scan_at: at })
       .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'quarantined').where('scan_at', 'is not', null).execute()
   }
 
   return {
     /** The tenants behind `after`, in order, that have files to scan. */
-    async dueTenants (after: string, at: Date, limit: number): Promise<string[]> {
+    async dueTenants (after: string, at: Date, limit: number): Promise<Owner[]> {
       // Goes from tenant to tenant in the index, however many files each has.
-      const { rows } = await sql<{ tenant: string }>`with recursive due (tenant) as (
+      const { rows } = await sql<{ tenant: Owner }>`with recursive due (tenant) as (
         (select tenant_id from tenantry.files where scan_at <= ${at} and tenant_id > ${after} order by tenant_id limit 1)
         union all
         select (select f.tenant_id from tenantry.files f where f.scan_at <= ${at} and f.tenant_id > due.tenant order by f.tenant_id limit 1)
@@ -31,7 +32,7 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
     },
 
     /** Takes the file of the tenant that waits longest for this server: for the others it is due again after `until`. null without any. */
-    async claim (tenant: string, at: Date, until: Date): Promise<string | null> {
+    async claim (tenant: Owner, at: Date, until: Date): Promise<string | null> {
       const { rows: [row] } = await sql<{ id: string }>`update tenantry.files set scan_at = ${until}
         where tenant_id = ${tenant} and id = (
           select id from tenantry.files where tenant_id = ${tenant} and scan_at <= ${at} order by scan_at limit 1 for update skip locked
@@ -43,7 +44,7 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
     moveTo,
 
     /** Ends the quarantine of a clean file, or writes why it stays. undefined if the file is gone or another server did so. */
-    async settle (writer: Writer, tenant: string, id: string, verdict: Verdict): Promise<StoredFile | undefined> {
+    async settle (writer: Writer, tenant: Owner, id: string, verdict: Verdict): Promise<StoredFile | undefined> {
       const set = verdict.status === 'clean'
         ? { status: 'ready' as const }
         : { scan_result: verdict.status, ...verdict.status === 'infected' && { scan_signature: verdict.signature } }

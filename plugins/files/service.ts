@@ -1,4 +1,5 @@
 /** `app.files`, and the methods that its endpoints use. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Readable } from 'node:stream'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Page } from '../../lib/http/page.js'
@@ -44,7 +45,7 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
   const signed = createSignedUploads({ ...parts, uploads, removal, buckets, signer, seconds: signedUrlSeconds })
 
   const service: Files = {
-    async put (tenant, { name, bucket, contentType, entityType, entityId, metadata }, bytes, by, size) {
+    async put (tenant: Owner, { name, bucket, contentType, entityType, entityId, metadata }, bytes, by, size) {
       const found = await tenants.get(tenant)
       if (found === null) throw failure('tenantUnknown')
       const described = describe({
@@ -63,12 +64,12 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
         return await uploads.finish(found, received, described, by)
       })
     },
-    get: (tenant, id) => store.find(tenant, id),
-    async open (tenant, id, range) {
+    get: (tenant: Owner, id) => store.find(tenant, id),
+    async open (tenant: Owner, id, range) {
       return await store.find(tenant, id) === null ? null : await objects.get(keyOf(tenant, id), range)
     },
-    list: (tenant, entity, page) => store.list(tenant, entity, buckets.all.map(({ name }) => name), page),
-    remove: (tenant, id, { actor }) => removal.delete(tenant, id, actor),
+    list: (tenant: Owner, entity, page) => store.list(tenant, entity, buckets.all.map(({ name }) => name), page),
+    remove: (tenant: Owner, id, { actor }) => removal.delete(tenant, id, actor),
     checkScanner: quarantine === null ? null : (timeoutMs) => quarantine.check(timeoutMs),
     permissions: (bucket) => buckets.find(bucket)?.permissions ?? null
   }
@@ -79,12 +80,12 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
     buckets,
     log: parts.log,
     /** Files of the tenant may have been committed. */
-    wake (tenant: string) {
+    wake (tenant: Owner) {
       parts.emitter()?.wake()
       quarantine?.wake(tenant)
     },
     /** The file that a step of a workflow made. */
-    findMade: (tenant: string, origin: string) => store.findMade(tenant, origin),
+    findMade: (tenant: Owner, origin: string) => store.findMade(tenant, origin),
     /** A file as its endpoints answer it. */
     shown (file: StoredFile) {
       const shown = shownFile(file)
@@ -96,10 +97,10 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
     signed,
     resumable: createResumable({ ...parts, uploads, removal, buckets, parts: fileParts }),
     /** A file that can be read, or is in quarantine. */
-    findStored: (tenant: string, id: string): Promise<StoredFile | null> => store.findStored(tenant, id),
+    findStored: (tenant: Owner, id: string): Promise<StoredFile | null> => store.findStored(tenant, id),
     /** The bytes of a file that was found. */
     bytesOf: ({ tenant, id }: StoredFile, range?: ByteRange): Promise<Readable | null> => objects.get(keyOf(tenant, id), range),
-    listIn: (tenant: string, entity: Entity, inBuckets: readonly Bucket[], page: Page, withQuarantined: boolean) =>
+    listIn: (tenant: Owner, entity: Entity, inBuckets: readonly Bucket[], page: Page, withQuarantined: boolean) =>
       store.list(tenant, entity, inBuckets.map(({ name }) => name), page, withQuarantined),
     /** A signed URL of this server for a download, or one of the store. */
     async signDownload ({ tenant, id, bucket, scan }: StoredFile, disposition: string, contentType: string, seconds = signedUrlSeconds) {

@@ -1,4 +1,5 @@
 /** Signed URLs of this server: who has one needs no token. All servers with the master key accept them. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { MasterKey, MasterKeys } from '../../lib/secrets/master-key.js'
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 
@@ -8,7 +9,7 @@ const keyLength = 32 // bytes
 /** What a URL allows. */
 export interface Grant {
   readonly method: 'GET' | 'PUT'
-  readonly tenant: string
+  readonly tenant: Owner
   readonly bucket: string
   /** The id of the file. */
   readonly id: string

@@ -2,6 +2,7 @@
  * Uploads without a token: a caller announces a file, sends its bytes to a signed URL, and confirms. The storage is
  * booked from the announcement on, and given back if the bytes do not come.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Readable } from 'node:stream'
 import type { Removal } from './removal.js'
 import type { FileScan, StoredFile, Uploader } from './types.js'
@@ -79,7 +80,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
      * @param length  of the request; null where it does not tell
      */
     async receive (
-      tenant: string,
+      tenant: Owner,
       id: string,
       { size, expires, signature }: SignedGrant,
       bytes: () => Readable,
@@ -112,7 +113,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
     },
 
     /** Makes the file readable once its bytes are there. Rejects with `notFound`, `stateConflict` and `fileTypeRefused`. */
-    async confirm (tenant: string, id: string, by: Uploader, permit: (bucket: string) => Promise<void>): Promise<StoredFile> {
+    async confirm (tenant: Owner, id: string, by: Uploader, permit: (bucket: string) => Promise<void>): Promise<StoredFile> {
       const found = await store.findUpload(tenant, id)
       if (found === null) throw failure('notFound')
       await permit(found.file.bucket)

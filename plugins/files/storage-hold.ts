@@ -1,4 +1,5 @@
 /** Storage that an upload holds: reserved before the bytes come, and booked with the row of the file. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Reservation, Usage } from '../usage/index.js'
@@ -22,7 +23,7 @@ export interface StorageHold {
  * @param isKnown  the size of the file is known: no more than needed is reserved at a time
  * @param maxBytes  no more is reserved
  */
-export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: string, isKnown: boolean, maxBytes: number): StorageHold {
+export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner, isKnown: boolean, maxBytes: number): StorageHold {
   const reservations: Reservation[] = []
   let reserved = usage === null ? Infinity : 0
   let isReleased = false

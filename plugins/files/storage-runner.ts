@@ -1,4 +1,5 @@
 /** Runs workflow steps of the kind `storage`. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { StepCall, StepRunner } from '../../lib/workflows/step-runners.js'
 import type { FilesService } from './service.js'
 import type { StoredFile, Uploader } from './types.js'
@@ -17,7 +18,7 @@ import { describe } from './input.js'
 const maxContentBytes = 524_288 // that `get` reads: in base64 they fit the result of a step, of 1 MiB
 
 type Params = Readonly<Record<string, unknown>>
-type Operation = (tenant: string, params: Params, call: StepCall) => Promise<unknown>
+type Operation = (tenant: Owner, params: Params, call: StepCall) => Promise<unknown>
 
 interface NewFile {
   readonly name: string
@@ -31,7 +32,7 @@ interface NewFile {
 export function createStorageRunner (service: FilesService): StepRunner {
   const { buckets, uploads, removal, tenants, shown } = service
 
-  async function existing (tenant: string, params: Params): Promise<StoredFile> {
+  async function existing (tenant: Owner, params: Params): Promise<StoredFile> {
     const id = idIn(params)
     const file = id === null ? null : await service.get(tenant, id)
     if (file === null || buckets.find(file.bucket) === undefined) throw fileUnknown()
@@ -39,7 +40,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
   }
 
   /** Stores the file of the step once, however often the step runs. */
-  async function make (tenant: string, file: NewFile, size: number, open: () => Promise<Readable>, call: StepCall): Promise<StoredFile> {
+  async function make (tenant: Owner, file: NewFile, size: number, open: () => Promise<Readable>, call: StepCall): Promise<StoredFile> {
     const { idempotencyKey: origin, signal } = call
     const owner = await tenants.get(tenant)
     if (owner === null) throw failure('tenantUnknown')
@@ -136,7 +137,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
   return {
     check: storageStep.check,
     async run ({ operation, params }, call) {
-      if (call.tenant === '') throw failure('tenantRequired', { message: 'Files belong to tenants: run the workflow for a tenant' })
+      if (call.tenant === platformRef) throw failure('tenantRequired', { message: 'Files belong to tenants: run the workflow for a tenant' })
       if (!isStorageOperation(operation)) throw invalidInput('/operation', 'must be put, get, delete, copy or sign', 'enum')
       return await operations[operation](call.tenant, isRecord(params) ? params : {}, call)
     }

@@ -1,4 +1,5 @@
 /** The SQL of files. */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { FilesTable, FileStatus } from '../../lib/database/files-table.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -13,7 +14,7 @@ type Row = Selectable<FilesTable>
 
 /** A file whose bytes are not there, or not known to be. */
 export interface NewRow {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly id: string
   /** Default: pending. */
   readonly status?: 'pending' | 'resumable'
@@ -32,7 +33,7 @@ export interface NewRow {
 
 /** A row whose time is over. */
 export interface Expired {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly id: string
   readonly status: FileStatus
   /** As text, which keeps all digits. */
@@ -52,10 +53,10 @@ export interface Removed {
 export type FileStore = ReturnType<typeof createFileStore>
 
 /** @param isScanned  files go into quarantine before they can be read */
-export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>, isScanned = false) {
+export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>, isScanned = false) {
   const table = 'tenantry.files'
 
-  const found = (tenant: string, id: string) =>
+  const found = (tenant: Owner, id: string) =>
     dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
 
   return {
@@ -110,32 +111,32 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
     },
 
     /** A file that can be read. */
-    async find (tenant: string, id: string): Promise<StoredFile | null> {
+    async find (tenant: Owner, id: string): Promise<StoredFile | null> {
       const row = await found(tenant, id).where('status', '=', 'ready').where(notExpired).executeTakeFirst()
       return row === undefined ? null : fileOf(row)
     },
 
     /** The file that a step of a workflow made. */
-    async findMade (tenant: string, origin: string): Promise<StoredFile | null> {
+    async findMade (tenant: Owner, origin: string): Promise<StoredFile | null> {
       const row = await dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('origin', '=', origin)
         .executeTakeFirst()
       return row === undefined ? null : fileOf(row)
     },
 
     /** A file that can be read, or is in quarantine. */
-    async findStored (tenant: string, id: string): Promise<StoredFile | null> {
+    async findStored (tenant: Owner, id: string): Promise<StoredFile | null> {
       const row = await found(tenant, id).where('status', 'in', ['ready', 'quarantined']).where(notExpired).executeTakeFirst()
       return row === undefined ? null : fileOf(row)
     },
 
     /** A file in any state but `removed`, whose time is not over. */
-    async findUpload (tenant: string, id: string): Promise<{ readonly file: StoredFile, readonly status: FileStatus } | null> {
+    async findUpload (tenant: Owner, id: string): Promise<{ readonly file: StoredFile, readonly status: FileStatus } | null> {
       const row = await found(tenant, id).where('status', '<>', 'removed').where(notExpired).executeTakeFirst()
       return row === undefined ? null : { file: fileOf(row), status: row.status }
     },
 
     /** Moves an upload from one state to another; false if it was not in the first, or its time is over. */
-    async move (tenant: string, id: string, from: FileStatus, to: FileStatus, expiresAt: Date): Promise<boolean> {
+    async move (tenant: Owner, id: string, from: FileStatus, to: FileStatus, expiresAt: Date): Promise<boolean> {
       const row = await dbFor(tenant).updateTable(table).set({ status: to, expires_at: expiresAt })
         .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', from).where(notExpired).returning('id')
         .executeTakeFirst()
@@ -144,7 +145,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
 
     /** A page of the files of an entity in these buckets, the oldest first, and how many there are. */
     async list (
-      tenant: string,
+      tenant: Owner,
       entity: Entity,
       buckets: readonly string[],
       { limit, offset }: Page,
@@ -162,7 +163,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
      * Takes the file from its readers; undefined if it is not in one of the states. The sweep deletes the object, if the
      * caller does not.
      */
-    async remove (writer: Writer, tenant: string, id: string, states: readonly FileStatus[], at: Date): Promise<Removed | undefined> {
+    async remove (writer: Writer, tenant: Owner, id: string, states: readonly FileStatus[], at: Date): Promise<Removed | undefined> {
       const row = await writer.selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
         .where('status', 'in', [...states]).forUpdate().executeTakeFirst()
       if (row === undefined) return undefined
@@ -177,7 +178,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: strin
     },
 
     /** Deletes a removed row, whose object is gone. */
-    async forget (tenant: string, id: string): Promise<void> {
+    async forget (tenant: Owner, id: string): Promise<void> {
       await dbFor(tenant).deleteFrom(table).where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'removed').execute()
     },
 
@@ -211,7 +212,7 @@ const notExpired = sql<boolean>`(expires_at is null or expires_at > now())`
 export function fileOf (row: Row): StoredFile {
   return {
     id: row.id,
-    tenant: row.tenant_id,
+    tenant: tenantRef(row.tenant_id),
     bucket: row.bucket,
     name: row.name,
     contentType: row.content_type,

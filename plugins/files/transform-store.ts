@@ -1,4 +1,5 @@
 /** The SQL of images that were made of files. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Writer } from './store.js'
@@ -10,7 +11,7 @@ const maxOfFile = 50
 
 /** An image that was made of a file. */
 export interface Transform {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly file: string
   /** Of its parameters. */
   readonly name: string
@@ -24,9 +25,9 @@ export interface Transform {
 
 export type TransformStore = ReturnType<typeof createTransformStore>
 
-export function createTransformStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
+export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
-    async find (tenant: string, file: string, name: string): Promise<Transform | null> {
+    async find (tenant: Owner, file: string, name: string): Promise<Transform | null> {
       const row = await dbFor(tenant).selectFrom(table).selectAll()
         .where('tenant_id', '=', tenant).where('file_id', '=', file).where('name', '=', name).executeTakeFirst()
       if (row === undefined) return null
@@ -68,7 +69,7 @@ export function createTransformStore (dbFor: (tenant: string) => Kysely<SystemTa
     },
 
     /** The names of all transforms of a file. */
-    async names (tenant: string, file: string): Promise<string[]> {
+    async names (tenant: Owner, file: string): Promise<string[]> {
       const rows = await dbFor(tenant).selectFrom(table).select('name')
         .where('tenant_id', '=', tenant).where('file_id', '=', file).execute()
       return rows.map(({ name }) => name)
@@ -77,7 +78,7 @@ export function createTransformStore (dbFor: (tenant: string) => Kysely<SystemTa
 }
 
 /** false if the file is being removed: its bytes are free then. */
-async function addBytes (writer: Writer, tenant: string, file: string, bytes: number): Promise<boolean> {
+async function addBytes (writer: Writer, tenant: Owner, file: string, bytes: number): Promise<boolean> {
   const row = await writer.updateTable('tenantry.files').set({ counted: sql<number>`counted + ${bytes}` })
     .where('tenant_id', '=', tenant).where('id', '=', file).where('status', '=', 'ready').returning('id').executeTakeFirst()
   return row !== undefined

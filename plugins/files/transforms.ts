@@ -2,6 +2,7 @@
  * Images in other sizes and formats. They are made with the first request and kept as objects beside the file. The row
  * comes before the object: a row that lost its process before the object came is made again.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Readable } from 'node:stream'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Transform, TransformStore } from './transform-store.js'
@@ -125,7 +126,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
     },
 
     /** Deletes the objects of all transforms of a file. */
-    async deleteObjects (tenant: string, id: string): Promise<void> {
+    async deleteObjects (tenant: Owner, id: string): Promise<void> {
       for (const name of await transforms.names(tenant, id)) await objects.delete(transformKey(tenant, id, name))
     },
     close: () => places.close()
@@ -138,6 +139,6 @@ function typeRefused (contentType: string): Error {
   })
 }
 
-function transformKey (tenant: string, id: string, name: string): string {
+function transformKey (tenant: Owner, id: string, name: string): string {
   return `${keyOf(tenant, id)}-${name}`
 }

@@ -1,4 +1,5 @@
 /** Files as the service and its callers see them. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Readable } from 'node:stream'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Page } from '../../lib/http/page.js'
@@ -14,7 +15,7 @@ export interface FileScan {
 
 export interface StoredFile {
   readonly id: string
-  readonly tenant: string
+  readonly tenant: Owner
   readonly bucket: string
   /** As the uploader called it. */
   readonly name: string

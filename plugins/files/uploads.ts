@@ -3,6 +3,7 @@
  * then one transaction makes the row readable, books the storage and writes the events. Whatever ends in between leaves a
  * row that the sweep removes with its object.
  */
+import type { Owner, TenantId } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Readable } from 'node:stream'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -34,7 +35,7 @@ const longestUpload = dayMs // after which the sweep takes an upload for one tha
 
 /** The tenant of an upload. */
 export interface UploadTenant {
-  readonly id: string
+  readonly id: TenantId
   /** The tier. */
   readonly plan: string
 }
@@ -86,7 +87,7 @@ export type Described = Pick<StoredFile, 'name' | 'entityType' | 'entityId' | 'm
 export interface UploadParts {
   readonly objects: ObjectStore
   readonly store: FileStore
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly plans: Plans
   readonly usage: () => Pick<Usage, 'reserve' | 'free'> | null
   readonly emitter: () => Pick<Webhooks, 'emit' | 'wake'> | null
@@ -231,7 +232,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   }
 
   /** Removes an upload that is not readable yet. If that fails, the sweep removes it. */
-  async function discard (tenant: string, { id, hold }: Pick<Received, 'id' | 'hold'>): Promise<void> {
+  async function discard (tenant: Owner, { id, hold }: Pick<Received, 'id' | 'hold'>): Promise<void> {
     try {
       await hold.release()
       const at = new Date(now())
@@ -254,7 +255,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     finish,
     discard,
     /** Runs an upload in a place of its tenant. */
-    inPlace: <T>(tenant: string, work: () => Promise<T>): Promise<T> => places.run(tenant, work),
+    inPlace: <T>(tenant: Owner, work: () => Promise<T>): Promise<T> => places.run(tenant, work),
     close: () => places.close()
   }
 }

@@ -16,6 +16,7 @@ import { answerOf, replayed } from './answer.js'
 import { createRoom } from './room.js'
 import { createIdempotency, isAnswer, type Claim, type Idempotency } from './service.js'
 import { createIdempotencyStore } from './store.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 export type { Answer, Claim, Idempotency } from './service.js'
 
@@ -45,7 +46,7 @@ export default definePlugin<IdempotencyOptions>({
   options: { masterKey: text, previousKeys: text, now: callback },
   async setup (app, { now = Date.now, ...keys }) {
     const { db, engine, log } = app
-    const store = createIdempotencyStore((tenant) => tenant === '' ? db : engine.kyselyFor(tenant))
+    const store = createIdempotencyStore((tenant) => tenant === platformRef ? db : engine.kyselyFor(tenant))
     const idempotency = createIdempotency({ store, room: createRoom(store, now), cipher: await cipherOf(app, keys), now, log })
     app.decorate('idempotency', idempotency)
     app.decorateRequest('idempotency', null)

@@ -1,4 +1,5 @@
 /** Bounds the keys and bytes that a tenant has kept. Servers count by themselves between looks at the database. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { IdempotencyStore, Kept } from './store.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
@@ -21,15 +22,15 @@ interface Figures {
 
 export interface Room {
   /** Throws `idempotencyFull`. Counts the key. */
-  take(tenant: string, stranger: boolean): Promise<void>
+  take(tenant: Owner, stranger: boolean): Promise<void>
   /** Counts bytes of an answer. */
-  keep(tenant: string, bytes: number): void
+  keep(tenant: Owner, bytes: number): void
 }
 
 export function createRoom (store: Pick<IdempotencyStore, 'kept'>, now: () => number): Room {
   const known = new LRUCache<string, Figures>(lruOptions(maxTenants))
 
-  async function figuresOf (tenant: string): Promise<Figures> {
+  async function figuresOf (tenant: Owner): Promise<Figures> {
     const found = known.get(tenant)
     if (found !== undefined && now() - found.readAt < maxAge) return found
     const readAt = now()

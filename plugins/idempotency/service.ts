@@ -15,6 +15,7 @@ import { SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { idempotencyPlace } from '../../lib/secrets/idempotency-place.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { answerStatement, markStatement } from './store.js'
+import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 export const leaseMs = 120_000 // for which a request is believed to run; longer than any that writes
 export const maxAnswerBytes = 131_072 // of one body; the key of a larger answer says that it is not kept
@@ -133,7 +134,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
 
     async claim (request, key, { encrypted }) {
       const { auth = null, tenant } = request
-      const holding = { tenant: tenant?.id ?? '', id: idOf(request, key), holder: randomUUID() }
+      const holding = { tenant: tenantOrPlatform(tenant), id: idOf(request, key), holder: randomUUID() }
       const fingerprint = fingerprintOf(request)
       const content = sealed(holding, fingerprint, encrypted)
       for (let tries = 0; tries < maxTries; tries++) {

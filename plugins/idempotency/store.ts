@@ -1,4 +1,5 @@
 /** The SQL of idempotency keys. Times come from the caller, so that one clock judges them all. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { IdempotencyKeysTable } from '../../lib/database/receipt-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -7,7 +8,7 @@ import { removal, sweep } from '../../lib/database/retention.js'
 
 /** One request under a key. */
 export interface Holding {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly id: Buffer
   readonly holder: string
 }
@@ -63,7 +64,7 @@ export function answerStatement (
   }
 }
 
-export function createIdempotencyStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
+export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
     /**
      * Takes the key for the holder: one that is new or has expired, or whose request has written nothing and is believed
@@ -107,7 +108,7 @@ export function createIdempotencyStore (dbFor: (tenant: string) => Kysely<System
       })
     },
 
-    async kept (tenant: string, at: Date): Promise<Kept> {
+    async kept (tenant: Owner, at: Date): Promise<Kept> {
       const { rows: [row] } = await sql<
         Kept
       >`select count(*) filter (where not stranger)::int as callers, count(*) filter (where stranger)::int as strangers, coalesce(sum(octet_length(content)), 0)::float8 as bytes
@@ -116,7 +117,7 @@ export function createIdempotencyStore (dbFor: (tenant: string) => Kysely<System
     },
 
     async sweep (at: Date): Promise<void> {
-      await sweep(dbFor(''), 'tenantry.idempotency_keys.sweep', [removal(table, sql`expires_at <= ${at}`)])
+      await sweep(dbFor(platformRef), 'tenantry.idempotency_keys.sweep', [removal(table, sql`expires_at <= ${at}`)])
     }
   }
 

@@ -1,4 +1,5 @@
 /** `app.integrations`: runs the calls to other services that documents declare. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../../lib/tenant-document/tenant-documents.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Scope } from '../../lib/expressions/types.js'
@@ -12,13 +13,13 @@ declare module 'fastify' {
 
 declare module '../../lib/tenant-document/tenant-documents.js' {
   interface TenantDocuments {
-    connectors(tenant: string): ConnectorSet | Promise<ConnectorSet>
+    connectors(tenant: Owner): ConnectorSet | Promise<ConnectorSet>
   }
 }
 
 export interface CallOptions {
   /** Whose call it is; empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   /** Goes out as `Idempotency-Key`; a call with one is tried again whatever its method. */
   readonly idempotencyKey?: string | undefined
   /** Tries again after 429, 5xx and a lost connection. Default: true. */
@@ -39,5 +40,5 @@ export interface Integrations {
   /** The connectors of the platform's document. */
   readonly platform: ConnectorSet
   /** Those of a tenant's document; none where tenants have no documents. */
-  connectorsOf(tenant: string): ConnectorSet | Promise<ConnectorSet>
+  connectorsOf(tenant: Owner): ConnectorSet | Promise<ConnectorSet>
 }

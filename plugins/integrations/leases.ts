@@ -1,4 +1,5 @@
 /** One process at a time renews a token: who does holds a row for a while, and no connection of the database. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
@@ -19,12 +20,12 @@ export interface Renewal {
 export type Leases = ReturnType<typeof createLeases>
 
 /** `dbFor`: for what a tenant's requests wait for. */
-export function createLeases (dbFor: (tenant: string) => Kysely<SystemTables>) {
-  const row = (tenant: string, key: string) =>
+export function createLeases (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
+  const row = (tenant: Owner, key: string) =>
     dbFor(tenant).updateTable('tenantry.oauth_tokens').where('tenant_id', '=', tenant).where('key', '=', key)
 
   return {
-    async read (tenant: string, key: string): Promise<Renewal | undefined> {
+    async read (tenant: Owner, key: string): Promise<Renewal | undefined> {
       return await dbFor(tenant).selectFrom('tenantry.oauth_tokens').select(['token_hash as tokenHash', 'renew_at as renewAt']).where(
         'tenant_id',
         '=',
@@ -33,7 +34,7 @@ export function createLeases (dbFor: (tenant: string) => Kysely<SystemTables>) {
     },
 
     /** Null while another holds it. Throws `tenantUnknown`. */
-    async take (tenant: string, key: string, holder: string): Promise<Renewal | null> {
+    async take (tenant: Owner, key: string, holder: string): Promise<Renewal | null> {
       return await dbFor(tenant).transaction().execute(async (transaction) => {
         if (!await lockTenant(transaction, tenant, 'shared')) throw failure('tenantUnknown')
         const { rows: [taken] } = await sql<Renewal>`insert into tenantry.oauth_tokens as t (tenant_id, key, holder, leased_until)
@@ -46,11 +47,11 @@ export function createLeases (dbFor: (tenant: string) => Kysely<SystemTables>) {
     },
 
     /** What is about to be stored. */
-    async note (tenant: string, key: string, holder: string, { tokenHash, renewAt }: Renewal): Promise<void> {
+    async note (tenant: Owner, key: string, holder: string, { tokenHash, renewAt }: Renewal): Promise<void> {
       await row(tenant, key).set({ token_hash: tokenHash, renew_at: renewAt }).where('holder', '=', holder).execute()
     },
 
-    async release (tenant: string, key: string, holder: string): Promise<void> {
+    async release (tenant: Owner, key: string, holder: string): Promise<void> {
       await row(tenant, key).set({ holder: null, leased_until: null }).where('holder', '=', holder).execute()
     }
   }

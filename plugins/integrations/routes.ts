@@ -16,6 +16,7 @@ import { errorResponses } from '../../lib/http/error-schemas.js'
 import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { createFindCall } from './connectors.js'
+import { tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
 
 const Name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description })
 const Params = Type.Object({ type: Name('A connector, by its name or an alias.'), action: Name('One of its actions.') })
@@ -45,11 +46,11 @@ export function integrationRoutes (app: FastifyInstance): void {
       response: { 200: Type.Unknown({ description: "What the action picks of the service's answer." }), ...errorResponses(...refusals) }
     }
   }, async (request, reply) => {
-    const tenant = request.tenant?.id ?? ''
-    const own = tenant === '' ? null : await integrations.connectorsOf(tenant)
+    const tenant = tenantOrPlatform(request.tenant)
+    const own = tenant === platformRef ? null : await integrations.connectorsOf(tenant)
     const scope = await scopeOf(secrets(), request, tenant)
     const call = findCall(request.params, integrations.platform, own, scope)
-    if (tenant !== '') secrets()?.accessed(tenant, secretKeysOf(call.references))
+    if (tenant !== platformRef) secrets()?.accessed(tenant, secretKeysOf(call.references))
     const target = `${call.connector}.${call.action}`
     const audit = (outcome: 'success' | 'failure') =>
       writeAudit(engine.kyselyFor(tenant), { tenant, action: 'integration.run', actor: actorOf(request), target, outcome, at: new Date() })

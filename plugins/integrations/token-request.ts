@@ -1,4 +1,5 @@
 /** Asks a token server for a token (RFC 6749: the grants `refresh_token`, section 6, and `client_credentials`, 4.4). */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Outbound } from '../outbound/outbound.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
@@ -9,7 +10,7 @@ const maxTokenLength = 16_384 // characters
 const maxLife = 31_536_000 // s, a year
 
 export interface Grant {
-  readonly tenant: string
+  readonly tenant: Owner
   /** The address is fixed in the platform's document. */
   readonly trusted: boolean
   readonly tokenUrl: string

@@ -2,6 +2,7 @@
  * Tokens of OAuth 2.0: renewed before they are due and when a service refuses one, by one process at a time. Those
  * of a tenant are its secrets; those of the platform stay in memory.
  */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import type { CompiledCall, CompiledOAuth2 } from '../../lib/connectors/types.js'
@@ -32,7 +33,7 @@ export interface Token {
 
 export interface Tokens {
   /** `tenant`: whose call it is; the token may be the platform's all the same. */
-  of(call: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: string, log: FastifyBaseLogger): Token
+  of(call: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: Owner, log: FastifyBaseLogger): Token
 }
 
 export interface TokensParts {
@@ -56,9 +57,9 @@ interface Subject {
   readonly oauth2: CompiledOAuth2
   readonly scope: Scope
   /** Who calls. */
-  readonly tenant: string
+  readonly tenant: Owner
   /** Whose tokens are its secrets; null: they are kept in memory. */
-  readonly owner: string | null
+  readonly owner: Owner | null
   /** Tells tokens apart. */
   readonly id: string
   readonly log: FastifyBaseLogger
@@ -123,7 +124,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     return granted.access
   }
 
-  async function renewAlone (subject: Subject, owner: string, old: string | null): Promise<string> {
+  async function renewAlone (subject: Subject, owner: Owner, old: string | null): Promise<string> {
     const key = subject.oauth2.accessTokenKey
     const holder = randomUUID()
     for (const endsAt = performance.now() + renewalMs; performance.now() < endsAt; await pause(lookEveryMs)) {
@@ -197,7 +198,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
   }
 
   /** The refresh token first: without it nothing can be renewed, without the access token it is renewed once more. */
-  async function store (subject: Subject, owner: string, { access, refresh }: Granted): Promise<void> {
+  async function store (subject: Subject, owner: Owner, { access, refresh }: Granted): Promise<void> {
     const { id, oauth2: { accessTokenKey, refreshTokenKey }, log } = subject
     const before = await currentOf(subject)
     const renewed = subject.oauth2.refreshToken === null ? null : refresh
@@ -245,13 +246,13 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
  * The tenant whose secrets the tokens are; null for the platform, whose tokens are no tenant's to keep: it could send them
  * anywhere.
  */
-function ownerOf ({ origin }: CompiledCall, { refreshToken, clientSecret }: CompiledOAuth2, scope: Scope, tenant: string): string | null {
-  if (tenant === '') return null
+function ownerOf ({ origin }: CompiledCall, { refreshToken, clientSecret }: CompiledOAuth2, scope: Scope, tenant: Owner): Owner | null {
+  if (tenant === platformRef) return null
   return origin === 'tenant' || isOwned(refreshToken ?? clientSecret, scope) ? tenant : null
 }
 
 /** By all that they are got with: who says something else by secrets of its own has another token. */
-function idInMemory ({ origin, connector }: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: string): string {
+function idInMemory ({ origin, connector }: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: Owner): string {
   const { tokenUrl, clientId, clientSecret, accessToken, refreshToken, scope: wanted } = oauth2
   const texts = [tokenUrl, clientId, clientSecret, accessToken, refreshToken, wanted].map((value) => resolved(value, scope))
   return hashOf(JSON.stringify([origin === 'tenant' ? tenant : '', connector, ...texts])).toString('base64')

@@ -1,4 +1,5 @@
 /** Logins with e-mail address and password, second factors and registration: `/auth/login`, `/auth/mfa/verify` and `/auth/register`. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../mail/index.js'
@@ -46,7 +47,7 @@ export default definePlugin<LoginOptions>({
         )
       }
     })
-    const dbFor = (tenant: string) => engine.kyselyFor(tenant)
+    const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
     const tries = createTries((tenant) => createAttemptLimiter(dbFor(tenant), now))
     sweepHourly(app, 'old attempts at passwords', () => createAttemptLimiter(db, now).sweep())
     return (group) => {

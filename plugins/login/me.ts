@@ -6,6 +6,7 @@ import { Type } from 'typebox'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
+import { tenantField, tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 const orNull = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Boolean>>(schema: Schema, description: string) =>
   Type.Union([schema, Type.Null()], { description })
@@ -45,7 +46,7 @@ export function meRoute (app: FastifyInstance, { users, mfa }: MeParts): void {
   }, async (request) => {
     const auth = callerOf(request)
     // A gateway may name the tenant. The platform's administrators stay users of the platform.
-    const tenant = auth.tenant_id ?? (isPlatformAdmin(auth) ? '' : request.tenant?.id ?? '')
+    const tenant = auth.tenant_id !== undefined || isPlatformAdmin(auth) ? tenantOfToken(auth) : tenantOrPlatform(request.tenant)
     const user = await users.find(tenant, auth.sub)
     const held = await holdings(request)
     return {
@@ -53,7 +54,7 @@ export function meRoute (app: FastifyInstance, { users, mfa }: MeParts): void {
       email: user?.email ?? auth.email ?? null,
       role: auth.role ?? null,
       permissions: [...new Set(held.values())].sort(),
-      tenantId: tenant === '' ? null : tenant,
+      tenantId: tenantField(tenant),
       mfaEnabled: mfa !== null && await mfa.isEnabled(tenant, auth.sub),
       emailVerified: user?.emailVerified ?? null
     }

@@ -1,4 +1,5 @@
 /** Logins and registrations: from credentials to a token. */
+import { platformRef, tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Actor, AuditAction } from '../../lib/database/audit.js'
@@ -39,7 +40,7 @@ export interface Login {
   /** The next token of a session. Throws `tokenInvalid`. */
   refresh(refreshToken: string, actor: Actor): Promise<LoggedIn>
   /** A new user with the role `user`. Throws `validationFailed`, `conflict`, `tenantUnknown`, `loginBusy`. */
-  register(tenant: string, credentials: Credentials, address: string): Promise<LoggedIn>
+  register(tenant: Owner, credentials: Credentials, address: string): Promise<LoggedIn>
 }
 
 export interface LoginParts {
@@ -50,14 +51,14 @@ export interface LoginParts {
   /** null: no mail is sent. */
   readonly mail: Pick<Mail, 'isConfigured' | 'post'> | null
   readonly tries: Tries
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly now: () => number
   readonly log: FastifyBaseLogger
 }
 
 export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, log }: LoginParts): Login {
   async function audit (
-    tenant: string,
+    tenant: Owner,
     action: AuditAction,
     actor: Actor,
     target: string,
@@ -75,7 +76,7 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
   async function entered (user: User): Promise<LoggedIn | MfaRequired> {
     const { id: sub, tenant } = user
     if (mfa === null || !await mfa.isEnabled(tenant, sub)) return await opened(user, ['pwd'])
-    return await sessions.openPartial({ sub, ...tenant !== '' && { tenant_id: tenant } })
+    return await sessions.openPartial({ sub, ...tenant !== platformRef && { tenant_id: tenant } })
   }
 
   return {
@@ -106,7 +107,8 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
     },
 
     async verifyCode (claims, code, actor) {
-      const { sub, tenant_id: tenant = '' } = claims
+      const { sub } = claims
+      const tenant = tenantOfToken(claims)
       const user = await users.find(tenant, sub)
       if (mfa === null || user === null || user.status !== 'active' || await sessions.isClosed(claims)) throw tokenInvalid()
       const audited = (outcome: 'success' | 'failure', reason?: string) =>

@@ -2,6 +2,7 @@
  * Limits the tries of a password. A try is counted before the password is checked, for unknown addresses too, so that a refusal
  * does not show whether a user has the address.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import { addressKey } from '../../lib/http/address-key.js'
 
@@ -14,7 +15,7 @@ const fromAnywhere: AttemptRule = { kind: 'password', max: 50, windowMs, pauseMs
 
 /** What is tried: the password of an account, by whatever text there is one of it, from an address of the network. */
 export interface Try {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly account: string
   readonly address: string
 }
@@ -29,7 +30,7 @@ export interface Tries {
 }
 
 /** @param attemptsOf those of a tenant, on its own turn of the database */
-export function createTries (attemptsOf: (tenant: string) => AttemptLimiter): Tries {
+export function createTries (attemptsOf: (tenant: Owner) => AttemptLimiter): Tries {
   const last = new Map<string, Promise<unknown>>()
 
   async function make<Found> ({ tenant, account }: Try, subject: string, check: () => Promise<Found | null>): Promise<Found | null> {

@@ -20,6 +20,7 @@ import { callback, section, text } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { createLinks } from './links.js'
 import { createMail, type Deliver, type Mail } from './service.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 export type { Deliver, Mail, MailMessage } from './service.js'
 
@@ -99,6 +100,6 @@ function connectorOf (app: FastifyInstance, { connector }: MailSection): Deliver
   return async ({ to, from, subject, text, html }, signal) => {
     const body = { to, from, subject, text, ...html !== undefined && { html } }
     // The queue tries again.
-    await integrations.run(call, { ...noScope, body }, { tenant: '', retries: false, timeoutMs, signal, log })
+    await integrations.run(call, { ...noScope, body }, { tenant: platformRef, retries: false, timeoutMs, signal, log })
   }
 }

@@ -2,6 +2,7 @@
  * One-time links: their tokens and the SQL. A token is `lt_<tenant>.<random>`; the database has its hash. There is one
  * link of a kind for an address: a newer one replaces it.
  */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { MailKind } from '../../lib/document/mail-template.js'
@@ -22,12 +23,12 @@ type Writer = Transaction<SystemTables>
 /** The token of a link as a caller sends it. */
 export interface LinkToken {
   /** Empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly hash: Buffer
 }
 
 export interface Link {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly email: string
   /** Of an invitation: the id of the user to come. */
   readonly userId: string
@@ -45,10 +46,10 @@ export interface Invitation extends Link {
 /** null for a text that no link has. */
 export function readLinkToken (text: string): LinkToken | null {
   const [, tenant] = form.exec(text) ?? []
-  return tenant === undefined ? null : { tenant, hash: hashOf(text) }
+  return tenant === undefined ? null : { tenant: tenantRef(tenant), hash: hashOf(text) }
 }
 
-export function createLinkToken (tenant: string): string {
+export function createLinkToken (tenant: Owner): string {
   return `lt_${tenant}.${randomBytes(tokenBytes).toString('base64url')}`
 }
 
@@ -58,14 +59,14 @@ export type Links = ReturnType<typeof createLinks>
  * @param dbFor runs the statements of a tenant; empty for the platform
  * @param now the clock, in milliseconds since 1970
  */
-export function createLinks (db: Database, dbFor: (tenant: string) => Database, now: () => number) {
+export function createLinks (db: Database, dbFor: (tenant: Owner) => Database, now: () => number) {
   const at = () => new Date(now())
   return {
     /**
      * Gives the link of the address this token. false if no mail is to be sent: the address has no active user or is
      * confirmed already, or the invitation was accepted or has expired.
      */
-    async issue (kind: MailKind, tenant: string, email: string, token: string): Promise<boolean> {
+    async issue (kind: MailKind, tenant: Owner, email: string, token: string): Promise<boolean> {
       if (kind === 'invite') {
         const { numUpdatedRows } = await dbFor(tenant).updateTable('tenantry.user_links').set({ token: hashOf(token) })
           .where('tenant_id', '=', tenant).where('kind', '=', kind).where('email', '=', email).where('expires_at', '>', at())
@@ -105,12 +106,12 @@ export function createLinks (db: Database, dbFor: (tenant: string) => Database, 
     },
 
     /** Removes the links that were sent to a user. */
-    async removeTo (writer: Writer, tenant: string, userId: string): Promise<void> {
+    async removeTo (writer: Writer, tenant: Owner, userId: string): Promise<void> {
       await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('user_id', '=', userId).execute()
     },
 
     /** Removes the invitations that these callers sent. */
-    async removeFrom (writer: Writer, tenant: string, callers: readonly string[]): Promise<void> {
+    async removeFrom (writer: Writer, tenant: Owner, callers: readonly string[]): Promise<void> {
       await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('invited_by', 'in', [...callers]).execute()
     },
 

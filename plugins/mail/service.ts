@@ -1,4 +1,5 @@
 /** Sends mails with one-time links, as jobs of the queue. */
+import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Actor } from '../../lib/database/audit.js'
 import type { Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -12,7 +13,7 @@ import { createLinkToken } from './links.js'
 export interface MailMessage {
   readonly kind: MailKind
   /** Empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly to: string
   /** undefined without `auth.mail`. */
   readonly from: string | undefined
@@ -41,7 +42,7 @@ export interface Mail {
 export interface PostedMail {
   readonly kind: MailKind
   /** Empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   /** In lower case. */
   readonly email: string
   /** false: there is no such tenant. The work is the same, and no mail is sent. Default: true. */
@@ -87,7 +88,7 @@ export function createMail ({ queue, links, deliver, from, templates, pages, sen
     },
     async post (mail, transaction) {
       const { tenant, exists = true } = mail
-      await queue.send(jobName, { tenant: exists ? tenant : '', data: { ...mail, exists } }, transaction)
+      await queue.send(jobName, { tenant: exists ? tenant : platformRef, data: { ...mail, exists } }, transaction)
     },
     links
   }
@@ -101,7 +102,7 @@ function readMail ({ kind: given, tenant, email, exists, actor }: Job['data']): 
   const { userId, address }: Partial<Record<string, unknown>> = Object(actor)
   return {
     kind,
-    tenant,
+    tenant: tenantRef(tenant),
     email,
     exists: exists !== false,
     actor: { userId: typeof userId === 'string' ? userId : null, address: typeof address === 'string' ? address : null }

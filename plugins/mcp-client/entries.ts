@@ -1,10 +1,11 @@
 /** Connections of one kind, of which there are only so many, and the calls that wait for one in turns. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { sharesOf, type Entry } from './shares.js'
 
 /** What a call needs. */
 export interface Claim {
   readonly key: string
-  readonly owner: string
+  readonly owner: Owner
   /** Opens the connection. Throws if that is not possible now. */
   readonly begin: () => Entry
 }
@@ -64,7 +65,7 @@ export function createEntries (max: number): Entries {
   }
 
   /** The first of each owner that waits for a place, in the order in which they get one. */
-  function claims (held: (owner: string) => number): Waiter[] {
+  function claims (held: (owner: Owner) => number): Waiter[] {
     const firsts = Array.from(waiting.values(), (waiters) => waiters.find(({ key }) => !entries.has(key))).filter((waiter) =>
       waiter !== undefined
     )

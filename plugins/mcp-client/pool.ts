@@ -1,4 +1,5 @@
 /** Connections with servers: one for each tenant, or one for all where the document says `shared`. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { McpServer } from '../../lib/schema/agent.js'
 import type { Connection } from './connection.js'
 import type { ServerStatus } from './types.js'
@@ -34,8 +35,8 @@ export interface PoolOptions {
 
 export interface Pool {
   /** Rejects with `toolFailed` for a server that is gone, `toolsBusy` if no connection becomes free, and with the signal's reason. */
-  use<Result>(server: McpServer, tenant: string, signal: AbortSignal, work: (connection: Connection) => Promise<Result>): Promise<Result>
-  status(server: McpServer, tenant: string): { readonly status: ServerStatus, readonly tools: number }
+  use<Result>(server: McpServer, tenant: Owner, signal: AbortSignal, work: (connection: Connection) => Promise<Result>): Promise<Result>
+  status(server: McpServer, tenant: Owner): { readonly status: ServerStatus, readonly tools: number }
   close(): Promise<void>
 }
 
@@ -58,7 +59,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
     if (now() < until) throw gone(until - now())
   }
 
-  function begin (server: McpServer, key: string, owner: string, entries: Entries): Entry {
+  function begin (server: McpServer, key: string, owner: Owner, entries: Entries): Entry {
     refuseIfDown(key)
     const began = now()
     const entry: Entry = { key, owner, opened: open(server, closing.signal), connection: null, active: 0 }
@@ -75,7 +76,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
     return entry
   }
 
-  async function take (server: McpServer, tenant: string, signal: AbortSignal): Promise<Entry> {
+  async function take (server: McpServer, tenant: Owner, signal: AbortSignal): Promise<Entry> {
     const entries = entriesOf(server)
     const key = keyOf(server, tenant)
     const owner = server.shared === true ? allTenants : tenant
@@ -131,7 +132,7 @@ async function start ({ timeoutMs = defaultTimeout }: McpServer, { opened }: Ent
   }
 }
 
-function keyOf ({ name, shared = false }: McpServer, tenant: string): string {
+function keyOf ({ name, shared = false }: McpServer, tenant: Owner): string {
   return shared ? `\n${name}` : `${tenant}\n${name}`
 }
 

@@ -1,4 +1,5 @@
 /** `app.mcpServers`: tools of other MCP servers. */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { McpServer } from '../../lib/schema/agent.js'
 import type { AuditEntry } from '../../lib/database/audit.js'
@@ -30,12 +31,12 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
   const byName = new Map(servers.map((server) => [server.name, server]))
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
 
-  async function toolsOf (server: McpServer, tenant: string, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
+  async function toolsOf (server: McpServer, tenant: Owner, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
     return await pool.use(server, tenant, signal, (connection) => connection.tools(signal))
   }
 
   /** Empty for a server that fails. Rejects with `toolsBusy`: a list without its tools would be wrong. */
-  async function knownTools (server: McpServer, tenant: string, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
+  async function knownTools (server: McpServer, tenant: Owner, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
     try {
       return await toolsOf(server, tenant, signal)
     } catch (err) {
@@ -49,7 +50,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
   /** The tools of several servers are one piece of work of the tenant. */
   async function listsOf (
     asked: readonly McpServer[],
-    tenant: string,
+    tenant: Owner,
     signal: AbortSignal
   ): Promise<Array<readonly [McpServer, ReadonlyMap<string, RemoteTool>]>> {
     if (asked.length === 0) return []
@@ -59,7 +60,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
     )
   }
 
-  async function allTools (tenant: string, signal: AbortSignal): Promise<ServerTool[]> {
+  async function allTools (tenant: Owner, signal: AbortSignal): Promise<ServerTool[]> {
     const lists = await listsOf(servers, tenant, signal)
     return lists.flatMap(([server, tools]) =>
       Array.from(tools.values(), ({ name, description, inputSchema }) => ({ server: server.name, name, description, inputSchema }))
@@ -71,7 +72,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
       servers.map((server) => ({
         name: server.name,
         transport: server.command === undefined ? 'http' : 'stdio',
-        ...pool.status(server, tenant)
+        ...pool.status(server, tenantRef(tenant))
       })),
     tools: allTools,
 

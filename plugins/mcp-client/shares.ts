@@ -2,17 +2,18 @@
  * Shares a limited number of connections among tenants. A tenant that holds busy connections gets another one only while some
  * stay free for other tenants. If a tenant waits without any, a tenant with the most gives one up.
  */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Connection } from './connection.js'
 
 /** The owner of connections that serve all tenants. Their number is bounded by the document. */
-export const allTenants = ''
+export const allTenants: Owner = platformRef
 
 const heldPerFree = 4 // a tenant that is alone has four fifths of the connections
 
 export interface Entry {
   readonly key: string
   /** The tenant, or `allTenants`. */
-  readonly owner: string
+  readonly owner: Owner
   readonly opened: Promise<Connection>
   /** null until it is open. */
   connection: Connection | null
@@ -22,9 +23,9 @@ export interface Entry {
 
 export interface Shares {
   /** Busy connections of the owner; 0 for `allTenants`, whose claims come first. */
-  held(owner: string): number
+  held(owner: Owner): number
   /** Whether the owner may have another connection, if need be in place of an idle one. */
-  mayTake(owner: string): boolean
+  mayTake(owner: Owner): boolean
   /** The connection to end for another one, of those that no call uses: of the owner with the most, the least recently used. */
   idle(): Entry | undefined
   /** The connection whose owner has enough others, compared with the claimant: of the owner with the most, the least recently used. */
@@ -36,7 +37,7 @@ export function sharesOf (entries: Iterable<Entry>, max: number): Shares {
   const all = [...entries]
   const busy = all.filter(isBusy)
   const busyOf = countByOwner(busy)
-  const held = (owner: string) => busyOf.get(owner) ?? 0
+  const held = (owner: Owner) => busyOf.get(owner) ?? 0
 
   return {
     held,
@@ -48,7 +49,7 @@ export function sharesOf (entries: Iterable<Entry>, max: number): Shares {
       const owned = countByOwner(all)
       return most(all.filter((entry) => !isBusy(entry)), ({ owner }) => owned.get(owner) ?? 1)
     },
-    spare (claimant, except) {
+    spare (claimant: Owner, except) {
       const kept = countByOwner(busy.filter((entry) => !except.has(entry)))
       const enough = held(claimant) === 0 ? 1 : held(claimant) + 2
       const owners = busy.filter((entry) =>

@@ -1,4 +1,5 @@
 /** Tools of other MCP servers. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
 import type { ModelTool, ToolSource } from '../../lib/models/types.js'
@@ -23,7 +24,7 @@ export interface ServerTool {
 
 export interface Execution {
   /** Never empty. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly actor: Actor
   readonly server: string
   readonly tool: string

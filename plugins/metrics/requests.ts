@@ -3,6 +3,7 @@
  * counted once, when its answer has been sent or its connection has ended. Nothing that a caller makes up makes a series:
  * paths are the patterns of their routes.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Registry } from 'prom-client'
 import type {} from '../tenancy/index.js'
@@ -55,7 +56,7 @@ export function countRequests (app: FastifyInstance, registry: Registry, tenants
     const seconds = ms / 1000
     routeOf(request).of(request.method, endStatusOf(request, reply)).observe(seconds)
     // There is none without the plugin tenancy.
-    const tenant: string | undefined = request.tenant?.id
+    const tenant: Owner | undefined = request.tenant?.id
     if (tenants !== null && tenant !== undefined) tenants.of(tenant).observe(seconds)
   })
 }

@@ -1,4 +1,5 @@
 /** Requests by tenant: the first tenants that come have series of their own, the others share one until one of those is deleted. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Registry } from 'prom-client'
 import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
 import { Durations, type Series } from './durations.js'
@@ -9,7 +10,7 @@ const bounds = [0.1, 0.5, 1, 5] // s; few, since each is a series of every tenan
 const others = '(other)'
 
 export interface TenantSeries {
-  of(tenant: string): Series
+  of(tenant: Owner): Series
 }
 
 export interface TenantSeriesOptions extends CachedProbeOptions {
@@ -21,7 +22,7 @@ export interface TenantSeriesOptions extends CachedProbeOptions {
 }
 
 export function createTenantSeries ({ registry, max, present, ...options }: TenantSeriesOptions): TenantSeries {
-  const known = new Map<string, Series>()
+  const known = new Map<Owner, Series>()
   // Asked when the series are written down, and so whatever was missed of deletions by then.
   const probe = createCachedProbe(async () => {
     const counted = [...known.keys()]
@@ -42,7 +43,7 @@ export function createTenantSeries ({ registry, max, present, ...options }: Tena
   })
   let shared: Series | undefined
 
-  function drop (tenant: string): void {
+  function drop (tenant: Owner): void {
     known.delete(tenant)
     durations.drop(tenant)
   }

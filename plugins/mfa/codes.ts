@@ -1,4 +1,5 @@
 /** The codes that users type: one-time passwords, and backup codes, each of which works once. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { createHash, randomBytes } from 'node:crypto'
 
 /** How many a user has. */
@@ -38,7 +39,7 @@ export function createBackupCodes (): string[] {
 }
 
 /** SHA-256 in hexadecimal, of the code and whose it is: a guess at one user's codes is none at another's. */
-export function hashOf (tenant: string, userId: string, code: string): string {
+export function hashOf (tenant: Owner, userId: string, code: string): string {
   return createHash('sha256').update(`${tenant}\0${userId}\0${canonical(code)}`).digest('hex')
 }
 

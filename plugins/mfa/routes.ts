@@ -7,6 +7,7 @@ import { callerOf, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
+import { tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 const Totp = Type.String({
   pattern: totpPattern,
@@ -161,9 +162,8 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
 /** Of the tenant that the token names, or a gateway; the platform's administrators stay its users whichever tenant they act on. */
 function userOf (request: FastifyRequest): User {
   const auth = callerOf(request)
-  // Without the plugin tenancy there is no tenant, rather than null.
-  const named = isPlatformAdmin(auth) ? undefined : request.tenant?.id
-  return { tenant: auth.tenant_id ?? named ?? '', id: auth.sub }
+  const isNamed = auth.tenant_id !== undefined || isPlatformAdmin(auth)
+  return { tenant: isNamed ? tenantOfToken(auth) : tenantOrPlatform(request.tenant), id: auth.sub }
 }
 
 /** With the address of the platform's administrators too: whichever tenant they name, they act on themselves. */

@@ -1,4 +1,5 @@
 /** `app.mfa`: the second factors of users. */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
 import type { AttemptRule } from '../../lib/database/attempt-limiter.js'
@@ -66,7 +67,7 @@ export interface Mfa {
 
 export interface MfaParts {
   /** For what the users of a tenant ask; empty for those of none. */
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly cipher: SecretCipher
   /** The name that apps show. */
   readonly issuer: string
@@ -157,13 +158,13 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
   }
 
   return {
-    async isEnabled (tenant, id) {
+    async isEnabled (tenant: Owner, id) {
       return isUserId(id) && await createMfaStore(dbFor(tenant)).isEnabled({ tenant, id })
     },
 
     async check (tenant, id, typed, actor) {
       if (!isUserId(id)) return false
-      const user = { tenant, id }
+      const user = { tenant: tenantRef(tenant), id }
       const [row, code] = [await read(user), readCode(typed)]
       return await prove({ user, row, code, actor, action: code?.method === 'backup_code' ? 'mfa.backup_code' : 'mfa.verify' }, done) !==
         null

@@ -1,4 +1,5 @@
 /** The SQL of second factors. Times come from the caller, so that one clock judges them all. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
@@ -7,7 +8,7 @@ import { removal } from '../../lib/database/retention.js'
 
 /** A user is one of a tenant, or with the empty tenant of the platform: the same `sub` in two tenants is two users. */
 export interface User {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly id: string
 }
 

@@ -1,4 +1,5 @@
 /** The calls of models under way: how many there are for a tenant, and that all end when the app closes. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { failure } from '../../lib/errors.js'
@@ -18,7 +19,7 @@ export interface Call {
 
 export interface Calls {
   /** Rejects with `providerBusy` beyond the number of calls, and with the signal's reason. */
-  begin(tenant: string, signal: AbortSignal): Promise<Call>
+  begin(tenant: Owner, signal: AbortSignal): Promise<Call>
   /** Gives the calls 5 seconds to end, aborts the others, and resolves when all have ended. */
   close(): Promise<void>
 }

@@ -1,4 +1,5 @@
 /** The ledger's side of a call: tokens and cost are reserved before it, and settled after it. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ModelInfo, ModelUsage, ModelUser } from '../../lib/models/types.js'
 import type { ResourceLimits, Taken } from '../resource-limits/service.js'
 import type { JointReservation } from '../usage/reservations.js'
@@ -8,7 +9,7 @@ import { costOf, usageOf, type Tokens } from '../../lib/models/prices.js'
 const resource = 'llm'
 
 export interface Payer {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly user: ModelUser | null
   readonly price: ModelInfo['price']
 }

@@ -17,6 +17,7 @@ import { readRound, Received, startRound } from '../../lib/models/round.js'
 import { countPrompt, countTokens } from '../../lib/models/tokens.js'
 import { failedCall } from './failed-call.js'
 import { runTools, schemasOf } from './tools.js'
+import { tenantRef } from '../../lib/identity/tenant-ref.js'
 
 const defaultMaxOutputTokens = 1000
 const defaultTimeoutMs = 60_000
@@ -78,11 +79,11 @@ async function * converse (
 ): AsyncGenerator<ChatEvent, void, undefined> {
   const prepared = prepare(parts, call)
   const { info, payer, format, rounds } = prepared
-  const apiKey = await parts.keys.of(call.tenant)
+  const apiKey = await parts.keys.of(tenantRef(call.tenant))
   const counted = await parts.charges.count(payer)
   let under
   try {
-    under = await parts.calls.begin(call.tenant, call.signal)
+    under = await parts.calls.begin(tenantRef(call.tenant), call.signal)
   } catch (error) {
     await counted.give()
     throw error
@@ -259,7 +260,7 @@ function prepare ({ llm, settings, models, provider }: ChatParts, call: ChatCall
   const schemaText = (tools.length === 0 ? '' : JSON.stringify(schemas)) + (format === null ? '' : JSON.stringify(format.schema))
   return {
     info,
-    payer: { tenant: call.tenant, user: call.user, price: info.price },
+    payer: { tenant: tenantRef(call.tenant), user: call.user, price: info.price },
     prompt: promptOf(messages),
     options: {
       maxOutputTokens,

@@ -9,6 +9,7 @@ import { addUsage, noUsage } from '../../lib/models/prices.js'
 import { maxText } from '../../lib/models/prompt.js'
 import { countTokens } from '../../lib/models/tokens.js'
 import { failedCall } from './failed-call.js'
+import { tenantRef } from '../../lib/identity/tenant-ref.js'
 
 const maxTexts = 2048 // of a call
 const textsPerRequest = 256
@@ -37,7 +38,7 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
     signal: AbortSignal
   ): Promise<{ embeddings: number[][], usage: ModelUsage }> {
     const tokens = Math.max(1, values.reduce((sum, text) => sum + countTokens(text), 0))
-    const charge = await charges.reserve({ tenant, user, price: info.price }, { input: tokens, output: 0 })
+    const charge = await charges.reserve({ tenant: tenantRef(tenant), user, price: info.price }, { input: tokens, output: 0 })
     const exchange = connections.open({
       owner: keys.owner,
       maxBytes: maxAnswerBytes,
@@ -58,7 +59,7 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
       const hasCost = exchange.state === 'answered' || (exchange.state === 'sent' && signal.aborted)
       if (hasCost) figures.used(info, await charge.settle({ input: counted, output: 0 }))
       else await charge.release()
-      const error = signal.aborted ? signal.reason : failedCall(exchange.error ?? thrown, info, tenant, { figures, log })
+      const error = signal.aborted ? signal.reason : failedCall(exchange.error ?? thrown, info, tenantRef(tenant), { figures, log })
       if (hasCost) markCharged(error)
       throw error
     } finally {
@@ -99,11 +100,11 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
         throw failure('badRequest', { message: `The texts have more than ${maxText} characters` })
       }
       if (texts.includes('')) throw failure('badRequest', { message: 'A text is empty' })
-      const apiKey = await keys.of(call.tenant)
-      const counted = await charges.count({ tenant: call.tenant, user: call.user, price: info.price })
+      const apiKey = await keys.of(tenantRef(call.tenant))
+      const counted = await charges.count({ tenant: tenantRef(call.tenant), user: call.user, price: info.price })
       let usage = noUsage
       try {
-        const under = await calls.begin(call.tenant, call.signal)
+        const under = await calls.begin(tenantRef(call.tenant), call.signal)
         try {
           const most = await provider.embedding({ model: info.id, apiKey, fetch }).maxEmbeddingsPerCall ?? textsPerRequest
           const size = Math.min(textsPerRequest, most)

@@ -1,4 +1,5 @@
 /** Calls of models that fail. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { ModelInfo } from '../../lib/models/types.js'
 import type { ModelFigures } from './figures.js'
@@ -9,7 +10,7 @@ import { unreadable } from '../../lib/models/failures.js'
 export function failedCall (
   thrown: unknown,
   info: ModelInfo,
-  tenant: string,
+  tenant: Owner,
   { figures, log }: { readonly figures: ModelFigures, readonly log: FastifyBaseLogger }
 ): TenantryError {
   const error = thrown instanceof TenantryError ? thrown : unreadable(thrown)

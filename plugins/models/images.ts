@@ -1,4 +1,5 @@
 /** Messages of requests, with the images that they name. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import type { MessagePart, ModelMessage } from '../../lib/models/types.js'
@@ -20,7 +21,7 @@ type Given = Static<typeof Message>
  */
 export async function readMessages (
   request: FastifyRequest,
-  tenant: string,
+  tenant: Owner,
   messages: readonly Given[],
   files: Files | null
 ): Promise<ModelMessage[]> {
@@ -48,7 +49,7 @@ export async function readMessages (
   return read
 }
 
-async function readImage (request: FastifyRequest, tenant: string, id: string, at: string, left: number, files: Files | null) {
+async function readImage (request: FastifyRequest, tenant: Owner, id: string, at: string, left: number, files: Files | null) {
   if (files === null) throw invalidInput(at, 'cannot be read: this server has no files', 'enum')
   const file = await files.get(tenant, id)
   const permissions = file === null ? null : files.permissions(file.bucket)

@@ -1,4 +1,5 @@
 /** The keys with which providers are called: the platform's, or each tenant's own. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { KeyOwner } from '../../lib/models/failures.js'
 import type { Secrets } from '../secrets/service.js'
 import { secretOf } from '../../lib/document/rules/agent.js'
@@ -7,7 +8,7 @@ import { failure } from '../../lib/errors.js'
 export interface ModelKeys {
   readonly owner: KeyOwner
   /** Rejects with `secretRequired` if the tenant has not stored its key. */
-  of(tenant: string): Promise<string>
+  of(tenant: Owner): Promise<string>
 }
 
 /** `apiKey` as the document has it. Throws if it names a secret and the app has no secrets. */

@@ -2,6 +2,7 @@
  * Circuit breakers: calls of a host that kept failing for a tenant fail at once for a while. There is one for each tenant and
  * host: a host that fails for one tenant stays open to the others.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
 
@@ -24,15 +25,15 @@ export type Outcome = 'answered' | 'failed' | 'left'
 
 export interface Circuits {
   /** Throws `providerBusy` while the circuit is open. Each call that enters must call `end`. */
-  enter(tenant: string, host: string): void
-  end(tenant: string, host: string, outcome: Outcome): void
+  enter(tenant: Owner, host: string): void
+  end(tenant: Owner, host: string, outcome: Outcome): void
 }
 
 /** `now`: milliseconds. */
 export function createCircuits (now: () => number): Circuits {
   const tenants = new LRUCache<string, LRUCache<string, Circuit>>({ max: maxTenants })
 
-  function circuitsOf (tenant: string): LRUCache<string, Circuit> {
+  function circuitsOf (tenant: Owner): LRUCache<string, Circuit> {
     const known = tenants.get(tenant)
     if (known !== undefined) return known
     const made = new LRUCache<string, Circuit>({ max: maxHosts })

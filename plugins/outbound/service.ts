@@ -1,4 +1,5 @@
 /** `app.outbound`: bounded calls over two pools of connections, one of them behind the egress rule. */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { EgressRule } from '../../lib/http/egress.js'
 import type { Lookup } from './lookup.js'
 import type { Outbound, OutboundAnswer } from './outbound.js'
@@ -33,7 +34,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
   const underWay = new Set<AbortController>()
   let closed = false
 
-  async function send (tenant: string, trust: boolean, sent: Sent, signal: AbortSignal): Promise<OutboundAnswer> {
+  async function send (tenant: Owner, trust: boolean, sent: Sent, signal: AbortSignal): Promise<OutboundAnswer> {
     const { host } = sent.url
     circuits.enter(tenant, host)
     let outcome: Outcome = 'failed'
@@ -56,7 +57,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
     }
   }
 
-  async function follow (tenant: string, trust: boolean, first: Sent, redirects: number, signal: AbortSignal): Promise<OutboundAnswer> {
+  async function follow (tenant: Owner, trust: boolean, first: Sent, redirects: number, signal: AbortSignal): Promise<OutboundAnswer> {
     let sent = first
     for (let hop = 0; ; hop++) {
       signal.throwIfAborted()
@@ -88,7 +89,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
         return await new Promise<OutboundAnswer>((resolve, reject) => {
           ending.signal.addEventListener('abort', () => reject(ending.signal.reason))
           // The caller gets its answer in time. The place is held until the connection is released.
-          places.run(tenant, () => follow(tenant, trust, sent, redirects, ending.signal)).then(resolve, reject)
+          places.run(tenantRef(tenant), () => follow(tenantRef(tenant), trust, sent, redirects, ending.signal)).then(resolve, reject)
         })
       } finally {
         clearTimeout(timer)

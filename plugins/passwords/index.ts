@@ -1,4 +1,5 @@
 /** Passwords of users who are there already: forgotten, reset and changed; and the confirmation of their addresses. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../mail/index.js'
@@ -24,8 +25,8 @@ export default definePlugin<PasswordsOptions>({
   options: { now: callback },
   setup (app, { now = Date.now }) {
     const { engine, mail, sessions, users } = app
-    const dbFor = (tenant: string) => engine.kyselyFor(tenant)
-    const attemptsOf = (tenant: string) => createAttemptLimiter(dbFor(tenant), now)
+    const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
+    const attemptsOf = (tenant: Owner) => createAttemptLimiter(dbFor(tenant), now)
     const service = createPasswordService({ users, sessions, mail, attemptsOf, tries: createTries(attemptsOf), dbFor, now })
     return (group) => passwordRoutes(group, service)
   }

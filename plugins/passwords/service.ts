@@ -1,4 +1,5 @@
 /** Resets and changes of passwords, and the confirmation of addresses. */
+import { tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Actor } from '../../lib/database/audit.js'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
@@ -45,9 +46,9 @@ export interface PasswordParts {
   readonly users: Pick<Users, 'find' | 'authenticate' | 'hashPassword' | 'setPassword' | 'setVerified'>
   readonly sessions: Pick<Sessions, 'changeUsers'>
   readonly mail: Mail
-  readonly attemptsOf: (tenant: string) => AttemptLimiter
+  readonly attemptsOf: (tenant: Owner) => AttemptLimiter
   readonly tries: Tries
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly now: () => number
 }
 
@@ -56,7 +57,7 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
   const at = () => new Date(now())
 
   /** Counts a mail to the address; false where the rule allows no more. */
-  async function mayPost (rule: AttemptRule, tenant: string, subject: string): Promise<boolean> {
+  async function mayPost (rule: AttemptRule, tenant: Owner, subject: string): Promise<boolean> {
     const attempts = attemptsOf(tenant)
     try {
       if (await attempts.isSpent(rule, tenant, subject)) return false
@@ -78,9 +79,10 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       await mail.post({ kind: 'reset', tenant, email, exists, actor })
     },
 
-    async resend ({ sub, tenant_id: tenant = '' }, actor) {
+    async resend (claims, actor) {
       mail.requireConfigured()
-      const user = await users.find(tenant, sub)
+      const tenant = tenantOfToken(claims)
+      const user = await users.find(tenant, claims.sub)
       if (user === null) throw failure('forbidden', { message: 'This user has no e-mail address here: confirm it where the user logs in' })
       const { email, emailVerified } = user
       if (emailVerified || !await mayPost(verifyMails, tenant, email)) return
@@ -107,7 +109,8 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
     },
 
     async change (claims, { currentPassword, password }, actor) {
-      const { sub, tenant_id: tenant = '' } = claims
+      const { sub } = claims
+      const tenant = tenantOfToken(claims)
       const known = await users.find(tenant, sub)
       if (known === null) throw failure('forbidden', { message: 'This user has no password here: change it where the user logs in' })
       const { email, id } = known

@@ -2,9 +2,10 @@
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { readCatalogue } from '../../lib/database/catalogue-reader.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 export async function foundTables (engine: Pick<Engine, 'catalogue' | 'transaction'>): Promise<Catalogue['tables']> {
-  const { catalogue } = await engine.transaction({ tenantId: null }, (session) => readCatalogue(session, engine.catalogue.schema))
+  const { catalogue } = await engine.transaction({ tenant: platformRef }, (session) => readCatalogue(session, engine.catalogue.schema))
   return catalogue.tables
 }
 
@@ -23,7 +24,7 @@ from (values ($1::text)) asked (name) left join pg_namespace n on n.nspname = as
 
 export async function groundFor (engine: Pick<Engine, 'catalogue' | 'transaction'>, name: string): Promise<Ground> {
   const [found] = await engine.transaction(
-    { tenantId: null },
+    { tenant: platformRef },
     (session) => session.rows<{ schema: boolean, taken: boolean }>({ text: ground }, [engine.catalogue.schema, name])
   )
   return { schema: found?.schema === true, taken: found?.taken === true }

@@ -7,6 +7,7 @@ import { tenantColumn } from '../../lib/database/catalogue.js'
 import { inspect, type Inspection } from '../../lib/database/migrations/inspection.js'
 import { noSecurity, policyStatements } from '../../lib/database/migrations/policies.js'
 import { identifier } from '../../lib/database/sql.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 export interface ReadinessCheck {
   readonly name: string
@@ -56,7 +57,7 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
   }
 
   async function tenantsApart (): Promise<Found> {
-    const inspection = await engine.transaction({ tenantId: null }, (session) => inspect(session, engine.catalogue.schema))
+    const inspection = await engine.transaction({ tenant: platformRef }, (session) => inspect(session, engine.catalogue.schema))
     const open = openTables(inspection)
     const named = open.length === 0 ? '' : ` Tables of tenants whose policies are not in force: ${listed(open)}.`
     if (!engine.rowLevelSecurity) {

@@ -20,6 +20,7 @@ import { writeAudited } from '../audit/audited-write.js'
 import { placed } from '../database/column-errors.js'
 import { foundTables, groundFor } from './found.js'
 import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, takenFault, tenantFault } from './lacking.js'
+import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 /** A platform administrator, and the tenant that X-Tenant-ID names. */
 export interface Publisher extends ActingRequest {
@@ -76,11 +77,11 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     if (table.view) throw viewFault(table)
     const tenant = ownerOf(publisher, table)
     const compiled = insertInto(table)
-    const events = webhooks !== null && await webhooks.hears(tenant?.id ?? '')
+    const events = webhooks !== null && await webhooks.hears(tenantOrPlatform(tenant))
     const bound = compiled.bind(scopeOf(tenant, data, events))
     try {
       return await writeAudited({ engine, cache, webhooks }, {
-        tenant: tenant?.id ?? null,
+        tenant: tenantOrPlatform(tenant),
         compiled,
         bound,
         events,
@@ -217,7 +218,7 @@ function scopeOf (tenant: ScopeTenant | null, data: Values, events: boolean): Sc
 function entryOf ({ auth, ip, idempotency = null }: Publisher, tenant: ScopeTenant | null, table: Table, text: string): AuditEntry {
   const id = idOf(table, text)
   return {
-    tenant: tenant?.id ?? '',
+    tenant: tenantOrPlatform(tenant),
     action: 'publish.entity',
     actor: actorOf({ auth, ip, tenant, idempotency }),
     target: id === undefined ? table.name : `${table.name}:${id}`,

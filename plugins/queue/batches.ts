@@ -3,6 +3,7 @@
  * commits, and a job that is sent alone waits for nothing. Tenants take turns in what is written next, and what one sends
  * keeps no other: what cannot be written with the rest is written again by itself, beside the others.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Insertion, NewJob, Outcome } from './insertion.js'
 import { databaseBusy, isOutage } from '../../lib/database/failures.js'
 
@@ -23,7 +24,7 @@ export interface Item {
  * Writes all items, or none if it rejects. Resolves with the outcome of each, in their order. With `tenant` all items are of
  * that tenant, and the write waits in its turn for a connection. Without it the write does not wait.
  */
-export type Write<Item> = (items: readonly Item[], tenant: string | undefined) => Promise<readonly Outcome[]>
+export type Write<Item> = (items: readonly Item[], tenant: Owner | undefined) => Promise<readonly Outcome[]>
 
 export interface Batches<Item> {
   /** Resolves when the item is written. Rejects with `databaseBusy` where that would take too long. */
@@ -41,8 +42,8 @@ interface Waiting<Of extends Item> {
 
 export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
   /** By tenant, in the order of their turns. */
-  const waiting = new Map<string, Set<Waiting<Of>>>()
-  const bytesOf = new Map<string, number>()
+  const waiting = new Map<Owner, Set<Waiting<Of>>>()
+  const bytesOf = new Map<Owner, number>()
   let waitingBytes = 0
   /** Tenants whose jobs are written again by themselves: what else they send waits for that. */
   const apart = new Set<string>()
@@ -133,7 +134,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
   }
 
   /** Never rejects. */
-  async function writeOwn (entries: ReadonlyArray<Waiting<Of>>, tenant: string): Promise<void> {
+  async function writeOwn (entries: ReadonlyArray<Waiting<Of>>, tenant: Owner): Promise<void> {
     try {
       const outcomes = await write(entries.map(({ item }) => item), tenant)
       for (const [index, { resolve }] of entries.entries()) resolve(outcomes[index] ?? 'unknown')
@@ -156,12 +157,12 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
 }
 
 /** How the jobs of a write are inserted. */
-export function insertionOf (tenant: string | undefined): Insertion {
+export function insertionOf (tenant: Owner | undefined): Insertion {
   return { waits: tenant !== undefined, tells: false }
 }
 
-function byTenant<Of extends Item> (entries: ReadonlyArray<Waiting<Of>>): Map<string, Array<Waiting<Of>>> {
-  const groups = new Map<string, Array<Waiting<Of>>>()
+function byTenant<Of extends Item> (entries: ReadonlyArray<Waiting<Of>>): Map<Owner, Array<Waiting<Of>>> {
+  const groups = new Map<Owner, Array<Waiting<Of>>>()
   for (const entry of entries) {
     const { tenant } = entry.item.job
     const group = groups.get(tenant)

@@ -2,6 +2,7 @@
  * Limits the waiting jobs of a tenant. They are not counted at each send: a count gives a process an allowance, of which it uses
  * a part before it counts again, so that several processes stay near the bound together.
  */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { LRUCache } from 'lru-cache'
@@ -20,13 +21,13 @@ export interface Bound {
    *
    * @param db the caller's transaction, where it has one
    */
-  take(tenant: string, db?: Kysely<SystemTables>): Promise<void>
+  take(tenant: Owner, db?: Kysely<SystemTables>): Promise<void>
 }
 
 export interface BoundParts {
   readonly max: number
   /** How many of its jobs wait, counted up to `max`. */
-  readonly waiting: (tenant: string, max: number, db?: Kysely<SystemTables>) => Promise<number>
+  readonly waiting: (tenant: Owner, max: number, db?: Kysely<SystemTables>) => Promise<number>
 }
 
 interface Allowance {
@@ -40,7 +41,7 @@ interface Allowance {
 export function createBound ({ max, waiting }: BoundParts): Bound {
   const allowances = new LRUCache<string, Allowance>(lruOptions(maxTenants))
 
-  function allowanceOf (tenant: string): Allowance {
+  function allowanceOf (tenant: Owner): Allowance {
     const known = allowances.get(tenant)
     if (known !== undefined) return known
     const allowance: Allowance = { left: 0, fullUntil: 0, looking: null }
@@ -48,7 +49,7 @@ export function createBound ({ max, waiting }: BoundParts): Bound {
     return allowance
   }
 
-  async function look (tenant: string, allowance: Allowance, db?: Kysely<SystemTables>): Promise<void> {
+  async function look (tenant: Owner, allowance: Allowance, db?: Kysely<SystemTables>): Promise<void> {
     const room = max - await waiting(tenant, max, db)
     allowance.left = Math.min(room, Math.max(Math.ceil(room / partOfRoom), Math.ceil(max / partOfBound)))
     allowance.fullUntil = room > 0 ? 0 : performance.now() + fullMs
@@ -56,7 +57,7 @@ export function createBound ({ max, waiting }: BoundParts): Bound {
 
   return {
     async take (tenant, db) {
-      if (tenant === '') return
+      if (tenant === platformRef) return
       const allowance = allowanceOf(tenant)
       while (allowance.left <= 0) {
         if (performance.now() < allowance.fullUntil) {

@@ -1,4 +1,5 @@
 /** Writes jobs: many in one statement, which tells of each what became of it. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { CompiledQuery } from 'kysely'
@@ -13,7 +14,7 @@ export const lease = 15
 /** What of a job is stored. */
 export interface NewJob {
   readonly id: string
-  readonly tenant: string
+  readonly tenant: Owner
   readonly task: string
   /** JSON, without what PostgreSQL does not take. */
   readonly data: string
@@ -41,7 +42,7 @@ export interface Insertion {
 }
 
 /** What tells the workers of every process that there may be jobs (lib/database/notice.ts). */
-export const queueNotice = encodeNotice({ topic: 'queue', tenant: '', from: '', number: 0 })
+export const queueNotice = encodeNotice({ topic: 'queue', tenant: platformRef, from: '', number: 0 })
 export const noticeChannel = 'tenantry'
 
 // The tenants are held in one order. What pg-boss's own statement makes of the same options, this one does.

@@ -1,4 +1,5 @@
 /** The jobs as administrators of the platform see them. What a look costs has a bound, however many jobs there are. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql, type RawBuilder } from 'kysely'
@@ -18,7 +19,7 @@ export interface JobRow {
   readonly id: string
   readonly name: string
   /** Empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly state: State
   readonly priority: number
   readonly key: string | null
@@ -39,7 +40,7 @@ export interface JobRow {
 export interface JobFilter {
   readonly state?: State | undefined
   readonly name?: string | undefined
-  readonly tenant?: string | undefined
+  readonly tenant?: Owner | undefined
 }
 
 /** The jobs of a name. */
@@ -65,7 +66,7 @@ export interface JobList {
 export interface Changed {
   readonly done: boolean
   readonly name: string
-  readonly tenant: string
+  readonly tenant: Owner
   /** Where it is not done, the one that is in the way. */
   readonly state: State
 }

@@ -1,4 +1,5 @@
 /** `/queue`, where administrators of the platform read, send, cancel and retry jobs. */
+import { platformRef, tenantField, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
 import type { FastifyInstance } from 'fastify'
 import { Type, type Static } from 'typebox'
@@ -118,7 +119,7 @@ export function queueRoutes (app: FastifyInstance): void {
   }, async (request) => {
     const { state, name, tenant } = request.query
     const page = pageOf(request)
-    const { data, total } = await list.page({ state, name, tenant }, page)
+    const { data, total } = await list.page({ state, name, tenant: tenant === undefined ? undefined : tenantRef(tenant) }, page)
     return { data: data.map(shownJob), pagination: { ...page, total } }
   })
 
@@ -132,7 +133,8 @@ export function queueRoutes (app: FastifyInstance): void {
       response: { 201: Type.Object({ id: Type.String({ format: 'uuid' }) }), ...errorResponses(...refusals, 404, 409) }
     }
   }, async (request, reply) => {
-    const { name, data = {}, options: { tenant = '', ...options } = {} } = request.body
+    const { name, data = {}, options: { tenant: named = '', ...options } = {} } = request.body
+    const tenant = tenantRef(named)
     const names = queue.names().filter((defined) => queue.endpointsOf(defined) === undefined)
     if (!names.includes(name)) {
       throw invalidInput('/body/name', names.length === 0 ? 'no jobs are defined' : `must be one of ${names.join(', ')}`, 'enum')
@@ -192,7 +194,7 @@ export function queueRoutes (app: FastifyInstance): void {
     }
   }, async (request) => {
     const { id } = request.params
-    await events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
+    await events.change({ topic: 'queue', tenant: platformRef }, async (transaction) => {
       const { name, tenant } = changed(await list.retry(transaction, id), 'retried')
       await writeAudit(transaction, entryOf('queue.job.retry', request, id, { name, tenant }))
     })
@@ -216,15 +218,16 @@ function entryOf (
   action: AuditAction,
   request: ActingRequest,
   target: string,
-  { name, tenant }: { readonly name: string, readonly tenant: string }
+  { name, tenant }: { readonly name: string, readonly tenant: Owner }
 ) {
-  return { tenant: '', action, actor: actorOf(request), target, details: { name, ...tenant !== '' && { tenant } }, at: new Date() }
+  const details = { name, ...tenant !== platformRef && { tenant } }
+  return { tenant: platformRef, action, actor: actorOf(request), target, details, at: new Date() }
 }
 
 function shownJob ({ tenant, createdAt, startAfter, startedAt, endedAt, error, ...row }: JobRow): Static<typeof Listed> {
   return {
     ...row,
-    tenant: tenant === '' ? null : tenant,
+    tenant: tenantField(tenant),
     createdAt: createdAt.toISOString(),
     startAfter: startAfter.toISOString(),
     startedAt: startedAt?.toISOString() ?? null,

@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { failure } from '../../lib/errors.js'
 import { isStorableJson } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { isTenantId } from '../../lib/identity/tenant-id.js'
+import { isTenantId, platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { requireWhole } from './whole.js'
 import { createBatches, insertionOf, type Batches, type Item } from './batches.js'
 import type { Bound } from './bound.js'
@@ -59,13 +59,13 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
   }
 
   /** Where a batch is written: jobs of several tenants in the server's turn, those of one in its own. */
-  function dbOf (tenant: string | undefined): Kysely<SystemTables> {
-    return tenant === undefined || tenant === '' ? engine.kysely : engine.kyselyFor(tenant)
+  function dbOf (tenant: Owner | undefined): Kysely<SystemTables> {
+    return tenant === undefined || tenant === platformRef ? engine.kysely : engine.kyselyFor(tenant)
   }
 
   function made (name: string, { tenant, data, key, delay = 0, priority = 0 }: SentJob, slot: number | null = null): NewJob {
     const { retryLimit, retryDelay } = taskOf(name)
-    if (tenant !== '' && !isTenantId(tenant)) throw new Error('not the id of a tenant')
+    if (tenant !== platformRef && !isTenantId(tenant)) throw new Error('not the id of a tenant')
     if (key !== undefined && (key.length === 0 || key.length > maxKeyLength)) {
       throw new Error(`the key of a job has 1 to ${maxKeyLength} characters`)
     }
@@ -73,7 +73,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     requireWhole('priority', priority, -maxPriority, maxPriority)
     return {
       id: randomUUID(),
-      tenant,
+      tenant: tenantRef(tenant),
       task: name,
       data: textOf(data),
       key: key ?? null,
@@ -157,7 +157,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     },
 
     async sendPeriodic (name, seconds) {
-      const job = made(name, { tenant: '', data: {}, key: 'every' }, seconds)
+      const job = made(name, { tenant: platformRef, data: {}, key: 'every' }, seconds)
       await batched(batches, { job, bytes: job.data.length })
     }
   }

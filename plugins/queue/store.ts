@@ -3,6 +3,7 @@
  * and which of them are taken is decided here, since its own workers know no tenants, fall silent on errors, and end the
  * process when the database is lost in the wrong moment. Every time is the database's.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { CompiledQuery, sql, type RawBuilder } from 'kysely'
@@ -21,7 +22,7 @@ const maxDue = 1000
 /** A job that this process has now. */
 export interface TakenJob {
   readonly id: string
-  readonly tenant: string
+  readonly tenant: Owner
   readonly task: string
   readonly data: Readonly<Record<string, unknown>>
   /** 0 for the first. */
@@ -88,14 +89,14 @@ export interface JobStore {
   /** Returns jobs to the queue for other workers. The attempt does not count. */
   handBack(jobs: readonly Held[]): Promise<void>
   /** How many jobs of a tenant wait, counted up to `max`. */
-  waiting(tenant: string, max: number, db?: Kysely<SystemTables>): Promise<number>
+  waiting(tenant: Owner, max: number, db?: Kysely<SystemTables>): Promise<number>
   /** Removes what has ended long ago. */
   sweep(): Promise<boolean>
 }
 
 interface TakenRow {
   id: string
-  tenant: string
+  tenant: Owner
   task: string
   data: { data: Record<string, unknown> }
   retries: number

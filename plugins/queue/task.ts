@@ -1,11 +1,12 @@
 /** Jobs and their handlers: the contract of `app.queue`. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 
 export interface Job {
   readonly id: string
   /** Whose job it is; empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly data: Readonly<Record<string, unknown>>
   /** 1 for the first. */
   readonly attempt: number
@@ -68,7 +69,7 @@ export interface SentJob {
 export interface SentRow<Row> {
   /** Of the job. */
   readonly id: string
-  readonly tenant: string
+  readonly tenant: Owner
   readonly row: Row
 }
 

@@ -11,6 +11,7 @@ import { lease } from './insertion.js'
 import { maxLost } from './store.js'
 import type { JobStore, TakenJob, TenantRoom, Want } from './store.js'
 import { HandedBack, type Task } from './task.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
 const upkeepPauseMs = 250 // between looks for what is due, however many jobs are sent
@@ -149,7 +150,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
 
   function tenantsRunning (): TenantRoom['running'] {
     const counts = new Map<string, number>()
-    for (const { job: { tenant } } of running.values()) if (tenant !== '') counts.set(tenant, (counts.get(tenant) ?? 0) + 1)
+    for (const { job: { tenant } } of running.values()) if (tenant !== platformRef) counts.set(tenant, (counts.get(tenant) ?? 0) + 1)
     return counts
   }
 

@@ -1,4 +1,5 @@
 /** Counts a request, writes the `X-RateLimit-*` headers, and refuses it beyond the limit. */
+import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Plans } from '../../lib/plans/plans.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
@@ -57,8 +58,9 @@ export interface LimiterOptions {
 export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptions): RouteLimiter {
   let ceilings: Ceilings | undefined
 
-  function tenantOf (request: FastifyRequest): string | undefined {
-    return request.auth?.tenant_id ?? (trustsHeader() ? request.tenant?.id : undefined)
+  function tenantOf (request: FastifyRequest): TenantId | undefined {
+    const named = request.auth?.tenant_id
+    return named === undefined ? (trustsHeader() ? request.tenant?.id : undefined) : tenantIdOf(named)
   }
 
   function ceilingOf ({ tenant, routeOptions: { config } }: FastifyRequest): Limit | null {
@@ -71,7 +73,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
   function count (
     request: FastifyRequest,
     reply: FastifyReply,
-    tenant: string | undefined,
+    tenant: Owner | undefined,
     first: Limit,
     second: Limit | null
   ): void | Promise<void> {

@@ -3,6 +3,7 @@ import type { Limit } from './rules.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
 import { createMemoryCounter } from './memory-counter.js'
 import { OwnedWindows, Windows, type Window } from './windows.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const defaultMaxWindows = 100_000 // about 10 MB
 const ownerShare = 50 // tenants, whose documents' windows fill what all have; one alone takes no more than its part
@@ -24,7 +25,7 @@ export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore 
   const owned = new OwnedWindows(maxWindows, Math.ceil(maxWindows / ownerShare))
 
   function running (kind: ClientKind, client: string, limit: Limit, now: number): Window {
-    if (limit.owner !== null) return owned.running(limit.owner, ownClient(kind, client), limit, now)
+    if (limit.owner !== platformRef) return owned.running(limit.owner, ownClient(kind, client), limit, now)
     return (kind === 'tenant' ? tenants : addresses).running(client, limit, now)
   }
 
@@ -49,7 +50,7 @@ export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore 
     },
     refund (kind, client, limit, resetAt) {
       const { owner, bucket } = limit
-      const window = owner !== null
+      const window = owner !== platformRef
         ? owned.find(owner, ownClient(kind, client), bucket)
         : (kind === 'tenant' ? tenants : addresses).find(client, bucket)
       if (window?.resetAt === resetAt && window.count > 0) window.count--

@@ -5,6 +5,7 @@ import type { ClientKind, RateLimitStore, Taken } from './store.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { redisScript } from '../../lib/redis/redis.js'
 import { createRedisCounter } from './redis-counter.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxOfOwner = 2000 // windows of the rules of one tenant's document, as many as in memory
 
@@ -126,11 +127,11 @@ function copied (taken: Taken | Promise<Taken>): Taken | Promise<Taken> {
 
 /** Begins with the tenant or the address; a bucket's name is its last part, so that no two counts have one key. */
 function keysOf (kind: ClientKind, client: string, { owner, key }: Limit): readonly string[] {
-  if (owner === null) return [`tenantry:rl:${kind === 'tenant' ? 't' : 'a'}:${client}:${key}`]
+  if (owner === platformRef) return [`tenantry:rl:${kind === 'tenant' ? 't' : 'a'}:${client}:${key}`]
   return [`tenantry:rl:o:${owner}:young`, `tenantry:rl:o:${owner}:old`]
 }
 
 /** Where among the counts of its owner; empty for a count that has none. */
 function fieldOf (kind: ClientKind, client: string, { owner, key }: Limit): string {
-  return owner === null ? '' : `${kind === 'tenant' ? '' : client}:${key}`
+  return owner === platformRef ? '' : `${kind === 'tenant' ? '' : client}:${key}`
 }

@@ -1,4 +1,5 @@
 /** The rule that counts a route's requests: its own, else that of `perEndpoint`, else the default. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { createHash } from 'node:crypto'
 
 /** How many requests a client may send in a window. */
@@ -43,8 +44,8 @@ export interface Limit {
   readonly rule: RateLimitRule
   /** The name of the count, such as `GET /articles`; that of the default is empty. */
   readonly bucket: string
-  /** The tenant whose document says so: its counts are kept apart. null: the platform's. */
-  readonly owner: string | null
+  /** The tenant whose document says so: its counts are kept apart from the platform's. */
+  readonly owner: Owner
   /** Some answers are given back. */
   readonly isConditional: boolean
   /** It counts for callers without a tenant only. */
@@ -56,7 +57,7 @@ export interface Limit {
 }
 
 export interface LimitOptions {
-  readonly owner?: string | null
+  readonly owner?: Owner
   readonly addressesOnly?: boolean
   readonly plansOnly?: boolean
 }
@@ -67,7 +68,7 @@ const keyHead = 40 // characters of a longer one that stay readable
 export function createLimit (
   rule: RateLimitRule,
   bucket: string,
-  { owner = null, addressesOnly = false, plansOnly = false }: LimitOptions = {}
+  { owner = platformRef, addressesOnly = false, plansOnly = false }: LimitOptions = {}
 ): Limit {
   const isConditional = rule.skipSuccessfulRequests === true || rule.skipFailedRequests === true
   return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, plansOnly, key: boundedKey(bucket) })
@@ -89,10 +90,10 @@ export interface Rules {
 
 const fallback = { max: 100, windowMs: 60_000 }
 
-/** @param owner the tenant whose document it is; null: the platform's */
+/** @param owner whose document it is */
 export function createRules (
   { enabled = true, default: given, perEndpoint = {}, plansOnly = false }: RateLimitOptions,
-  owner: string | null = null
+  owner: Owner = platformRef
 ): Rules {
   const general = { ...fallback, ...given }
   const byEndpoint = new Map<string, Limit>()

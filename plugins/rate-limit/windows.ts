@@ -1,4 +1,5 @@
 /** Windows that run in this process, as many as there may be. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Limit } from './rules.js'
 
 export interface Window {
@@ -99,7 +100,7 @@ export class OwnedWindows {
     return size
   }
 
-  running (owner: string, client: string, limit: Limit, now: number): Window {
+  running (owner: Owner, client: string, limit: Limit, now: number): Window {
     const windows = this.#of(owner)
     const before = windows.size
     const window = windows.running(client, limit, now)
@@ -107,7 +108,7 @@ export class OwnedWindows {
     return window
   }
 
-  find (owner: string, client: string, bucket: string): Window | undefined {
+  find (owner: Owner, client: string, bucket: string): Window | undefined {
     const windows = this.#young.get(owner)
     if (windows === undefined) return this.#old.get(owner)?.find(client, bucket)
     const before = windows.size
@@ -116,7 +117,7 @@ export class OwnedWindows {
     return window
   }
 
-  #of (owner: string): Windows {
+  #of (owner: Owner): Windows {
     const known = this.#young.get(owner)
     if (known !== undefined) return known
     if (this.#youngSize >= this.#half) {

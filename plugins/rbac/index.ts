@@ -15,6 +15,7 @@ import { createRoleMemory } from './memory.js'
 import { rbacRoutes } from './routes.js'
 import { createPlatformRoles } from './service.js'
 import { createRoleStore } from './store.js'
+import { tenantOfToken } from '../../lib/identity/tenant-ref.js'
 
 export interface RbacOptions {
   /** The role of users who have none, by its name; `ready` rejects where there is no such role. Default: none. */
@@ -39,9 +40,9 @@ export default definePlugin<RbacOptions>({
     // The tenant of the request is that of the token, or where that names none the one that a gateway names.
     requireSameContext(app, 'auth', 'rbac')
     app.decorate('platformRoles', {
-      permissionsOf ({ sub, tenant_id: own = '', api_key: apiKey }, tenant = own) {
+      permissionsOf (auth, tenant = tenantOfToken(auth)) {
         // A key has its scopes and no role, not even the default one.
-        return apiKey === undefined ? memory.permissionsOf(tenant, sub) : noPermissions
+        return auth.api_key === undefined ? memory.permissionsOf(tenant, auth.sub) : noPermissions
       }
     })
 

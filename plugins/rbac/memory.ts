@@ -2,6 +2,7 @@
  * A memory of the platform's roles: all roles, which are few, and those of each user. Only platform administrators change them,
  * so each change clears the memory of this process.
  */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { RoleStore } from './store.js'
@@ -26,7 +27,7 @@ interface Holder {
 
 export interface RoleMemory {
   /** What the roles of a user give it, at once where that is remembered. */
-  permissionsOf(tenant: string, sub: string): PermissionSet | Promise<PermissionSet>
+  permissionsOf(tenant: Owner, sub: string): PermissionSet | Promise<PermissionSet>
   /** There is a role of the name that the configuration gives; true where it gives none. */
   hasDefaultRole(): Promise<boolean>
   /** Something has changed. */
@@ -37,7 +38,7 @@ export interface RoleMemoryParts {
   readonly store: Pick<RoleStore, 'everything' | 'roleIdsOf'>
   readonly db: Kysely<SystemTables>
   /** For what is read of a tenant's user; empty for those of none. */
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   /** The name of the role of users who have none. */
   readonly defaultRole: string | undefined
 }
@@ -64,7 +65,7 @@ export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryP
     async load (key) {
       // No tenant's id has a slash.
       const slash = key.indexOf('/')
-      const [tenant, userId] = [key.slice(0, slash), key.slice(slash + 1)]
+      const [tenant, userId] = [tenantRef(key.slice(0, slash)), key.slice(slash + 1)]
       // Another one was never given a role, and is looked for nowhere.
       const ids = isUserId(userId) ? await store.roleIdsOf(dbFor(tenant), { tenant, userId }) : []
       const { byId, byDefault } = await roles.get('')

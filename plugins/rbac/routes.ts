@@ -12,6 +12,7 @@ import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type PlatformRoles } from './service.js'
+import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 const closed = { additionalProperties: false } as const
 const Id = Type.String({ format: 'uuid' })
@@ -241,7 +242,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 }
 
 function userOf ({ tenant }: FastifyRequest, userId: string): UserKey {
-  return { tenant: tenant?.id ?? '', userId }
+  return { tenant: tenantOrPlatform(tenant), userId }
 }
 
 /** What the body or the query string says; `validationFailed` where neither does, or both, and not the same. */

@@ -8,6 +8,7 @@ import type { Page, PermissionRow, RoleRow, RoleStore, UserKey } from './store.j
 import { writeAudit } from '../../lib/database/audit.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
 export const maxRoles = 1000
 export const maxPermissions = 5000
@@ -79,14 +80,20 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
    * turn, so a busy tenant cannot delay the removal of a role.
    */
   function change<T> (work: (transaction: Transaction<SystemTables>) => Promise<T>, user?: UserKey): Promise<T> {
-    return events.change({ topic: 'rbac', tenant: '' }, async (transaction) => {
+    return events.change({ topic: 'rbac', tenant: platformRef }, async (transaction) => {
       if (user !== undefined && !await lockTenant(transaction, user.tenant, 'shared')) throw failure('tenantUnknown')
       await store.lock(transaction)
       return work(transaction)
     })
   }
 
-  function entry (action: AuditAction, actor: Actor, target: string, details: Readonly<Record<string, unknown>>, tenant = ''): AuditEntry {
+  function entry (
+    action: AuditAction,
+    actor: Actor,
+    target: string,
+    details: Readonly<Record<string, unknown>>,
+    tenant: Owner = platformRef
+  ): AuditEntry {
     return { tenant, action, actor, target, details, at: new Date(now()) }
   }
 
@@ -191,7 +198,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
       }),
 
     async assign (user, roleId, by) {
-      const tenant = user.tenant === '' ? await store.tenantOfUser(db, user.userId) : undefined
+      const tenant = user.tenant === platformRef ? await store.tenantOfUser(db, user.userId) : undefined
       if (tenant !== undefined) {
         throw failure('tenantRequired', {
           message: `The user belongs to the tenant "${tenant}" and not to the platform: send the header X-Tenant-ID: ${tenant}`

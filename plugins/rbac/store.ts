@@ -1,4 +1,5 @@
 /** The SQL of the platform's roles. The document names the tables, so the statements are made for their names. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { RoleTables } from '../../lib/database/role-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -22,7 +23,7 @@ export type PermissionRow = Omit<RoleRow, 'permissions'>
 
 /** Whose roles: a user is who has this `sub` in this tenant; the platform's own users are in the empty one. */
 export interface UserKey {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly userId: string
 }
 
@@ -100,7 +101,7 @@ export function createRoleStore (names: RoleTables) {
      */
     async tenantOfUser (reader: Reader, userId: string): Promise<string | undefined> {
       if (!userIdForm.test(userId)) return undefined
-      const { rows: [row] } = await sql<{ tenant: string }>`select t.id as tenant from tenantry.tenants t
+      const { rows: [row] } = await sql<{ tenant: Owner }>`select t.id as tenant from tenantry.tenants t
         cross join lateral (select from tenantry.users u where u.tenant_id = t.id and u.id = ${userId}::uuid limit 1) found
         where not exists (select from tenantry.users where tenant_id = '' and id = ${userId}::uuid) limit 1`.execute(reader)
       return row?.tenant

@@ -12,6 +12,7 @@ import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { maxFilterColumns } from '../../lib/realtime/messages.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxValueLength = 512 // characters
 
@@ -50,7 +51,7 @@ export async function conditionsOf (
     parts.push(`$${bound.push(encoded)}::${castType(column.type)} as ${identifier(name)}`)
   }
   if (parts.length === 0) return []
-  const text = await engine.text({ text: `select row_to_json(v.*)::text from (select ${parts.join(', ')}) v` }, bound, { tenantId: null })
+  const text = await engine.text({ text: `select row_to_json(v.*)::text from (select ${parts.join(', ')}) v` }, bound, { tenant: platformRef })
     .catch((error: unknown) => {
       if (isClientFault(error)) throw invalid('/filter', 'a value does not fit its column')
       throw error

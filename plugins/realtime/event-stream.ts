@@ -1,4 +1,5 @@
 /** `GET /realtime/events`: the same messages as server-sent events. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Core } from './service.js'
 import type { Identity, Outlet, WatchRequest } from './types.js'
@@ -35,7 +36,7 @@ const Query = Type.Object({
 export interface StreamParts {
   readonly core: Core
   /** Checks the caller of the request again. */
-  readonly identityOf: (request: FastifyRequest, reply: FastifyReply, tenant: string) => Identity
+  readonly identityOf: (request: FastifyRequest, reply: FastifyReply, tenant: Owner) => Identity
 }
 
 export function eventStream (group: FastifyInstance, { core, identityOf }: StreamParts): void {

@@ -2,6 +2,7 @@
  * Realtime: changes of rows, rooms and presence over websockets and server-sent events; `app.realtime`. Changes are
  * recorded by triggers, which the plugin database makes for its option `watched`.
  */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../database/index.js'
 import type {} from '../auth/index.js'
 import type {} from '../tenancy/index.js'
@@ -77,7 +78,7 @@ export default definePlugin<RealtimeOptions>({
     const core = createCore({ app, engine, tenants, usage, store, reader, rooms, section, log })
     let sockets: Sockets | null = null
     app.decorate('realtime', {
-      publish: (tenant, message) => rooms.publish(tenant, message, null),
+      publish: (tenant: Owner, message) => rooms.publish(tenant, message, null),
       get connections () {
         return core.connections
       },
@@ -89,10 +90,10 @@ export default definePlugin<RealtimeOptions>({
       })
     })
 
-    const recheck = (tenant: string): void => {
+    const recheck = (tenant: Owner): void => {
       core.recheck(tenant).catch((err: unknown) => log.warn({ err }, 'connections could not be checked'))
     }
-    const recheckAll = () => recheck('')
+    const recheckAll = () => recheck(platformRef)
     listen(app, events, {
       tenant: recheck,
       users: recheck,

@@ -1,4 +1,5 @@
 /** The members of rooms, over all processes. A process without a sign of life for 30 seconds is dead, and so are its members. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
@@ -11,7 +12,7 @@ export interface Member {
 }
 
 export interface Place {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly room: string
 }
 
@@ -30,7 +31,7 @@ export type MemberStore = ReturnType<typeof createMemberStore>
 const lives =
   sql`exists (select from tenantry.realtime_instances i where i.id = m.instance_id and i.seen_at > clock_timestamp() - interval ${silence} and i.seen_at < clock_timestamp() + interval ${silence})`
 
-export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>, instance: string) {
+export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>, instance: string) {
   return {
     /** Adds the member, or replaces its state. `limitOf`: rooms that a plan allows; null for any number. */
     async join ({ tenant, room, id, state }: OwnMember, maxMembers: number, limitOf: (plan: string) => number | null): Promise<Joined> {
@@ -55,7 +56,7 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: str
       })
     },
 
-    async leave (tenant: string, rooms: readonly string[], id: string): Promise<void> {
+    async leave (tenant: Owner, rooms: readonly string[], id: string): Promise<void> {
       await sql`delete from tenantry.realtime_members where tenant_id = ${tenant} and room = any (${rooms}::text[]) and id = ${id}::uuid`
         .execute(dbFor(tenant))
     },

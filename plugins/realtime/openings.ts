@@ -4,6 +4,7 @@
  */
 import type { ChangeStore, Standing } from './store.js'
 import type { Watch } from './types.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 /** Where a watch begins. */
 export interface Begin {
@@ -51,7 +52,7 @@ export class Openings {
     const tenants = new Set(waiting.map(({ watch }) => watch.tenant))
     const standings = tenants.size === 0 ? [] : await this.#store.standings([...tenants])
     const byTenant = new Map(standings.map((standing) => [standing.tenant, standing]))
-    const late = new Set<string>()
+    const late = new Set<Owner>()
     for (const opening of waiting) {
       const standing = byTenant.get(opening.watch.tenant)
       if (standing === undefined) continue

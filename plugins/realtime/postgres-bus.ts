@@ -1,4 +1,5 @@
 /** Events of rooms over PostgreSQL: each process writes them in batches, and one notice a batch wakes the others. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
@@ -83,7 +84,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
   async function look (): Promise<number> {
     if (state === 'beginning') await begin()
     if (state === 'resting') return Infinity
-    const { rows } = await sql<{ tenant: string, instance: string, number: number, messages: string }>`
+    const { rows } = await sql<{ tenant: Owner, instance: string, number: number, messages: string }>`
       select m.tenant_id as tenant, m.instance_id as instance, m.number::float8 as number, m.messages
       from tenantry.realtime_messages m left join unnest(${[...read.keys()]}::uuid[], ${[
       ...read.values()

@@ -12,6 +12,7 @@ import { createPoller } from '../../lib/database/poller.js'
 import { Change } from '../../lib/realtime/changes.js'
 import { failure } from '../../lib/errors.js'
 import { Openings, type Begin } from './openings.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 const pauseMs = 50 // from look to look while there are watches
 const leastPauseMs = 10 // between them on a slow database
@@ -43,10 +44,10 @@ interface Group {
 }
 
 export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
-  const groups = new Map<string, Group>()
+  const groups = new Map<Owner, Group>()
   const openings = new Openings(store)
   /** Tenants with changes to send, and how far they reach. */
-  const lags = new Map<string, number>()
+  const lags = new Map<Owner, number>()
   const ending = new AbortController()
   /** Of the last head that was read; null while there are no watches. */
   let stamp: number | null = null

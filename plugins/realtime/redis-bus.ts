@@ -1,4 +1,5 @@
 /** Events of rooms over Redis: one publication for each batch. Without Redis they go over PostgreSQL. */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Redis } from 'ioredis'
 import type { Kysely } from 'kysely'
@@ -38,7 +39,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
   let publishing: Promise<void> = Promise.resolve()
 
   /** A publication that Redis kept while it was frozen was sent over the fallback too. */
-  function hearOnce (tenant: string, event: RoomEvent): void {
+  function hearOnce (tenant: Owner, event: RoomEvent): void {
     const { mark } = event
     if (mark !== undefined) {
       const [from, number] = mark
@@ -54,7 +55,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
   function hear (text: string): void {
     const batch: unknown = JSON.parse(text)
     if (!isRecord(batch) || batch['from'] === instance || typeof batch['tenant'] !== 'string' || typeof batch['events'] !== 'string') return
-    for (const event of eventsIn(batch['events'])) hearOnce(batch['tenant'], event)
+    for (const event of eventsIn(batch['events'])) hearOnce(tenantRef(batch['tenant']), event)
   }
 
   async function publish (): Promise<void> {
@@ -64,7 +65,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
         await client.publish(channel, text)
         return true
       }, () => false)
-      if (!isSent) { for (const event of events) fallback.send(tenant, event) }
+      if (!isSent) { for (const event of events) fallback.send(tenantRef(tenant), event) }
     }
   }
 

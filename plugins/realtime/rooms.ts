@@ -1,4 +1,5 @@
 /** Rooms of this process: messages and presence, for its own clients at once and for those of others over the bus. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Plans } from '../../lib/plans/plans.js'
 import type { RoomBus, RoomEvent } from '../../lib/realtime/bus.js'
@@ -176,7 +177,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     },
 
     /** `from`: the client that sends it; null for the server. */
-    publish (tenant: string, { room, event, data }: Published, from: Client | null): void {
+    publish (tenant: Owner, { room, event, data }: Published, from: Client | null): void {
       const text = stringifyJson({ type: 'message', room, event, data: data ?? null, from: from?.id ?? null })
       if (from === null) checkPublished({ room, event }, text, maxMessageBytes)
       deliver({ tenant, room }, text, from)
@@ -184,7 +185,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     },
 
     /** An event of another process. */
-    hear (tenant: string, event: RoomEvent): void {
+    hear (tenant: Owner, event: RoomEvent): void {
       if (event.kind === 'message') deliver({ tenant, room: event.room }, event.text, null)
       else announce({ tenant, room: event.room })
     },

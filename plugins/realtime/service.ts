@@ -1,4 +1,5 @@
 /** The core of realtime: connections, their watches and their rooms, whatever carries them. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import type { Engine } from '../../lib/database/engine.js'
@@ -98,7 +99,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
     give(watch.tenant, 'entities_watched')
   }
 
-  function give (tenant: string, gauge: Gauge): void {
+  function give (tenant: Owner, gauge: Gauge): void {
     usage()?.give(tenant, gauge)
   }
 
@@ -248,8 +249,8 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
     },
 
     /** Looks at the connections of the tenant, or at all of them. */
-    async recheck (tenant: string): Promise<void> {
-      for (const client of clients) if (tenant === '' || client.identity.tenant === tenant) await lookAt(client)
+    async recheck (tenant: Owner): Promise<void> {
+      for (const client of clients) if (tenant === platformRef || client.identity.tenant === tenant) await lookAt(client)
     },
 
     /** Ends connections whose tokens have expired. Changes of anything else are noticed as they come. */

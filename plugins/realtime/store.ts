@@ -1,4 +1,5 @@
 /** Changes in the database: their positions, and those that a client lacks. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { StoredChange } from '../../lib/realtime/changes.js'
@@ -16,14 +17,14 @@ const positionLock = 'tenantry.realtime_changes.positions'
 
 /** How far the changes of a tenant have positions. */
 export interface Head {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly position: number
   readonly stamp: number
 }
 
 /** Where the changes of a tenant stand. */
 export interface Standing {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly position: number
   /** Changes up to it are not kept any more. */
   readonly floor: number
@@ -34,7 +35,7 @@ export interface Standing {
 
 /** Changes of a tenant that are to be sent. */
 export interface Lag {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly after: number
   readonly head: number
 }
@@ -145,12 +146,12 @@ export function createChangeStore (db: Kysely<SystemTables>) {
     },
 
     /** Gives positions to committed changes of the tenant, a batch, and returns how many there were. */
-    async givePositionsOf (tenant: string): Promise<number> {
+    async givePositionsOf (tenant: Owner): Promise<number> {
       return (await give(sql`(select ${tenant}::text as tenant_id)`, Number.MAX_SAFE_INTEGER)).count
     },
 
     /** Changes of the tables behind a position, as far as another, in order; `until` is how far they reach. */
-    async read (tenant: string, tables: readonly string[], after: number, head: number): Promise<Batch> {
+    async read (tenant: Owner, tables: readonly string[], after: number, head: number): Promise<Batch> {
       const { rows } = await sql<StoredChange & { more: boolean }>`
         select position::float8 as position, table_name as "table", kind, key::text as key, record::text as record, before::text as before, cut, total > ${maxChanges}::int or kept < total as more from (
           select *, count(*) over () as total, count(*) filter (where nth = 1 or bytes <= ${maxBytes}::int) over () as kept from (
@@ -168,7 +169,7 @@ export function createChangeStore (db: Kysely<SystemTables>) {
     /** The same of several tenants, who share the batch: the changes by tenant. At least the first change of each is read. */
     async readAll (lags: readonly Lag[], tables: readonly string[]): Promise<ReadonlyMap<string, Batch>> {
       const share = Math.max(maxEach, Math.floor(maxChanges / Math.max(1, lags.length)))
-      const { rows } = await sql<StoredChange & { tenant: string, total: number }>`
+      const { rows } = await sql<StoredChange & { tenant: Owner, total: number }>`
         select tenant, position::float8 as position, table_name as "table", kind, key::text as key, record::text as record, before::text as before, cut, total::float8 as total from (
           select *, sum(octet_length(record::text)) over (order by nth, tenant) as bytes from (
             select t.tenant, c.*, row_number() over (partition by t.tenant order by c.position) as nth, count(*) over (partition by t.tenant) as total

@@ -1,4 +1,5 @@
 /** Types that the parts of realtime share. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Condition } from '../../lib/realtime/changes.js'
 import type { Ref } from '../../lib/realtime/messages.js'
@@ -50,7 +51,7 @@ export interface Outlet {
 /** Whose connection it is, and how that is checked again. */
 export interface Identity {
   readonly claims: Claims
-  readonly tenant: string
+  readonly tenant: Owner
   /** Throws, or rejects, once the token or key is not valid any more. */
   verify(): Promise<Claims> | Claims
 }
@@ -78,7 +79,7 @@ export interface WatchRequest {
 export interface Watch {
   readonly id: string
   readonly client: Client
-  readonly tenant: string
+  readonly tenant: Owner
   readonly table: string
   readonly conditions: readonly Condition[]
   readonly permissions: readonly string[]

@@ -1,4 +1,5 @@
 /** `app.resourceLimits`: the limits of users of a tenant, and their usage. */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Engine } from '../../lib/database/engine.js'
@@ -97,7 +98,7 @@ export function limitedUser (
 ): LimitedUser | null {
   if (auth === null || tenant === null || isPlatformAdmin(auth)) return null
   const { sub, role, tier } = auth
-  return { tenant: tenant.id, id: sub, role, tier: typeof tier === 'string' ? tier : undefined }
+  return { tenant: tenantRef(tenant.id), id: sub, role, tier: typeof tier === 'string' ? tier : undefined }
 }
 
 const nothing: Taken = Object.freeze({ give: async () => {}, settle: async () => {} })
@@ -109,7 +110,7 @@ export function createResourceLimits (
   const { events } = engine
   const store = createLimitStore(engine, maxCounters)
   const giving = new Set<Promise<void>>()
-  const known = createAsyncCache<{ readonly rules: RuleSet, readonly weight: number }>({
+  const known = createAsyncCache<{ readonly rules: RuleSet, readonly weight: number }, Owner>({
     max: maxTenants,
     weight: { max: maxWeight, of: ({ weight }) => weight },
     async load (tenant) {
@@ -123,7 +124,7 @@ export function createResourceLimits (
     events.onGap(() => known.clear())
   ]
 
-  async function rulesOf (tenant: string): Promise<RuleSet> {
+  async function rulesOf (tenant: Owner): Promise<RuleSet> {
     return (await known.get(tenant)).rules
   }
 
@@ -198,13 +199,13 @@ export function createResourceLimits (
         const matching = rules.matching(use.resource, use.metric, user.role)
         return matching.length === 0 ? nothing : takeBy(matching, user, use)
       }
-      const found = known.get(user.tenant)
+      const found = known.get(tenantRef(user.tenant))
       return whenKnown(found, ({ rules }) => takeUnder(rules))
     },
 
     async check (user, { resource, metric, amount }) {
       refuseAmount(amount)
-      const rules = (await rulesOf(user.tenant)).matching(resource, metric, user.role)
+      const rules = (await rulesOf(tenantRef(user.tenant))).matching(resource, metric, user.role)
       if (rules.length === 0) return noLimit
       const found = await store.look(user, resource, metric)
       return resultOf(strictest(verdictsOf(rules, user, found?.slots ?? noSlots, amount, now())))
@@ -212,7 +213,7 @@ export function createResourceLimits (
 
     async track (user, { resource, metric, amount }, claim) {
       refuseAmount(amount)
-      const rules = (await rulesOf(user.tenant)).matching(resource, metric, user.role)
+      const rules = (await rulesOf(tenantRef(user.tenant))).matching(resource, metric, user.role)
       if (rules.length === 0) return noLimit
       const at = now()
       const caps = new Map(rules.map((rule) => [rule.period, blocks(rule) ? capOf(limitOf(rule, user.tier)) : Number.MAX_SAFE_INTEGER]))
@@ -224,7 +225,7 @@ export function createResourceLimits (
     },
 
     async usage (user) {
-      const rules = (await rulesOf(user.tenant)).all.filter((rule) => isFor(rule, user.role))
+      const rules = (await rulesOf(tenantRef(user.tenant))).all.filter((rule) => isFor(rule, user.role))
       if (rules.length === 0) return []
       const at = now()
       const used = new Map((await store.used(user)).map(({ resource, metric, slots }) => [`${resource} ${metric}`, slots]))
@@ -236,16 +237,16 @@ export function createResourceLimits (
       })
     },
 
-    async needsRole (tenant, of) {
+    async needsRole (tenant: Owner, of) {
       const { all } = await rulesOf(tenant)
       return all.some(({ conditions, resource, metric }) =>
         conditions?.roles !== undefined && (of === undefined || (of.resource === resource && of.metric === metric))
       )
     },
 
-    rules: (tenant) => store.rules(tenant, engine.kyselyFor(tenant)),
+    rules: (tenant: Owner) => store.rules(tenant, engine.kyselyFor(tenant)),
 
-    async replace (tenant, rules, actor = noActor, match) {
+    async replace (tenant: Owner, rules, actor = noActor, match) {
       refuseContradictions(rules)
       const at = new Date(now())
       await events.change({ topic: 'limits', tenant }, async (transaction) => {

@@ -3,6 +3,7 @@
  * period, so that one statement counts in every period or in none. Times come from the caller, so that one clock judges
  * them all.
  */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Transaction } from 'kysely'
 import type { Engine, Statement } from '../../lib/database/engine.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
@@ -51,7 +52,7 @@ export type LimitStore = ReturnType<typeof createLimitStore>
 export function createLimitStore (engine: Engine, maxCounters: number) {
   return {
     /** For requests of any tenant, in the server's own turn. Empty where the tenant has none. */
-    async rules (tenant: string, reader = engine.kysely): Promise<readonly Rule[]> {
+    async rules (tenant: Owner, reader = engine.kysely): Promise<readonly Rule[]> {
       const row = await reader.selectFrom('tenantry.resource_limits').select(sql<readonly Rule[]>`rules`.as('rules')).where(
         'tenant_id',
         '=',
@@ -79,7 +80,7 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
       }
       const until = ends === Infinity ? 'infinity' : new Date(ends)
       const values = [user.tenant, userKey(user.id), resource, metric, amount, new Date(at + clockTolerance), until, maxCounters, ...spans]
-      const tenant = { tenantId: user.tenant }
+      const tenant = { tenant: tenantRef(user.tenant) }
       const text = claim === undefined
         ? await engine.text(countStatement, values, tenant)
         : await engine.transaction(tenant, async (session) => {
@@ -93,12 +94,13 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
     /** Takes back what was counted in these slots, where no other period has begun in them since. */
     async uncount ({ user, resource, metric, amount, caps }: Counting, counted: Slots): Promise<void> {
       const starts = periods.map((period) => caps.has(period) ? dateOf(counted[period].start) : null)
-      await engine.text(uncountStatement, [user.tenant, userKey(user.id), resource, metric, amount, ...starts], { tenantId: user.tenant })
+      const values = [user.tenant, userKey(user.id), resource, metric, amount, ...starts]
+      await engine.text(uncountStatement, values, { tenant: tenantRef(user.tenant) })
     },
 
     /** null where the tenant has no limits, or is gone. */
     async look ({ tenant, id }: LimitedUser, resource: string, metric: string): Promise<Found | null> {
-      const text = await engine.text(lookStatement, [tenant, userKey(id), resource, metric], { tenantId: tenant })
+      const text = await engine.text(lookStatement, [tenant, userKey(id), resource, metric], { tenant: tenantRef(tenant) })
       if (text === null) return null
       const [counters, ...values]: [number, ...(number | null)[]] = JSON.parse(text)
       // The amounts of a row are never null.
@@ -107,18 +109,18 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
 
     /** All that was counted for the user. */
     async used ({ tenant, id }: LimitedUser): Promise<readonly UsedResource[]> {
-      const text = await engine.text(usedStatement, [tenant, userKey(id)], { tenantId: tenant })
+      const text = await engine.text(usedStatement, [tenant, userKey(id)], { tenant: tenantRef(tenant) })
       const rows: [string, string, ...(number | null)[]][] = text === null ? [] : JSON.parse(text)
       return rows.map(([resource, metric, ...values]) => ({ resource, metric, slots: slotsOf(values) }))
     },
 
     /** Waits for other changes of what the tenant owns; false if there is no such tenant. */
-    async lock (writer: Transaction<SystemTables>, tenant: string): Promise<boolean> {
+    async lock (writer: Transaction<SystemTables>, tenant: Owner): Promise<boolean> {
       return await lockTenant(writer, tenant, 'alone')
     },
 
     /** Replaces the rules; what was counted of a resource and metric that none of them names is forgotten. */
-    async write (writer: Transaction<SystemTables>, tenant: string, rules: readonly Rule[], at: Date): Promise<void> {
+    async write (writer: Transaction<SystemTables>, tenant: Owner, rules: readonly Rule[], at: Date): Promise<void> {
       const totals = rules.filter(({ period }) => period === 'total')
       // Rows of usage before the tenant's own row, as in every statement, so that none waits for another in a circle.
       const gone = await sql`delete from tenantry.resource_usage where tenant_id = ${tenant} and not ${isNamed(rules)}`.execute(writer)

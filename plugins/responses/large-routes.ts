@@ -14,7 +14,7 @@ const readMs = 1000 // for the reader of a large response: a slow one does not k
 const retryAfter = 1 // s
 
 interface Line {
-  readonly gate: FairSemaphore
+  readonly gate: FairSemaphore<string>
   length: number
 }
 
@@ -33,7 +33,7 @@ export class LargeRoutes {
   enter (account: string, request: FastifyRequest, { raw }: FastifyReply, done: (error?: Error) => void): void {
     if (!this.routes.has(keyOf(account, request))) return done()
     let line = this.lines.get(account)
-    if (line === undefined) this.lines.set(account, line = { gate: new FairSemaphore(atOnce, waitMs, false), length: 0 })
+    if (line === undefined) this.lines.set(account, line = { gate: new FairSemaphore<string>(atOnce, waitMs, false), length: 0 })
     const { gate } = line
     if (gate.waiting >= maxWaiting) return done(busy())
     line.length++

@@ -1,4 +1,5 @@
 /** Uses of values, counted in memory and written in batches, off the way of requests. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Access } from './store.js'
 import { together } from '../../lib/concurrency/batcher.js'
@@ -8,7 +9,7 @@ const maxKeys = 50_000 // keys whose uses wait; uses of others are not counted w
 const maxBatch = 1000 // keys a statement
 
 export interface AccessCounter {
-  count(tenant: string, key: string, at: number): void
+  count(tenant: Owner, key: string, at: number): void
   /** Writes what was counted until now; resolves also where that failed, which is logged and tried again. */
   flush(): Promise<void>
   /** Writes what there is, and begins nothing anew. */
@@ -21,13 +22,13 @@ interface Uses {
 }
 
 export function createAccessCounter (write: (accesses: readonly Access[]) => Promise<void>, log: FastifyBaseLogger): AccessCounter {
-  let waiting = new Map<string, Map<string, Uses>>()
+  let waiting = new Map<Owner, Map<string, Uses>>()
   let size = 0
   let dropped = 0
   let timer: NodeJS.Timeout | undefined
   let closed = false
 
-  function add (tenant: string, key: string, count: number, at: number): void {
+  function add (tenant: Owner, key: string, count: number, at: number): void {
     let keys = waiting.get(tenant)
     const uses = keys?.get(key)
     if (uses !== undefined) {

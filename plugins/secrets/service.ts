@@ -1,4 +1,5 @@
 /** `app.secrets`: the secrets of tenants, encrypted, with their versions and their audit. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
@@ -104,7 +105,7 @@ export interface SecretsDependencies {
   /** Tenants whose values are kept at most. */
   readonly maxTenants: number
   /** For what a tenant's endpoints read. */
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly events: Events
   readonly cipher: SecretCipher
   /** Sends the events of rotations. Returns null without the plugin webhooks. Default: no events. */
@@ -130,18 +131,18 @@ export function createSecrets (
   ]
 
   /** Audits expiry in the background: no call waits for it. */
-  function noteLater (tenant: string): void {
+  function noteLater (tenant: Owner): void {
     const noted = store.expire(tenant, new Date(now()))
       .catch((err: unknown) => log.warn({ err, tenant }, 'the expiry of secrets could not be noted in the audit; it is tried again'))
       .finally(() => noting.delete(noted))
     noting.add(noted)
   }
 
-  async function kept (tenant: string): Promise<Kept> {
+  async function kept (tenant: Owner): Promise<Kept> {
     return await values.get(tenant)
   }
 
-  function accessed (tenant: string, keys: readonly string[]): void {
+  function accessed (tenant: Owner, keys: readonly string[]): void {
     const known = values.peek(tenant)?.values
     const at = now()
     for (const key of keys) if (known === undefined || typeof known.get(key) === 'string') accesses.count(tenant, key, at)
@@ -149,7 +150,7 @@ export function createSecrets (
 
   /** Runs the work under the lock of the tenant's secrets, with its plan; every server hears of it. */
   function change<T> (
-    tenant: string,
+    tenant: Owner,
     match: Precondition | undefined,
     work: (store: SecretStore, plan: Plan, transaction: Kysely<SystemTables>) => Promise<T>
   ): Promise<T> {
@@ -163,14 +164,14 @@ export function createSecrets (
   }
 
   /** The expiry that is to come; one that has passed is noted before it is dropped. */
-  async function remainingExpiry (own: SecretStore, tenant: string, { expiresAt }: SecretRow, at: Date): Promise<Date | null> {
+  async function remainingExpiry (own: SecretStore, tenant: Owner, { expiresAt }: SecretRow, at: Date): Promise<Date | null> {
     if (expiresAt === null || expiresAt > at) return expiresAt
     await own.expire(tenant, at)
     return null
   }
 
   /** The store of the tenant, with the uses until now counted and the secrets that have expired marked. */
-  async function settled (tenant: string): Promise<ReturnType<typeof createSecretStore>> {
+  async function settled (tenant: Owner): Promise<ReturnType<typeof createSecretStore>> {
     await accesses.flush()
     const own = createSecretStore(dbFor(tenant))
     await own.expire(tenant, new Date(now()))
@@ -178,17 +179,17 @@ export function createSecrets (
   }
 
   return {
-    values (tenant) {
+    values (tenant: Owner) {
       const found = values.get(tenant)
       return whenKnown(found, (loaded) => loaded.values)
     },
     accessed,
-    async get (tenant, key) {
+    async get (tenant: Owner, key) {
       const value = (await kept(tenant)).values.get(key)
       if (typeof value === 'string') accessed(tenant, [key])
       return value
     },
-    async accepted (tenant, key) {
+    async accepted (tenant: Owner, key) {
       const { values: current, previous } = await kept(tenant)
       const value = current.get(key)
       if (typeof value !== 'string') return []
@@ -196,16 +197,16 @@ export function createSecrets (
       const time = now()
       return [...new Set([value, ...(previous.get(key) ?? []).flatMap((earlier) => time < earlier.until ? [earlier.value] : [])])]
     },
-    async list (tenant, { limit = maxListed, offset = 0 } = {}) {
+    async list (tenant: Owner, { limit = maxListed, offset = 0 } = {}) {
       const own = await settled(tenant)
       return await own.list(tenant, { limit: Math.min(limit, maxListed), offset })
     },
-    async page (tenant, page) {
+    async page (tenant: Owner, page) {
       const own = await settled(tenant)
       const [secrets, total, state] = await Promise.all([own.list(tenant, page), own.count(tenant, page.search), own.state(tenant)])
       return { secrets, total, tag: tagOf(state) }
     },
-    async put (tenant, { key, value, metadata, expiresAt }, actor, match) {
+    async put (tenant: Owner, { key, value, metadata, expiresAt }, actor, match) {
       const at = new Date(now())
       refuseValue(value, '/body/value')
       refuseMetadata(metadata)
@@ -233,7 +234,7 @@ export function createSecrets (
         return 'updated'
       })
     },
-    async rotate (tenant, { key, newValue, gracePeriodDays, endEarlier = false }, actor, match) {
+    async rotate (tenant: Owner, { key, newValue, gracePeriodDays, endEarlier = false }, actor, match) {
       const at = new Date(now())
       const until = new Date(at.getTime() + gracePeriodDays * dayMs)
       refuseValue(newValue, '/body/newValue')
@@ -259,7 +260,7 @@ export function createSecrets (
       emitter()?.wake()
       return validUntil
     },
-    async delete (tenant, key, actor, match) {
+    async delete (tenant: Owner, key, actor, match) {
       // The audit log has the uses until now, and none of a later secret with the same key.
       await accesses.flush()
       const at = new Date(now())
@@ -268,7 +269,7 @@ export function createSecrets (
         await own.audit(tenant, key, 'delete', actor, at)
       })
     },
-    async audit (tenant, { limit, offset, key }) {
+    async audit (tenant: Owner, { limit, offset, key }) {
       await settled(tenant)
       const { data, total } = await readAudit(tenant, { actions: audited, target: key }, { limit, offset })
       return {

@@ -1,4 +1,5 @@
 /** The SQL of secrets. Times come from the caller, so that one clock judges them all. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
@@ -59,7 +60,7 @@ export interface NewValue {
 
 /** Uses of one value. */
 export interface Access {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly key: string
   readonly count: number
   readonly lastAt: Date
@@ -88,14 +89,14 @@ export function createSecretStore (db: Kysely<SystemTables>) {
 
   return {
     /** The plan of the tenant, locked until the transaction ends, so that its secrets do not change; undefined without such a tenant. */
-    async lockPlan (tenant: string): Promise<string | undefined> {
+    async lockPlan (tenant: Owner): Promise<string | undefined> {
       const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).where('status', '!=', 'deleting')
         .forNoKeyUpdate().executeTakeFirst()
       return row?.plan
     },
 
     /** Also one that was deleted. */
-    async find (tenant: string, key: string): Promise<SecretRow | undefined> {
+    async find (tenant: Owner, key: string): Promise<SecretRow | undefined> {
       return await db.selectFrom('tenantry.secrets').select([...summary, accessCount]).where('tenant_id', '=', tenant).where(
         'key',
         '=',
@@ -107,7 +108,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
      * Of the tenant's other secrets, those that were not deleted, and the bytes of their values and metadata. Of the key: the
      * bytes of its value, and of its earlier ones.
      */
-    async room (tenant: string, key: string): Promise<{ others: number, bytes: number, own: number, earlier: number }> {
+    async room (tenant: Owner, key: string): Promise<{ others: number, bytes: number, own: number, earlier: number }> {
       const other = sql`deleted_at is null and key <> ${key}`
       const rotated = (condition: ReturnType<typeof sql>) =>
         sql`coalesce((select sum(octet_length(e.value)) from tenantry.secret_earlier_values e where e.tenant_id = ${tenant} and ${condition}), 0)`
@@ -126,7 +127,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /** A text that changes with every secret that is stored, rotated or deleted, and not with uses. */
-    async state (tenant: string): Promise<string> {
+    async state (tenant: Owner): Promise<string> {
       const { state } = await db.selectFrom('tenantry.secrets')
         .select(
           sql<string>`coalesce(string_agg(key || ' ' || version || ' ' || extract(epoch from updated_at), ',' order by key), '')`.as(
@@ -138,7 +139,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /** How many there are that were not deleted; with `search`, whose key contains the text. */
-    async count (tenant: string, search?: string): Promise<number> {
+    async count (tenant: Owner, search?: string): Promise<number> {
       const { count } = await db.selectFrom('tenantry.secrets').select(sql<number>`count(*)::integer`.as('count'))
         .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(
           search !== undefined,
@@ -149,7 +150,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
 
     /** A page of those that were not deleted, by key; with `search`, whose key contains the text. */
     async list (
-      tenant: string,
+      tenant: Owner,
       { limit, offset, search }: { limit: number, offset: number, search?: string | undefined }
     ): Promise<ListedRow[]> {
       return await db.selectFrom('tenantry.secrets')
@@ -172,7 +173,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
      * A page of the live secrets with ciphertexts, in the order of the keys after this one: rows of so many bytes at most, or
      * one that has more. `more`: there are others.
      */
-    async sealed (tenant: string, after: string, maxBytes: number): Promise<{ rows: SealedRow[], more: boolean }> {
+    async sealed (tenant: Owner, after: string, maxBytes: number): Promise<{ rows: SealedRow[], more: boolean }> {
       const { rows } = await sql<
         SealedRow & { readonly ahead: number }
       >`select key, version, value, previous_value as "previousValue", previous_version as "previousVersion",
@@ -190,14 +191,14 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /** The earlier values, but for the latest, of the keys after `after` up to `last`; by key, the newest first. */
-    async earlier (tenant: string, after: string, last: string): Promise<EarlierRow[]> {
+    async earlier (tenant: Owner, after: string, last: string): Promise<EarlierRow[]> {
       return await db.selectFrom('tenantry.secret_earlier_values').select(['key', 'version', 'value', 'valid_until as validUntil'])
         .where('tenant_id', '=', tenant).where('key', '>', after).where('key', '<=', last).orderBy('key').orderBy('version', 'desc')
         .execute()
     },
 
     /** When each earlier value of the key ends that is still accepted, the next one first. */
-    async ends (tenant: string, key: string, at: Date): Promise<Date[]> {
+    async ends (tenant: Owner, key: string, at: Date): Promise<Date[]> {
       const { rows } = await sql<
         { readonly until: Date }
       >`select previous_valid_until as until from tenantry.secrets where tenant_id = ${tenant} and key = ${key} and previous_valid_until > ${at}
@@ -207,13 +208,13 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /** Ends all earlier values of the key. */
-    async endEarlier (tenant: string, key: string): Promise<void> {
+    async endEarlier (tenant: Owner, key: string): Promise<void> {
       await db.deleteFrom('tenantry.secret_earlier_values').where('tenant_id', '=', tenant).where('key', '=', key).execute()
       await db.updateTable('tenantry.secrets').set(noPrevious).where('tenant_id', '=', tenant).where('key', '=', key).execute()
     },
 
     /** A key that is new, or was deleted: nothing of before is left. */
-    async create (tenant: string, key: string, { version, value, metadata, expiresAt }: NewValue, at: Date): Promise<void> {
+    async create (tenant: Owner, key: string, { version, value, metadata, expiresAt }: NewValue, at: Date): Promise<void> {
       const fresh = {
         version,
         value,
@@ -232,7 +233,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     async replace (
-      tenant: string,
+      tenant: Owner,
       key: string,
       { version, value, metadata, expiresAt, previousValidUntil }: NewValue,
       at: Date
@@ -255,7 +256,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /** The value is gone, the row stays; false where there was none. */
-    async remove (tenant: string, key: string, at: Date): Promise<boolean> {
+    async remove (tenant: Owner, key: string, at: Date): Promise<boolean> {
       await db.deleteFrom('tenantry.secret_earlier_values').where('tenant_id', '=', tenant).where('key', '=', key).execute()
       const { numUpdatedRows } = await db.updateTable('tenantry.secrets').set({
         value: null,
@@ -268,12 +269,12 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       return numUpdatedRows > 0n
     },
 
-    async audit (tenant: string, key: string, action: SecretAction, actor: Actor, at: Date): Promise<void> {
+    async audit (tenant: Owner, key: string, action: SecretAction, actor: Actor, at: Date): Promise<void> {
       await writeAudit(db, { tenant, action: `secret.${action}`, actor, target: key, at })
     },
 
     /** Notes in the audit, once over all servers, which secrets of the tenant have expired. */
-    async expire (tenant: string, at: Date): Promise<void> {
+    async expire (tenant: Owner, at: Date): Promise<void> {
       await sql`with expired as (
         update tenantry.secrets s set expired_at = ${at} from (
           select tenant_id, key from tenantry.secrets

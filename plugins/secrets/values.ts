@@ -1,4 +1,5 @@
 /** The values of tenants' secrets, decrypted and kept in memory for at most a minute. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { EarlierRow, SealedRow, SecretStore } from './store.js'
@@ -41,28 +42,28 @@ export interface ValuesOptions {
   /** A clock that only goes forward, in milliseconds, for the age of what is kept. Default: the process's. */
   readonly age?: (() => number) | undefined
   /** Called for expired values whose expiry is not in the audit log yet. */
-  readonly onExpired: (tenant: string) => void
+  readonly onExpired: (tenant: Owner) => void
 }
 
 export interface TenantValues {
   /** At once where they are kept. */
-  get(tenant: string): Kept | Promise<Kept>
+  get(tenant: Owner): Kept | Promise<Kept>
   /** What is kept; nothing is read. */
-  peek(tenant: string): Kept | undefined
-  forget(tenant: string): void
+  peek(tenant: Owner): Kept | undefined
+  forget(tenant: Owner): void
   clear(): void
 }
 
 export function createTenantValues ({ maxTenants, store, cipher, log, now, age, onExpired }: ValuesOptions): TenantValues {
-  const cache = createAsyncCache({
+  const cache = createAsyncCache<Kept, Owner>({
     max: maxTenants,
     maxAgeMs,
     load,
-    weight: { max: maxCharacters, of: ({ weight }: Kept) => weight },
+    weight: { max: maxCharacters, of: ({ weight }) => weight },
     ...age !== undefined && { now: age }
   })
 
-  async function load (tenant: string): Promise<Kept> {
+  async function load (tenant: Owner): Promise<Kept> {
     const values = new Map<string, string | null>()
     const previous = new Map<string, EarlierValue[]>()
     const expiries = new Map<string, number>()
@@ -109,7 +110,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
     return { values, previous, expiries, nextExpiry, weight }
   }
 
-  function read (tenant: string, key: string, version: number, ciphertext: Buffer): string | undefined {
+  function read (tenant: Owner, key: string, version: number, ciphertext: Buffer): string | undefined {
     try {
       return cipher.decrypt({ tenant, key, version }, ciphertext)
     } catch (error) {
@@ -120,7 +121,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
   }
 
   /** Values end by the clock, not by being read anew. */
-  function current (tenant: string, kept: Kept): Kept {
+  function current (tenant: Owner, kept: Kept): Kept {
     const time = now()
     if (time < kept.nextExpiry) return kept
     const values = new Map(kept.values)
@@ -140,7 +141,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
     return kept
   }
 
-  function tellExpired (tenant: string, keys: readonly string[]): void {
+  function tellExpired (tenant: Owner, keys: readonly string[]): void {
     log.warn({ tenant, keys }, 'secrets have expired: their values are null')
     onExpired(tenant)
   }

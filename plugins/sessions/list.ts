@@ -2,9 +2,10 @@
  * The ended tokens that this process knows: lists of the tenants whose tokens it has seen. A list is read whole when it is needed
  * and dropped with each change. A list that was dropped and is read again is complete.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { RevocationList } from '../auth/revocations.js'
-import type { Owners } from './owner.js'
+import type { ListOwner, Owners } from './owner.js'
 import type { ReadRevocations, RevocationStore } from './store.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
@@ -23,7 +24,7 @@ interface OwnedList {
 
 export interface Revocations extends RevocationList {
   /** Something of the tenant was ended; of the empty one, of a user who has none. */
-  changed(tenant: string): void
+  changed(tenant: Owner): void
   /** Anything may have been ended. */
   missed(): void
 }
@@ -39,7 +40,7 @@ export interface RevocationsParts {
 
 export function createRevocations ({ maxTenants, store, owners, now }: RevocationsParts): Revocations {
   let version = 1
-  const lists = createAsyncCache<OwnedList>({
+  const lists = createAsyncCache<OwnedList, ListOwner>({
     max: maxTenants,
     weight: { max: maxWeight, of: ({ tokens, ends }) => bytesPerTenant + tokens.size * bytesPerToken + ends.size * bytesPerEnd },
     load: async (owner) => listOf(await store.read(owner, new Date(now())).catch(unmigrated))

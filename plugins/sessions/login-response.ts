@@ -4,6 +4,7 @@ import type { SessionUser } from './refresh-store.js'
 import type { BegunSession } from './service.js'
 import { Type } from 'typebox'
 import { named } from '../../lib/validation/named-schema.js'
+import { tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
 
 export const ExpiresIn = Type.Integer({ description: 'Seconds.' })
 
@@ -37,6 +38,6 @@ export function sendSession (
     tokenType: 'Bearer',
     expiresIn,
     refreshToken,
-    user: { id, email, role, tenantId: tenant === '' ? null : tenant }
+    user: { id, email, role, tenantId: tenantField(tenantRef(tenant)) }
   })
 }

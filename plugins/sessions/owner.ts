@@ -3,22 +3,26 @@
  * is empty, or its identity provider's. Of those anybody may have accounts, and as many as they like: what they make of them
  * must not end what the platform's own users have.
  */
+import { platformRef, tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
+
+export type ListOwner = Owner | `:${string}`
 
 export interface Owners {
-  of(user: { readonly sub: string, readonly tenant_id?: string | undefined }): string
+  of(user: { readonly sub: string, readonly tenant_id?: string | undefined }): ListOwner
   /** Whose lists may have changed when a notice names the tenant: the empty one stands for all that are no tenant's. */
-  toldOf(tenant: string): readonly string[]
+  toldOf(tenant: Owner): readonly ListOwner[]
 }
 
 /** @param providers the names of the external providers, which stand before the `sub` of their users */
 export function createOwners (providers: readonly string[]): Owners {
-  const byProvider = new Map(providers.map((name) => [name, `:${name}`]))
-  const others = ['', ...byProvider.values()]
+  const byProvider = new Map(providers.map((name) => [name, `:${name}` as const]))
+  const others = [platformRef, ...byProvider.values()]
   return {
-    of ({ sub, tenant_id: tenant = '' }) {
-      if (tenant !== '') return tenant
-      return byProvider.get(sub.slice(0, Math.max(0, sub.indexOf(':')))) ?? ''
+    of (user) {
+      const tenant = tenantOfToken(user)
+      if (tenant !== platformRef) return tenant
+      return byProvider.get(user.sub.slice(0, Math.max(0, user.sub.indexOf(':')))) ?? platformRef
     },
-    toldOf: (tenant) => tenant === '' ? others : [tenant]
+    toldOf: (tenant) => tenant === platformRef ? others : [tenant]
   }
 }

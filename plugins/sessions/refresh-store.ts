@@ -1,4 +1,5 @@
 /** The SQL of refresh tokens. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
@@ -27,7 +28,7 @@ export interface StoredSession {
 
 export type RefreshStore = ReturnType<typeof createRefreshStore>
 
-export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: string) => Kysely<SystemTables>) {
+export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
     /** Adds a session; false where there is no such user. */
     async insert (userId: string, { tenant, session, secret, own }: RefreshToken, amr: readonly string[], until: Date): Promise<boolean> {
@@ -63,14 +64,14 @@ export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: st
     },
 
     /** Ends one session; false where it has ended. */
-    async end (writer: Writer, tenant: string, userId: string, session: string): Promise<boolean> {
+    async end (writer: Writer, tenant: Owner, userId: string, session: string): Promise<boolean> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.refresh_tokens')
         .where('tenant_id', '=', tenant).where('id', '=', session).where('user_id', '=', userId).executeTakeFirst()
       return numDeletedRows > 0n
     },
 
     /** Ends all sessions of the user, or all but one. */
-    async endAll (writer: Writer, tenant: string, userId: string, kept: string | null = null): Promise<void> {
+    async endAll (writer: Writer, tenant: Owner, userId: string, kept: string | null = null): Promise<void> {
       await writer.deleteFrom('tenantry.refresh_tokens').where('tenant_id', '=', tenant).where('user_id', '=', userId)
         .$if(kept !== null, (query) => query.where('id', '<>', kept)).execute()
     },

@@ -3,6 +3,7 @@
  * has a part of its own. A token with the secret of the session and another own part than the newest was used before. A
  * stranger who knows the id of a session cannot make such a token, and so cannot end the session.
  */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { hash, randomBytes } from 'node:crypto'
 
 const secretBytes = 16
@@ -13,7 +14,7 @@ export const maxRefreshTokenLength = 256 // characters; longer than any
 
 export interface RefreshToken {
   /** Empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   /** The id of the session. */
   readonly session: string
   /** The part that all tokens of the session share. */
@@ -35,7 +36,7 @@ export function readRefreshToken (text: string): RefreshToken | null {
   const [, tenant, session, secret, own] = form.exec(text) ?? []
   return tenant === undefined || session === undefined || secret === undefined || own === undefined
     ? null
-    : { tenant, session, secret, own }
+    : { tenant: tenantRef(tenant), session, secret, own }
 }
 
 export function textOf ({ tenant, session, secret, own }: RefreshToken): string {

@@ -1,4 +1,5 @@
 /** `app.sessions`: tokens that begin a session, and the end of sessions before their time. */
+import { platformRef, tenantOfToken, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
 import type { Actor } from '../../lib/database/audit.js'
@@ -6,7 +7,7 @@ import type { Claims } from '../../lib/expressions/types.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Auth } from '../auth/index.js'
-import type { Owners } from './owner.js'
+import type { ListOwner, Owners } from './owner.js'
 import type { RefreshStore, SessionUser } from './refresh-store.js'
 import type { RevocationStore } from './store.js'
 import { hash, randomUUID } from 'node:crypto'
@@ -99,7 +100,7 @@ export interface SessionsParts {
   readonly events: Events
   readonly auth: Pick<Auth, 'sign' | 'signPartial' | 'tokenId' | 'lifetime'>
   /** For what a tenant's endpoints read. */
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
@@ -112,8 +113,8 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
   }
 
   async function change (
-    tenant: string,
-    owner: string,
+    tenant: Owner,
+    owner: ListOwner,
     work: (writer: Transaction<SystemTables>, at: Date) => Promise<void>
   ): Promise<void> {
     await events.change({ topic: 'sessions', tenant }, async (writer) => {
@@ -125,8 +126,8 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
   /** Holds the bounds: more rows become one, which ends more than was asked for rather than less. */
   async function bound (
     writer: Transaction<SystemTables>,
-    tenant: string,
-    owner: string,
+    tenant: Owner,
+    owner: ListOwner,
     subject: Buffer,
     at: Date,
     actor: Actor,
@@ -156,13 +157,13 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
       at
     })
     log.warn(
-      { owner, ...tenant !== '' && { tenant } },
+      { owner, ...tenant !== platformRef && { tenant } },
       `more than ${maxRows} logouts of one tenant, or of one provider's users without a tenant, were in force: all of their tokens are ended`
     )
   }
 
-  function sequenceOf ({ sub, tenant_id: tenant = '' }: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<number> {
-    return store.sequence(dbFor(tenant), owners.of({ sub, tenant_id: tenant }), subjectOf(sub, 'buffer'))
+  function sequenceOf (claims: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<number> {
+    return store.sequence(dbFor(tenantOfToken(claims)), owners.of(claims), subjectOf(claims.sub, 'buffer'))
   }
 
   function signed (
@@ -188,13 +189,13 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     sequence: unknown,
     refreshToken: RefreshToken
   ): BegunSession {
-    const claims = { sub, role, email, amr, ...tenant !== '' && { tenant_id: tenant } }
+    const claims = { sub, role, email, amr, ...tenant !== platformRef && { tenant_id: tenant } }
     return { ...signed(claims, sequence, refreshToken.session), refreshToken: textOf(refreshToken) }
   }
 
   async function endSessions (
     writer: Transaction<SystemTables>,
-    tenant: string,
+    tenant: Owner,
     userId: string,
     kept: string | null = null
   ): Promise<void> {
@@ -243,7 +244,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
 
     async begin (user, amr, partial) {
       const sequence = partial?.[sequenceClaim] ?? await sequenceOf({ sub: user.id, tenant_id: user.tenant })
-      const refreshToken = createRefreshToken({ tenant: user.tenant, session: randomUUID() })
+      const refreshToken = createRefreshToken({ tenant: tenantRef(user.tenant), session: randomUUID() })
       if (!await refreshTokens.insert(user.id, refreshToken, amr, new Date(now() + refreshLife))) throw tokenInvalid()
       return signedFor(user, amr, sequence, refreshToken)
     },
@@ -262,7 +263,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
       return null
     },
 
-    changeUsers: (tenant, work) =>
+    changeUsers: (tenant: Owner, work) =>
       events.change({ topic: 'users', tenant }, async (writer) => {
         if (!await store.lock(writer, tenant, tenant)) throw failure('tenantUnknown')
         return await work(writer, async (userId, end, kept) => {
@@ -288,7 +289,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     },
 
     async usePartial (claims) {
-      const { tenant_id: tenant = '' } = claims
+      const tenant = tenantOfToken(claims)
       return await store.usePartial(dbFor(tenant), tenant, owners.of(claims), {
         ...partialOf(claims),
         until: endOf(claims, new Date(now()))
@@ -296,7 +297,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     },
 
     async close (claims, token, actor) {
-      const tenant = claims.tenant_id ?? ''
+      const tenant = tenantOfToken(claims)
       const owner = owners.of(claims)
       const subject = subjectOf(claims.sub, 'buffer')
       await change(tenant, owner, async (writer, at) => {
@@ -317,7 +318,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
       })
     },
 
-    async closeAll (tenant, userId, actor, caller) {
+    async closeAll (tenant: Owner, userId, actor, caller) {
       const owner = owners.of({ sub: userId, tenant_id: tenant })
       const subject = subjectOf(userId, 'buffer')
       await change(tenant, owner, async (writer, at) => {
@@ -332,7 +333,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     async isClosed (claims) {
       const sequence = await sequenceOf(claims)
       if (sequence !== 0 && !isAfter(claims, sequence, now())) return true
-      return typeof claims.jti === 'string' && await store.isUsed(dbFor(claims.tenant_id ?? ''), owners.of(claims), partialOf(claims))
+      return typeof claims.jti === 'string' && await store.isUsed(dbFor(tenantOfToken(claims)), owners.of(claims), partialOf(claims))
     }
   }
 }

@@ -4,8 +4,10 @@
  * until then, or with an empty `subject` besides all that the owner's users had. The column `tenant_id` says whose list a row
  * is in: see `Owners`.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { ListOwner } from './owner.js'
 import { sql } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { removal, sweep } from '../../lib/database/retention.js'
@@ -43,7 +45,7 @@ export type RevocationStore = ReturnType<typeof createRevocationStore>
 export function createRevocationStore (db: Kysely<SystemTables>) {
   return {
     /** What is in force at the time. */
-    async read (owner: string, at: Date): Promise<ReadRevocations> {
+    async read (owner: ListOwner, at: Date): Promise<ReadRevocations> {
       const { rows: [row] } = await sql<ReadRevocations>`select
         (select string_agg(encode(token, 'base64'), ' ') from tenantry.revocations where tenant_id = ${owner} and token <> '' and expires_at > ${at}) as tokens,
         (select string_agg(concat_ws(' ', encode(subject, 'base64'), ${milliseconds(sql`revoked_before`)}, ${
@@ -54,20 +56,20 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /** The session sequence of the user, in milliseconds since 1970: when all that it had was ended last; 0 where it was not. */
-    async sequence (reader: Kysely<SystemTables>, owner: string, subject: Buffer): Promise<number> {
+    async sequence (reader: Kysely<SystemTables>, owner: ListOwner, subject: Buffer): Promise<number> {
       const { rows: [row] } = await sql<{ ended: Date | null }>`select max(revoked_before) as ended from tenantry.revocations
         where tenant_id = ${owner} and subject in (${subject}, '') and token = ''`.execute(reader)
       return row?.ended?.getTime() ?? 0
     },
 
     /** Locks the rows of the owner until the transaction ends; false if there is no such tenant. */
-    async lock (writer: Writer, tenant: string, owner: string): Promise<boolean> {
+    async lock (writer: Writer, tenant: Owner, owner: ListOwner): Promise<boolean> {
       await sql`select pg_advisory_xact_lock(hashtextextended(${`tenantry.revocations:${owner}`}, 0))`.execute(writer)
       return await lockTenant(writer, tenant, 'shared')
     },
 
     /** false where it was ended already. */
-    async endToken (writer: Writer, owner: string, { subject, token, issued, until }: EndedToken): Promise<boolean> {
+    async endToken (writer: Writer, owner: ListOwner, { subject, token, issued, until }: EndedToken): Promise<boolean> {
       const { numInsertedOrUpdatedRows = 0n } = await writer.insertInto('tenantry.revocations')
         .values({ tenant_id: owner, subject, token, revoked_before: issued, expires_at: until })
         .onConflict((conflict) => conflict.doNothing()).executeTakeFirst()
@@ -77,8 +79,8 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     /** Uses up a partial token; false where it was used, or its tenant is not there. */
     async usePartial (
       writer: Kysely<SystemTables>,
-      tenant: string,
-      owner: string,
+      tenant: Owner,
+      owner: ListOwner,
       { subject, token, until }: Omit<EndedToken, 'issued'>
     ): Promise<boolean> {
       const { rows } =
@@ -91,7 +93,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
 
     async isUsed (
       reader: Kysely<SystemTables>,
-      owner: string,
+      owner: ListOwner,
       { subject, token }: Pick<EndedToken, 'subject' | 'token'>
     ): Promise<boolean> {
       return await reader.selectFrom('tenantry.revocations').select('tenant_id')
@@ -102,7 +104,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
      * One row in the place of those of the user, or of the whole list. Its time is later than that of any end before it,
      * whatever the clocks say. Resolves with that time.
      */
-    async end (writer: Writer, owner: string, { subject, at, until }: End): Promise<Date> {
+    async end (writer: Writer, owner: ListOwner, { subject, at, until }: End): Promise<Date> {
       const { rows: [row] } = await sql<{ ended: Date }>`with gone as (
           delete from tenantry.revocations where tenant_id = ${owner} and (subject = ${subject} or ${subject}::bytea = '') and not (subject = ${subject} and token = '')
           returning revoked_before, expires_at
@@ -118,7 +120,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /** The tokens of the user that were ended one by one and can be alive at the time, and all rows of the owner. */
-    async counts (writer: Writer, owner: string, subject: Buffer, at: Date): Promise<{ tokens: number, rows: number }> {
+    async counts (writer: Writer, owner: ListOwner, subject: Buffer, at: Date): Promise<{ tokens: number, rows: number }> {
       const { rows: [row] } = await sql<{ tokens: number, rows: number }>`select
         count(*) filter (where subject = ${subject} and token <> '' and expires_at > ${at})::integer as tokens, count(*)::integer as rows
         from tenantry.revocations where tenant_id = ${owner}`.execute(writer)
@@ -126,7 +128,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /** Removes the rows of the owner whose time is over; returns how many. */
-    async removeOver (writer: Writer, owner: string, at: Date): Promise<number> {
+    async removeOver (writer: Writer, owner: ListOwner, at: Date): Promise<number> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', owner).where(
         'expires_at',
         '<=',

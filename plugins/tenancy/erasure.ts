@@ -1,4 +1,5 @@
 /** Removes the rows of a tenant from the application's tables and the server's own, and its documents; archives its audit entries. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Table } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
@@ -22,9 +23,9 @@ export interface Erasure {
    * Removes every row and document of a tenant that is `deleting`, or of an id that no tenant has. Those of any other are
    * never touched, not even where one of the id is made meanwhile.
    */
-  sweep(tenant: string): Promise<void>
+  sweep(tenant: Owner): Promise<void>
   /** Removes every row of a tenant that is `deleting`, and those that requests which had begun before wrote meanwhile. */
-  erase(tenant: string): Promise<void>
+  erase(tenant: Owner): Promise<void>
 }
 
 /** A table as it stands in a statement. */
@@ -45,7 +46,7 @@ export interface ErasureParts {
 }
 
 export function createErasure ({ engine, db, plans, events, firestore }: ErasureParts): Erasure {
-  async function sweep (tenant: string): Promise<void> {
+  async function sweep (tenant: Owner): Promise<void> {
     const { schema, tables } = await engine.refresh()
     const present = await presentTables(db, schema)
     const scoped = [...tables.values()].filter(({ name, tenantScoped, view }) => tenantScoped && !view && present.has(name))
@@ -68,7 +69,7 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
   }
 
   /** Removes rows in batches; returns the number of removed rows. */
-  async function empty (tenant: string, target: Target, leaf: readonly string[] = []): Promise<number> {
+  async function empty (tenant: Owner, target: Target, leaf: readonly string[] = []): Promise<number> {
     return await inBatches((size) => remove(tenant, `${batch(target, leaf, size)} select count(*)::text from gone`))
   }
 
@@ -93,7 +94,7 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
    * which refers to itself in a circle, in one statement.
    */
   async function untangle (
-    tenant: string,
+    tenant: Owner,
     tables: readonly Table[],
     targets: ReadonlyMap<string, Target>,
     referrers: ReadonlyMap<string, readonly Referrer[]>
@@ -117,7 +118,7 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
   }
 
   /** Moves entries of the audit log out of the tenant's reach, with the time up to which its plan keeps them. */
-  async function archive (tenant: string, size: number): Promise<number> {
+  async function archive (tenant: Owner, size: number): Promise<number> {
     const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).executeTakeFirst()
     const { auditRetentionDays: days } = plans.of(row?.plan).limits.tenantConfig
     const keptUntil = days === unlimited ? sql`'infinity'` : sql`created_at + make_interval(days => ${days}::int)`
@@ -130,9 +131,9 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
     return Number(numAffectedRows)
   }
 
-  async function remove (tenant: string, text: string): Promise<number> {
+  async function remove (tenant: Owner, text: string): Promise<number> {
     // In the tenant's own session, which sees its rows whatever further policies their table has.
-    return Number(await engine.text({ text }, [tenant], { tenantId: tenant }))
+    return Number(await engine.text({ text }, [tenant], { tenant }))
   }
 
   return {

@@ -2,6 +2,7 @@
  * Tenants: `app.tenants`, and the tenant of a request, `request.tenant`. It acts on routes that declare
  * `config: { access }`, except `public` ones. The plugin tenants has the endpoints.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../../lib/cache/store.js'
 import type {} from '../database/index.js'
 import type { Tenant } from './tenant.js'
@@ -87,7 +88,7 @@ export default definePlugin<TenancyOptions>({
 
     const cache = optional(app, 'cache')
     // A later tenant of the same id must not get the cached answers of a deleted one.
-    const clearAnswers = (tenant: string): void => {
+    const clearAnswers = (tenant: Owner | typeof everyTenant): void => {
       Promise.resolve(cache()?.clear(tenant)).catch((err: unknown) =>
         log.error({ err, tenant }, 'the cached answers of a tenant could not be cleared')
       )

@@ -2,6 +2,7 @@
  * Tenants that this process remembers. Unknown ids are kept apart, few and for a short time: many of them push out only
  * each other.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Found } from './tenant.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
@@ -18,23 +19,23 @@ const retryAfter = { 'retry-after': '1' } // s
 
 export interface TenantMemory {
   /** At once where the id is remembered. */
-  get(id: string): Found | Promise<Found>
+  get(id: Owner): Found | Promise<Found>
   /** What the id names has changed. */
-  forget(id: string): void
+  forget(id: Owner): void
   clear(): void
 }
 
 /** @param max tenants remembered at most; fewer, where their settings together take more than 10 KB for each of them */
-export function createTenantMemory (find: (id: string) => Promise<Found>, max: number, now?: () => number): TenantMemory {
+export function createTenantMemory (find: (id: Owner) => Promise<Found>, max: number, now?: () => number): TenantMemory {
   // Every load goes through here, so that several that ask for one id share it.
-  const lookups = createAsyncCache<Found>({
+  const lookups = createAsyncCache<Found, Owner>({
     max: maxLookups,
     maxAgeMs: lookupAge,
     weight: { max: lookupWeight, of: weigh },
     load: (id) => find(id).catch(unmigrated),
     ...now !== undefined && { now }
   })
-  const known = createAsyncCache<Found>({
+  const known = createAsyncCache<Found, Owner>({
     max,
     weight: { max: Math.max(minWeight, max * shareOfTenant), of: weigh },
     async load (id) {
@@ -45,7 +46,7 @@ export function createTenantMemory (find: (id: string) => Promise<Found>, max: n
     }
   })
 
-  function look (id: string): Found | Promise<Found> {
+  function look (id: Owner): Found | Promise<Found> {
     const found = lookups.get(id)
     return whenKnown(found, (looked) => looked.tenant === null ? looked : known.get(id))
   }

@@ -1,4 +1,5 @@
 /** The tenant of a login, or of another call without a token: the one that `X-Tenant-ID` names, or the platform. */
+import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
@@ -14,8 +15,7 @@ declare module 'fastify' {
 
 /** Whom a login names. */
 export interface NamedTenant {
-  /** Empty for the platform. */
-  readonly id: string
+  readonly id: Owner
   /** A login does not show that there is no such tenant. */
   readonly exists: boolean
 }
@@ -24,7 +24,7 @@ export interface NamedTenant {
  * Stands for all unknown tenants. Their logins take the same path, share one turn for any number of ids, and find no user.
  * The audit log has no such tenant.
  */
-export const unknownTenant = '?'
+export const unknownTenant = tenantRef('?')
 
 /** The header as `/doc` shows it: it is judged before anything else. */
 export function NamedTenantHeader (description: string) {
@@ -50,7 +50,7 @@ export async function findNamedTenant (request: FastifyRequest): Promise<void> {
 /** Throws `tenantInvalid`, `tenantSuspended`. */
 export async function namedTenant (request: FastifyRequest): Promise<NamedTenant> {
   const id = tenantHeader(request)
-  return id === undefined ? { id: '', exists: true } : { id, exists: await activeTenant(request, id) !== null }
+  return id === undefined ? { id: platformRef, exists: true } : { id, exists: await activeTenant(request, id) !== null }
 }
 
 /** undefined for the platform. Throws `tenantInvalid`, `tenantSuspended`, `tenantUnknown`. */
@@ -66,10 +66,10 @@ export async function existingTenant (request: FastifyRequest): Promise<Tenant |
  * The tenant that a one-time token names is there, and no header names another one; the empty tenant is the platform.
  * Throws `tenantInvalid`, `tenantSuspended`.
  */
-export async function isReachable (request: FastifyRequest, tenant: string): Promise<boolean> {
+export async function isReachable (request: FastifyRequest, tenant: Owner): Promise<boolean> {
   const header = tenantHeader(request)
   if (header !== undefined && header !== tenant) return false
-  return tenant === '' || await activeTenant(request, tenant) !== null
+  return tenant === platformRef || await activeTenant(request, tenant) !== null
 }
 
 async function activeTenant ({ server: { tenants } }: FastifyRequest, id: string): Promise<Tenant | null> {

@@ -8,12 +8,13 @@ import { writeAudit } from '../../lib/database/audit.js'
 import { catalogue, TenantryError } from '../../lib/errors.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { actorOf, type ActingRequest } from '../auth/actor.js'
+import { platformRef, type TenantId } from '../../lib/identity/tenant-ref.js'
 
 /**
  * Finds or makes the tenant; null where there is none and none is made. Throws, or rejects with, `tenantUnknown` where the
  * caller was vouched for before a tenant of the id was deleted. At once where it is remembered. `by`: the request that names it.
  */
-export type Provision = (id: string, issuedAt: number | null, by: ActingRequest) => Tenant | null | Promise<Tenant | null>
+export type Provision = (id: TenantId, issuedAt: number | null, by: ActingRequest) => Tenant | null | Promise<Tenant | null>
 
 export interface ProvisioningParts {
   readonly store: TenantStore
@@ -35,7 +36,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
   const running = new Map<string, Promise<void>>()
 
   function settle (
-    id: string,
+    id: TenantId,
     issuedAt: number | null,
     by: ActingRequest,
     { tenant, deletedAt }: Found
@@ -46,7 +47,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
     return make(id, issuedAt ?? Infinity, by, deletedAt !== null)
   }
 
-  async function make (id: string, issuedAt: number, by: ActingRequest, deleted: boolean): Promise<Tenant | null> {
+  async function make (id: TenantId, issuedAt: number, by: ActingRequest, deleted: boolean): Promise<Tenant | null> {
     for (let task = running.get(id); task !== undefined; task = running.get(id)) {
       // An attempt that was refused by the age of its caller says nothing of this one.
       if (await task.then(() => true, isUnlessOlder)) return await made(id, issuedAt)
@@ -58,20 +59,20 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
   }
 
   /** The tenant after an attempt, its own or that of another caller. */
-  async function made (id: string, issuedAt: number): Promise<Tenant | null> {
+  async function made (id: TenantId, issuedAt: number): Promise<Tenant | null> {
     const { tenant, deletedAt } = await memory.get(id)
     refuseOlder(issuedAt, deletedAt)
     return tenant
   }
 
-  async function create (id: string, issuedAt: number, by: ActingRequest, deleted: boolean): Promise<void> {
+  async function create (id: TenantId, issuedAt: number, by: ActingRequest, deleted: boolean): Promise<void> {
     if (deleted) await erasure.sweep(id)
     await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
       if (await store.insert(transaction, { id, name: id, plan: 'free' }) === null) return
       // The insert has waited for a deletion that was about to end, whose mark is there by now.
       refuseOlder(issuedAt, await store.deletedAt(transaction, id))
       await writeAudit(transaction, {
-        tenant: '',
+        tenant: platformRef,
         action: 'tenant.create',
         actor: actorOf(by),
         target: id,

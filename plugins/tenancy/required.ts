@@ -1,9 +1,10 @@
 /** The tenant and the caller that endpoints of a tenant need. */
+import type { TenantId } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 
 /** The tenant of the request; throws `tenantRequired` where it has none. */
-export function tenantOf ({ tenant }: FastifyRequest): string {
+export function tenantOf ({ tenant }: FastifyRequest): TenantId {
   if (tenant === null || tenant === undefined) throw failure('tenantRequired')
   return tenant.id
 }

@@ -3,7 +3,7 @@ import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Provision } from './provisioning.js'
 import { failure } from '../../lib/errors.js'
-import { isTenantId } from '../../lib/identity/tenant-id.js'
+import { isTenantId, tenantIdOf, type TenantId } from '../../lib/identity/tenant-ref.js'
 import { hookWhenKnown } from '../../lib/concurrency/when-known.js'
 import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
 import { keyOf } from '../auth/callers.js'
@@ -17,7 +17,7 @@ export interface ResolutionOptions {
 }
 
 /** The id in `X-Tenant-ID`; undefined without it. Throws `tenantInvalid`. */
-export function tenantHeader ({ headers }: FastifyRequest): string | undefined {
+export function tenantHeader ({ headers }: FastifyRequest): TenantId | undefined {
   const id = headers['x-tenant-id']
   // Node joins several headers with a comma, which no id has.
   if (id !== undefined && !isTenantId(id)) throw failure('tenantInvalid')
@@ -34,7 +34,7 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
     const header = tenantHeader(request)
     if (auth !== null && claimed !== undefined) {
       if (header !== undefined && header !== claimed) throw failure('tenantMismatch')
-      return enter(request, provision(claimed, issuedAt(auth), request), done)
+      return enter(request, provision(tenantIdOf(claimed), issuedAt(auth), request), done)
     }
     if (header === undefined) return done()
     // The platform's administrator names tenants that are there, by a gateway or not: a slip makes none.
@@ -82,7 +82,7 @@ export function createAdmission ({ provision, lookup, trustHeader }: ResolutionO
     const byPlatform = isPlatformAdmin(auth)
     if (claimed === undefined && !trustHeader && !byPlatform) throw failure('tenantMismatch', { message: nameless })
     const id = claimed ?? header ?? ''
-    const tenant = await (byPlatform ? lookup(id) : provision(id, claimed === undefined ? null : issuedAt(auth), request))
+    const tenant = await (byPlatform ? lookup(id) : provision(tenantIdOf(id), claimed === undefined ? null : issuedAt(auth), request))
     if (tenant === null) throw failure('tenantUnknown')
     requireActive(tenant)
     return tenant

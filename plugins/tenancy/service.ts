@@ -1,4 +1,5 @@
 /** Tenants as the platform manages them. */
+import { platformRef, tenantIdOf, type TenantId } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Events } from '../../lib/database/events.js'
 import type { Plans } from '../../lib/plans/plans.js'
@@ -27,7 +28,7 @@ export interface Tenants {
    */
   delete(id: string, actor?: Actor): Promise<void>
   /** Calls back, on the server that deleted it, for what is in no table: files, say. */
-  onDelete(listener: (tenant: string) => void | Promise<void>): void
+  onDelete(listener: (tenant: TenantId) => void | Promise<void>): void
 }
 
 export interface TenantsParts {
@@ -40,39 +41,40 @@ export interface TenantsParts {
 }
 
 export function createTenants ({ store, plans, memory, events, erasure, log }: TenantsParts): Tenants {
-  const listeners: ((tenant: string) => void | Promise<void>)[] = []
+  const listeners: ((tenant: TenantId) => void | Promise<void>)[] = []
 
   return {
-    get (id) {
+    get (id: TenantId) {
       return whenKnown(memory.get(id), ({ tenant }) => tenant)
     },
     list: (list) => store.list(list),
     async create ({ id, name, plan = 'free' }, actor = noActor) {
       refuseUnknown(plans, plan)
-      const found = await store.find(id)
-      if (found.tenant === null && found.deletedAt !== null) await erasure.sweep(id)
-      return await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
-        const created = await store.insert(transaction, { id, name, plan })
+      const tenant = tenantIdOf(id)
+      const found = await store.find(tenant)
+      if (found.tenant === null && found.deletedAt !== null) await erasure.sweep(tenant)
+      return await events.change({ topic: 'tenant', tenant }, async (transaction) => {
+        const created = await store.insert(transaction, { id: tenant, name, plan })
         if (created === null) throw failure('conflict', { message: 'There is a tenant of this id already' })
-        await writeAudit(transaction, { tenant: '', action: 'tenant.create', actor, target: id, details: { name, plan }, at: new Date() })
+        await writeAudit(transaction, { tenant: platformRef, action: 'tenant.create', actor, target: id, details: { name, plan }, at: new Date() })
         return created
       })
     },
-    async update (id, changes, actor = noActor) {
+    async update (id: TenantId, changes, actor = noActor) {
       if (changes.plan !== undefined) refuseUnknown(plans, changes.plan)
       const updated = await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
         const record = await store.update(transaction, id, changes)
         if (record !== null) {
-          await writeAudit(transaction, { tenant: '', action: 'tenant.update', actor, target: id, details: { ...changes }, at: new Date() })
+          await writeAudit(transaction, { tenant: platformRef, action: 'tenant.update', actor, target: id, details: { ...changes }, at: new Date() })
         }
         return record
       })
       if (updated !== null) return updated
       throw await store.read(id) === null ? failure('tenantUnknown') : failure('conflict', { message: 'The tenant is being deleted' })
     },
-    async delete (id, actor = noActor) {
+    async delete (id: TenantId, actor = noActor) {
       const notice = { topic: 'tenant', tenant: id } as const
-      const entry = { tenant: '', actor, target: id } as const
+      const entry = { tenant: platformRef, actor, target: id } as const
       // From here on every server refuses what is done in its name.
       const closed = await events.change(notice, async (transaction) => {
         const done = await store.close(transaction, id)

@@ -1,4 +1,5 @@
 /** The SQL of tenants. */
+import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
 import type { Found, Tenant, TenantRecord } from './tenant.js'
@@ -28,23 +29,23 @@ export interface TenantList {
 }
 
 export interface TenantStore {
-  find(id: string): Promise<Found>
+  find(id: Owner): Promise<Found>
   list(list: TenantList): Promise<{ data: TenantRecord[], total: number }>
-  read(id: string): Promise<TenantRecord | null>
+  read(id: TenantId): Promise<TenantRecord | null>
   /** null where there is a tenant of the id; then nothing was written. Waits for one that is being written or removed. */
-  insert(writer: Writer, tenant: { id: string, name: string, plan: string }): Promise<TenantRecord | null>
+  insert(writer: Writer, tenant: { id: TenantId, name: string, plan: string }): Promise<TenantRecord | null>
   /** null where there is none, or one that is being deleted. */
-  update(writer: Writer, id: string, changes: TenantChanges): Promise<TenantRecord | null>
+  update(writer: Writer, id: TenantId, changes: TenantChanges): Promise<TenantRecord | null>
   /** Makes it one that is being deleted; false where there is none that was not. */
-  close(writer: Writer, id: string): Promise<boolean>
+  close(writer: Writer, id: TenantId): Promise<boolean>
   /** Removes one that is being deleted and notes its id, and the time; false where there is none. */
-  remove(writer: Writer, id: string, at: Date): Promise<boolean>
+  remove(writer: Writer, id: TenantId, at: Date): Promise<boolean>
   /** When a tenant of the id was deleted last. */
-  deletedAt(writer: Writer, id: string): Promise<Date | null>
+  deletedAt(writer: Writer, id: TenantId): Promise<Date | null>
   /** Ids of tenants that were deleted before that time and not made again, the oldest first. */
-  longDeleted(before: Date, limit: number): Promise<string[]>
+  longDeleted(before: Date, limit: number): Promise<TenantId[]>
   /** Removes the note of a deletion, unless the tenant was made again or deleted later. */
-  forget(id: string, before: Date): Promise<void>
+  forget(id: TenantId, before: Date): Promise<void>
 }
 
 const columns = ['id', 'name', 'plan', 'status', 'created_at'] as const
@@ -120,7 +121,7 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
     async longDeleted (before, limit) {
       const rows = await db.selectFrom('tenantry.deleted_tenants as d').select('d.id').where('d.deleted_at', '<', before).where(notMade)
         .orderBy('d.deleted_at').limit(limit).execute()
-      return rows.map(({ id }) => id)
+      return rows.map(({ id }) => tenantIdOf(id))
     },
     async forget (id, before) {
       await db.deleteFrom('tenantry.deleted_tenants as d').where('d.id', '=', id).where('d.deleted_at', '<', before).where(notMade)
@@ -133,7 +134,7 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
 const notMade = sql<boolean>`not exists (select from tenantry.tenants t where t.id = d.id)`
 
 function recordOf ({ id, name, plan, status, created_at: createdAt }: Row): TenantRecord {
-  return { id, name, plan, status, createdAt }
+  return { id: tenantIdOf(id), name, plan, status, createdAt }
 }
 
 function tenantOf (row: Row, text: string | null): Tenant {

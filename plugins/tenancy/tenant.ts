@@ -1,4 +1,5 @@
 /** A tenant. */
+import type { TenantId } from '../../lib/identity/tenant-ref.js'
 import type { ScopeTenant } from '../../lib/expressions/types.js'
 import { failure } from '../../lib/errors.js'
 
@@ -7,7 +8,7 @@ export type TenantStatus = 'active' | 'suspended' | 'deleting'
 
 /** A tenant as the platform manages it. */
 export interface TenantRecord {
-  readonly id: string
+  readonly id: TenantId
   readonly name: string
   /** The tier, as it is stored: this server may not know it, see `app.plans.of`. */
   readonly plan: string

@@ -1,4 +1,5 @@
 /** The account that a tenant has at payprov, reached by the tenant's own secrets. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Secrets } from '../secrets/service.js'
 import type { SecretValues } from '../secrets/values.js'
 import { failure } from '../../lib/errors.js'
@@ -15,7 +16,7 @@ export interface Account {
 
 export interface Accounts {
   /** Throws `secretRequired` where the tenant has no key, or one of its secrets has expired, and `billingNotConfigured` without the SDK. */
-  open(tenant: string): Promise<Account>
+  open(tenant: Owner): Promise<Account>
 }
 
 export interface AccountOptions {

@@ -1,4 +1,5 @@
 /** The endpoints of tenants' billing and their schemas. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Request, TenantBilling } from './service.js'
 import { Type, type Static, type TSchema } from 'typebox'
@@ -137,6 +138,6 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
   })
 }
 
-function requestOf (request: FastifyRequest, tenant: string): Request {
+function requestOf (request: FastifyRequest, tenant: Owner): Request {
   return { actor: actorOf(request), ...idempotencyKeyOf(request, tenant) }
 }

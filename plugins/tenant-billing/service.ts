@@ -1,4 +1,5 @@
 /** The handlers of the endpoints of tenants' billing. Nothing that payprov answers is kept. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -39,21 +40,21 @@ export interface Request extends IdempotencyKey {
  * payprov refuses, and what a call of payprov throws.
  */
 export interface TenantBilling {
-  products(tenant: string, cursor?: string): Promise<Listed<Product>>
-  createProduct(tenant: string, product: NewProduct, request: Request): Promise<Product>
+  products(tenant: Owner, cursor?: string): Promise<Listed<Product>>
+  createProduct(tenant: Owner, product: NewProduct, request: Request): Promise<Product>
   /** `notFound` for a price that none of the products has. */
-  createCheckout(tenant: string, checkout: NewCheckout, request: Request): Promise<Checkout>
-  customers(tenant: string, cursor?: string): Promise<Listed<Customer>>
-  customerState(tenant: string, id: string): Promise<CustomerState>
-  subscriptions(tenant: string, cursor?: string): Promise<Listed<Subscription>>
+  createCheckout(tenant: Owner, checkout: NewCheckout, request: Request): Promise<Checkout>
+  customers(tenant: Owner, cursor?: string): Promise<Listed<Customer>>
+  customerState(tenant: Owner, id: string): Promise<CustomerState>
+  subscriptions(tenant: Owner, cursor?: string): Promise<Listed<Subscription>>
   /** Done already: the same answer. */
-  cancel(tenant: string, id: string, atPeriodEnd: boolean, request: Request): Promise<Canceled>
+  cancel(tenant: Owner, id: string, atPeriodEnd: boolean, request: Request): Promise<Canceled>
 }
 
 export interface TenantBillingParts {
   readonly accounts: Accounts
   readonly places: TenantLimiter
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
@@ -73,12 +74,12 @@ const listSubscriptions: Listing<Subscription> = async ({ subscriptions }, page)
 
 export function createTenantBilling ({ accounts, places, dbFor, log, now }: TenantBillingParts): TenantBilling {
   /** Runs the work on the tenant's account, in one of its places. */
-  function on<T> (tenant: string, work: (account: Account) => Promise<T>): Promise<T> {
+  function on<T> (tenant: Owner, work: (account: Account) => Promise<T>): Promise<T> {
     return places.run(tenant, async () => await work(await accounts.open(tenant)))
   }
 
   function list<Item extends { readonly id: string }> (
-    tenant: string,
+    tenant: Owner,
     resource: Resource,
     cursor: string | undefined,
     listing: Listing<Item>
@@ -91,7 +92,7 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
    * entry cannot be written, the change is answered all the same and logged.
    */
   async function audited<T extends { readonly id: string }> (
-    tenant: string,
+    tenant: Owner,
     entry: Pick<AuditEntry, 'action' | 'actor' | 'target' | 'details'>,
     work: () => Promise<T>
   ): Promise<T> {

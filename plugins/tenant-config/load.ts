@@ -19,6 +19,7 @@ import { everyStep } from '../../lib/workflows/every-step.js'
 import { createWorkflowSet, workflowsOf } from '../../lib/workflows/index.js'
 import { createSharedRoutes } from './shared-routes.js'
 import { createTenantRoutes, type TenantRoutes } from './tenant-routes.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 // What compiled routes take in memory, as it was measured; a tenant of ten usual routes weighs 1.
 const unit = 262_144 // bytes
@@ -37,12 +38,12 @@ export interface LoadParts {
 }
 
 /** Reads the document in force; `before` are the routes that serve until it is there. */
-export type LoadRoutes = (tenant: string, before: TenantRoutes | undefined) => Promise<TenantRoutes>
+export type LoadRoutes = (tenant: Owner, before: TenantRoutes | undefined) => Promise<TenantRoutes>
 
 export function createLoad ({ store, catalogue, context, log }: LoadParts): LoadRoutes {
   const sharedBy = createSharedRoutes()
 
-  async function make (tenant: string, { version, document, createdAt }: SavedDocument): Promise<TenantRoutes> {
+  async function make (tenant: Owner, { version, document, createdAt }: SavedDocument): Promise<TenantRoutes> {
     const { routes: declared, rateLimit, ...rest } = readTenantDocument(document)
     const routes = [...declared.map((value, index) => ({ value, pointer: pointerTo('/routes', index) })), ...webhookRoutes(rest.webhooks)]
     const shared = sharedBy({
@@ -111,7 +112,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
 }
 
 /** What was in use before is compiled before it is needed, off the way of requests. */
-async function compileUsed (tenant: string, routes: TenantRoutes, before: TenantRoutes): Promise<void> {
+async function compileUsed (tenant: Owner, routes: TenantRoutes, before: TenantRoutes): Promise<void> {
   const used = new Set(before.routes.filter((route) => route.used).map(({ id }) => id))
   const yielder = createYielder(tenant)
   for (const route of routes.routes) {

@@ -1,4 +1,5 @@
 /** The routes of tenants that this process has at hand: loaded at first use, the least recently used leave first. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Events } from '../../lib/database/events.js'
 import type { LoadRoutes } from './load.js'
@@ -10,9 +11,9 @@ const lastRetry = 30_000 // ms; each attempt waits twice as long as the one befo
 
 export interface Loaded {
   /** The routes in force; at once where they are at hand. */
-  get(tenant: string): TenantRoutes | Promise<TenantRoutes>
+  get(tenant: Owner): TenantRoutes | Promise<TenantRoutes>
   /** Resolves when a document of which notice has come serves here, and none before it does. */
-  settled(tenant: string): Promise<void>
+  settled(tenant: Owner): Promise<void>
   close(): void
 }
 
@@ -25,7 +26,7 @@ export interface LoadedOptions {
 }
 
 export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded {
-  const cache: AsyncCache<TenantRoutes> = createAsyncCache<TenantRoutes>({
+  const cache: AsyncCache<TenantRoutes, Owner> = createAsyncCache<TenantRoutes, Owner>({
     max,
     load: (tenant) => load(tenant, cache.peek(tenant)),
     weight: { max, of: ({ weight }) => Math.min(weight, max) }
@@ -35,7 +36,7 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
   const retries = new Map<string, NodeJS.Timeout>()
 
   /** The routes before serve until those that were saved are there; where these cannot be read, for longer. */
-  function renew (tenant: string, wait = firstRetry): void {
+  function renew (tenant: Owner, wait = firstRetry): void {
     clearTimeout(retries.get(tenant))
     retries.delete(tenant)
     const renewal = cache.refresh(tenant).then(() => true, (err: unknown) => {

@@ -8,11 +8,12 @@ import { requireMatch, type Precondition } from '../../lib/http/entity-tags.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { checkTenantDocument, keepsParts } from '../../lib/tenant-document/index.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 const maxPointers = 5 // in a message
 
 export interface Save {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly document: unknown
   readonly actor: Actor
   /** `If-Match`; undefined saves over any version. */
@@ -34,8 +35,8 @@ export interface Saved {
 
 export interface ConfigService {
   /** The document in force, or that of a version that is kept; throws `notFound` for a version that is not. */
-  read(tenant: string, version?: number): Promise<SavedDocument>
-  versions(tenant: string, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
+  read(tenant: Owner, version?: number): Promise<SavedDocument>
+  versions(tenant: Owner, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
   /**
    * Throws `configInvalid` with every fault, `routeConflict`, `preconditionFailed` where the version in force does not meet
    * `match`, and `versionConflict` where another save came between.
@@ -53,8 +54,8 @@ const nothing: SavedDocument = Object.freeze({ version: 0, document: Object.free
 export function createConfigService (
   store: ConfigStore,
   context: () => TenantDocumentContext,
-  settled: (tenant: string) => Promise<void>,
-  secretsOf: (tenant: string) => Promise<ReadonlyMap<string, string | null>>
+  settled: (tenant: Owner) => Promise<void>,
+  secretsOf: (tenant: Owner) => Promise<ReadonlyMap<string, string | null>>
 ): ConfigService {
   return {
     async read (tenant, version) {

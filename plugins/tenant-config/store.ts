@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 const keptVersions = 100 // of a tenant; the oldest leave
 const maxAudited = 100 // keys of secrets in one entry of the audit log
@@ -28,7 +29,7 @@ export interface Version {
 }
 
 export interface Saving {
-  readonly tenant: string
+  readonly tenant: Owner
   /** JSON text. */
   readonly document: string
   /** The keys of secrets that it reads, for the audit. */
@@ -42,15 +43,15 @@ export interface Saving {
 
 export interface ConfigStore {
   /** The document in force, or that of an earlier version; undefined where there is none. */
-  read(tenant: string, version?: number): Promise<SavedDocument | undefined>
+  read(tenant: Owner, version?: number): Promise<SavedDocument | undefined>
   /** The newest first. */
-  versions(tenant: string, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
+  versions(tenant: Owner, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
   /** Saves a document and tells every server; its version. */
   save(saving: Saving): Promise<number>
 }
 
 /** @param dbFor in whose turn statements of a tenant wait for a connection */
-export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTables>, events: Events): ConfigStore {
+export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables>, events: Events): ConfigStore {
   return {
     read (tenant, version) {
       const documents = dbFor(tenant).selectFrom('tenantry.tenant_configs').select(['version', 'document', 'created_at as createdAt'])
@@ -101,7 +102,7 @@ export function createConfigStore (dbFor: (tenant: string) => Kysely<SystemTable
 }
 
 /** The version in force, 0 without one. Of two savings of a tenant one waits here for the other. */
-async function lockVersion (transaction: Transaction<SystemTables>, tenant: string): Promise<number> {
+async function lockVersion (transaction: Transaction<SystemTables>, tenant: Owner): Promise<number> {
   const found = await transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).forUpdate().executeTakeFirst()
   if (found === undefined) throw failure('tenantUnknown')
   const last = await transaction.selectFrom('tenantry.tenant_configs').select('version').where('tenant_id', '=', tenant).orderBy(

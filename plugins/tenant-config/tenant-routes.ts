@@ -15,6 +15,7 @@ import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
 import { placeWithin } from './placed-expression.js'
 import { RouteTable, type Found } from './route-table.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 export interface TenantRoute extends Origin {
   readonly declared: Route
@@ -45,7 +46,7 @@ export interface TenantRoutes {
 }
 
 export interface TenantRoutesSource {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly version: number
   /** A text that no other document has, of this tenant or of one that had its id before. */
   readonly generation: string

@@ -1,4 +1,5 @@
 /** Routes of a tenant that are tools. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { TenantTools, ToolRoute } from '../tools/index.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
@@ -12,7 +13,7 @@ const known = new WeakMap<TenantRoutes, TenantTools>()
  * The tools of a loaded document, made when they are first asked for. null without tools.
  * @param prefix what stands before the paths of tenants' routes
  */
-export function toolsOf (tenant: string, loaded: TenantRoutes, prefix: string): TenantTools | null {
+export function toolsOf (tenant: Owner, loaded: TenantRoutes, prefix: string): TenantTools | null {
   const [first] = loaded.routes
   if (first === undefined) return null
   const tools = known.get(loaded) ??

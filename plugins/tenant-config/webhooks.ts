@@ -1,4 +1,5 @@
 /** The outbound webhooks of tenants' documents, for the plugin webhooks. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { TemplateContext } from '../../lib/expressions/reference.js'
@@ -17,7 +18,7 @@ export interface WebhookContext extends Pick<TemplateContext, 'env' | 'envNames'
 
 /** Reads those of the document in force. Of a document that this version cannot read, there are none. */
 export async function webhooksOf (
-  tenant: string,
+  tenant: Owner,
   db: Kysely<SystemTables>,
   { env, envNames, log }: WebhookContext
 ): Promise<VersionedWebhooks> {

@@ -1,4 +1,5 @@
 /** Roles of tenants: the permissions of the role of a token, and the endpoints under `/tenant/rbac`. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
@@ -23,7 +24,7 @@ export default definePlugin<Record<never, never>>({
   setup (app) {
     const { auth, db, engine, events, tenancy } = app
     const store = createRbacStore(db)
-    const resolved = createAsyncCache<{ readonly of: RolePermissions, readonly weight: number }>({
+    const resolved = createAsyncCache<{ readonly of: RolePermissions, readonly weight: number }, Owner>({
       max: tenancy.maxRemembered,
       weight: { max: maxWeight, of: ({ weight }) => weight },
       async load (tenant) {

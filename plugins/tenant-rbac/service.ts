@@ -1,4 +1,5 @@
 /** The handlers of the endpoints of tenants' roles. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -24,21 +25,21 @@ export type RoleChanges = Partial<Omit<Role, 'name'>>
  * hold, and `tenantUnknown`. Of two changes at a time the second is checked against the result of the first.
  */
 export interface TenantRbac {
-  read(tenant: string): Promise<RbacConfig>
+  read(tenant: Owner): Promise<RbacConfig>
   /** Replaces all of it at once; `preconditionFailed` where the configuration in force does not meet `match`. */
-  replace(tenant: string, config: RbacConfig, author: Author, match?: Precondition): Promise<RbacConfig>
+  replace(tenant: Owner, config: RbacConfig, author: Author, match?: Precondition): Promise<RbacConfig>
   /** `conflict` where there is one of the name. */
-  create(tenant: string, role: Role, author: Author): Promise<void>
+  create(tenant: Owner, role: Role, author: Author): Promise<void>
   /** What the changes leave out stays. `notFound`. */
-  update(tenant: string, name: string, changes: RoleChanges, author: Author): Promise<Role>
+  update(tenant: Owner, name: string, changes: RoleChanges, author: Author): Promise<Role>
   /** `notFound`; `roleInUse` where others inherit from it, or it is the default role. */
-  delete(tenant: string, name: string, author: Author): Promise<void>
+  delete(tenant: Owner, name: string, author: Author): Promise<void>
 }
 
 /** `dbFor`: for what a tenant's endpoints read. */
-export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tenant: string) => Kysely<SystemTables>): TenantRbac {
+export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tenant: Owner) => Kysely<SystemTables>): TenantRbac {
   async function edit (
-    tenant: string,
+    tenant: Owner,
     { held, actor }: Author,
     entry: Pick<AuditEntry, 'action' | 'target' | 'details'>,
     change: (before: RbacConfig) => RbacConfig

@@ -1,4 +1,5 @@
 /** The SQL of tenants' roles. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { RbacConfig, Role } from './roles.js'
@@ -12,7 +13,7 @@ export type RbacStore = ReturnType<typeof createRbacStore>
 
 export function createRbacStore (db: Reader) {
   /** One statement, so that the roles are those of the configuration. */
-  async function read (tenant: string, reader: Reader = db): Promise<RbacConfig> {
+  async function read (tenant: Owner, reader: Reader = db): Promise<RbacConfig> {
     const rows = await reader.selectFrom('tenantry.tenants as t')
       .leftJoin('tenantry.tenant_rbac as c', 'c.tenant_id', 't.id')
       .leftJoin('tenantry.tenant_roles as r', 'r.tenant_id', 't.id')
@@ -31,12 +32,12 @@ export function createRbacStore (db: Reader) {
     read,
 
     /** The roles of the tenant, locked until the transaction ends; null if there is no such tenant. */
-    async locked (writer: Writer, tenant: string): Promise<RbacConfig | null> {
+    async locked (writer: Writer, tenant: Owner): Promise<RbacConfig | null> {
       return await lockTenant(writer, tenant, 'alone') ? read(tenant, writer) : null
     },
 
     /** Writes what is another in `after` than in `before`. */
-    async write (writer: Writer, tenant: string, before: RbacConfig, after: RbacConfig): Promise<void> {
+    async write (writer: Writer, tenant: Owner, before: RbacConfig, after: RbacConfig): Promise<void> {
       const gone = [...before.roles.keys()].filter((name) => !after.roles.has(name))
       if (gone.length > 0) {
         await writer.deleteFrom('tenantry.tenant_roles').where('tenant_id', '=', tenant).where('name', 'in', gone).execute()

@@ -1,4 +1,5 @@
 /** Tools: routes that language models and MCP clients call with the rights of their caller. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
 import type { ToolDocumentation } from '../../lib/compiler/tool-shape.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
@@ -60,7 +61,7 @@ declare module '../../lib/tenant-document/tenant-documents.js' {
   }
 }
 
-export type FindTenantTools = (tenant: string) => TenantTools | null | Promise<TenantTools | null>
+export type FindTenantTools = (tenant: Owner) => TenantTools | null | Promise<TenantTools | null>
 
 export interface ToolCall {
   readonly signal?: AbortSignal | undefined

@@ -2,6 +2,7 @@
  * The usage of requests, added in memory until it is written. Figures are kept with the time at which their tenant was made,
  * so that a later tenant of the same id does not get them.
  */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { maxAmount } from './metrics.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { dayOf } from './periods.js'
@@ -22,7 +23,7 @@ export interface Figures {
 }
 
 export interface Freed {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly since: number | null
   /** Bytes. */
   readonly amount: number
@@ -45,9 +46,9 @@ export interface WaitingCounts {
    * Where to add what the tenant does now; undefined where that is not counted: for a tenant that was deleted, and where
    * too many wait. With `since` null it goes to whichever tenant has figures already.
    */
-  of(tenant: string, since: number | null): Counts | undefined
+  of(tenant: Owner, since: number | null): Counts | undefined
   /** There are figures of the tenant of today. */
-  has(tenant: string): boolean
+  has(tenant: Owner): boolean
   /** Removes and returns figures of at most so many entries, of one day; `more` where others are left. */
   take(entries: number): { figures: Figures, more: boolean }
   /** Entries: a tenant on a day. */
@@ -61,8 +62,8 @@ export function add (sum: number, amount: number): number {
 }
 
 export function createCounts (now: () => number, max = maxEntries): WaitingCounts {
-  const days = new Map<string, Map<string, Counts>>()
-  let today = new Map<string, Counts>()
+  const days = new Map<string, Map<Owner, Counts>>()
+  let today = new Map<Owner, Counts>()
   let [start, end] = [0, 0] // of today
   let size = 0
   let dropped = 0
@@ -76,7 +77,7 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
     days.set(day, today)
   }
 
-  function make (tenant: string, since: number | null): Counts | undefined {
+  function make (tenant: Owner, since: number | null): Counts | undefined {
     if (size >= max) {
       dropped++
       return undefined
@@ -100,7 +101,7 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
       if (entries-- === 0) break
       counted.delete(tenant)
       size--
-      if (freed > 0) figures.freed.push({ tenant, since, amount: freed })
+      if (freed > 0) figures.freed.push({ tenant: tenantRef(tenant), since, amount: freed })
       if (calls === 0 && bandwidth === 0) continue
       figures.tenants.push(tenant)
       figures.since.push(since)

@@ -2,6 +2,7 @@
  * The open resources of each tenant on this instance. The database knows those of all instances and admits each one. Released
  * ones are noted here and written with the next batch.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
 import type { GaugeValue, UsageStore } from './store.js'
 import type { Notices } from './notices.js'
@@ -12,8 +13,8 @@ const maxTaken = 1000 // a transaction
 
 export interface Gauges {
   /** Admits one more, over all instances. Rejects with `planLimit`, `tenantUnknown`. */
-  take(tenant: string, gauge: Gauge): Promise<void>
-  give(tenant: string, gauge: Gauge): void
+  take(tenant: Owner, gauge: Gauge): Promise<void>
+  give(tenant: Owner, gauge: Gauge): void
   isChanged(): boolean
   /** The values that changed and are not written yet. One at a time: `written` or `rewrite` ends it. */
   changed(): GaugeValue[]
@@ -35,7 +36,7 @@ export interface GaugesParts {
 }
 
 interface Cell {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly gauge: Gauge
   since: number | null
   held: number
@@ -59,7 +60,7 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
   let handedOut: Cell[] = []
   let writes = 0
 
-  function cellOf (tenant: string, gauge: Gauge): Cell {
+  function cellOf (tenant: Owner, gauge: Gauge): Cell {
     const key = `${gauge} ${tenant}`
     const there = cells.get(key)
     if (there !== undefined) return there

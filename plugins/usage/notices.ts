@@ -2,6 +2,7 @@
  * The event `usage.limit_reached` for outbound webhooks: a tenant has reached a limit of its plan. It is sent once for each
  * metric and period, over all servers. The refused request does not wait for it.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -25,7 +26,7 @@ const monthly: ReadonlySet<Reserved | Gauge> = new Set(['llm_tokens', 'ai_cost']
 
 export interface Notices {
   /** An operation was refused. Returns at once, and throws nothing. */
-  reached(tenant: string, metric: Reserved | Gauge, plan: Plan): void
+  reached(tenant: Owner, metric: Reserved | Gauge, plan: Plan): void
   /** Removes those of periods that are over. */
   sweep(): Promise<void>
   /** Resolves when all that were begun are written. */
@@ -37,7 +38,7 @@ export interface NoticesParts {
   readonly emitter: () => Emitter | null
   readonly plans: Plans
   readonly db: Kysely<SystemTables>
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
@@ -47,7 +48,7 @@ export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesP
   const sent = new LRUCache<string, true>(lruOptions(maxRemembered))
   const writing = new Set<Promise<void>>()
 
-  async function write (events: Emitter, tenant: string, metric: Reserved | Gauge, period: string, plan: Plan): Promise<void> {
+  async function write (events: Emitter, tenant: Owner, metric: Reserved | Gauge, period: string, plan: Plan): Promise<void> {
     const at = new Date(now())
     const limit = limits[metric].limitOf(plan)
     const isNew = await dbFor(tenant).transaction().execute(async (transaction) => {

@@ -2,6 +2,7 @@
  * Amounts that are reserved before they are used, and booked afterwards. The end of a reservation is written once, however
  * often that is tried.
  */
+import { serverRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -40,8 +41,8 @@ export interface JointReservation {
 export type Amounts = { readonly [counter in Exclude<Reserved, 'storage_bytes'>]?: number }
 
 export interface Reservations {
-  reserve(tenant: string, counter: Reserved, amount: number): Promise<Reservation>
-  reserveAll(tenant: string, amounts: Amounts): Promise<JointReservation>
+  reserve(tenant: Owner, counter: Reserved, amount: number): Promise<Reservation>
+  reserveAll(tenant: Owner, amounts: Amounts): Promise<JointReservation>
   /** Ends those whose end could not be written. */
   settleLate(): Promise<void>
   readonly late: number
@@ -63,7 +64,7 @@ export function createReservations ({ store, instance, plans, registered, notice
   /** What was used of each, null for nothing. */
   const late = new Map<string, number | null>()
 
-  async function end (tenant: string, endings: readonly Ending[]): Promise<void> {
+  async function end (tenant: Owner, endings: readonly Ending[]): Promise<void> {
     try {
       await store.settle(endings, tenant)
     } catch (err) {
@@ -72,7 +73,7 @@ export function createReservations ({ store, instance, plans, registered, notice
     }
   }
 
-  function reservation (tenant: string, id: string): Reservation {
+  function reservation (tenant: Owner, id: string): Reservation {
     let ended: Promise<void> | undefined
     return {
       async settle (amount, within) {
@@ -90,7 +91,7 @@ export function createReservations ({ store, instance, plans, registered, notice
 
   /** Resolves with the ids, in the order of the amounts. */
   async function place (
-    tenant: string,
+    tenant: Owner,
     period: string,
     amounts: ReadonlyArray<{ readonly counter: Reserved, readonly amount: number }>
   ): Promise<string[]> {
@@ -138,7 +139,7 @@ export function createReservations ({ store, instance, plans, registered, notice
     async settleLate () {
       while (late.size > 0) {
         const endings = [...late].slice(0, maxSettled).map(([id, amount]): Ending => ({ id, amount }))
-        await store.settle(endings, null)
+        await store.settle(endings, serverRef)
         for (const { id } of endings) late.delete(id)
       }
     },

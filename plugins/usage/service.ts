@@ -1,4 +1,5 @@
 /** `app.usage`: the one source of every figure. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -107,7 +108,7 @@ export function createUsage (
   const ledger = createLedger({ store, instance, counts, gauges, settleLate: reservations.settleLate, log })
 
   /** Where to add for a tenant of which only the id is known. */
-  function countsOf (tenant: string) {
+  function countsOf (tenant: Owner) {
     if (counts.has(tenant)) return counts.of(tenant, null)
     const found = tenants.get(tenant)
     if (found === null) return undefined
@@ -120,7 +121,7 @@ export function createUsage (
   }
 
   return {
-    record (tenant, counter, amount = 1) {
+    record (tenant: Owner, counter, amount = 1) {
       refuseAmount(amount, 0)
       const entry = countsOf(tenant)
       if (entry === undefined) return
@@ -135,7 +136,7 @@ export function createUsage (
     },
     reserve: reservations.reserve,
     reserveAll: reservations.reserveAll,
-    async free (tenant, _counter, amount, within) {
+    async free (tenant: Owner, _counter, amount, within) {
       refuseAmount(amount, 0)
       if (within !== undefined) return await store.free(tenant, amount, within)
       const entry = countsOf(tenant)
@@ -146,7 +147,7 @@ export function createUsage (
     },
     take: gauges.take,
     give: gauges.give,
-    async summary (tenant) {
+    async summary (tenant: Owner) {
       await ledger.flush()
       const month = monthOf(dayOf(now()))
       const days = daysOf(month)
@@ -161,7 +162,7 @@ export function createUsage (
         bandwidth_bytes: sumOf('bandwidth_bytes')
       }
     },
-    async history (tenant, month) {
+    async history (tenant: Owner, month) {
       const today = dayOf(now())
       const days = daysOf(month ?? monthOf(today), today)
       if (days.length === 0) return []
@@ -169,7 +170,7 @@ export function createUsage (
       const of = await store.amounts(tenant, ['api_calls', 'llm_tokens'], days)
       return days.map((date) => ({ date, api_calls: of('api_calls', date), llm_tokens: of('llm_tokens', date) }))
     },
-    async report (tenant) {
+    async report (tenant: Owner) {
       await ledger.flush()
       const standing = await store.standing(tenant)
       if (standing === undefined) throw failure('tenantUnknown')

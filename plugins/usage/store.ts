@@ -2,6 +2,7 @@
  * The SQL of the ledger. Rows are written in the order of their keys everywhere, so that no two servers wait for each other
  * in a circle, and only for tenants that are there. Whether an instance lives is judged by the clock of the database.
  */
+import { serverRef, type Owner, type TenantRef } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -17,7 +18,7 @@ const maxResolved = 1000 // reservations a statement
 
 /** What this instance has open, to be written. */
 export interface GaugeValue {
-  readonly tenant: string
+  readonly tenant: Owner
   /** When the tenant was made, ms since 1970. */
   readonly since: number | null
   readonly gauge: Gauge
@@ -34,7 +35,7 @@ export interface Batch {
 
 export interface Reservation {
   readonly instance: string
-  readonly tenant: string
+  readonly tenant: Owner
   /** The day to book it to, or `total`. */
   readonly period: string
   readonly amounts: ReadonlyArray<{ readonly id: string, readonly counter: Reserved, readonly amount: number }>
@@ -63,7 +64,7 @@ export interface Ending {
 
 export interface Taking {
   readonly instance: string
-  readonly tenant: string
+  readonly tenant: Owner
   readonly gauge: Gauge
   /** The number of this write of the instance. */
   readonly written: number
@@ -208,7 +209,7 @@ export function createUsageStore (
       { instance, tenant, period, amounts }: Reservation,
       limitOf: (plan: string, counter: Reserved) => number | null
     ): Promise<{ plan: string, outcomes: readonly Reserving[] } | null> {
-      return await transaction({ tenantId: tenant }, async (session) => {
+      return await transaction({ tenant }, async (session) => {
         // A statement of its own: what comes after it sees what those wrote that it waited for.
         const [locked] = await session.rows<{ plan: string }>(lockTenant, [tenant])
         if (locked === undefined) return null
@@ -231,17 +232,17 @@ export function createUsageStore (
     /**
      * Books what was used and ends the reservations; those that have ended already are left alone.
      *
-     * @param tenant  whose turn it waits in; null for the server's own
+     * @param tenant  whose turn it waits in
      * @param within  the transaction that it is part of. Default: one of its own
      */
-    async settle (endings: readonly Ending[], tenant: string | null, within?: Kysely<SystemTables>): Promise<void> {
+    async settle (endings: readonly Ending[], tenant: TenantRef, within?: Kysely<SystemTables>): Promise<void> {
       const values = [endings.map(({ id }) => id), endings.map(({ amount }) => amount)]
-      if (within === undefined && tenant !== null) await text(settleStatement, values, { tenantId: tenant })
+      if (within === undefined && tenant !== serverRef) await text(settleStatement, values, { tenant })
       else await (within ?? db).executeQuery(CompiledQuery.raw(settleStatement.text, values))
     },
 
     /** Takes away storage within the transaction. */
-    async free (tenant: string, amount: number, within: Kysely<SystemTables>): Promise<void> {
+    async free (tenant: Owner, amount: number, within: Kysely<SystemTables>): Promise<void> {
       await sql`update tenantry.usage_counters set amount = greatest(amount - ${amount}::bigint, 0)
         where tenant_id = ${tenant} and counter = 'storage_bytes' and period = ${total}`.execute(within)
     },
@@ -290,7 +291,7 @@ export function createUsageStore (
       holding: (createdAt: number) => number,
       limitOf: (plan: string) => number | null
     ): Promise<{ plan: string, others: number, admitted: number } | null> {
-      return await transaction({ tenantId: tenant }, async (session) => {
+      return await transaction({ tenant }, async (session) => {
         const [locked] = await session.rows<{ plan: string, created_at: Date }>(lockTenant, [tenant])
         if (locked === undefined) return null
         const { plan, created_at: createdAt } = locked
@@ -311,7 +312,7 @@ export function createUsageStore (
 
     /** Amounts by counter and period; those that are not there are 0. */
     async amounts (
-      tenant: string,
+      tenant: Owner,
       counters: readonly Counter[],
       periods: readonly string[]
     ): Promise<(counter: Counter, period: string) => number> {
@@ -328,7 +329,7 @@ export function createUsageStore (
     },
 
     /** undefined where there is no such tenant. */
-    async standing (tenant: string): Promise<Standing | undefined> {
+    async standing (tenant: Owner): Promise<Standing | undefined> {
       const open = (gauge: Gauge) =>
         sql`coalesce((
         select sum(g.value) from tenantry.usage_gauges g join tenantry.usage_instances i on i.id = g.instance_id

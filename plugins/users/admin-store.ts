@@ -1,4 +1,5 @@
 /** The SQL of the administration of users. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { Page } from '../../lib/http/page.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -21,10 +22,10 @@ export type UserChanges = Partial<Pick<User, 'role' | 'status'>>
 export type UserAdminStore = ReturnType<typeof createUserAdminStore>
 
 /** @param dbFor runs the statements of a tenant */
-export function createUserAdminStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
+export function createUserAdminStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
     /** A page of the tenant's users by address, and how many there are in all. */
-    async list (tenant: string, { search, status }: UserFilter, { limit, offset }: Page): Promise<{ data: User[], total: number }> {
+    async list (tenant: Owner, { search, status }: UserFilter, { limit, offset }: Page): Promise<{ data: User[], total: number }> {
       const found = dbFor(tenant).selectFrom('tenantry.users').where('tenant_id', '=', tenant)
         .$if(status !== undefined, (query) => query.where('status', '=', status ?? 'active'))
         .$if(search !== undefined, (query) => query.where(sql<boolean>`position(${(search ?? '').toLowerCase()} in email) > 0`))

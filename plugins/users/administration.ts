@@ -1,4 +1,5 @@
 /** The administration of a tenant's users, and invitations. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { Actor, AuditEntry } from '../../lib/database/audit.js'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
@@ -38,18 +39,18 @@ export interface Author {
 
 /** Throws `notFound` for users that the tenant does not have. */
 export interface UserAdministration {
-  list(tenant: string, filter: UserFilter, page: Page): Promise<{ data: User[], total: number }>
-  read(tenant: string, id: string): Promise<User>
+  list(tenant: Owner, filter: UserFilter, page: Page): Promise<{ data: User[], total: number }>
+  read(tenant: Owner, id: string): Promise<User>
   /**
    * Another role ends the user's tokens; a user who is disabled loses sessions, API keys and invitations too. Throws
    * `forbidden` for the caller itself, `grantExceeds`, and `stateConflict` for the last administrator.
    */
-  update(tenant: string, id: string, changes: UserChanges, author: Author): Promise<User>
+  update(tenant: Owner, id: string, changes: UserChanges, author: Author): Promise<User>
   /** Throws as `update`. */
-  delete(tenant: string, id: string, author: Author): Promise<void>
+  delete(tenant: Owner, id: string, author: Author): Promise<void>
   /** Sends a link to a user to come. Throws `mailNotConfigured`, `grantExceeds`, `conflict`, `tooManyAttempts`, `tenantUnknown`. */
   invite(
-    tenant: string,
+    tenant: Owner,
     invited: { readonly email: string, readonly role?: string | undefined },
     author: Author
   ): Promise<{ id: string, expiresAt: Date }>
@@ -65,8 +66,8 @@ export interface AdministrationParts {
   readonly auth: Pick<Auth, 'permissionsOf'>
   /** null: no mail is sent. */
   readonly mail: Mail | null
-  readonly attemptsOf: (tenant: string) => AttemptLimiter
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly attemptsOf: (tenant: Owner) => AttemptLimiter
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly now: () => number
 }
 
@@ -76,7 +77,7 @@ export function createUserAdministration (
   const at = () => new Date(now())
 
   /** Throws `grantExceeds` unless the author holds all that the role gives. */
-  async function requireRole ({ held }: Author, tenant: string, id: string, role: string): Promise<void> {
+  async function requireRole ({ held }: Author, tenant: Owner, id: string, role: string): Promise<void> {
     if (role === 'admin') return requireGrant(held, ['*'])
     requireGrant(held, (await auth.permissionsOf({ sub: id, role, tenant_id: tenant }, tenant)).values())
   }
@@ -85,7 +86,7 @@ export function createUserAdministration (
    * The user whom the author may change: what the user holds now, and is to hold, the author holds. Outside of the
    * transaction, since roles are read on a connection of their own.
    */
-  async function allowed (tenant: string, id: string, { role }: UserChanges, author: Author): Promise<User> {
+  async function allowed (tenant: Owner, id: string, { role }: UserChanges, author: Author): Promise<User> {
     const user = await users.find(tenant, id)
     if (user === null) throw userUnknown()
     if (author.claims.sub === id && author.claims.tenant_id === tenant) {
@@ -132,7 +133,7 @@ export function createUserAdministration (
     if (entries.length > 0) await writeAudit(writer, ...entries)
   }
 
-  async function changed (tenant: string, known: User, given: UserChanges, author: Author): Promise<User> {
+  async function changed (tenant: Owner, known: User, given: UserChanges, author: Author): Promise<User> {
     const { actor } = author
     return await sessions.changeUsers(tenant, async (writer, end) => {
       const user = await locked(writer, known, given, author)

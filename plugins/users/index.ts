@@ -1,11 +1,12 @@
 /** Users with passwords: `app.users`, and the endpoints under `/users` with which administrators of a tenant manage them. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../mail/index.js'
 import type {} from '../sessions/index.js'
 import type {} from '../tenancy/index.js'
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
-import { createPasswords } from '../../lib/identity/passwords.js'
+import { createPasswords } from '../../lib/secrets/passwords.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { callback } from '../../lib/plugin/options.js'
@@ -37,7 +38,7 @@ export default definePlugin<UsersOptions>({
   options: { now: callback },
   setup (app, { now = Date.now }) {
     const passwords = createPasswords()
-    const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
+    const dbFor = (tenant: Owner) => app.engine.kyselyFor(tenant)
     const store = createUserStore(dbFor)
     const users = createUsers({ store, passwords, now, log: app.log })
     app.decorate('users', users)
@@ -46,7 +47,7 @@ export default definePlugin<UsersOptions>({
     })
     return (group) => {
       const { auth, sessions } = app
-      const attemptsOf = (tenant: string) => createAttemptLimiter(dbFor(tenant), now)
+      const attemptsOf = (tenant: Owner) => createAttemptLimiter(dbFor(tenant), now)
       userRoutes(
         group,
         createUserAdministration({

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Transaction } from 'kysely'
 import type { Actor } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Passwords } from '../../lib/identity/passwords.js'
+import type { Passwords } from '../../lib/secrets/passwords.js'
 import type { UserId, UserStore } from './store.js'
 import type { ErrorDetail } from '../../lib/validation/validator.js'
 import type { NewUser, User } from './user.js'
@@ -11,9 +11,10 @@ import { randomUUID } from 'node:crypto'
 import { writeAudit } from '../../lib/database/audit.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
-import { isOutdated, passwordFault } from '../../lib/identity/passwords.js'
+import { isOutdated, passwordFault } from '../../lib/secrets/passwords.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { defaultRole, identityFaults } from './user.js'
+import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
 export type { NewUser, User } from './user.js'
 
@@ -66,7 +67,7 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
       return await store.replaceHash(user, before, hash, new Date(now())) ? hash : before
     } catch (err) {
       // The next login tries again.
-      log.warn({ err, ...user.tenant !== '' && { tenant: user.tenant }, userId: user.id }, 'the hash of a password could not be renewed')
+      log.warn({ err, ...user.tenant !== platformRef && { tenant: user.tenant }, userId: user.id }, 'the hash of a password could not be renewed')
       return before
     }
   }
@@ -79,28 +80,28 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
         ...fault === null ? [] : [{ path: '/body/password', message: fault, keyword: 'format' }]
       ]
       if (details.length > 0) throw failure('validationFailed', { extras: { details } })
-      const hash = await passwords.hash(tenant, password)
+      const hash = await passwords.hash(tenantRef(tenant), password)
       const at = new Date(now())
       const user: User = {
         id: randomUUID(),
-        tenant,
+        tenant: tenantRef(tenant),
         email: given.toLowerCase(),
         role,
         status: 'active',
         emailVerified: false,
         createdAt: at
       }
-      await store.transaction(tenant, async (writer) => {
-        if (!await lockTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
+      await store.transaction(tenantRef(tenant), async (writer) => {
+        if (!await lockTenant(writer, tenantRef(tenant), 'shared')) throw failure('tenantUnknown')
         if (!await store.insert(writer, user, hash)) {
           throw failure('conflict', { message: 'There is a user of this e-mail address already' })
         }
-        await writeAudit(writer, { tenant, action, actor, target: user.email, details: { id: user.id, role }, at })
+        await writeAudit(writer, { tenant: tenantRef(tenant), action, actor, target: user.email, details: { id: user.id, role }, at })
       })
       return user
     },
 
-    async authenticate (tenant, email, password) {
+    async authenticate (tenant: Owner, email, password) {
       const found = await store.findByEmail(tenant, email.toLowerCase())
       const isIt = await passwords.verify(tenant, found?.hash ?? null, password)
       if (found === null || !isIt || found.user.status !== 'active') return null
@@ -115,7 +116,7 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
       return found.hash === checked.get(user) || await passwords.verify(user.tenant, found.hash, password)
     },
 
-    async hashPassword (tenant, password) {
+    async hashPassword (tenant: Owner, password) {
       const fault = passwordFault(password)
       if (fault !== null) throw invalidInput('/body/password', fault, 'format')
       return await passwords.hash(tenant, password)
@@ -127,6 +128,6 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
     setVerified: (writer, user, email) => store.setVerified(writer, user, email, new Date(now())),
 
     // An id of an identity provider is none of ours, and no value of the column.
-    find: async (tenant, id) => uuid.test(id) ? store.find(tenant, id) : null
+    find: async (tenant: Owner, id) => uuid.test(id) ? store.find(tenant, id) : null
   }
 }

@@ -1,4 +1,5 @@
 /** The SQL of users. */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { UsersTable } from '../../lib/database/user-tables.js'
@@ -21,15 +22,15 @@ export type UserId = Pick<User, 'tenant' | 'id'>
 export type UserStore = ReturnType<typeof createUserStore>
 
 /** @param dbFor what statements of a tenant run on; empty for the platform */
-export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>) {
+export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
-    async find (tenant: string, id: string): Promise<User | null> {
+    async find (tenant: Owner, id: string): Promise<User | null> {
       const row = await dbFor(tenant).selectFrom('tenantry.users').select(columns).where('tenant_id', '=', tenant).where('id', '=', id)
         .executeTakeFirst()
       return row === undefined ? null : userOf(row)
     },
 
-    async findByEmail (tenant: string, email: string): Promise<StoredUser | null> {
+    async findByEmail (tenant: Owner, email: string): Promise<StoredUser | null> {
       const row = await dbFor(tenant).selectFrom('tenantry.users').select([...columns, 'password_hash']).where('tenant_id', '=', tenant)
         .where('email', '=', email).executeTakeFirst()
       return row === undefined ? null : { user: userOf(row), hash: row.password_hash }
@@ -78,12 +79,12 @@ export function createUserStore (dbFor: (tenant: string) => Kysely<SystemTables>
       return numUpdatedRows > 0n
     },
 
-    transaction: <T>(tenant: string, work: (writer: Writer) => Promise<T>): Promise<T> => dbFor(tenant).transaction().execute(work)
+    transaction: <T>(tenant: Owner, work: (writer: Writer) => Promise<T>): Promise<T> => dbFor(tenant).transaction().execute(work)
   }
 }
 
 export function userOf (
   { tenant_id: tenant, id, email, role, status, email_verified_at: verifiedAt, created_at: createdAt }: Pick<Row, typeof columns[number]>
 ): User {
-  return { id, tenant, email, role, status, emailVerified: verifiedAt !== null, createdAt }
+  return { id, tenant: tenantRef(tenant), email, role, status, emailVerified: verifiedAt !== null, createdAt }
 }

@@ -1,6 +1,7 @@
 /** A user, and the checks of a new one. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { Type, type Static } from 'typebox'
-import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/identity/passwords.js'
+import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/secrets/passwords.js'
 import { lazyValidator, errorDetails, type ErrorDetail } from '../../lib/validation/validator.js'
 
 /** A user with a password: (tenant, id). */
@@ -8,7 +9,7 @@ export interface User {
   /** A UUID, the `sub` of the user's tokens. */
   readonly id: string
   /** Empty for the platform's own. */
-  readonly tenant: string
+  readonly tenant: Owner
   /** In lower case. */
   readonly email: string
   readonly role: string

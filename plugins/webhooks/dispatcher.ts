@@ -13,6 +13,7 @@ import { createPoller } from '../../lib/database/poller.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { fanOut } from './fan-out.js'
 import { finish, handBack, nextDue, takeDue, type Attempt } from './store.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxInAll = 64 // attempts at a time
 const maxOfPlatform = 16 // of the platform's webhooks
@@ -77,7 +78,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
     fanTurn = from
     for (const { owner, source, deliveries } of refused) {
       log.warn(
-        { tenant: owner === '' ? source : owner, ofPlatform: owner === '', deliveries },
+        { tenant: owner === platformRef ? source : owner, ofPlatform: owner === platformRef, deliveries },
         'webhooks were not sent: too many deliveries of the tenant wait already'
       )
     }
@@ -99,8 +100,8 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
     const platform = { from: sourceTurn, full: fullOf(ofSource), room: Math.min(room, maxOfPlatform - sumOf(ofSource)) }
     const tenants = { from: tenantTurn, full: fullOf(ofTenant), room }
     const taken = await takeDue(db, { now: new Date(now()), holder, platform, tenants, each: maxEach })
-    const sources = taken.filter(({ tenant }) => tenant === '').map(({ source }) => source)
-    const owners = taken.filter(({ tenant }) => tenant !== '').map(({ tenant }) => tenant)
+    const sources = taken.filter(({ tenant }) => tenant === platformRef).map(({ source }) => source)
+    const owners = taken.filter(({ tenant }) => tenant !== platformRef).map(({ tenant }) => tenant)
     if (platform.room > 0) sourceTurn = sources.length < platform.room ? '' : lineAfter(sources, sourceTurn)
     tenantTurn = taken.length < room ? '' : lineAfter(owners, tenantTurn)
     for (const attempt of taken) launch(attempt)
@@ -109,7 +110,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
 
   function launch (attempt: Attempt): void {
     const { id, tenant, source } = attempt
-    const [counts, line] = tenant === '' ? [ofSource, source] : [ofTenant, tenant]
+    const [counts, line] = tenant === platformRef ? [ofSource, source] : [ofTenant, tenant]
     counts.set(line, (counts.get(line) ?? 0) + 1)
     const done = make(attempt).finally(() => {
       running.delete(id)

@@ -2,6 +2,7 @@
  * From events to deliveries: one for each webhook that hears the event, in the order of the events. One process of a
  * database does it at a time, so that of two events of one subject the first has its delivery first.
  */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SubscriberDirectory, Subscribers } from './subscribers.js'
@@ -27,7 +28,7 @@ export interface Pass {
 /** Deliveries that failed at once, because too many of the same line wait. */
 export interface Refused {
   /** Whose webhooks; empty for the platform's. */
-  readonly owner: string
+  readonly owner: Owner
   /** See `source` of the table. */
   readonly source: string
   readonly deliveries: number
@@ -35,13 +36,13 @@ export interface Refused {
 
 interface EventRow {
   readonly place: string
-  readonly tenant: string
+  readonly tenant: Owner
   readonly type: string
   readonly subject: string
 }
 
 interface Row {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly source: string
   readonly event: string
   readonly type: string
@@ -82,16 +83,16 @@ export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberD
     for (const { place, tenant, type, subject } of fresh) {
       const own = known.get(tenant)
       const version = present.get(tenant)
-      const isThere = tenant === '' || version !== undefined
+      const isThere = tenant === platformRef || version !== undefined
       if (isThere && own !== undefined && own.version !== null && own.version !== version) {
         subscribers.forget(tenant)
         continue
       }
-      const heardBy = isThere ? [...of(subscribers.platform, '', type), ...of(own, tenant, type)] : []
+      const heardBy = isThere ? [...of(subscribers.platform, platformRef, type), ...of(own, tenant, type)] : []
       if (heardBy.length === 0) unheard.push(place)
       else settled.push(place)
       for (const { owner, endpoint, url } of heardBy) {
-        rows.push({ tenant: owner, source: owner === '' ? tenant : '', event: place, type, subject: chainOf(subject), endpoint, url })
+        rows.push({ tenant: owner, source: owner === platformRef ? tenant : '', event: place, type, subject: chainOf(subject), endpoint, url })
       }
     }
     refused = await insertDeliveries(transaction, rows, now)
@@ -135,7 +136,7 @@ async function presentTenants (transaction: Kysely<SystemTables>, tenants: reado
   return new Map(rows.map(({ id, version }) => [id, version]))
 }
 
-function of (subscribers: Subscribers | undefined, owner: string, type: string): { owner: string, endpoint: string, url: string }[] {
+function of (subscribers: Subscribers | undefined, owner: Owner, type: string): { owner: Owner, endpoint: string, url: string }[] {
   if (subscribers === undefined || !subscribers.kinds.has(type)) return []
   return subscribers.webhooks.filter(({ kinds }) => kinds.has(type)).map(({ name, shownUrl }) => ({ owner, endpoint: name, url: shownUrl }))
 }

@@ -25,6 +25,7 @@ import { createSigningSecrets } from './secret.js'
 import { createSend } from './send.js'
 import { createWebhooks } from './service.js'
 import { sweepDeliveries } from './store.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 export type { Callback, TenantWebhooks, VersionedWebhooks, Webhooks } from './webhooks.js'
 
@@ -144,7 +145,7 @@ function createNotice ({ events, log }: FastifyInstance): { wake(): void, close(
   let telling: Promise<void> = Promise.resolve()
   const tell = () => {
     timer = undefined
-    telling = events.change({ topic: 'webhooks', tenant: '' }, async () => {}).catch((err: unknown) =>
+    telling = events.change({ topic: 'webhooks', tenant: platformRef }, async () => {}).catch((err: unknown) =>
       log.debug({ err }, 'processes that send webhooks were not notified of new events, and find them a little later')
     )
   }

@@ -1,4 +1,5 @@
 /** Generated secrets, one for each owner, that sign where a webhook names no other: in the database encrypted, see lib/secrets. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -16,7 +17,7 @@ const maxAgeMs = 60_000
 
 export interface SigningSecrets {
   /** `whsec_<base64>`; made where the owner has none. Throws `tenantUnknown`, and SecretUnreadable where the master key is missing. */
-  of(tenant: string): Promise<string>
+  of(tenant: Owner): Promise<string>
   close(): void
 }
 
@@ -28,14 +29,14 @@ export function createSigningSecrets (
     readonly now: () => number
   }
 ): SigningSecrets {
-  const cache = createAsyncCache<{ readonly secret: string }>({
+  const cache = createAsyncCache<{ readonly secret: string }, Owner>({
     max: maxKept,
     maxAgeMs,
     load: async (tenant) => ({ secret: cipher.decrypt(webhookSecretPlace(tenant), await sealedOf(tenant)) })
   })
   const ends = [events.on('tenant', (tenant) => cache.invalidate(tenant)), events.onGap(() => cache.clear())]
 
-  async function sealedOf (tenant: string): Promise<Buffer> {
+  async function sealedOf (tenant: Owner): Promise<Buffer> {
     return await find(db, tenant) ?? await db.transaction().execute(async (transaction) => {
       if (!await lockTenant(transaction, tenant, 'shared')) throw failure('tenantUnknown')
       const at = new Date(now())
@@ -61,7 +62,7 @@ export function createSigningSecrets (
   }
 }
 
-async function find (db: Kysely<SystemTables>, tenant: string): Promise<Buffer | undefined> {
+async function find (db: Kysely<SystemTables>, tenant: Owner): Promise<Buffer | undefined> {
   const row = await db.selectFrom('tenantry.webhook_secrets').select('secret').where('tenant_id', '=', tenant).executeTakeFirst()
   return row?.secret
 }

@@ -1,4 +1,5 @@
 /** One attempt to deliver: where to, signed by what, and what the answer means. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance } from 'fastify'
 import type {} from '../outbound/index.js'
 import type {} from '../secrets/index.js'
@@ -45,19 +46,19 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
   async function targetOf (attempt: Attempt): Promise<Target | string | null> {
     const { tenant, endpoint, sealed, id } = attempt
     if (sealed !== null) return await ofCallback(tenant, cipher.decrypt(callbackPlace(tenant, id), sealed))
-    const { webhooks } = tenant === '' ? subscribers.platform : await subscribers.of(tenant)
+    const { webhooks } = tenant === platformRef ? subscribers.platform : await subscribers.of(tenant)
     const webhook = webhooks.find(({ name }) => name === endpoint)
     return webhook === undefined ? null : await ofWebhook(tenant, webhook)
   }
 
-  async function ofCallback (tenant: string, text: string): Promise<Target | string> {
+  async function ofCallback (tenant: Owner, text: string): Promise<Target | string> {
     const { url, secret, trusted }: { url?: unknown, secret?: unknown, trusted?: unknown } = Object(JSON.parse(text))
     const fault = faultOfUrl(url)
     if (typeof url !== 'string' || fault !== null) return `no address: ${fault}`
     return { url, secret: typeof secret === 'string' ? secret : await secrets.of(tenant), trusted: trusted === true }
   }
 
-  async function ofWebhook (tenant: string, { url, secret, trusted }: CompiledOutboundWebhook): Promise<Target | string> {
+  async function ofWebhook (tenant: Owner, { url, secret, trusted }: CompiledOutboundWebhook): Promise<Target | string> {
     const keys = secretKeysOf(secret === null ? url.references : [...url.references, ...secret.references])
     const scope: Scope = { ...noScope, secrets: keys.length === 0 ? noScope.secrets : await values()?.values(tenant) ?? noScope.secrets }
     if (keys.length > 0) values()?.accessed(tenant, keys)

@@ -1,4 +1,5 @@
 /** `app.webhooks`: outbound webhooks. */
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
@@ -17,7 +18,7 @@ import { listDeliveries, redeliver } from './store.js'
 import type { Webhooks } from './webhooks.js'
 
 export interface WebhooksParts {
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly subscribers: SubscriberDirectory
   readonly secrets: SigningSecrets
   readonly cipher: SecretCipher
@@ -29,11 +30,11 @@ export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake
   const { platform } = subscribers
   return {
     async emit (transaction, event) {
-      if (!platform.kinds.has(event.type) && !(await subscribers.within(transaction, event.tenant)).kinds.has(event.type)) return
+      if (!platform.kinds.has(event.type) && !(await subscribers.within(transaction, tenantRef(event.tenant))).kinds.has(event.type)) return
       await writeEvent(transaction, event)
     },
 
-    hears (tenant) {
+    hears (tenant: Owner) {
       if (platform.entities) return true
       const found = subscribers.of(tenant)
       return whenKnown(found, ({ entities }) => entities)
@@ -52,10 +53,10 @@ export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake
       })
     },
 
-    secretOf: (tenant) => secrets.of(tenant),
-    deliveries: (tenant, filter, page) => listDeliveries(dbFor(tenant), tenant, filter, page),
+    secretOf: (tenant: Owner) => secrets.of(tenant),
+    deliveries: (tenant: Owner, filter, page) => listDeliveries(dbFor(tenant), tenant, filter, page),
 
-    async redeliver (tenant, id, actor) {
+    async redeliver (tenant: Owner, id, actor) {
       const at = new Date(now())
       await dbFor(tenant).transaction().execute(async (transaction) => {
         if (!await redeliver(transaction, tenant, id, at, new Date(at.getTime() + retryForMs))) {

@@ -1,8 +1,10 @@
 /** Deliveries in the database: which are tried, how they ended, and the log of them. Every time is the caller's clock. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql, type RawBuilder } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
+import { tenantColumn } from '../../lib/database/sql.js'
 
 /** Milliseconds for which an attempt is a process's own; then others take it over. Longer than any attempt takes. */
 export const leaseMs = 30_000
@@ -18,7 +20,7 @@ export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 export interface Attempt {
   readonly id: string
   /** Whose webhook it is; empty for the platform's. */
-  readonly tenant: string
+  readonly tenant: Owner
   /** Of the platform's webhooks: the tenant of the event. Else empty. */
   readonly source: string
   /** The `name` of the webhook; empty for a callback. */
@@ -154,7 +156,7 @@ export async function finish (
         delivered_at: delivered ? now : null
       })
       .where('id', '=', id).where('holder', '=', holder).where('status', '=', 'pending')
-      .returning(['tenant_id as tenant', 'source', 'endpoint', 'subject']).executeTakeFirst()
+      .returning([tenantColumn, 'source', 'endpoint', 'subject']).executeTakeFirst()
     if (ended === undefined || again !== null) return
     // Only now: what was fanned out behind it meanwhile is seen by this statement (fan-out.ts locks the last of a subject).
     await sql`
@@ -182,7 +184,7 @@ export interface DeliveryFilter {
 /** A page of an owner's deliveries, the newest first, and how many there are, counted up to 10,000. */
 export async function listDeliveries (
   db: Kysely<SystemTables>,
-  tenant: string,
+  tenant: Owner,
   { status, event }: DeliveryFilter,
   { limit, offset }: { limit: number, offset: number }
 ): Promise<{ data: LoggedDelivery[], total: number }> {
@@ -215,7 +217,7 @@ export async function listDeliveries (
  */
 export async function redeliver (
   transaction: Kysely<SystemTables>,
-  tenant: string,
+  tenant: Owner,
   id: string,
   now: Date,
   giveUpAt: Date

@@ -1,4 +1,5 @@
 /** The webhooks that may want an event: the platform's, and those of the tenants that this process has loaded. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -20,10 +21,10 @@ export interface Subscribers extends Pick<VersionedWebhooks, 'webhooks'> {
 export interface SubscriberDirectory {
   readonly platform: Subscribers
   /** At once where they are at hand. */
-  of(tenant: string): Subscribers | Promise<Subscribers>
+  of(tenant: Owner): Subscribers | Promise<Subscribers>
   /** Within a transaction of the caller: listeners that are not in memory are read with it, and not kept. */
-  within(transaction: Kysely<SystemTables>, tenant: string): Subscribers | Promise<Subscribers>
-  forget(tenant: string): void
+  within(transaction: Kysely<SystemTables>, tenant: Owner): Subscribers | Promise<Subscribers>
+  forget(tenant: Owner): void
   close(): void
 }
 
@@ -37,24 +38,26 @@ export interface SubscriberDirectoryOptions {
 
 export function createSubscriberDirectory ({ platform, tenants, db, events }: SubscriberDirectoryOptions): SubscriberDirectory {
   const own = { ...subscribersOf({ version: 0, webhooks: platform }), version: null }
-  const cache = createAsyncCache<Subscribers>({ max: maxTenants, load: (tenant) => read(tenant, db) })
+  const cache = createAsyncCache<Subscribers, Owner>({ max: maxTenants, load: (tenant) => read(tenant, db) })
   const ends = [
     events.on('config', (tenant) => cache.invalidate(tenant)),
     events.on('tenant', (tenant) => cache.invalidate(tenant)),
     events.onGap(() => cache.clear())
   ]
 
-  async function read (tenant: string, through: Kysely<SystemTables>): Promise<Subscribers> {
+  async function read (tenant: Owner, through: Kysely<SystemTables>): Promise<Subscribers> {
     const source = tenants()
     if (source === null) return unasked
     const found = await source(tenant, through)
     return found.version === 0 ? noSubscribers : subscribersOf(found)
   }
 
+  const hasNone = (tenant: Owner) => tenant === platformRef || tenants() === null
+
   return {
     platform: own,
-    of: (tenant) => tenant === '' || tenants() === null ? unasked : cache.get(tenant),
-    within: (transaction, tenant) => tenant === '' || tenants() === null ? unasked : cache.peek(tenant) ?? read(tenant, transaction),
+    of: (tenant) => hasNone(tenant) ? unasked : cache.get(tenant),
+    within: (transaction, tenant) => hasNone(tenant) ? unasked : cache.peek(tenant) ?? read(tenant, transaction),
     forget: (tenant) => cache.invalidate(tenant),
     close () {
       for (const end of ends) end()

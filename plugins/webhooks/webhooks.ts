@@ -1,4 +1,5 @@
 /** `app.webhooks`: sends events as signed requests to the webhooks that listen for them. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Actor } from '../../lib/database/audit.js'
 import type { CompiledOutboundWebhook } from '../../lib/connectors/outbound-webhook.js'
@@ -15,7 +16,7 @@ declare module 'fastify' {
 /** The receiver of the end of a run (`webhookOnComplete`). */
 export interface Callback {
   /** Whose secret signs where `secret` is null, and in whose turn it is sent; empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   readonly url: string
   /** As in the document, resolved: `whsec_<base64>`, or raw bytes. Kept encrypted until it is sent. */
   readonly secret: string | null
@@ -40,7 +41,7 @@ declare module '../../lib/tenant-document/tenant-documents.js' {
 }
 
 /** Reads a tenant's outbound webhooks from the document that it saved last. */
-export type TenantWebhooks = (tenant: string, db: Kysely<SystemTables>) => Promise<VersionedWebhooks>
+export type TenantWebhooks = (tenant: Owner, db: Kysely<SystemTables>) => Promise<VersionedWebhooks>
 
 export interface Webhooks {
   /** Writes the event in the transaction; nothing where no webhook could hear it. Call `wake` when it is committed. */

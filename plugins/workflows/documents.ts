@@ -1,4 +1,5 @@
 /** The documents that workflows stand in, the platform's and tenants', and what is compiled of them when it is needed. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { Schedule, Workflow } from '../../lib/schema/workflow.js'
 import type { CompiledWorkflow, WorkflowContext, WorkflowDefinition } from '../../lib/workflows/index.js'
@@ -27,7 +28,7 @@ declare module '../../lib/tenant-document/tenant-documents.js' {
   }
 }
 
-export type TenantWorkflows = (tenant: string) => WorkflowDocument | Promise<WorkflowDocument>
+export type TenantWorkflows = (tenant: Owner) => WorkflowDocument | Promise<WorkflowDocument>
 
 export interface ListedWorkflow {
   readonly id: string
@@ -46,15 +47,15 @@ export interface NamedWorkflow {
 
 export interface Documents {
   /** Those of the tenant, then those of the platform of other names. Empty tenant: the platform's. */
-  list(tenant: string): Promise<ListedWorkflow[]>
+  list(tenant: Owner): Promise<ListedWorkflow[]>
   /** The tenant's workflow of that id, else the platform's. */
-  find(tenant: string, id: string): Promise<NamedWorkflow | undefined>
+  find(tenant: Owner, id: string): Promise<NamedWorkflow | undefined>
   /** What was stored with a run, against the tables and connectors of today; null where they no longer have what it needs. */
-  stored(tenant: string, definition: string): Promise<CompiledWorkflow | null>
+  stored(tenant: Owner, definition: string): Promise<CompiledWorkflow | null>
   /** The same without its steps, for the callback at its end. */
-  storedEnd(tenant: string, definition: string): Promise<CompiledWorkflow | null>
+  storedEnd(tenant: Owner, definition: string): Promise<CompiledWorkflow | null>
   /** A tenant's text, with all of its bounds; null after faults were added. */
-  own(tenant: string, definition: WorkflowDefinition, pointer: string, faults: FaultList): Promise<CompiledWorkflow | null>
+  own(tenant: Owner, definition: WorkflowDefinition, pointer: string, faults: FaultList): Promise<CompiledWorkflow | null>
 }
 
 interface Compiled {
@@ -70,13 +71,13 @@ const inline = Object.freeze({ sources: new Set([...routeSources, 'payload', 'fi
 export function createDocuments (platform: WorkflowDocument, tenants: () => TenantWorkflows | null, catalogue: () => Catalogue): Documents {
   const known = new LRUCache<string, Compiled>({ maxSize: maxCharacters })
 
-  async function documentOf (tenant: string, origin: CompiledWorkflow['origin']): Promise<WorkflowDocument> {
+  async function documentOf (tenant: Owner, origin: CompiledWorkflow['origin']): Promise<WorkflowDocument> {
     if (origin === 'platform') return platform
     return await tenants()?.(tenant) ?? { workflows: [], context: platform.context }
   }
 
   /** A workflow that was checked before. */
-  function compile (owner: string, text: string, definition: WorkflowDefinition, document: WorkflowDocument): CompiledWorkflow | null {
+  function compile (owner: Owner, text: string, definition: WorkflowDefinition, document: WorkflowDocument): CompiledWorkflow | null {
     const tables = catalogue()
     const key = createHash('sha256').update(`${owner} `).update(text).digest('base64')
     const found = known.get(key)
@@ -89,7 +90,7 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
 
   return {
     async list (tenant) {
-      const { workflows } = tenant === '' ? { workflows: [] } : await documentOf(tenant, 'tenant')
+      const { workflows } = tenant === platformRef ? { workflows: [] } : await documentOf(tenant, 'tenant')
       const own = new Set(workflows.map(({ id }) => id))
       return [
         ...workflows.map((workflow) => listed(workflow, 'tenant')),
@@ -98,12 +99,12 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
     },
 
     async find (tenant, id) {
-      const documents = tenant === '' ? [platform] : [await documentOf(tenant, 'tenant'), platform]
+      const documents = tenant === platformRef ? [platform] : [await documentOf(tenant, 'tenant'), platform]
       for (const document of documents) {
         const workflow = document.workflows.find((one) => one.id === id)
         if (workflow === undefined) continue
         const definition = definitionOf(workflow)
-        const owner = document === platform ? '' : tenant
+        const owner = document === platform ? platformRef : tenant
         return {
           schedule: workflow.schedule,
           requiredPermissions: workflow.requiredPermissions ?? [],
@@ -115,13 +116,13 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
 
     async stored (tenant, text) {
       const { origin, definition } = readDefinition(text)
-      return compile(origin === 'tenant' ? tenant : '', text, definition, await documentOf(tenant, origin))
+      return compile(origin === 'tenant' ? tenant : platformRef, text, definition, await documentOf(tenant, origin))
     },
 
     async storedEnd (tenant, text) {
       const { origin, definition } = readDefinition(text)
       const whole = { ...definition, steps: [] }
-      return compile(origin === 'tenant' ? tenant : '', stringifyJson(whole), whole, await documentOf(tenant, origin))
+      return compile(origin === 'tenant' ? tenant : platformRef, stringifyJson(whole), whole, await documentOf(tenant, origin))
     },
 
     async own (tenant, definition, pointer, faults) {

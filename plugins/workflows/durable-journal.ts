@@ -32,7 +32,7 @@ type RunStatement = (statement: Statement, values: readonly unknown[]) => Promis
 export function createDurableJournal (
   { engine, run: { tenant, id, attempt }, outcomes, sent = new Set(), databaseSteps, signal }: DurableJournalParts
 ): Journal {
-  const options = { tenantId: tenant === '' ? null : tenant }
+  const options = { tenant }
   const calls = new Set(sent)
   let kept = 0
   for (const { result } of outcomes.values()) kept += sizeOf(result)

@@ -9,6 +9,7 @@ import { embeddingOperations, embeddingsStep } from '../../lib/workflows/embeddi
 import { checkDocument, checkFilter } from '../embeddings/bounds.js'
 import { Document, SearchBody, Texts } from '../embeddings/schemas.js'
 import { chargedOnce } from './charged-call.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const validators = {
   embed: lazyValidator(Texts, 'body'),
@@ -23,7 +24,7 @@ export function createEmbeddingsStep (embeddings: Embeddings): StepRunner {
     isFinal: isCharged,
 
     async run ({ operation, params }, { tenant, user, signal, ...sending }) {
-      if (tenant === '') throw failure('tenantRequired')
+      if (tenant === platformRef) throw failure('tenantRequired')
       const call = { user: user === null ? null : { id: user }, signal }
       const name = embeddingOperations.find((one) => one === operation)
       switch (name) {

@@ -1,4 +1,5 @@
 /** The end of a run: its result, the event and the callback are written in one transaction. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { Scope } from '../../lib/expressions/types.js'
@@ -16,7 +17,7 @@ const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,1
 
 export interface EndParts {
   readonly store: RunStore
-  readonly dbFor: (tenant: string) => Kysely<SystemTables>
+  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   /** null where the plugin is not registered: then nothing is sent. */
   readonly webhooks: () => Webhooks | null
   readonly log: FastifyBaseLogger

@@ -7,6 +7,7 @@ import { limitedUser } from '../resource-limits/service.js'
 import { runWorkflow } from './runner.js'
 import { SyncJournal } from './sync-journal.js'
 import { optional } from '../../lib/plugin/optional.js'
+import { platformRef, tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 /** Answers the result. */
 export type RunInRequest = (workflow: CompiledWorkflow, scope: Scope, request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>
@@ -15,13 +16,13 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
   const [secretsOf, limitsOf, webhooksOf] = [optional(app, 'secrets'), optional(app, 'resourceLimits'), optional(app, 'webhooks')]
   const [cacheOf, integrationsOf] = [optional(app, 'cache'), optional(app, 'integrations')]
   return async (workflow, scope, request, reply) => {
-    const tenant = request.tenant?.id ?? ''
-    const secrets = workflow.secrets.length > 0 && tenant !== '' ? secretsOf() : null
+    const tenant = tenantOrPlatform(request.tenant)
+    const secrets = workflow.secrets.length > 0 && tenant !== platformRef ? secretsOf() : null
     const values = await secrets?.values(tenant) ?? scope.secrets
     secrets?.accessed(tenant, workflow.secrets)
     const taken = await limitsOf()?.take(limitedUser(request), { resource: 'workflow', metric: 'count', amount: 1 })
     const webhooks = webhooksOf()
-    const journal = new SyncJournal(workflow, app.engine, tenant === '' ? null : tenant)
+    const journal = new SyncJournal(workflow, app.engine, tenantOrNone(request.tenant))
     let events = false
     try {
       events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hears(tenant)

@@ -1,4 +1,5 @@
 /** Asynchronous workflows: `app.workflows` and its endpoints. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../../lib/cache/store.js'
 import type {} from '../database/index.js'
 import type {} from '../files/declared.js'
@@ -126,7 +127,7 @@ export default definePlugin<WorkflowsOptions>({
       optional(app, 'secrets'),
       optional(app, 'webhooks')
     ]
-    const dbFor = (tenant: string) => tenant === '' ? engine.kysely : engine.kyselyFor(tenant)
+    const dbFor = (tenant: Owner) => tenant === platformRef ? engine.kysely : engine.kyselyFor(tenant)
     const store = createRunStore(dbFor)
 
     const end = createEnd({ store, dbFor, webhooks, log })
@@ -180,7 +181,7 @@ export default definePlugin<WorkflowsOptions>({
       await endWatch()
     })
 
-    const check = (tenant: string) => {
+    const check = (tenant: Owner) => {
       job.check(tenant).catch((err: unknown) =>
         log.debug({ err }, 'canceled runs of workflows could not be read; the next step of each run notices')
       )

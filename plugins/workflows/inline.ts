@@ -1,4 +1,5 @@
 /** A workflow that a caller sends: it is read as if it stood in the tenant's document, with all of its bounds. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/index.js'
 import { Type } from 'typebox'
 import { Section } from '../../lib/schema/annotations.js'
@@ -26,7 +27,7 @@ interface InlineBody {
 
 /** Throws `configInvalid` that names every fault. */
 export async function readInline (
-  tenant: string,
+  tenant: Owner,
   { id, steps, webhookOnComplete }: InlineBody,
   compile: (definition: WorkflowDefinition, faults: FaultList) => Promise<CompiledWorkflow | null>
 ): Promise<CompiledWorkflow> {

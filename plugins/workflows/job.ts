@@ -1,4 +1,5 @@
 /** Runs asynchronous workflows: the handler of their jobs. Any process may carry on with what another has begun. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../../lib/database/engine.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
@@ -56,7 +57,7 @@ export interface RunJob {
   /** Ends the run as failed without running a step, where two processes ended at the same step. */
   setAside(job: Pick<Job, 'id' | 'tenant' | 'lost' | 'signal'>): Promise<void>
   /** Runs of the tenant may have been canceled, or be gone: ends what of them runs here. */
-  check(tenant: string): Promise<void>
+  check(tenant: Owner): Promise<void>
 }
 
 /** How a run ended, and the address that is called then. */
@@ -124,9 +125,9 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     return addressOf(workflow.callback, readScope(run, tenant, await secretsOf(workflow, id)), log)
   }
 
-  async function secretsOf ({ secrets: keys }: CompiledWorkflow, tenant: string): Promise<SecretValues> {
+  async function secretsOf ({ secrets: keys }: CompiledWorkflow, tenant: Owner): Promise<SecretValues> {
     const { secrets } = plugins()
-    if (keys.length === 0 || secrets === null || tenant === '') return noValues
+    if (keys.length === 0 || secrets === null || tenant === platformRef) return noValues
     const values = await secrets.values(tenant)
     secrets.accessed(tenant, keys)
     return values

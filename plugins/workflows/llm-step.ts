@@ -7,6 +7,7 @@ import { isCharged } from '../../lib/models/failures.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { llmStep } from '../../lib/workflows/llm-step.js'
 import { chargedOnce } from './charged-call.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxTools = 32
 /**
@@ -33,7 +34,7 @@ export function createLlmStep (models: Models, servers: () => McpServers | null)
     isFinal: isCharged,
     async run ({ prompt, model, responseFormat, params }, step) {
       const { tenant, user, signal, ...sending } = step
-      if (tenant === '') throw failure('tenantRequired')
+      if (tenant === platformRef) throw failure('tenantRequired')
       const { system, maxOutputTokens, temperature, tools } = isRecord(params) ? params : {}
       const messages: ModelMessage[] = [
         ...system === undefined || system === null ? [] : [{ role: 'system' as const, content: textOf(system) }],

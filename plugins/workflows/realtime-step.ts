@@ -4,12 +4,13 @@ import type { StepRunner } from '../../lib/workflows/step-runners.js'
 import { toText } from '../../lib/expressions/template.js'
 import { failure } from '../../lib/errors.js'
 import { realtimeStep } from '../../lib/workflows/realtime-step.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 export function createRealtimeStep ({ publish }: Pick<Realtime, 'publish'>): StepRunner {
   return {
     ...realtimeStep,
     async run ({ room, event, data }, { tenant }) {
-      if (tenant === '') throw failure('tenantRequired')
+      if (tenant === platformRef) throw failure('tenantRequired')
       publish(tenant, { room: toText(room), ...event !== undefined && { event: toText(event) }, data: data ?? null })
       return null
     }

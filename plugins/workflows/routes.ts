@@ -23,6 +23,7 @@ import { createInRequest } from './in-request.js'
 import { maxCounted, runStatuses, type ListedRun, type ReadRun, type StoredStep } from './store.js'
 import { tokenPattern } from './status-token.js'
 import { readDefinition } from './stored.js'
+import { tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
 
 const closed = { additionalProperties: false } as const
 const WorkflowId = Type.String({ format: 'uuid', description: 'The run, as it was answered when it was started.' })
@@ -151,8 +152,8 @@ export function workflowRoutes (app: FastifyInstance): void {
     request: FastifyRequest,
     reply: FastifyReply
   ): Promise<FastifyReply> {
-    const tenant = request.tenant?.id ?? ''
-    if (workflow.tenantScoped && tenant === '') throw failure('tenantRequired')
+    const tenant = tenantOrPlatform(request.tenant)
+    if (workflow.tenantScoped && tenant === platformRef) throw failure('tenantRequired')
     const scope = scopeOf(request, input)
     if (!isAsync) return await inRequest(workflow, scope, request, reply)
     const { workflowId, statusUrl } = await workflows.start({
@@ -196,7 +197,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     }
   }, async (request, reply) => {
     const { ref, input, async: isAsync = true } = request.body
-    const named = await documents.find(request.tenant?.id ?? '', ref)
+    const named = await documents.find(tenantOrPlatform(request.tenant), ref)
     if (named === undefined) throw failure('notFound', { message: `There is no workflow "${ref}"` })
     await requirePermissions(request, named.requiredPermissions)
     const workflow = named.compiled()
@@ -265,7 +266,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     }
   }, async (request) => {
     const page = pageOf(request)
-    const workflows = await documents.list(request.tenant?.id ?? '')
+    const workflows = await documents.list(tenantOrPlatform(request.tenant))
     return { data: slice(workflows, page), pagination: { ...page, total: workflows.length } }
   })
 }
@@ -273,13 +274,13 @@ export function workflowRoutes (app: FastifyInstance): void {
 /** Administrators see all runs of their tenant, or of the platform; others their own. */
 function viewerOf (request: FastifyRequest): Viewer {
   const { role, sub } = callerOf(request)
-  return { tenant: request.tenant?.id ?? '', user: role === 'admin' ? undefined : sub }
+  return { tenant: tenantOrPlatform(request.tenant), user: role === 'admin' ? undefined : sub }
 }
 
 /** A token decides alone, so that it shows a user no more than a caller without credentials. */
 function statusViewerOf (request: FastifyRequest<{ Querystring: Static<typeof StatusQuery> }>): Viewer | TokenViewer {
   const { token } = request.query
-  return token === undefined ? viewerOf(request) : { tenant: request.tenant?.id ?? '', token }
+  return token === undefined ? viewerOf(request) : { tenant: tenantOrPlatform(request.tenant), token }
 }
 
 /** What a workflow with a name reads: its input, and who runs it. */

@@ -1,4 +1,5 @@
 /** Starts workflows at the times of their schedules: every process looks, and the first one to write a run has it. */
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
 import type { Workflow } from '../../lib/schema/workflow.js'
@@ -11,6 +12,7 @@ import { TenantryError } from '../../lib/errors.js'
 import { isOutage } from '../../lib/database/failures.js'
 import { parseSchedule } from '../../lib/time/schedule.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
+import { tenantColumn } from '../../lib/database/sql.js'
 
 const maxDue = 100 // of one look
 const maxStale = 1000
@@ -18,7 +20,7 @@ const lookMs = 10_000
 
 /** A time of a schedule. */
 export interface DueTime {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly workflow: string
   readonly at: Date
   /** The time after it. */
@@ -65,7 +67,7 @@ export interface Schedules {
 }
 
 interface Row {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly workflow: string
   readonly schedule: string
   readonly at: Date
@@ -79,7 +81,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
   let saved = false
 
   async function startDue (now: Date): Promise<number> {
-    if (!saved) await saveSchedules(db, '', workflows, now)
+    if (!saved) await saveSchedules(db, platformRef, workflows, now)
     saved = true
     let started = 0
     // What stays due, since no document that is at hand has it, keeps the others waiting for nothing.
@@ -97,7 +99,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
 
   function dueRows (now: Date, offset: number): Promise<Row[]> {
     return db.selectFrom('tenantry.workflow_schedules').select([
-      'tenant_id as tenant',
+      tenantColumn,
       'workflow',
       'schedule',
       'next_at as at',
@@ -126,8 +128,8 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
       log.warn({ tenant, workflow: id, at }, `a workflow was not started at its time: ${reason}`)
       return 'passed'
     }
-    const found = tenant === '' ? null : await tenants.get(tenant)
-    if (tenant !== '' && found?.status !== 'active') return skip('the tenant is suspended or gone')
+    const found = tenant === platformRef ? null : await tenants.get(tenant)
+    if (tenant !== platformRef && found?.status !== 'active') return skip('the tenant is suspended or gone')
     if (lastRun !== null && await store.isOpen(tenant, lastRun)) return skip('the run before has not ended')
     const workflow = named.compiled()
     if (workflow === null) return skip('the database no longer has what it needs')

@@ -1,4 +1,5 @@
 /** `app.workflows`: asynchronous runs of workflows. */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Actor } from '../../lib/database/audit.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Engine } from '../../lib/database/engine.js'
@@ -21,7 +22,7 @@ export const runTask = 'workflow.run'
 
 export interface NewRun {
   /** Whose run it is; empty for the platform. */
-  readonly tenant: string
+  readonly tenant: Owner
   /** The `sub` of the caller; null for a run without one, such as that of a webhook. */
   readonly user: string | null
   readonly workflow: CompiledWorkflow

@@ -10,6 +10,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { placed } from '../database/column-errors.js'
 import { overdue, within } from './step-time.js'
+import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 const defaultTimeoutMs = 600_000 // of a step that another plugin runs
 const defaultCallMs = 10_000
@@ -61,10 +62,10 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
     outcome = await journal.database(id, run)
   } catch (error) {
     // The connection was lost: the database may have committed all the same.
-    if (query.write && isFailure(error, 'databaseUnavailable')) await cache?.invalidate(tenantOf(scope), query.writes)
+    if (query.write && isFailure(error, 'databaseUnavailable')) await cache?.invalidate(tenantOrPlatform(scope.tenant), query.writes)
     throw placed(error, query, bound)
   }
-  if (query.write) await cache?.invalidate(tenantOf(scope), query.writes)
+  if (query.write) await cache?.invalidate(tenantOrPlatform(scope.tenant), query.writes)
   return outcome
 }
 
@@ -97,7 +98,7 @@ async function runIntegration (
   const { integrations, journal, signal, log } = host
   if (integrations === null) throw new Error('a workflow calls other services, and the app has no plugin for it')
   const result = await integrations.run(call, scope, {
-    tenant: tenantOf(scope),
+    tenant: tenantOrPlatform(scope.tenant),
     idempotencyKey: keyOf(journal.runId, id),
     // The step has its own.
     retries: false,
@@ -122,7 +123,7 @@ async function runOther (
   return completed(
     await within(until, id, { clock, signal }, (over) =>
       runner.run(isRecord(evaluated) ? evaluated : {}, {
-        tenant: tenantOf(scope),
+        tenant: tenantOrPlatform(scope.tenant),
         user: scope.auth?.sub ?? null,
         idempotencyKey: keyOf(journal.runId, id),
         isRepeated: again || journal.isRepeated,
@@ -137,10 +138,6 @@ function completed (value: unknown): StepOutcome {
   const result = stringifyJson(value) ?? 'null'
   if (result.length > maxAnswerBytes) throw failure('answerTooLarge')
   return { status: 'completed', result, error: null }
-}
-
-function tenantOf ({ tenant }: Scope): string {
-  return tenant?.id ?? ''
 }
 
 function keyOf (run: string, step: string): string {

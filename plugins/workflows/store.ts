@@ -2,6 +2,7 @@
  * The runs in the database, and their steps. What an attempt writes is written only while it has the run: another attempt,
  * a cancellation and the end of the run each take it away.
  */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Statement } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -31,7 +32,7 @@ export function isRunId (text: string): boolean {
 /** What of a run is stored when it is started. */
 export interface StoredRun {
   readonly id: string
-  readonly tenant: string
+  readonly tenant: Owner
   readonly user: string | null
   /** The id of the workflow; null for one that has none. */
   readonly workflow: string | null
@@ -53,20 +54,20 @@ export interface TakenRun extends StoredRun {
 
 /** Which attempt of which run. */
 export interface HeldRun {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly id: string
   readonly attempt: number
 }
 
 /** The runs that a caller may see: those of the tenant or, with `user`, only the user's own. */
 export interface Viewer {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly user: string | undefined
 }
 
 /** Sees one run of the tenant: the run that the token was made for. */
 export interface TokenViewer {
-  readonly tenant: string
+  readonly tenant: Owner
   readonly token: string
 }
 
@@ -147,13 +148,13 @@ export interface EarlierSteps {
 export interface RunStore {
   insert(db: Kysely<SystemTables>, runs: readonly NewStoredRun[]): Promise<void>
   /** The run becomes this attempt's, and no other's; undefined where it has ended, or is gone. */
-  take(tenant: string, id: string): Promise<TakenRun | undefined>
+  take(tenant: Owner, id: string): Promise<TakenRun | undefined>
   /** Complete where the run was taken before. */
-  earlier(tenant: string, id: string): Promise<EarlierSteps>
+  earlier(tenant: Owner, id: string): Promise<EarlierSteps>
   /** The ids of those that are this process's still. */
-  heldOf(tenant: string, runs: readonly HeldRun[]): Promise<ReadonlySet<string>>
+  heldOf(tenant: Owner, runs: readonly HeldRun[]): Promise<ReadonlySet<string>>
   /** false for one that has ended, or is gone. */
-  isOpen(tenant: string, id: string): Promise<boolean>
+  isOpen(tenant: Owner, id: string): Promise<boolean>
   /** false where the attempt has it no more. */
   end(db: Kysely<SystemTables>, run: HeldRun, end: RunEnd): Promise<boolean>
   /** false where there is none to see that has not ended. */
@@ -184,7 +185,7 @@ interface EarlierRow {
 const open = sql`status in ('queued', 'running')`
 
 /** @param dbFor what a tenant's statements go through, in its turn */
-export function createRunStore (dbFor: (tenant: string) => Kysely<SystemTables>): RunStore {
+export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>): RunStore {
   return {
     async insert (db, runs) {
       const column = (of: (run: NewStoredRun) => string | null) => runs.map(of)

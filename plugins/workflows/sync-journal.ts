@@ -1,4 +1,5 @@
 /** The journal of a run within one request: it keeps nothing. */
+import type { TenantRef } from '../../lib/identity/tenant-ref.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { Engine, SessionOptions } from '../../lib/database/engine.js'
 import type { BoundQuery } from '../../lib/expressions/types.js'
@@ -14,9 +15,9 @@ export class SyncJournal implements Journal {
   readonly #text: RunText
   readonly #sent = new Set<string>()
 
-  constructor (workflow: CompiledWorkflow, engine: Engine, tenantId: string | null) {
+  constructor (workflow: CompiledWorkflow, engine: Engine, tenant: TenantRef) {
     this.#engine = engine
-    this.#options = { tenantId }
+    this.#options = { tenant }
     this.#timed = workflow.timed
     this.#text = (bound) => engine.text(bound.statement, bound.values, this.#options)
   }

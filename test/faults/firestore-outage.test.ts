@@ -4,6 +4,7 @@ import { test } from 'tap'
 import { openFirestore } from '../../lib/firestore/open.js'
 import { placeOf } from '../../lib/firestore/paths.js'
 import { firestoreServer } from '../helpers/firestore.js'
+import { tenantRef } from '../../lib/identity/tenant-ref.js'
 
 test('an outage is 503 with Retry-After, and closing during it breaks nothing', async (t) => {
   const { emulatorHost, projectId, stop, isComplete } = await firestoreServer(t)
@@ -13,7 +14,7 @@ test('an outage is 503 with Retry-After, and closing during it breaks nothing', 
   const operation: DocumentOperation = {
     kind: 'get',
     id: 'n1',
-    place: placeOf('a', 'notes', false),
+    place: placeOf(tenantRef('a'), 'notes', false),
     shape: { only: null, without: new Set() }
   }
   const outage = { code: 'TENANTRY_DATABASE_UNAVAILABLE', statusCode: 503, headers: { 'retry-after': '1' } }

@@ -1,9 +1,10 @@
 import type { Test } from 'tap'
 import { tenantAccount, turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
+import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
 /** Keeps the long work of a tenant in its pause, as if it had worked for long beside others, until `end` is called. */
 export function holdInPause (t: Test, tenant: string): { end(): void } {
-  const held = tenantAccount(tenant)
+  const held = tenantAccount(tenantIdOf(tenant))
   const yielderOf = turns.yielder.bind(turns)
   let isPaused = true
   const waiting: (() => void)[] = []

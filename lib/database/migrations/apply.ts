@@ -10,6 +10,7 @@ import type { MigrationProgress } from './progress.js'
 import { planNext, type PlanOptions } from './plan.js'
 import { settingsOf, type MigrationStep } from './steps.js'
 import { madeBy } from './system-steps.js'
+import { platformRef } from '../../identity/tenant-ref.js'
 
 const firstPauseMs = 100 // between attempts to get a lock; requests that queued behind the last attempt go first
 const longestPauseMs = 1000
@@ -99,7 +100,7 @@ async function auditOf (session: Session, { name, steps }: PlannedMigration, act
   const [log] = await session.rows<{ made: boolean }>({ text: "select to_regclass('tenantry.audit_log') is not null as made" })
   const isMade = log?.made === true ||
     steps.some(({ statements }) => statements.some((statement) => madeBy(statement) === 'tenantry.audit_log'))
-  return isMade ? [auditStatement([{ tenant: '', action: 'migration.apply', actor, target: name, at: new Date() }])] : []
+  return isMade ? [auditStatement([{ tenant: platformRef, action: 'migration.apply', actor, target: name, at: new Date() }])] : []
 }
 
 /** A lock that another session holds, or a deadlock with it. Only a `change` has a time limit of its own. */

@@ -10,7 +10,7 @@
  * Permissive policies of one table add up, so the policy that keeps tenants apart is restrictive. A permissive one stands
  * beside it only where the table has no other, since PostgreSQL shows no rows without any.
  */
-import { everyTenant, noTenant, tenantSetting } from '../connections.js'
+import { everyTenant, platformRows, tenantSetting } from '../connections.js'
 import { identifier, literal } from '../sql.js'
 
 export const isolationPolicy = 'tenantry_isolation'
@@ -76,7 +76,7 @@ function isolationRule (table: string, type: string): string {
   const rule = `case ${setting} when ${
     literal(everyTenant)
   } then true when ${column} then ${column} <> '' or ${raise} when '' then ${raise} when ${
-    literal(noTenant)
+    literal(platformRows)
   } then ${column} = '' else false end`
   return `using (${rule}) with check (${platformWrites.has(table) ? `(${rule}) or ${column} = ''` : rule})`
 }

@@ -2,7 +2,7 @@
 import type { Claims } from '../../../lib/expressions/types.js'
 import type { CompleteAuthProvider } from '../../../lib/document/rules/auth-providers.js'
 import { isRecord } from '../../../lib/json/plain-value.js'
-import { isTenantId } from '../../../lib/identity/tenant-id.js'
+import { isTenantId } from '../../../lib/identity/tenant-ref.js'
 import { tokenInvalid } from '../errors.js'
 
 // Characters of a claim: more is no name of anything.

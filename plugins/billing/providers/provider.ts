@@ -2,6 +2,7 @@
  * The interface of payment providers: `payprov` (Polar's API) and `altprov` (Stripe's). An adapter speaks the provider's
  * protocol and does not know the plans of tenants. Its results are in the terms of this file.
  */
+import type { Owner } from '../../../lib/identity/tenant-ref.js'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Cycle, ProviderName } from '../../../lib/document/rules/billing.js'
 import { cycles, providerNames } from '../../../lib/document/rules/billing.js'
@@ -16,7 +17,7 @@ export type SubscriptionStatus = typeof statuses[number]
 export interface Snapshot {
   readonly id: string
   /** The provider's external customer id or the metadata; null where neither names one. */
-  readonly tenant: string | null
+  readonly tenant: Owner | null
   readonly customerId: string
   /** The ids of its product and of its prices: the product map may name any of them. */
   readonly productIds: readonly string[]
@@ -55,7 +56,7 @@ export interface ProviderEvent {
   /** The event's own time. */
   readonly at: Date
   /** The tenant that it names; null where it names none. */
-  readonly tenant: string | null
+  readonly tenant: Owner | null
   readonly subscriptionId: string | null
   /** The customer that it names: of some kinds (altprov's `charge.refunded`) this is all that tells whose it is. */
   readonly customerId?: string | null
@@ -65,7 +66,7 @@ export interface ProviderEvent {
 }
 
 export interface CheckoutInput {
-  readonly tenant: string
+  readonly tenant: Owner
   /** The e-mail address of who pays, where it is known. */
   readonly email: string | undefined
   /** As the product map has it: an id of a product, or of a price. */
@@ -98,7 +99,7 @@ export interface PaymentProvider {
    * `customers`: ids that earlier snapshots of the tenant named. altprov's search by tenant may lag by a minute behind what
    * was made; what it knows of a customer by its id never does. The adapter looks at ten of them at most.
    */
-  subscriptions(tenant: string, customers?: readonly string[]): Promise<Snapshot[]>
+  subscriptions(tenant: Owner, customers?: readonly string[]): Promise<Snapshot[]>
   /** `now` charges or credits the difference; `period_end` lets the paid period run out first. */
   changeProduct(subscriptionId: string, product: string, when: 'now' | 'period_end', idempotencyKey: string): Promise<Snapshot>
   /** At the period's end. */

@@ -4,10 +4,11 @@ import { markdownBlocks } from '../../../lib/chunking/markdown.js'
 import { maxChunkTokens, overlapTokens, splitBlocks } from '../../../lib/chunking/split.js'
 import { isStorable } from '../../../lib/json/storable.js'
 import { createYielder } from '../../../lib/concurrency/event-loop-yielder.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const countTokens = (text: string) => Math.ceil(text.length / 4)
 const split = (blocks: Parameters<typeof splitBlocks>[0], maxChunks = 1000) =>
-  splitBlocks(blocks, { countTokens, yielder: createYielder('acme'), maxChunks })
+  splitBlocks(blocks, { countTokens, yielder: createYielder(tenantRef('acme')), maxChunks })
 const shown = (text: string) => markdownBlocks(text).map(({ isHeading, text }) => isHeading ? `# ${text}` : text)
 
 test('Markdown is read by its headings, paragraphs and fences', async (t) => {
@@ -52,7 +53,7 @@ test('a text without sentences or words is cut, never within a character', async
 test('a model whose tokens are single bytes is kept to its bound too', async (t) => {
   const chunks = await splitBlocks(textBlocks('word '.repeat(2000)), {
     countTokens: (text) => Buffer.byteLength(text) * 3,
-    yielder: createYielder('acme'),
+    yielder: createYielder(tenantRef('acme')),
     maxChunks: 10_000
   })
   t.ok(chunks.every((chunk) => chunk.length * 3 <= maxChunkTokens))

@@ -5,6 +5,7 @@ import { FaultList } from '../../../lib/schema/faults.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import { compileCacheKey, type CacheTarget } from '../../../lib/compiler/cache-key.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const list: CacheTarget = { method: 'GET', path: '/articles', query: '' }
 
@@ -24,7 +25,7 @@ function compile (cache: Partial<RouteCache> = {}, references: Reference[] = [],
 }
 
 function tenant (id: string) {
-  return { tenant: { id, config: {} } }
+  return { tenant: { id: tenantIdOf(id), config: {} } }
 }
 
 t.test('whoever would get another answer gets another key', async (t) => {

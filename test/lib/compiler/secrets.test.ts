@@ -6,6 +6,7 @@ import { test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
 import { onSql, scopeOf } from '../queries/helpers.js'
 import { compile, documented, faultsOf } from './routes.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const id = '00000000-0000-4000-8000-000000000001'
 const token = 'tok_live_51x'
@@ -286,9 +287,9 @@ test("what a route reads of its tenant's settings is in its cache key, and nothi
     response: { site: '{{tenant.config.site}}', all: '{{tenant}}', inherited: '{{tenant.config.constructor}}' },
     cache: { enabled: true }
   })
-  const tenant = { id: 'a', config: { site: 'one' }, plan: 'pro' }
+  const tenant = { id: tenantIdOf('a'), config: { site: 'one' }, plan: 'pro' }
   const key = (config: Record<string, unknown>) =>
-    route.cache?.key(scopeOf({ tenant: { id: 'a', config } }), { method: 'GET', path: '/a', query: '' })
+    route.cache?.key(scopeOf({ tenant: { id: tenantIdOf('a'), config } }), { method: 'GET', path: '/a', query: '' })
   t.not(key({ site: 'one' }), key({ site: 'two' }))
   t.equal(key({ site: 'one' }), key({ site: 'one' }))
   t.equal(

@@ -1,5 +1,6 @@
 import { test, type Test } from 'tap'
 import { FairSemaphore, type Party } from '../../../lib/concurrency/fair-semaphore.js'
+import { noTenant, serverRef, tenantRef, type TenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** A gate, who has passed it in which order, and a way for one of them to leave. */
 function gateOf (t: Test, max: number, timeoutMs = 60_000) {
@@ -10,7 +11,7 @@ function gateOf (t: Test, max: number, timeoutMs = 60_000) {
   return {
     gate,
     passed,
-    enter (key: string | null | undefined, name = String(key), refused = () => {
+    enter (key: TenantRef, name: string = key, refused = () => {
       passed.push(`${name} refused`)
     }) {
       gate.acquire(key, (party) => {
@@ -27,11 +28,11 @@ function gateOf (t: Test, max: number, timeoutMs = 60_000) {
 
 test('whoever waits is served in turn, the server itself first', async (t) => {
   const { gate, passed, enter, leave } = gateOf(t, 1)
-  for (const name of ['a1', 'a2', 'a3']) enter('a', name)
-  enter('b', 'b1')
-  enter(null, 'nobody')
-  enter('b', 'b2')
-  enter(undefined, 'own')
+  for (const name of ['a1', 'a2', 'a3']) enter(tenantRef('a'), name)
+  enter(tenantRef('b'), 'b1')
+  enter(noTenant, 'nobody')
+  enter(tenantRef('b'), 'b2')
+  enter(serverRef, 'own')
   t.equal(gate.waiting, 6)
   for (let left = 0; left < 6; left++) leave()
   t.strictSame(passed, ['a1', 'own', 'a2', 'b1', 'nobody', 'a3', 'b2'])
@@ -42,11 +43,11 @@ test('whoever waits is served in turn, the server itself first', async (t) => {
 test('one tenant never has all connections, several share them, and all are used', async (t) => {
   for (const [max, most] of [[1, 1], [2, 1], [4, 3], [5, 4], [10, 8], [100, 80]] as const) {
     const { passed, enter } = gateOf(t, max)
-    for (let count = 0; count < 2 * max; count++) enter('a')
+    for (let count = 0; count < 2 * max; count++) enter(tenantRef('a'))
     t.equal(passed.length, most, `${most} of ${max}`)
   }
   const { passed, enter, leave } = gateOf(t, 10)
-  for (const tenant of ['a', 'b']) for (let count = 0; count < 20; count++) enter(tenant)
+  for (const tenant of ['a', 'b']) for (let count = 0; count < 20; count++) enter(tenantRef(tenant))
   t.strictSame(passed, [...Array(8).fill('a'), 'b'])
   for (let left = 0; left < 4; left++) leave('a')
   t.equal(passed.filter((tenant) => tenant === 'b').length, 4, "what the greedy one gives back is the other's until both have the same")
@@ -54,13 +55,13 @@ test('one tenant never has all connections, several share them, and all are used
 
 test('whoever waits too long is refused, and everybody when the gate closes', async (t) => {
   const { gate, passed, enter, leave } = gateOf(t, 1, 1)
-  enter('a')
-  await new Promise<void>((resolve) => enter('b', 'b', resolve))
+  enter(tenantRef('a'))
+  await new Promise<void>((resolve) => enter(tenantRef('b'), 'b', resolve))
   t.equal(gate.waiting, 0)
-  enter('c')
+  enter(tenantRef('c'))
   gate.close()
   t.strictSame(passed, ['a', 'c refused'])
   leave()
-  enter('b')
+  enter(tenantRef('b'))
   t.strictSame(passed, ['a', 'c refused', 'b'])
 })

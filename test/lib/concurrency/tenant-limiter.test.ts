@@ -2,6 +2,7 @@
 import { test } from 'tap'
 import { failure, TenantryError } from '../../../lib/errors.js'
 import { createTenantLimiter } from '../../../lib/concurrency/tenant-limiter.js'
+import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const bounds = {
   maxOfTenant: 10,
@@ -33,19 +34,19 @@ test('a tenant has ten places, and another one has its own', async (t) => {
   const places = createTenantLimiter(bounds)
   t.teardown(() => places.close())
   const held = Array.from({ length: 10 }, slow)
-  const running = held.map(({ work }) => places.run('acme', work))
-  t.equal(await refusal(places.run('acme', async () => 'never')), 'TENANTRY_RATE_LIMITED')
-  t.equal(await places.run('globex', async () => 'at once'), 'at once')
+  const running = held.map(({ work }) => places.run(tenantRef('acme'), work))
+  t.equal(await refusal(places.run(tenantRef('acme'), async () => 'never')), 'TENANTRY_RATE_LIMITED')
+  t.equal(await places.run(tenantRef('globex'), async () => 'at once'), 'at once')
   held[0]?.finish()
   t.equal(await running[0], 'done')
-  t.equal(await places.run('acme', async () => 'at once'), 'at once', 'a place that is left is free')
+  t.equal(await places.run(tenantRef('acme'), async () => 'at once'), 'at once', 'a place that is left is free')
   await t.rejects(
-    places.run('acme', async () => {
+    places.run(tenantRef('acme'), async () => {
       throw new TypeError('fails')
     }),
     TypeError
   )
-  t.equal(await places.run('acme', async () => 'at once'), 'at once', 'so is one whose work failed')
+  t.equal(await places.run(tenantRef('acme'), async () => 'at once'), 'at once', 'so is one whose work failed')
   for (const { finish } of held) finish()
   t.same(await Promise.all(running), Array.from({ length: 10 }, () => 'done'))
 })
@@ -59,12 +60,12 @@ test('tenants that hold many places leave the last ones to those that hold none'
     const one = slow()
     held.push(one)
     running.push(
-      refusal(places.run(`hostile-${index % 10}`, one.work)).then((refused) => {
+      refusal(places.run(tenantRef(`hostile-${index % 10}`), one.work)).then((refused) => {
         if (refused !== null) ended.push(refused)
       })
     )
   }
-  t.equal(await places.run('quiet', async () => 'at once'), 'at once')
+  t.equal(await places.run(tenantRef('quiet'), async () => 'at once'), 'at once')
   places.close()
   for (const { finish } of held) finish()
   await Promise.all(running)
@@ -76,8 +77,8 @@ test('the platform has all places but those that it leaves to others', async (t)
   const places = createTenantLimiter(bounds)
   t.teardown(() => places.close())
   const held = Array.from({ length: 50 }, slow)
-  const running = held.map(({ work }) => places.run('', work))
-  t.equal(await places.run('', async () => 'at once'), 'at once')
+  const running = held.map(({ work }) => places.run(platformRef, work))
+  t.equal(await places.run(platformRef, async () => 'at once'), 'at once')
   for (const { finish } of held) finish()
   await Promise.all(running)
 })

@@ -13,6 +13,7 @@ import {
   type ConnectorSet
 } from '../../../lib/connectors/index.js'
 import { page } from '../../docs/markdown.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const env = { KEY: 'key of the platform', HOST: 'api.example.com' }
 const nobody: Scope = {
@@ -28,7 +29,7 @@ const nobody: Scope = {
 }
 const tenant = (secrets: Readonly<Record<string, string | null>> = {}): Scope => ({
   ...nobody,
-  tenant: { id: 'a', config: {} },
+  tenant: { id: tenantIdOf('a'), config: {} },
   secrets: new Map(Object.entries(secrets))
 })
 

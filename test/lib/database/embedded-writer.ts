@@ -1,10 +1,11 @@
 /** A process that writes rows into an embedded database, one after the other, and prints the count of each that is acknowledged. */
 import { createEngine } from '../../../lib/database/index.js'
+import { platformRef } from '../../../lib/identity/tenant-ref.js'
 
 const [folder] = process.argv.slice(2)
 const engine = await createEngine({ provider: 'embedded', embedded: { dbPath: folder } })
-await engine.transaction({ tenantId: null }, (session) => session.rows({ text: 'create table notes (id serial primary key)' }))
+await engine.transaction({ tenant: platformRef }, (session) => session.rows({ text: 'create table notes (id serial primary key)' }))
 for (let written = 1; ; written++) {
-  await engine.text({ text: 'insert into notes default values' }, [], { tenantId: null })
+  await engine.text({ text: 'insert into notes default values' }, [], { tenant: platformRef })
   console.log(written)
 }

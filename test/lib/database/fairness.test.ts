@@ -4,6 +4,7 @@ import pg from 'pg'
 import { test, type Test } from 'tap'
 import { nobody, openEngine } from './open.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** An engine with four connections, and a lock that statements wait for until it is released. */
 async function openLocked (t: Test) {
@@ -21,12 +22,12 @@ test('a tenant with slow statements keeps no other waiting', async (t) => {
   const slow = Array.from(
     { length: 40 },
     () =>
-      engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenantId: 'a' }).then(() => {
+      engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenant: tenantRef('a') }).then(() => {
         done++
       })
   )
   for (let round = 0; round < 3; round++) {
-    t.equal(await engine.text({ text: "select 'b'" }, [], { tenantId: 'b' }), 'b')
+    t.equal(await engine.text({ text: "select 'b'" }, [], { tenant: tenantRef('b') }), 'b')
     t.equal(await engine.text({ text: "select 'nobody'" }, [], nobody), 'nobody')
     t.same(await engine.kysely.selectNoFrom(({ val }) => val(1).as('n')).execute(), [{ n: 1 }])
   }
@@ -45,7 +46,7 @@ test('what a tenant reads and writes of the system tables keeps nobody else wait
   }
   const slow = Array.from({ length: 40 }, (_, index) =>
     (index % 2 === 0
-      ? wait(engine.kyselyFor('a'))
+      ? wait(engine.kyselyFor(tenantRef('a')))
       : engine.events.change({ topic: 'config', tenant: 'a' }, wait)).then(() => {
       done++
     }))
@@ -66,14 +67,14 @@ test('a request that gets no connection within acquireTimeoutMs is refused, and 
   const lock = new pg.Client({ connectionString })
   await lock.connect()
   await lock.query('select pg_advisory_lock(1)')
-  const slow = engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenantId: 'a' })
+  const slow = engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenant: tenantRef('a') })
   // The statement holds the only connection until the lock is released: nothing but the time-out ends these.
-  const waiting = [{ tenantId: 'a' }, { tenantId: 'b' }, nobody].map((caller) => engine.text({ text: "select 'x'" }, [], caller))
+  const waiting = [tenantRef('a'), tenantRef('b'), platformRef].map((tenant) => engine.text({ text: "select 'x'" }, [], { tenant }))
   for (const ended of await Promise.allSettled(waiting)) {
     t.match(ended, { status: 'rejected', reason: { code: 'TENANTRY_DATABASE_BUSY', headers: { 'retry-after': '1' } } })
   }
   t.equal(engine.status().waiting, 0)
   await lock.end()
   await slow
-  t.equal(await engine.text({ text: "select 'x'" }, [], { tenantId: 'b' }), 'x')
+  t.equal(await engine.text({ text: "select 'x'" }, [], { tenant: tenantRef('b') }), 'x')
 })

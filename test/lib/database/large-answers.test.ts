@@ -5,6 +5,7 @@ import { startPaces } from '../concurrency/paces.js'
 import { openEngine } from './open.js'
 import { holdInPause } from '../../helpers/pauses.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** A stream whose chunks are handed over one by one while it flows. */
 class Chunks extends EventEmitter {
@@ -81,14 +82,14 @@ test('an answer whose connection is lost while it waits is not read on', async (
 test('a large answer of a tenant that works for long waits, and other answers do not', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
-  const large = (tenantId: string) => engine.text({ text: "select repeat('x', 3000000)" }, [], { tenantId })
+  const large = (tenant: string) => engine.text({ text: "select repeat('x', 3000000)" }, [], { tenant: tenantRef(tenant) })
   const pause = holdInPause(t, 'busy')
   let isRead = false
   const waiting = large('busy').finally(() => {
     isRead = true
   })
   t.equal((await large('other'))?.length, 3_000_000, 'a large answer of another tenant')
-  t.equal(await engine.text({ text: "select 'small'" }, [], { tenantId: 'busy' }), 'small', 'a small one of the same tenant')
+  t.equal(await engine.text({ text: "select 'small'" }, [], { tenant: tenantRef('busy') }), 'small', 'a small one of the same tenant')
   t.notOk(isRead)
   pause.end()
   t.equal(await waiting, 'x'.repeat(3_000_000))

@@ -5,6 +5,7 @@ import { catalogue } from '../../../lib/errors.js'
 import { createEngine } from '../../../lib/database/index.js'
 import { nobody, openEngine, rejection } from './open.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
+import { noTenant, tenantRef, type TenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const one = { name: 'one', text: "select '1'" }
 
@@ -99,12 +100,12 @@ test('a pool with no free connection is a busy database, not a hang', async (t) 
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2, acquireTimeoutMs: 200 } } })
   const holding = new Set<() => void>()
-  const hold = (tenantId: string | null) =>
-    engine.transaction({ tenantId }, async (session) => {
+  const hold = (tenant: TenantRef) =>
+    engine.transaction({ tenant }, async (session) => {
       await session.text(one, [])
       await new Promise<void>((resolve) => holding.add(resolve))
     })
-  const held = [hold(null), hold('a')]
+  const held = [hold(noTenant), hold(tenantRef('a'))]
   t.match(await rejection(engine.text(one, [], nobody)), {
     code: catalogue.databaseBusy.code,
     statusCode: 503,
@@ -130,7 +131,7 @@ test('a server that has no connections left is a busy database', async (t) => {
   }
   const held = engine.transaction(nobody, async (session) => {
     await session.text(one, [])
-    t.match(await rejection(engine.text(one, [], { tenantId: 'a' })), { code: catalogue.databaseBusy.code })
+    t.match(await rejection(engine.text(one, [], { tenant: tenantRef('a') })), { code: catalogue.databaseBusy.code })
   })
   await held
 })

@@ -10,6 +10,7 @@ import { planSql } from '../../../lib/database/migrations/plan.js'
 import { nameAfterSystem } from '../../helpers/migrations.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { openEngine, rejection } from './open.js'
+import { platformRef } from '../../../lib/identity/tenant-ref.js'
 
 const longestBlock = '200ms'
 const lookMs = 20 // between looks at the sessions
@@ -97,7 +98,7 @@ test('migrations of a large table block neither reads nor writes for long, besid
   t.ok([...waited.values()][0]! >= 3, 'a step was tried again while the transaction was open')
   t.ok(written > 0 && read > 0)
   t.strictSame(await engine.pendingMigrations(), [])
-  const [found] = await engine.transaction({ tenantId: null }, (session) =>
+  const [found] = await engine.transaction({ tenant: platformRef }, (session) =>
     session.rows({
       text:
         'select count(*)::int as all, count(distinct key)::int as keys, count(distinct tag)::int as tags, count(*) filter (where open and not deleted)::int as open from notes'

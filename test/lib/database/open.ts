@@ -1,9 +1,10 @@
 /** Engines for the tests of this folder. */
 import type { Test } from 'tap'
 import { createEngine, type EngineOptions } from '../../../lib/database/index.js'
-import type { Engine } from '../../../lib/database/engine.js'
+import type { Engine, SessionOptions } from '../../../lib/database/engine.js'
 import tap from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { noTenant, platformRef } from '../../../lib/identity/tenant-ref.js'
 
 /** An engine that is closed when the test ends. */
 export async function openEngine (t: Test, options: EngineOptions): Promise<Engine> {
@@ -42,7 +43,7 @@ async function openShared (provider: EngineOptions['provider']): Promise<Engine>
 
 /** Runs SQL as the server itself, statement by statement. */
 export async function run (engine: Engine, ...statements: readonly string[]): Promise<void> {
-  await engine.transaction({ tenantId: null }, async (session) => {
+  await engine.transaction({ tenant: platformRef }, async (session) => {
     for (const text of statements) await session.rows({ text })
   })
 }
@@ -54,4 +55,4 @@ export function rejection (promise: Promise<unknown>): Promise<unknown> {
   }, (error: unknown) => error)
 }
 
-export const nobody = { tenantId: null }
+export const nobody: SessionOptions = { tenant: noTenant }

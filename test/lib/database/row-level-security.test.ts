@@ -7,6 +7,7 @@ import { tenantOwnedTables } from '../../../lib/database/tenant-owned-tables.js'
 import { nobody, openEngine, rejection } from './open.js'
 import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true } }, tenantScoped: true } } as const
 const rows = [1, 2, 3].map((id) => `insert into notes values (${id}, '${id === 3 ? 'b' : 'a'}')`).join(';')
@@ -24,24 +25,24 @@ test("each request sees and writes its tenant's rows and no others, on one conne
     })
     await database.admin(rows)
     t.ok(engine.rowLevelSecurity)
-    const read = (tenantId: string | null) => engine.text(seen, [], { tenantId })
+    const read = (tenant: string) => engine.text(seen, [], { tenant: tenantRef(tenant) })
     for (let round = 0; round < 2; round++) {
       t.equal(await read('a'), '1,2')
       t.equal(await read('b'), '3')
-      t.equal(await read(null), null, 'no tenant has no rows')
+      t.equal(await read(''), null, 'the platform has no rows of tenants')
     }
     t.strictSame(await Promise.all([read('b'), read('a'), read('b')]), ['3', '1,2', '3'])
     t.equal(
-      await engine.transaction({ tenantId: 'a' }, async (session) => {
+      await engine.transaction({ tenant: tenantRef('a') }, async (session) => {
         await session.text(insert, [4, 'a'])
         return session.text(seen, [])
       }),
       '1,2,4'
     )
-    await t.rejects(engine.text(insert, [5, 'b'], { tenantId: 'a' }), /row-level security/)
-    await t.rejects(engine.transaction({ tenantId: 'a' }, (session) => session.text(insert, [5, 'b'])), /row-level security/)
+    await t.rejects(engine.text(insert, [5, 'b'], { tenant: tenantRef('a') }), /row-level security/)
+    await t.rejects(engine.transaction({ tenant: tenantRef('a') }, (session) => session.text(insert, [5, 'b'])), /row-level security/)
     t.equal(await read('b'), '3', 'after a refusal too')
-    for (const tenantId of ['*', "a' or true", '']) await t.rejects(engine.text(seen, [], { tenantId }), /not the id of a tenant/)
+    for (const text of ['*', "a' or true"]) await t.rejects(read(text), /not the id of a tenant/)
   }
 })
 
@@ -72,7 +73,7 @@ test('without rowLevelSecurity the server works as the owner, and behind a poole
       migrate: 'auto'
     })
     t.notOk(engine.rowLevelSecurity)
-    await engine.text(insert, [1, 'a'], { tenantId: 'a' })
+    await engine.text(insert, [1, 'a'], { tenant: tenantRef('a') })
     await engine.transaction(nobody, (session) => session.text(insert, [2, 'b']))
     t.equal(await engine.text(seen, [], nobody), '1,2')
     await engine.kysely.insertInto('tenantry.documents').values({ tenant_id: 'a', collection: 'c', id: '1', data: {} }).execute()
@@ -90,7 +91,7 @@ test("the server's own statements see every tenant, with rowLevelSecurity too", 
   for (const tenant of ['a', 'b']) {
     await engine.kysely.insertInto('tenantry.documents').values({ tenant_id: tenant, collection: 'c', id: '1', data: {} }).execute()
   }
-  t.equal(await engine.text({ text: 'select count(*)::text from tenantry.documents' }, [], { tenantId: 'a' }), '1')
+  t.equal(await engine.text({ text: 'select count(*)::text from tenantry.documents' }, [], { tenant: tenantRef('a') }), '1')
   t.equal((await engine.kysely.selectFrom('tenantry.documents').selectAll().execute()).length, 2)
 })
 
@@ -122,7 +123,7 @@ test('tables that were found get policies too, beside those that they have', asy
   await database.admin(
     `insert into plain values (1, 'a'), (2, 'b'); insert into typed values (1, '${uuid}'), (2, gen_random_uuid()); insert into guarded values (1, 'a', 'me'), (2, 'a', 'you'), (3, 'b', 'me')`
   )
-  const ids = (table: string, tenantId: string) => engine.text({ text: `select string_agg(id::text, ',') from ${table}` }, [], { tenantId })
+  const ids = (table: string, tenant: string) => engine.text({ text: `select string_agg(id::text, ',') from ${table}` }, [], { tenant: tenantRef(tenant) })
   t.equal(await ids('plain', 'a'), '1')
   t.equal(await ids('seen', 'b'), '2')
   t.equal(await ids('typed', uuid), '1')
@@ -163,7 +164,7 @@ test("the server reads and writes the tables of tenants, and a tenant's session 
       const rows = await engine.kysely.selectFrom(table).select('tenant_id').orderBy('tenant_id').execute()
       t.strictSame(rows.map(({ tenant_id: tenant }) => tenant), table === 'tenantry.api_keys' ? ['b'] : ['a', 'b'], table)
       if (postgres?.rowLevelSecurity === true) {
-        t.equal(await engine.text({ text: `select string_agg(tenant_id, ',') from ${table}` }, [], { tenantId: 'b' }), 'b', table)
+        t.equal(await engine.text({ text: `select string_agg(tenant_id, ',') from ${table}` }, [], { tenant: tenantRef('b') }), 'b', table)
       }
     }
     await engine.events.change(

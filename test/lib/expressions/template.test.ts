@@ -3,6 +3,7 @@ import type { Scope } from '../../../lib/expressions/types.js'
 import t from 'tap'
 import { FaultList } from '../../../lib/schema/faults.js'
 import { compileValue, type TemplateContext } from '../../../lib/expressions/template.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {
   return {
@@ -63,7 +64,7 @@ t.test('every source of a request is read', async (t) => {
     query: { q: 'q' },
     headers: { 'accept-language': 'de' },
     auth: { sub: 'user', tenant_id: 'acme' },
-    tenant: { id: 'acme', config: { colour: { main: 'red' } } },
+    tenant: { id: tenantIdOf('acme'), config: { colour: { main: 'red' } } },
     results: { post: { data: [{ id: 3 }] } }
   }
   t.equal(evaluate('{{params.id}}', at), 'p')

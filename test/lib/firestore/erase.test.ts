@@ -6,6 +6,7 @@ import { firestoreServer, isGoogle } from '../../helpers/firestore.js'
 import { testServer } from '../../helpers/server.js'
 import { needsGoogle } from '../../helpers/skips.js'
 import { bearer } from '../../helpers/tokens.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 // The emulator from npm lists no collections.
 const options = { skip: !isGoogle && needsGoogle }
@@ -55,19 +56,19 @@ test('a deletion that fails half-way is continued', options, async (t) => {
     if (++batches === 2) throw new Error('the database is gone')
     return true
   }
-  await t.rejects(store.erase('a', fails), { message: 'the database is gone' })
+  await t.rejects(store.erase(tenantRef('a'), fails), { message: 'the database is gone' })
   t.same(await left('a'), [count - 500, 1, 1, 1])
-  await store.erase('a', async () => true)
+  await store.erase(tenantRef('a'), async () => true)
   t.same(await left('a'), none)
 })
 
 test('documents of a later tenant of the id are kept', options, async (t) => {
   const { client, store, fill, left } = await open(t)
   await fill('a')
-  await store.erase('a', async () => false)
+  await store.erase(tenantRef('a'), async () => false)
   t.same(await left('a'), all, 'there is a tenant of that id')
   let asked = 0
-  await store.erase('a', async () => {
+  await store.erase(tenantRef('a'), async () => {
     if (++asked === 1) await client.doc('tenants/a/notes/n0').set({ of: 'the later one' })
     return asked === 1
   })

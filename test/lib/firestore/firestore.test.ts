@@ -11,6 +11,7 @@ import { signToken } from '../../helpers/tokens.js'
 import { caller, refused, type Ask } from '../../http/caller.js'
 import { documentFaultsOf } from '../queries/helpers.js'
 import { documentRoutes } from './document.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const shape = { only: null, without: new Set<string>() }
 
@@ -183,7 +184,7 @@ test('contention is tried again, and then 409', async (t) => {
   )
   t.equal(tries, 2)
   t.match(translate(grpcError(10)), { code: 'TENANTRY_DOCUMENT_CONTENTION', statusCode: 409, headers: { 'retry-after': '1' } })
-  const place = placeOf('a', 'notes', false)
+  const place = placeOf(tenantRef('a'), 'notes', false)
   await t.rejects(
     store.transaction(async (session) => {
       for (let n = 0; n <= 500; n++) await session.text({ kind: 'set', place, shape, id: `n${n}`, fields: {} })

@@ -1,6 +1,7 @@
 /** Paths: no name of a tenant, a collection or a document changes which documents are meant. */
 import { test } from 'tap'
 import { documentPath, isPathSegment, placeOf, rootOf } from '../../../lib/firestore/paths.js'
+import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const never = [
   '',
@@ -23,9 +24,9 @@ const never = [
 test('a segment is never another path', async (t) => {
   for (const text of never) {
     t.notOk(isPathSegment(text), JSON.stringify(text.slice(0, 20)))
-    t.throws(() => documentPath(placeOf('a', 'notes', false), text))
-    t.throws(() => placeOf('a', text, false))
-    t.throws(() => placeOf('a', text, true))
+    t.throws(() => documentPath(placeOf(tenantRef('a'), 'notes', false), text))
+    t.throws(() => placeOf(tenantRef('a'), text, false))
+    t.throws(() => placeOf(tenantRef('a'), text, true))
   }
   for (const text of ['a', '...', '__x', 'x__', '___', '~', 'a b', '%2F', '\\', 'ü'.repeat(512), '漢'.repeat(500)]) {
     t.ok(isPathSegment(text), text.slice(0, 20))
@@ -34,19 +35,19 @@ test('a segment is never another path', async (t) => {
 
 test('each tenant, and no tenant, has a root of its own', async (t) => {
   const tenants = ['a', 'A', '__a__', '_a_', '____', '-', '__', 'tenants']
-  const roots = [...tenants, null].map(rootOf)
+  const roots = [...tenants.map(tenantRef), platformRef].map(rootOf)
   t.equal(new Set(roots).size, roots.length)
   for (const root of roots) {
     const [collection, segment, ...rest] = root.split('/')
     t.strictSame([collection, rest], ['tenants', []])
     t.ok(segment !== undefined && isPathSegment(segment), root)
   }
-  for (const tenant of ['', '.', '..', 'a/b', '~', '~__a__', 'a b', 'x'.repeat(65)]) t.throws(() => rootOf(tenant), JSON.stringify(tenant))
+  for (const tenant of ['.', '..', 'a/b', '~', '~__a__', 'a b', 'x'.repeat(65)]) t.throws(() => rootOf(tenantRef(tenant)), JSON.stringify(tenant))
 })
 
 test('collections of the platform are at the root, and those of tenants are not', async (t) => {
-  t.strictSame(placeOf('a', 'notes', false), { path: 'tenants/a/notes', root: 'tenants/a' })
-  t.strictSame(placeOf('a', 'countries', true), { path: 'countries', root: 'tenants/a' })
-  t.strictSame(placeOf(null, 'notes', false), { path: 'tenants/~/notes', root: 'tenants/~' })
-  t.equal(documentPath(placeOf('a', 'notes', false), 'n 1'), 'tenants/a/notes/n 1')
+  t.strictSame(placeOf(tenantRef('a'), 'notes', false), { path: 'tenants/a/notes', root: 'tenants/a' })
+  t.strictSame(placeOf(tenantRef('a'), 'countries', true), { path: 'countries', root: 'tenants/a' })
+  t.strictSame(placeOf(platformRef, 'notes', false), { path: 'tenants/~/notes', root: 'tenants/~' })
+  t.equal(documentPath(placeOf(tenantRef('a'), 'notes', false), 'n 1'), 'tenants/a/notes/n 1')
 })

@@ -10,6 +10,7 @@ import { createEngine } from '../../../lib/database/index.js'
 import { forEachEngine, type Row } from '../../helpers/postgres.js'
 import { compile, compileDocument, scopeOf } from './helpers.js'
 import { librarySql } from './tables.js'
+import { platformRef, tenantOrNone } from '../../../lib/identity/tenant-ref.js'
 
 const documentsSql = `
 create schema if not exists tenantry;
@@ -27,13 +28,13 @@ export class Library {
   /** Runs, and parses the answer; null without a row. */
   async run (query: Query, scope: Partial<Scope> = {}, changes: Partial<QueryContext> = {}): Promise<unknown> {
     const { statement, values, finish = (text) => text } = this.bind(query, scope, changes)
-    const text = await this.engine.text(statement, values, { tenantId: scopeOf(scope).tenant?.id ?? null })
+    const text = await this.engine.text(statement, values, { tenant: tenantOrNone(scopeOf(scope).tenant) })
     return this.#parse(text === null ? null : finish(text))
   }
 
   async runDocument (query: DocumentQuery, scope: Partial<Scope> = {}, changes: Partial<QueryContext> = {}): Promise<unknown> {
     const { statement, values } = compileDocument(query, { catalogue: this.engine.catalogue, ...changes }).bind(scopeOf(scope))
-    return this.#parse(await this.engine.text(statement, values, { tenantId: scopeOf(scope).tenant?.id ?? null }))
+    return this.#parse(await this.engine.text(statement, values, { tenant: tenantOrNone(scopeOf(scope).tenant) }))
   }
 
   /** The `data` of a page, by one column. */
@@ -44,7 +45,7 @@ export class Library {
   }
 
   sql (text: string, values: readonly unknown[] = []): Promise<Row[]> {
-    return this.engine.transaction({ tenantId: null }, (session) => session.rows({ text }, values))
+    return this.engine.transaction({ tenant: platformRef }, (session) => session.rows({ text }, values))
   }
 
   #parse (text: string | null): unknown {

@@ -5,6 +5,7 @@ import type { CompiledQuery, RouteQuery, Scope, TemplateSource } from '../../../
 import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from '../../../lib/queries/index.js'
 import { library } from './tables.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const sources: TemplateSource[] = ['body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'now', 'uuid']
 
@@ -67,7 +68,7 @@ export function scopeOf (changes: Partial<Scope> = {}): Scope {
     query: {},
     headers: {},
     auth: null,
-    tenant: { id: 'a', config: {} },
+    tenant: { id: tenantIdOf('a'), config: {} },
     secrets: new Map(),
     results: {},
     fullAccess: false,

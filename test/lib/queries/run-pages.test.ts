@@ -3,6 +3,7 @@ import type { Order, Query } from '../../../lib/schema/query.js'
 import type { Test } from 'tap'
 import type { Library } from './database.js'
 import { onEachEngine, refusalOf, uuid } from './database.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const rows = 23
 const tenants = ['a', 'b'].map((tenant) => `
@@ -30,7 +31,7 @@ interface Page {
 
 async function pageOf (library: Library, query: Query, asked: Record<string, unknown> = {}, tenant = 'a'): Promise<Page> {
   // The answer of a page by cursor.
-  return await library.run(query, { query: asked, tenant: { id: tenant, config: {} } }, { listRoute: 'GET /articles' }) as Page
+  return await library.run(query, { query: asked, tenant: { id: tenantIdOf(tenant), config: {} } }, { listRoute: 'GET /articles' }) as Page
 }
 
 /** The ids of all pages, one after the other. */

@@ -1,5 +1,6 @@
 import type { Query } from '../../../lib/schema/query.js'
 import { onEachEngine, uuid } from './database.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const articles = `
 insert into countries values ('de', 'Germany'), ('fr', 'France');
@@ -179,7 +180,7 @@ onEachEngine(articles, {
     t.equal(await library.run({ table: 'articles', operation: 'select', id: uuid(14) }), null, 'deleted')
     t.equal(await library.run({ table: 'articles', operation: 'select', id: uuid(19) }), null, "another tenant's")
     t.strictSame(
-      await library.run({ table: 'articles', operation: 'select', select: 'title', id: uuid(19) }, { tenant: { id: 'b', config: {} } }),
+      await library.run({ table: 'articles', operation: 'select', select: 'title', id: uuid(19) }, { tenant: { id: tenantIdOf('b'), config: {} } }),
       { title: 'Other' }
     )
     t.strictSame(
@@ -268,7 +269,7 @@ onEachEngine(articles, {
         value
       )
       t.equal(
-        await library.run({ table: 'articles', operation: 'select', single: true }, { tenant: { id: value, config: {} } }),
+        await library.run({ table: 'articles', operation: 'select', single: true }, { tenant: { id: tenantIdOf(value), config: {} } }),
         null,
         value
       )

@@ -1,5 +1,6 @@
 import type { Embed, Filter, Query } from '../../../lib/schema/query.js'
 import { onEachEngine, refusalOf, uuid } from './database.js'
+import { tenantIdOf, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const articles = `
 insert into countries values ('de', 'Germany'), ('fr', 'France');
@@ -39,9 +40,9 @@ onEachEngine(articles, {
       await library.run(read('kind:status, total:views.sum()', { filters: [{ column: 'views', operator: 'gt', value: 10 }] })),
       page([{ kind: 'published', total: 50 }])
     )
-    t.strictSame(await library.run(read('status, count()'), { tenant: { id: 'c', config: {} } }), page([]), 'no rows have no groups')
+    t.strictSame(await library.run(read('status, count()'), { tenant: { id: tenantIdOf('c'), config: {} } }), page([]), 'no rows have no groups')
     t.strictSame(
-      await library.run(read('count(), views.sum()'), { tenant: { id: 'c', config: {} } }),
+      await library.run(read('count(), views.sum()'), { tenant: { id: tenantIdOf('c'), config: {} } }),
       page([{ count: 0, sum: null }]),
       'without groups there is one answer'
     )
@@ -75,7 +76,7 @@ onEachEngine(articles, {
 
   'numbers keep every digit': async (t, library) => {
     const { statement, values } = library.bind(read('rating.sum()'))
-    t.match(await library.engine.text(statement, values, { tenantId: 'a' }), /"sum":1\.60000000000000000000000000001\}/)
+    t.match(await library.engine.text(statement, values, { tenant: tenantRef('a') }), /"sum":1\.60000000000000000000000000001\}/)
   },
 
   'a sum that no number holds is a 400 and not a failure of the server': async (t, library) => {

@@ -1,6 +1,7 @@
 import type { Query } from '../../../lib/schema/query.js'
 import type { Scope } from '../../../lib/expressions/types.js'
 import { onEachEngine, refusalOf, uuid } from './database.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const rows = `
 insert into countries values ('de', 'Germany');
@@ -12,7 +13,7 @@ insert into articles (id, tenant_id, title, deleted, deleted_at) values ('${uuid
 insert into labels values (1, 'a', 'red'), (9, 'b', 'green');
 `
 
-const inB: Partial<Scope> = { tenant: { id: 'b', config: {} } }
+const inB: Partial<Scope> = { tenant: { id: tenantIdOf('b'), config: {} } }
 const titles = 'select id, tenant_id, title from articles order by tenant_id, id'
 
 onEachEngine(rows, {

@@ -3,6 +3,7 @@ import type { QueryContext } from '../../../lib/queries/index.js'
 import type { Scope } from '../../../lib/expressions/types.js'
 import { test } from 'tap'
 import { compile, compileDocument, scopeOf } from './helpers.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 /** What every statement with a text that can be large has around it (`lib/queries/answer-size.ts`); the cases below are without. */
 function withinBound (sql: string): string {
@@ -414,7 +415,7 @@ test('nothing that a caller sends is in the text', async t => {
     const body = { title: hostile, name: hostile, venue: hostile, note: hostile }
     try {
       const { statement } = compile(query, context).bind(
-        scopeOf({ params: anything, body: query.table === 'articles' ? { title: hostile } : body, tenant: { id: hostile, config: {} } })
+        scopeOf({ params: anything, body: query.table === 'articles' ? { title: hostile } : body, tenant: { id: tenantIdOf(hostile), config: {} } })
       )
       t.notMatch(statement.text, 'hostile', name)
     } catch (error) {

@@ -5,6 +5,7 @@ import type { TableUse } from '../../../lib/cache/store.js'
 import { test } from 'tap'
 import { catalogueOf, key, table } from './tables.js'
 import { compile } from '../compiler/routes.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const follows = (foreignKey: ForeignKey, how: Pick<ForeignKey, 'followsDelete' | 'followsUpdate'>): ForeignKey => ({
   ...foreignKey,
@@ -139,7 +140,7 @@ test('the key of an answer is that of one version of its route', async (t) => {
     query: {},
     headers: {},
     auth: null,
-    tenant: { id: 'acme', config: {} },
+    tenant: { id: tenantIdOf('acme'), config: {} },
     secrets: new Map(),
     results: {},
     fullAccess: false

@@ -2,8 +2,9 @@ import { test } from 'tap'
 import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 import { createSecretCipher, headerLength, keyIdOf, SecretUnreadable } from '../../../lib/secrets/cipher.js'
 import { makeMasterKey, masterKeyOf, masterKeys, parseMasterKey, parseMasterKeys } from '../../../lib/secrets/master-key.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-const place = { tenant: 'acme', key: 'stripe', version: 3 }
+const place = { tenant: tenantRef('acme'), key: 'stripe', version: 3 }
 const value = 'sk_live_ü€😀'
 
 test('a value is encrypted under the derived key of the tenant, and once more', (t) => {
@@ -34,8 +35,8 @@ test('a value is encrypted under the derived key of the tenant, and once more', 
 test('a ciphertext of another tenant, key or version does not decrypt, nor one that was changed in any place', (t) => {
   const cipher = createSecretCipher(masterKeys(makeMasterKey().key))
   const sealed = cipher.encrypt(place, value)
-  const others = [{ ...place, tenant: 'globex' }, { ...place, key: 'strip' }, { ...place, version: 4 }, {
-    tenant: 'acm',
+  const others = [{ ...place, tenant: tenantRef('globex') }, { ...place, key: 'strip' }, { ...place, version: 4 }, {
+    tenant: tenantRef('acm'),
     key: 'estripe',
     version: 3
   }]
@@ -71,7 +72,7 @@ test('a ciphertext names its master key: previous ones are read, and moved; unkn
   t.equal(keyIdOf(after), current.id)
   t.equal(createSecretCipher(masterKeys(current)).decrypt(place, after), value)
   t.throws(() => createSecretCipher(masterKeys(current)).decrypt(place, before), { message: new RegExp(`master key ${old.id}`) })
-  t.throws(() => cipher.renew({ ...place, tenant: 'globex' }, before), SecretUnreadable)
+  t.throws(() => cipher.renew({ ...place, tenant: tenantRef('globex') }, before), SecretUnreadable)
   t.end()
 })
 

@@ -6,6 +6,7 @@ import { pgvectorDatabase } from '../../helpers/pgvector.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { runIn } from '../../helpers/system-postgres.js'
 import { openEngine, rejection, run } from '../database/open.js'
+import { platformRef } from '../../../lib/identity/tenant-ref.js'
 
 test('the migration names the missing pgvector, and how to install it', async (t) => {
   const { connectionString } = await postgresDatabase(t)
@@ -33,7 +34,7 @@ test('the tables are planned only for configurations that need them, and are iso
   await runIn(owner, 'create extension vector', 'postgres')
   await engine.migration.apply()
   t.same((await engine.migration.plan()).migrations, [])
-  const state = await engine.transaction({ tenantId: null }, (session) =>
+  const state = await engine.transaction({ tenant: platformRef }, (session) =>
     session.rows({
       text: `select relrowsecurity as enabled, relforcerowsecurity as forced,
     (select count(*)::int from pg_policy where polrelid = c.oid) as policies, (select count(*)::int from pg_indexes where tablename = relname) as indexes
@@ -62,7 +63,7 @@ test('a folder of the embedded engine that was made before gets the extension, a
   for (const vectorTable of [{ dimensions: 8 }, { dimensions: 8 }, undefined, { dimensions: 16 }]) {
     const engine = await createEngine({ provider: 'embedded', embedded: { dbPath }, vectorTable })
     const rows = await engine.transaction(
-      { tenantId: null },
+      { tenant: platformRef },
       (session) => session.rows({ text: "select id, '[1,2]'::vector <=> '[1,2]'::vector as distance from tenantry.tenants" })
     )
     t.same(rows, [{ id: 'acme', distance: 0 }])

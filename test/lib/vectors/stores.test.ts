@@ -9,6 +9,7 @@ import { pgvectorDatabase } from '../../helpers/pgvector.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { qdrantServer } from '../../helpers/qdrant.js'
 import { openEngine, run } from '../database/open.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const dimensions = 8
 const space = { model: 'a-model', dimensions }
@@ -67,13 +68,13 @@ for (const [name, open] of Object.entries(stores)) {
     const [acme, globex] = ['acme', 'globex']
     await run(engine, `insert into tenantry.tenants (id, name) values ('${acme}', 'A'), ('${globex}', 'G')`)
     const idsOf = async (tenant: string, turn: number, query: object = {}) =>
-      (await store.byVector(tenant, at(turn), { ...all, ...query })).map(({ id, chunk }) => `${id}/${chunk}`)
+      (await store.byVector(tenantRef(tenant), at(turn), { ...all, ...query })).map(({ id, chunk }) => `${id}/${chunk}`)
 
     await t.test('finds the nearest chunks of a tenant, and none of another', async (t) => {
-      t.equal(await store.put(acme, documentOf('a', { north: 1, east: 0 }, { kind: 'map' })), 'new')
-      t.equal(await store.put(acme, documentOf('b', { northeast: 0.5 })), 'new')
-      t.equal(await store.put(globex, documentOf('a', { 'the north of globex': 1 })), 'new')
-      const found = await store.byVector(acme, at(1), all)
+      t.equal(await store.put(tenantRef(acme), documentOf('a', { north: 1, east: 0 }, { kind: 'map' })), 'new')
+      t.equal(await store.put(tenantRef(acme), documentOf('b', { northeast: 0.5 })), 'new')
+      t.equal(await store.put(tenantRef(globex), documentOf('a', { 'the north of globex': 1 })), 'new')
+      const found = await store.byVector(tenantRef(acme), at(1), all)
       t.same(found.map(({ id, chunk, content }) => ({ id, chunk, content })), [
         { id: 'a', chunk: 0, content: 'north' },
         { id: 'b', chunk: 0, content: 'northeast' },
@@ -93,23 +94,23 @@ for (const [name, open] of Object.entries(stores)) {
 
     await t.test('filters by members of the metadata', async (t) => {
       const metadata = { kind: 'map', pages: 3, rate: 1.5, done: true, nothing: null, list: ['map'], 'a.b"] or 1=1': 'odd' }
-      await store.put(acme, documentOf('c', { south: 3 }, metadata))
+      await store.put(tenantRef(acme), documentOf('c', { south: 3 }, metadata))
       for (const [name, value] of Object.entries({ ...metadata, list: undefined })) {
         if (value === undefined || name === 'kind') continue
         t.same(await idsOf(acme, 1, { filter: { [name]: value } }), ['c/0'], name)
         t.same(await idsOf(acme, 1, { filter: { [name]: 'another' } }), [], name)
-        t.same((await store.byText(acme, 'south', { ...all, filter: { [name]: value } })).map(({ id }) => id), ['c'], name)
+        t.same((await store.byText(tenantRef(acme), 'south', { ...all, filter: { [name]: value } })).map(({ id }) => id), ['c'], name)
       }
       t.same(await idsOf(acme, 1, { filter: { kind: 'map' } }), ['a/0', 'a/1', 'c/0'])
       t.same(await idsOf(acme, 1, { filter: { kind: 'map', pages: 3 } }), ['c/0'], 'all members count')
       t.same(await idsOf(acme, 1, { filter: { tenant: 'globex' } }), [], 'no filter names another tenant')
       t.same(await idsOf(acme, 1, { filter: { list: 'map' } }), [], 'a list is not equal to its item')
-      t.ok(await store.remove(acme, 'c'))
+      t.ok(await store.remove(tenantRef(acme), 'c'))
     })
 
     await t.test('finds words in the syntax of searches of the web', async (t) => {
       const words = async (tenant: string, text: string) =>
-        (await store.byText(tenant, text, all)).map(({ id, content }) => `${id}: ${content}`)
+        (await store.byText(tenantRef(tenant), text, all)).map(({ id, content }) => `${id}: ${content}`)
       t.same(await words(acme, 'NORTH'), ['a: north'])
       t.same(await words(acme, 'north or east'), ['a: north', 'a: east'], 'either')
       t.same(await words(acme, 'globex'), [], 'no word of another tenant')
@@ -118,22 +119,22 @@ for (const [name, open] of Object.entries(stores)) {
       for (const text of ['', '!!!', "' globex'", "a' | ' globex", '\\', '()&|!:*<->', '-'.repeat(100)]) {
         t.same(await words(acme, text), [], text)
       }
-      const [first] = await store.byText(acme, 'north', all)
+      const [first] = await store.byText(tenantRef(acme), 'north', all)
       t.ok(first !== undefined && first.score > 0 && first.score < 1)
-      t.same(await store.byText(acme, 'north', { ...all, threshold: 0.99 }), [])
+      t.same(await store.byText(tenantRef(acme), 'north', { ...all, threshold: 0.99 }), [])
     })
 
     await t.test('lists the documents of a tenant, the newest first', async (t) => {
-      const { data, total } = await store.list(acme, { limit: 1, offset: 0 })
+      const { data, total } = await store.list(tenantRef(acme), { limit: 1, offset: 0 })
       t.equal(total, 2)
       t.match(data, [{ id: 'b', contentType: 'text/plain', metadata: {}, chunks: 1, createdAt: Date }])
-      t.same((await store.list(acme, { limit: 10, offset: 1 })).data.map(({ id }) => id), ['a'])
-      t.same(await store.list('stranger', { limit: 10, offset: 0 }), { data: [], total: 0 })
+      t.same((await store.list(tenantRef(acme), { limit: 10, offset: 1 })).data.map(({ id }) => id), ['a'])
+      t.same(await store.list(tenantRef('stranger'), { limit: 10, offset: 0 }), { data: [], total: 0 })
     })
 
     await t.test('replaces all chunks of a document at once, and nothing if the write fails', async (t) => {
       await t.rejects(
-        store.put(acme, documentOf('a', { lost: 1 }), {
+        store.put(tenantRef(acme), documentOf('a', { lost: 1 }), {
           also: async () => {
             throw new Error('the entry cannot be written')
           }
@@ -141,12 +142,12 @@ for (const [name, open] of Object.entries(stores)) {
         /entry/
       )
       t.same(await idsOf(acme, 1), ['a/0', 'b/0', 'a/1'])
-      t.equal(await store.put(acme, documentOf('a', { west: 2 }, { kind: 'list' })), 'replaced')
-      t.same((await store.byVector(acme, at(2), all)).map(({ content }) => content), ['west', 'northeast'])
-      t.same(await store.byText(acme, 'north', all), [], 'the text of before is gone')
+      t.equal(await store.put(tenantRef(acme), documentOf('a', { west: 2 }, { kind: 'list' })), 'replaced')
+      t.same((await store.byVector(tenantRef(acme), at(2), all)).map(({ content }) => content), ['west', 'northeast'])
+      t.same(await store.byText(tenantRef(acme), 'north', all), [], 'the text of before is gone')
       t.same(await idsOf(globex, 1), ['a/0'], 'that of another tenant stays')
       const created: boolean[] = []
-      await store.put(acme, documentOf('a', { west: 2 }), {
+      await store.put(tenantRef(acme), documentOf('a', { west: 2 }), {
         also: async (_transaction, isNew) => {
           created.push(isNew)
         }
@@ -155,12 +156,12 @@ for (const [name, open] of Object.entries(stores)) {
     })
 
     await t.test('replaces only the version that the caller names', async (t) => {
-      const { version } = (await store.read(acme, 'a'))!
-      t.equal(await store.put(acme, documentOf('a', { west: 2 }), { version: randomUUID() }), 'changed')
+      const { version } = (await store.read(tenantRef(acme), 'a'))!
+      t.equal(await store.put(tenantRef(acme), documentOf('a', { west: 2 }), { version: randomUUID() }), 'changed')
       t.same(await idsOf(acme, 2, { limit: 1 }), ['a/0'])
-      t.equal(await store.put(acme, documentOf('a', { west: 2 }), { version }), 'replaced')
-      t.equal(await store.put(acme, documentOf('gone', { west: 2 }), { version }), 'changed')
-      t.equal(await store.read(acme, 'gone'), null)
+      t.equal(await store.put(tenantRef(acme), documentOf('a', { west: 2 }), { version }), 'replaced')
+      t.equal(await store.put(tenantRef(acme), documentOf('gone', { west: 2 }), { version }), 'changed')
+      t.equal(await store.read(tenantRef(acme), 'gone'), null)
     })
 
     await t.test('writes of the same document at the same time leave one of them whole', async (t) => {
@@ -168,15 +169,15 @@ for (const [name, open] of Object.entries(stores)) {
         Array.from(
           { length: 6 },
           (_, index) =>
-            store.put(acme, documentOf('race', Object.fromEntries(Array.from({ length: 5 }, (_, chunk) => [`race ${index}.${chunk}`, 2]))))
+            store.put(tenantRef(acme), documentOf('race', Object.fromEntries(Array.from({ length: 5 }, (_, chunk) => [`race ${index}.${chunk}`, 2]))))
         )
       )
       t.same(outcomes.filter((outcome) => outcome === 'new').length, 1)
-      const found = await store.byVector(acme, at(2), { limit: 20, filter: {} })
+      const found = await store.byVector(tenantRef(acme), at(2), { limit: 20, filter: {} })
       const contents = found.filter(({ id }) => id === 'race').map(({ content }) => content).sort()
       t.equal(contents.length, 5)
       t.equal(new Set(contents.map((content) => content.split('.')[0])).size, 1)
-      t.ok(await store.remove(acme, 'race'))
+      t.ok(await store.remove(tenantRef(acme), 'race'))
     })
 
     await t.test('vectors of another model are not compared, and their documents are stale', async (t) => {
@@ -192,21 +193,21 @@ for (const [name, open] of Object.entries(stores)) {
           { tenant: globex, id: 'a', model: 'a-model' }
         ]
       )
-      t.same(await later.byVector(acme, at(1), all), [])
-      t.equal((await later.byText(acme, 'northeast', all)).length, 1, 'words are found')
-      const text = (await later.read(acme, 'b'))!
+      t.same(await later.byVector(tenantRef(acme), at(1), all), [])
+      t.equal((await later.byText(tenantRef(acme), 'northeast', all)).length, 1, 'words are found')
+      const text = (await later.read(tenantRef(acme), 'b'))!
       t.same(text.contents, ['northeast'])
-      t.equal(await later.put(acme, documentOf('b', { northeast: 0.5 }), { version: text.version }), 'replaced')
-      t.equal((await later.byVector(acme, at(1), all)).length, 1)
+      t.equal(await later.put(tenantRef(acme), documentOf('b', { northeast: 0.5 }), { version: text.version }), 'replaced')
+      t.equal((await later.byVector(tenantRef(acme), at(1), all)).length, 1)
       t.equal((await later.stale(10)).length, 2)
       t.equal((await store.stale(10)).length, 1)
-      await store.put(acme, documentOf('b', { northeast: 0.5 }))
+      await store.put(tenantRef(acme), documentOf('b', { northeast: 0.5 }))
     })
 
     await t.test('finds as many as asked for among many chunks of other tenants', async (t) => {
       const many = (id: string, count: number, turn: (index: number) => number) =>
         store.put(
-          id.startsWith('g') ? globex : acme,
+          tenantRef(id.startsWith('g') ? globex : acme),
           documentOf(id, Object.fromEntries(Array.from({ length: count }, (_, index) => [`${id} ${index}`, turn(index)])))
         )
       for (let part = 0; part < 8; part++) await many(`g${part}`, 300, (index) => 1 + index / 1e6)
@@ -216,17 +217,17 @@ for (const [name, open] of Object.entries(stores)) {
     })
 
     await t.test('removes a document, and nothing of another tenant', async (t) => {
-      t.equal(await store.remove(globex, 'b'), false)
-      t.equal(await store.remove(globex, 'a'), true)
-      t.equal(await store.remove(globex, 'a'), false)
-      t.equal((await store.read(acme, 'a'))?.id, 'a')
-      await store.removeAll('stranger')
+      t.equal(await store.remove(tenantRef(globex), 'b'), false)
+      t.equal(await store.remove(tenantRef(globex), 'a'), true)
+      t.equal(await store.remove(tenantRef(globex), 'a'), false)
+      t.equal((await store.read(tenantRef(acme), 'a'))?.id, 'a')
+      await store.removeAll(tenantRef('stranger'))
       t.ok((await idsOf(acme, 2)).includes('a/0'))
     })
 
     await t.test('a tenant that is not there has no documents', async (t) => {
-      await t.rejects(store.put('stranger', documentOf('a', { north: 1 })), { code: 'TENANTRY_TENANT_UNKNOWN' })
-      t.equal((await store.list('stranger', { limit: 1, offset: 0 })).total, 0)
+      await t.rejects(store.put(tenantRef('stranger'), documentOf('a', { north: 1 })), { code: 'TENANTRY_TENANT_UNKNOWN' })
+      t.equal((await store.list(tenantRef('stranger'), { limit: 1, offset: 0 })).total, 0)
     })
 
     await t.test('can be checked, swept and closed', async () => {

@@ -5,6 +5,7 @@ import { failure } from '../../../lib/errors.js'
 import { createBuffer, type Batch, type BufferOptions } from '../../../plugins/analytics/buffer.js'
 import { RouteLines } from '../../../plugins/analytics/lines.js'
 import { fakeClock, hour } from './app.js'
+import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** A logger that remembers its messages. */
 function memoryLog (): { log: FastifyBaseLogger, lines: { level: number, msg: string, requests?: number }[] } {
@@ -65,14 +66,14 @@ const unavailable = async () => {
 
 t.test('requests are summed up by hour, tenant and line', async (t) => {
   const { buffer, batches, clock } = buffered()
-  for (const tenant of ['acme', 'acme', 'globex', '']) buffer.count(tenant, things.of('GET', 200), 1)
-  buffer.count('acme', things.of('GET', 200), 900)
-  buffer.count('acme', things.of('GET', 500), 1)
-  buffer.count('acme', things.of('POST', 200), 1)
+  for (const tenant of ['acme', 'acme', 'globex', '']) buffer.count(tenantRef(tenant), things.of('GET', 200), 1)
+  buffer.count(tenantRef('acme'), things.of('GET', 200), 900)
+  buffer.count(tenantRef('acme'), things.of('GET', 500), 1)
+  buffer.count(tenantRef('acme'), things.of('POST', 200), 1)
   clock.forward(hour / 2)
-  buffer.count('acme', things.of('GET', 200), 1)
+  buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   clock.forward(-hour)
-  buffer.count('acme', things.of('GET', 200), 1)
+  buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.flush()
   const shown = (
     { number, hour, sums }: Batch
@@ -99,29 +100,29 @@ t.test('requests are summed up by hour, tenant and line', async (t) => {
 
 t.test('are written when enough of them wait', async (t) => {
   const { buffer, batches } = buffered({ maxSize: 10 })
-  for (let request = 0; request < 9; request++) buffer.count('', things.of('GET', 200), 1)
+  for (let request = 0; request < 9; request++) buffer.count(platformRef, things.of('GET', 200), 1)
   await new Promise((resolve) => setImmediate(resolve))
   t.equal(batches.length, 0)
-  buffer.count('', things.of('GET', 200), 1)
+  buffer.count(platformRef, things.of('GET', 200), 1)
   await until(t, 'ten are written', () => requestsIn(batches) === 10)
 })
 
 t.test('are not written again before a pause, however many come, unless there are many sums', async (t) => {
   const { buffer, batches } = buffered({ maxSize: 10, pause: 3_600_000 })
-  for (let request = 0; request < 10; request++) buffer.count('', things.of('GET', 200), 1)
+  for (let request = 0; request < 10; request++) buffer.count(platformRef, things.of('GET', 200), 1)
   await until(t, 'the first are written at once', () => batches.length === 1)
   for (let turn = 0; turn < 20; turn++) {
-    for (let request = 0; request < 10; request++) buffer.count('', things.of('GET', 200), 1)
+    for (let request = 0; request < 10; request++) buffer.count(platformRef, things.of('GET', 200), 1)
     await new Promise((resolve) => setImmediate(resolve))
   }
   t.equal(batches.length, 1)
-  for (let tenant = 0; tenant < 1000; tenant++) buffer.count(`tenant-${tenant}`, things.of('GET', 200), 1)
+  for (let tenant = 0; tenant < 1000; tenant++) buffer.count(tenantRef(`tenant-${tenant}`), things.of('GET', 200), 1)
   await until(t, 'many sums are', () => requestsIn(batches) >= 10 + 200 + 999)
 })
 
 t.test('are written when time has passed', async (t) => {
   const { buffer, batches } = buffered({ flushInterval: 1 })
-  buffer.count('', things.of('GET', 200), 1)
+  buffer.count(platformRef, things.of('GET', 200), 1)
   t.equal(batches.length, 0)
   await until(t, 'it is written', () => requestsIn(batches) === 1)
 })
@@ -129,9 +130,9 @@ t.test('are written when time has passed', async (t) => {
 t.test('that come while others are written wait for the next batch, which follows where enough came', async (t) => {
   const waiting: (() => void)[] = []
   const { buffer, batches } = buffered({ maxSize: 1, answer: () => new Promise((resolve) => waiting.push(resolve)) })
-  buffer.count('', things.of('GET', 200), 1)
+  buffer.count(platformRef, things.of('GET', 200), 1)
   await until(t, 'the first is being written', () => waiting.length === 1)
-  for (let request = 0; request < 500; request++) buffer.count('', things.of('GET', 200), 1)
+  for (let request = 0; request < 500; request++) buffer.count(platformRef, things.of('GET', 200), 1)
   t.equal(batches.length, 1, 'one statement at a time')
   waiting[0]?.()
   await until(t, 'the others are being written', () => waiting.length === 2)
@@ -143,9 +144,9 @@ t.test('that come while others are written wait for the next batch, which follow
 t.test('that could not be written are kept, and written again under the same number', async (t) => {
   let reachable = false
   const { buffer, batches, lines } = buffered({ answer: () => reachable ? Promise.resolve() : unavailable() })
-  buffer.count('acme', things.of('GET', 200), 1)
+  buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.flush()
-  buffer.count('acme', things.of('GET', 200), 1)
+  buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.flush()
   await buffer.flush()
   t.strictSame(lines.map(({ msg }) => msg), ['figures of requests could not be written; they are kept'], 'which is said once')
@@ -162,7 +163,7 @@ t.test('do not fill the memory while the database cannot be reached', async (t) 
   const { buffer, batches, lines } = buffered({ maxSize: 1000, answer: () => reachable ? Promise.resolve() : unavailable() })
   const routes = Array.from({ length: 500 }, (_, index) => new RouteLines(`/route-${index}`, true))
   for (let tenant = 0; tenant < 300; tenant++) {
-    for (const route of routes) buffer.count(`tenant-${tenant}`, route.of('GET', 200), 1)
+    for (const route of routes) buffer.count(tenantRef(`tenant-${tenant}`), route.of('GET', 200), 1)
     await new Promise((resolve) => setImmediate(resolve))
   }
   const tries = batches.length
@@ -184,9 +185,9 @@ t.test('that the database refuses are given up, so that those after them are wri
       if (number === 1) throw new Error('of no use')
     }
   })
-  buffer.count('acme', things.of('GET', 200), 1)
+  buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   for (let flush = 0; flush < 3; flush++) await buffer.flush()
-  buffer.count('acme', things.of('GET', 200), 1)
+  buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.flush()
   t.strictSame(batches.map(({ number }) => number), [1, 1, 1, 2])
   t.match(lines.map(({ level, requests }) => [level, requests]), [[40, undefined], [50, 1], [30, undefined]])
@@ -194,14 +195,14 @@ t.test('that the database refuses are given up, so that those after them are wri
 
 t.test('are written at the end, and what cannot be is told', async (t) => {
   const reached = buffered()
-  reached.buffer.count('acme', things.of('GET', 200), 1)
+  reached.buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await reached.buffer.close()
   t.equal(requestsIn(reached.batches), 1)
 
   const { buffer, lines } = buffered({ answer: unavailable })
-  for (let request = 0; request < 3; request++) buffer.count('acme', things.of('GET', 200), 1)
+  for (let request = 0; request < 3; request++) buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.flush()
-  buffer.count('acme', things.of('GET', 200), 1)
+  buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.close()
   t.match(lines.at(-1), { level: 50, requests: 4 })
 })

@@ -7,16 +7,17 @@ import { RouteLines } from '../../../plugins/analytics/lines.js'
 import { createStatsStore } from '../../../plugins/analytics/store.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { day, hour, open } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const start = Date.parse('2026-06-01T12:00:00Z')
 const at = new Date(start + 1000)
-const scope = (tenant: string, hours = 1) => ({ tenant, from: new Date(start), until: new Date(start + hours * hour) })
+const scope = (tenant: string, hours = 1) => ({ tenant: tenantRef(tenant), from: new Date(start), until: new Date(start + hours * hour) })
 
 /** Requests of a tenant, by the route `/name` and how long each took. */
 function sumOf (tenant: string, route: string, durations: readonly number[], { status = 200, own = false } = {}): Sum {
   const buckets = new Map<number, number>()
   for (const ms of durations) buckets.set(bucketOf(ms), (buckets.get(bucketOf(ms)) ?? 0) + 1)
-  return { tenant, line: new RouteLines(route, own).of('GET', status), buckets }
+  return { tenant: tenantRef(tenant), line: new RouteLines(route, own).of('GET', status), buckets }
 }
 
 const batch = (number: number, ...sums: Sum[]): Batch => ({ number, hour: start, sums })
@@ -94,7 +95,7 @@ t.test('the store of figures', (t) =>
         t.ok(Math.abs((told ?? Number.NaN) - exact) / exact <= 0.0251, `${part}: ${told} for ${exact}`)
       }
       t.equal((await server.read(scope('acme', 1))).total, 2000)
-      const one = await server.read({ tenant: 'acme', from: new Date(start - day), until: new Date(start) })
+      const one = await server.read({ tenant: tenantRef('acme'), from: new Date(start - day), until: new Date(start) })
       t.strictSame(one, { total: 0, errors: 0, errorRate: 0, routes: [] })
       await clear()
     })

@@ -8,6 +8,7 @@ import { readAudit } from '../../../plugins/audit/store.js'
 import { sweepAudit } from '../../../plugins/audit/sweep.js'
 import database from '../../../plugins/database/index.js'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const day = 86_400_000 // ms
 const start = Date.parse('2026-06-01T12:00:00Z')
@@ -60,7 +61,7 @@ test('entries are kept in their order and as they can be, of tenants that are th
     let time = start
     const app = await open(t, engine, { now: () => time })
     const entry = (more: Partial<AuditEntry>): AuditEntry => ({
-      tenant: 'acme',
+      tenant: tenantRef('acme'),
       action: 'auth.login',
       actor: noActor,
       at: new Date(time),
@@ -69,9 +70,9 @@ test('entries are kept in their order and as they can be, of tenants that are th
     await writeAudit(
       app.db,
       entry({ target: '1' }),
-      entry({ target: '2', tenant: '' }),
-      entry({ target: 'x', tenant: 'gone' }),
-      entry({ target: 'x', tenant: 'nobody' }),
+      entry({ target: '2', tenant: platformRef }),
+      entry({ target: 'x', tenant: tenantRef('gone') }),
+      entry({ target: 'x', tenant: tenantRef('nobody') }),
       entry({ target: '3', outcome: 'failure' })
     )
     const page = await app.audit.page({}, everything)
@@ -92,12 +93,12 @@ test('entries are kept in their order and as they can be, of tenants that are th
       target: `${'t'.repeat(255)}${long}`,
       details: { text: `\0\uDFFF"'\\${long}`, list: ['\0', 1, null], apiKey2: undefined }
     })
-    const [told] = (await app.audit.page({ tenant: 'acme' }, { limit: 1, offset: 0 })).data
+    const [told] = (await app.audit.page({ tenant: tenantRef('acme') }, { limit: 1, offset: 0 })).data
     t.match(told, { timestamp: new Date(time), target: `${'t'.repeat(255)}…`, details: { apiKey: 'key-1', list: ['\uFFFD', 1, null] } })
     t.match(told?.userId, /^a\uFFFDb\uFFFDc\u{1F600}{125}…$/u)
     t.match(told?.address, /^\uFFFD\u{1F600}{127}…$/u)
     t.match(String(told?.details?.['text']), /^\uFFFD\uFFFD"'\\\u{1F600}{125}…$/u)
-    t.equal((await app.audit.page({ tenant: 'acme', userId: actor.userId }, everything)).total, 1, 'found by what was cut short')
+    t.equal((await app.audit.page({ tenant: tenantRef('acme'), userId: actor.userId }, everything)).total, 1, 'found by what was cut short')
     // @ts-expect-error an action of nobody
     await t.rejects(app.audit.record({ tenant: 'acme', action: 'secret.read', actor: noActor }), /"secret.read" is no audited action/)
 
@@ -114,7 +115,7 @@ test("they are told and kept for as long as the plan says, the platform's for it
     const app = await open(t, engine, { now: () => time, retentionDays: 30 })
     for (const tenant of ['', 'acme', 'globex', 'initech']) await app.audit.record({ tenant, action: 'user.create', actor: noActor })
     const told = async () => {
-      const totals = await Promise.all(['', 'acme', 'globex', 'initech'].map((tenant) => app.audit.page({ tenant }, everything)))
+      const totals = await Promise.all(['', 'acme', 'globex', 'initech'].map((tenant) => app.audit.page({ tenant: tenantRef(tenant) }, everything)))
       return totals.map(({ data, total }) => data.length === total ? total : NaN)
     }
     const rows = async () => {
@@ -127,7 +128,7 @@ test("they are told and kept for as long as the plan says, the platform's for it
       const before = await rows()
       time = start + days * day - 1
       t.strictSame([await told(), await rows()], [
-        ['', 'acme', 'globex', 'initech'].map((tenant) => before.includes(tenant) ? 1 : 0),
+        ['', 'acme', 'globex', 'initech'].map((tenant) => before.includes(tenantRef(tenant)) ? 1 : 0),
         before
       ], `${days} days less a moment`)
       time += 1
@@ -152,12 +153,12 @@ test('what a page costs has a bound, however long the log is', async (t) => {
     start - day
   )}::timestamptz + make_interval(secs => n)
     from generate_series(1, 15000) n, (values ('acme'), ('globex')) t (tenant)`.execute(app.db)
-  t.match(await app.audit.page({ tenant: 'acme' }, { limit: 2, offset: 10_000 }), { data: { length: 2 }, total: 10_000 })
-  t.match(await app.audit.page({ tenant: 'acme', actions: ['auth.register', 'auth.logout'] }, { limit: 2, offset: 0 }), {
+  t.match(await app.audit.page({ tenant: tenantRef('acme') }, { limit: 2, offset: 10_000 }), { data: { length: 2 }, total: 10_000 })
+  t.match(await app.audit.page({ tenant: tenantRef('acme'), actions: ['auth.register', 'auth.logout'] }, { limit: 2, offset: 0 }), {
     data: [{ action: 'auth.register', timestamp: new Date(start - day + 15_000_000) }, { timestamp: new Date(start - day + 10_000_000) }],
     total: 3
   })
-  t.match(await app.audit.page({ tenant: 'acme', userId: 'user-0', actions: ['auth.register'] }, everything), { total: 1 })
+  t.match(await app.audit.page({ tenant: tenantRef('acme'), userId: 'user-0', actions: ['auth.register'] }, everything), { total: 1 })
   t.match(await app.audit.page({ actions: ['auth.register', 'auth.login'], from: new Date(start - day + 14_999_000) }, everything), {
     data: { length: 4 },
     total: 4
@@ -178,7 +179,7 @@ test('what a page costs has a bound, however long the log is', async (t) => {
       },
       transformResult: async ({ result }) => result
     })
-    t.match(await readAudit(db, { tenant: 'acme', actions: ['secret.access', 'secret.delete'], ...disjoint }, everything), { total: 0 })
+    t.match(await readAudit(db, { tenant: tenantRef('acme'), actions: ['secret.access', 'secret.delete'], ...disjoint }, everything), { total: 0 })
     for (const node of statements) {
       const { sql: text, parameters } = app.db.getExecutor().compileQuery(node, { queryId: '' })
       const { rows: [row] } = await app.db.executeQuery<{ 'QUERY PLAN': unknown }>(

@@ -6,6 +6,7 @@ import { requireSameContext } from '../../../lib/plugin/optional.js'
 import conventions from '../../../plugins/conventions/index.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const platform = secretText('0123456789abcdef', 'API_KEY')
 
@@ -108,7 +109,7 @@ t.test('the permissions of roles of the platform and of the tenant add up, and a
   t.equal(app.auth.permissionsOf(caller), sync, 'remembered with the claims')
   given = new Set(['e:f'])
   app.auth.forgetPermissions()
-  const late = await app.auth.permissionsOf(caller, 'later')
+  const late = await app.auth.permissionsOf(caller, tenantRef('later'))
   t.same(['a:b', 'e:f', 'c:d', 'editor:x'].map((permission) => late.has(permission)), [false, true, true, false])
 })
 

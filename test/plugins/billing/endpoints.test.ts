@@ -9,6 +9,7 @@ import { signToken } from '../../helpers/tokens.js'
 import { caller, refused, type Ask } from '../../http/caller.js'
 import { appUrl, deliver, paths } from './app.js'
 import { alone, servers, type Opened } from './worlds.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const day = 86_400_000 // ms
 
@@ -201,7 +202,7 @@ async function departs (t: Test, opened: Opened): Promise<void> {
   const subscription = await subscribed(t, opened, 'gone')
   const provider = await world.open()
   await app.tenants.delete('gone')
-  await until(t, 'it is canceled', async () => (await provider.subscriptions('gone')).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
+  await until(t, 'it is canceled', async () => (await provider.subscriptions(tenantRef('gone'))).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
   await until(
     t,
     'the audit log says so',

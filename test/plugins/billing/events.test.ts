@@ -6,8 +6,9 @@ import { until } from '../../helpers/instances.js'
 import { maxUnclaimed } from '../../../plugins/billing/unclaimed.js'
 import { at, bareEvent, day, eventOf, products, snapshotOf } from './month.js'
 import { addTenant, audited, open, rowsOf } from './tenants.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: id, customerId: `cus_${id}` })
+const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: tenantRef(id), customerId: `cus_${id}` })
 
 test('one event that comes twenty times at once to two servers counts once', async (t) => {
   const { connectionString } = await postgresDatabase(t)
@@ -70,7 +71,7 @@ test('a change of plan holds on every server, and nothing else is told to any', 
   const again = { ...own, id: 'sub_again', startedAt: at(3) }
   await billing.receive('payprov', eventOf(snapshotOf({ ...again, status: 'incomplete', asOf: at(3) })))
   await billing.receive('payprov', bareEvent(at(3), 'sub_again', 'failed'))
-  await here.events.change({ topic: 'tenant', tenant: 'globex' }, async () => {})
+  await here.events.change({ topic: 'tenant', tenant: tenantRef('globex') }, async () => {})
   await until(t, 'the last notice', async () => heard.includes('globex'))
   t.same(heard, ['acme', 'acme', 'acme', 'globex'])
 })
@@ -175,7 +176,7 @@ test('a tenant that is deleted has its events no more, and one of its id begins 
   provider.answer = async () => [own]
   t.match(await billing.sync('acme'), { plan: 'free', paymentMethod: 'none' }, 'not even by what the provider has of it')
   t.equal(await billing.receive('payprov', eventOf({ ...own, asOf: at(31) })), 'unclaimed')
-  t.match(warnings.at(-1), { tenant: 'acme', msg: /a deleted tenant/ })
+  t.match(warnings.at(-1), { tenant: tenantRef('acme'), msg: /a deleted tenant/ })
   t.match(await rowsOf(app, 'acme'), { tenant: [{ plan: 'free' }], subscriptions: [] })
   clock.forward(day)
   t.equal(
@@ -208,7 +209,7 @@ test('what a provider tells of another tenant is not taken for an answer', async
   t.match(await billing.sync('acme'), { plan: 'free' })
   await billing.record('payprov', 'acme', [snapshotOf(tenantOf('globex'))])
   t.match(await rowsOf(app, 'acme'), { subscriptions: [] })
-  t.match(warnings, [{ tenant: 'acme', named: 'globex' }, { named: 'globex' }])
+  t.match(warnings, [{ tenant: tenantRef('acme'), named: 'globex' }, { named: 'globex' }])
   await billing.record('payprov', 'nobody', [snapshotOf(tenantOf('nobody'))])
   t.match(await rowsOf(app, 'nobody'), { subscriptions: [] }, 'nor is one of a tenant that is not there')
 })
@@ -218,8 +219,8 @@ test('a payment that names a customer alone is that of the tenant that alone is 
   const payment = (customerId: string) => bareEvent(at(1), null, 'refunded', { tenant: null, customerId })
   const early = payment('cus_third')
   t.equal(await billing.receive('payprov', early), 'unclaimed')
-  for (const [id, customerId] of [['acme', 'cus_both'], ['globex', 'cus_both'], ['third', 'cus_third']]) {
-    await billing.receive('payprov', eventOf(snapshotOf({ id: `sub_${id}`, tenant: id ?? null, customerId: customerId ?? '' })))
+  for (const [id, customerId] of [['acme', 'cus_both'], ['globex', 'cus_both'], ['third', 'cus_third']] as const) {
+    await billing.receive('payprov', eventOf(snapshotOf({ id: `sub_${id}`, tenant: tenantRef(id), customerId })))
   }
   t.equal(await billing.receive('payprov', payment('cus_third')), 'applied')
   t.equal(await billing.receive('payprov', payment('cus_both')), 'unclaimed', 'of two tenants that are one customer nobody can tell')
@@ -270,12 +271,12 @@ test("a subscription is one tenant's: the one that the last word names", async (
   const { billing, clock, provider, app, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' } })
   const plans = async () => [(await billing.subscription('acme')).plan, (await billing.subscription('globex')).plan]
   const told = (tenant: string, days: number, id = 'sub_1') =>
-    eventOf(snapshotOf({ tenant, id, asOf: at(days), productIds: [products.team_monthly] }))
+    eventOf(snapshotOf({ tenant: tenantRef(tenant), id, asOf: at(days), productIds: [products.team_monthly] }))
   await billing.receive('payprov', told('acme', 1))
   t.same(await plans(), ['team', 'free'])
   await billing.receive('payprov', told('globex', 2))
   t.same(await plans(), ['free', 'team'])
-  t.match(warnings, [{ tenant: 'acme', subscription: 'sub_1' }])
+  t.match(warnings, [{ tenant: tenantRef('acme'), subscription: 'sub_1' }])
   await billing.receive('payprov', told('acme', 1))
   t.same(await plans(), ['free', 'team'], 'what is late says nothing')
   await billing.receive('payprov', bareEvent(at(3), 'sub_1', 'paid', { tenant: null, customerId: null }))
@@ -296,7 +297,7 @@ test("a subscription is one tenant's: the one that the last word names", async (
   )
 
   clock.forward(day)
-  provider.answer = async (tenant) => tenant === 'globex' ? [snapshotOf({ tenant, asOf: at(7), productIds: [products.team_monthly] })] : []
+  provider.answer = async (tenant) => tenant === 'globex' ? [snapshotOf({ tenant: tenantRef(tenant), asOf: at(7), productIds: [products.team_monthly] })] : []
   await billing.sync('globex')
   t.same(await plans(), ['free', 'team'], 'a sync tells it as well')
 })

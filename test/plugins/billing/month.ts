@@ -1,5 +1,6 @@
 /** A month of a tenant's life with a payment provider, as its events told of it; and orders to deliver them in. */
 import type { Payment, ProviderEvent, Snapshot, SubscriptionStatus } from '../../../plugins/billing/providers/provider.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 export const day = 86_400_000 // ms
 export const start = Date.parse('2026-06-01T12:00:00Z')
@@ -27,7 +28,7 @@ export function snapshotOf (changes: Partial<Snapshot> = {}): Snapshot {
   const startedAt = changes.startedAt ?? at(0)
   return {
     id: 'sub_1',
-    tenant: 'acme',
+    tenant: tenantRef('acme'),
     customerId: 'cus_1',
     productIds: [products.pro_monthly],
     status: 'active',
@@ -72,7 +73,7 @@ export function bareEvent (
     id: `evt_${number}`,
     type: outcome === null ? 'checkout.completed' : `payment.${outcome}`,
     at: time,
-    tenant: 'acme',
+    tenant: tenantRef('acme'),
     subscriptionId,
     customerId: 'cus_1',
     snapshot: null,
@@ -89,11 +90,11 @@ export function recordedMonth (tenant = 'acme'): ProviderEvent[] {
   const id = `sub_${tenant}_1`
   const customerId = `cus_${tenant}`
   const first = (asOf: Date, status: SubscriptionStatus, changes: Partial<Snapshot> = {}) =>
-    eventOf(snapshotOf({ id, tenant, customerId, status, asOf, periodStart: at(7), periodEnd: at(37), ...changes }))
+    eventOf(snapshotOf({ id, tenant: tenantRef(tenant), customerId, status, asOf, periodStart: at(7), periodEnd: at(37), ...changes }))
   const second = (status: SubscriptionStatus, changes: Partial<Snapshot> = {}) =>
     eventOf(snapshotOf({
       id: `sub_${tenant}_2`,
-      tenant,
+      tenant: tenantRef(tenant),
       customerId,
       status,
       startedAt: at(22),
@@ -104,7 +105,7 @@ export function recordedMonth (tenant = 'acme'): ProviderEvent[] {
       ...changes
     }))
   const bare = (time: Date, subscription: string | null, outcome: Payment['outcome'] | null, named: string | null = tenant) =>
-    bareEvent(time, subscription, outcome, { tenant: named, customerId })
+    bareEvent(time, subscription, outcome, { tenant: named === null ? null : tenantRef(named), customerId })
   const team = { productIds: [products.team_monthly] }
   return [
     bare(at(0), id, null),

@@ -6,8 +6,9 @@ import { failure } from '../../../lib/errors.js'
 import { fakeClock } from '../secrets/app.js'
 import { at, bareEvent, day, eventOf, products, snapshotOf } from './month.js'
 import { addTenant, audited, fakeProvider, open, rowsOf } from './tenants.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: id, customerId: `cus_${id}` })
+const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: tenantRef(id), customerId: `cus_${id}` })
 const clockAt = (days: number) => fakeClock(at(days).getTime())
 const minute = 60_000 // ms
 
@@ -44,7 +45,7 @@ test('a tenant without a subscription, and one whose provider is not there', (t)
       plan: 'pro',
       cycle: 'monthly',
       provider: 'payprov',
-      snapshot: { id: 'sub_acme', tenant: 'acme', productIds: [products.pro_monthly], asOf: at(0) }
+      snapshot: { id: 'sub_acme', tenant: tenantRef('acme'), productIds: [products.pro_monthly], asOf: at(0) }
     })
   }))
 
@@ -114,7 +115,7 @@ test('a provider that fails takes nothing: what is known counts, and it is asked
   t.match(await rowsOf(app, 'acme'), { ...Object(before), memory: [{ plan: 'pro', pulled_at: null, tried_at: at(31).toISOString() }] })
   clock.forward(minute)
   t.match(await billing.subscription('acme'), { plan: 'pro', status: 'active' })
-  t.match(warnings, [{ level: 40, tenant: 'acme', err: { code: 'TENANTRY_PROVIDER_TIMEOUT' } }])
+  t.match(warnings, [{ level: 40, tenant: tenantRef('acme'), err: { code: 'TENANTRY_PROVIDER_TIMEOUT' } }])
   t.equal(await billing.settleDue(), 0, 'the scheduler waits five minutes')
   clock.forward(5 * minute)
   t.equal(await billing.settleDue(), 1)
@@ -173,7 +174,7 @@ test('a question that events leave open is settled by asking', async (t) => {
   const tied = snapshotOf({ ...tenantOf('tied'), asOf: at(1) })
   await billing.receive('payprov', eventOf(tied))
   await billing.receive('payprov', eventOf({ ...tied, productIds: [products.team_monthly] }))
-  for (const id of ['paid', 'gone']) await billing.receive('payprov', bareEvent(at(2), `sub_${id}`, 'paid', { tenant: id }))
+  for (const id of ['paid', 'gone']) await billing.receive('payprov', bareEvent(at(2), `sub_${id}`, 'paid', { tenant: tenantRef(id) }))
   const found = [{ ...tied, asOf: at(1) }, snapshotOf({ ...tenantOf('paid'), asOf: at(2) })]
   provider.answer = async (tenant) => found.filter((one) => one.tenant === tenant)
   t.equal(await billing.settleDue(), 3)
@@ -224,7 +225,7 @@ test('what products stand for is remembered when the map names them no more', as
   const odd = { ...tenantOf('acme'), productIds: ['prod_of_yesterday'] }
   await billing.receive('payprov', eventOf(snapshotOf(odd)))
   t.match(await billing.subscription('acme'), { plan: 'free', status: 'active' })
-  t.match(warnings, [{ tenant: 'acme', subscription: 'sub_acme', products: ['prod_of_yesterday'] }])
+  t.match(warnings, [{ tenant: tenantRef('acme'), subscription: 'sub_acme', products: ['prod_of_yesterday'] }])
   await sql`update tenantry.billing_subscriptions set plan = 'team', cycle = 'monthly'`.execute(app.db)
   await billing.receive('payprov', eventOf(snapshotOf({ ...odd, asOf: at(1), cancelAtPeriodEnd: true })))
   t.match(await billing.subscription('acme'), { plan: 'team', cancelAtPeriodEnd: true })

@@ -8,6 +8,7 @@ import { remote } from '../../helpers/remote.js'
 import { stripe } from '../../helpers/services/payments.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { serverRef } from '../../../lib/identity/tenant-ref.js'
 
 const admin = (tenant: string) => bearer({ sub: `admin of ${tenant}`, role: 'admin', tenant_id: tenant })
 const user = (tenant: string) => bearer({ sub: `user of ${tenant}`, tenant_id: tenant })
@@ -379,7 +380,7 @@ async function faultsOf (server: Promise<FastifyInstance>): Promise<readonly Fau
 async function count (app: FastifyInstance, tenant: string): Promise<number> {
   return Number(
     await app.engine.text({ text: 'select count(*)::text from orders where tenant_id = $1', name: 'count_orders' }, [tenant], {
-      tenantId: '*'
+      tenant: serverRef
     })
   )
 }

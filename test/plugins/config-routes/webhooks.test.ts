@@ -11,6 +11,7 @@ import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { listen, testDocument, testServer, testServers } from '../../helpers/server.js'
 import { until } from '../../helpers/instances.js'
 import { byGithub, bySlack, byStandard, byStripe, byTwilio, type Signed } from '../../helpers/webhooks.js'
+import { platformRef, serverRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const secret = 'a signing secret of the tests'
 const seen = { table: 'seen', operation: 'insert', data: { kind: '{{payload.kind}}', source: 'platform' } } as const
@@ -127,7 +128,7 @@ async function send (
 
 async function count (app: FastifyInstance, table: 'seen' | 'heard', kind: string): Promise<number> {
   const text = await app.engine.text({ text: `select count(*)::text from ${table} where kind = $1`, name: `count_${table}` }, [kind], {
-    tenantId: '*'
+    tenant: serverRef
   })
   return Number(text)
 }
@@ -589,7 +590,7 @@ async function twoServers (t: Test): Promise<void> {
       createReceipts({ dbFor: (tenant) => app.engine.kyselyFor(tenant), now: () => time, log: app.log })
     )
     if (here === undefined || there === undefined) throw new Error('there are two')
-    const delivery = { tenant: 'a', path: '/hook', id: 'd-1' }
+    const delivery = { tenant: tenantRef('a'), path: '/hook', id: 'd-1' }
     let began = (): void => {}
     const running = new Promise<void>((resolve) => {
       began = resolve
@@ -612,8 +613,8 @@ async function twoServers (t: Test): Promise<void> {
       { message: 'it fails' }
     )
     t.equal(await here.once({ ...delivery, id: 'd-2' }, async () => 'at once'), 'at once')
-    t.equal(await here.once({ ...delivery, tenant: '' }, async () => 'of the platform'), 'of the platform')
-    await t.rejects(here.once({ ...delivery, tenant: 'nobody' }, async () => 'of nobody'), { code: 'TENANTRY_TENANT_UNKNOWN' })
+    t.equal(await here.once({ ...delivery, tenant: platformRef }, async () => 'of the platform'), 'of the platform')
+    await t.rejects(here.once({ ...delivery, tenant: tenantRef('nobody') }, async () => 'of nobody'), { code: 'TENANTRY_TENANT_UNKNOWN' })
 
     await sweepReceipts(first.db, time + 2_592_000_000 - 1000)
     t.equal(await there.once(delivery, async () => 'again'), undefined, 'kept for 30 days')

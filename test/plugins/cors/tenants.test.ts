@@ -7,6 +7,7 @@ import { testServer, testServers, type TestDocument } from '../../helpers/server
 import { signToken } from '../../helpers/tokens.js'
 import { createTenantOrigins } from '../../../plugins/cors/tenant-origins.js'
 import { eventually } from '../queue/app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const platform = 'https://console.example.com'
 const shop = 'https://shop.acme.test'
@@ -149,11 +150,11 @@ test('a tenant lists origins', async (t) => {
     t.equal(statements, 1, 'all at once, for all who wait')
     t.ok(origins.isListed(shop))
     for (let n = 0; n < 100; n++) t.equal(origins.ready() ?? origins.isListed(`https://host-${n}.test`), false)
-    for (let n = 0; n < 100; n++) origins.changed('rival')
+    for (let n = 0; n < 100; n++) origins.changed(tenantRef('rival'))
     await eventually(t, 'the changes were read', () => statements > 1)
     t.ok(statements <= 3, `${statements} statements for a hundred changes at once`)
-    t.ok(origins.isListedBy('rival', shop))
-    t.notOk(origins.isListedBy('acme', shop))
+    t.ok(origins.isListedBy(tenantRef('rival'), shop))
+    t.notOk(origins.isListedBy(tenantRef('acme'), shop))
   })
 })
 

@@ -14,6 +14,7 @@ import { testServers, listen } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { refused, type Answer } from '../../http/caller.js'
 import { MB, onDisk, open, plans, rows, storage, userOf, type User } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const version = { 'tus-resumable': '1.0.0' }
 const octets = { ...version, 'content-type': 'application/offset+octet-stream' }
@@ -171,7 +172,7 @@ test('limits hold from the announcement on, and expired uploads are removed', as
   t.equal((await onDisk(folder)).length, 1)
 
   await sql`update tenantry.files set expires_at = now() - interval '1 second'`.execute(app.db)
-  const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
+  const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
   const objects = createLocalStore(folder)
   await createRemoval({
     objects,

@@ -10,6 +10,7 @@ import { createFileParts } from '../../../plugins/files/parts.js'
 import { createRemoval } from '../../../plugins/files/removal.js'
 import { createFileStore } from '../../../plugins/files/store.js'
 import { file, form, formHeaders, half, MB, onDisk, open, rows, storage, type Opened } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const columns = { id: { type: 'integer', primaryKey: true }, kind: { type: 'text' } } as const
 const byId = { table: 'notes', operation: 'delete', id: '{{params.id}}' } as const
@@ -227,7 +228,7 @@ test('a file of a deleted row stays unreadable where the sweep fails in the midd
   await notes(app, [1])
   const { body: { id } } = await ada.upload([file('x'), { name: 'entityType', value: 'notes' }, { name: 'entityId', value: '1' }])
   t.equal((await ada.ask('DELETE /notes/1')).status, 200)
-  const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
+  const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
   const objects = createLocalStore(folder)
   const failing = {
     reserve: app.usage.reserve,

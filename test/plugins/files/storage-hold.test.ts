@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { Reservation } from '../../../plugins/usage/index.js'
 import { holdStorage } from '../../../plugins/files/storage-hold.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 t.test('storage that is reserved after the release is given back', async (t) => {
   const released: number[] = []
@@ -12,7 +13,7 @@ t.test('storage that is reserved after the release is given back', async (t) => 
         answer = resolve
       })
   }
-  const hold = holdStorage(usage, 'acme', false, 10_000_000)
+  const hold = holdStorage(usage, tenantRef('acme'), false, 10_000_000)
   const needed = hold.need(700)
   await hold.release()
   answer({

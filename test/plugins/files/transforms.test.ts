@@ -13,6 +13,7 @@ import { createLocalStore } from '../../../lib/files/local.js'
 import { createTransformStore } from '../../../plugins/files/transform-store.js'
 import { createTransforms, type Transforms } from '../../../plugins/files/transforms.js'
 import { file, MB, onDisk, open, plans, storage, userOf, type Opened, type User } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const sample = (width: number, height: number, background = '#336699') => sharp({ create: { width, height, channels: 3, background } })
 const photo = async () => file(await sample(400, 200).png().toBuffer(), 'a photo.png', 'image/png')
@@ -110,7 +111,7 @@ test('wrong parameters, other files and images that are too large are refused', 
 function serviceOf ({ app, folder }: Opened, gate: Promise<void>): { readonly transforms: Transforms, readonly reads: string[] } {
   const objects = createLocalStore(folder)
   const reads: string[] = []
-  const dbFor = (tenant: string) => app.engine.kyselyFor(tenant)
+  const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
   const transforms = createTransforms({
     objects: {
       ...objects,

@@ -14,6 +14,7 @@ import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { maxKeys, maxStrangersKeys } from '../../../plugins/idempotency/room.js'
 import { maxAnswerBytes } from '../../../plugins/idempotency/service.js'
 import { document, isReplay, keysOf, notesOf, pass, tenants, tokenOf, under } from './world.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** Resolves when a statement of the database waits for a lock. */
 async function someoneWaits (app: FastifyInstance): Promise<void> {
@@ -190,7 +191,7 @@ test('row-level security holds for keys', async (t) => {
     t.equal((await ask('POST /notes', { body: { text: tenant }, ...under('rls') })).text, first.text)
   }
   const seen = await app.engine.transaction(
-    { tenantId: 'acme' },
+    { tenant: tenantRef('acme') },
     (session) => session.rows({ text: 'select tenant_id from tenantry.idempotency_keys' })
   )
   t.strictSame(seen, [{ tenant_id: 'acme' }])

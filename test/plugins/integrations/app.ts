@@ -14,6 +14,7 @@ import tenancy from '../../../plugins/tenancy/index.js'
 import { scanLog } from '../../helpers/log-scan.js'
 import { testMasterKey } from '../../helpers/server.js'
 import { testSecret } from '../../helpers/tokens.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 /** A server on the database; tenants may aim at the loopback. */
 export async function open (t: Test, connectionString: string, options: IntegrationsOptions = {}): Promise<FastifyInstance> {
@@ -54,7 +55,7 @@ export async function scopeOf (app: FastifyInstance, tenant: string, body: unkno
     query: {},
     headers: {},
     auth: null,
-    tenant: tenant === '' ? null : { id: tenant, config: {} },
+    tenant: tenant === '' ? null : { id: tenantIdOf(tenant), config: {} },
     secrets: tenant === '' ? new Map() : await app.secrets.values(tenant),
     results: {},
     fullAccess: false

@@ -7,6 +7,7 @@ import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { remote, type Remote } from '../../helpers/remote.js'
 import { callOf, connectorsOf, open, scopeOf } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** A service, and the server of its tokens. */
 interface Service {
@@ -108,7 +109,7 @@ test('tokens of tenants', async (t) => {
   for (const id of ['acme', 'globex', 'initech', 'umbrella', 'hooli']) await first.tenants.create({ id, name: id, plan: 'pro' })
 
   const run = async (app: FastifyInstance, tenant: string, integrations: ReturnType<typeof crm>): Promise<unknown> =>
-    await app.integrations.run(callOf(connectorsOf(integrations), 'crm', 'hello'), await scopeOf(app, tenant), { tenant, log: app.log })
+    await app.integrations.run(callOf(connectorsOf(integrations), 'crm', 'hello'), await scopeOf(app, tenant), { tenant: tenantRef(tenant), log: app.log })
 
   await t.test('a token that the service refuses is renewed once, whoever calls at the same time, on two servers', async (t) => {
     const state = await service(t)
@@ -221,7 +222,7 @@ test("tokens of the platform stay in memory, and are no tenant's", async (t) => 
   for (const tenant of ['', 'acme', 'globex']) {
     const calls = Array.from(
       { length: 5 },
-      async () => await app.integrations.run(call, await scopeOf(app, tenant), { tenant, log: app.log })
+      async () => await app.integrations.run(call, await scopeOf(app, tenant), { tenant: tenantRef(tenant), log: app.log })
     )
     for (const result of await Promise.all(calls)) t.same(result, hello)
   }
@@ -240,7 +241,7 @@ test("tokens of the platform stay in memory, and are no tenant's", async (t) => 
   )
   for (let round = 0; round < 3; round++) {
     state.valid = 'revoked'
-    t.same(await app.integrations.run(rotating, await scopeOf(app, 'acme'), { tenant: 'acme', log: app.log }), hello)
+    t.same(await app.integrations.run(rotating, await scopeOf(app, 'acme'), { tenant: tenantRef('acme'), log: app.log }), hello)
   }
   t.equal(state.reused, 0, 'a refresh token that is rotated is remembered')
   t.same(await app.secrets.list('acme'), [])

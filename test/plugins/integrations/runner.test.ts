@@ -7,6 +7,7 @@ import { remote } from '../../helpers/remote.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
 import { callOf, connectorsOf, scopeOf } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const acmeKey = secretText('the-key-of-acme-0123456789', 'the key of acme')
 const platformKey = secretText('the-key-of-the-platform-0123', 'the key of the platform')
@@ -168,7 +169,7 @@ test('integrations', async (t) => {
     const silent = await remote(t, () => {})
     const call = callOf(connectorsOf([{ name: 'slow', baseUrl: silent.origin, actions }]), 'slow', 'get')
     const run = async (options: Partial<Parameters<FastifyInstance['integrations']['run']>[2]>) =>
-      await app.integrations.run(call, await scopeOf(app, 'globex', { id: '1' }), { tenant: 'globex', log: app.log, ...options })
+      await app.integrations.run(call, await scopeOf(app, 'globex', { id: '1' }), { tenant: tenantRef('globex'), log: app.log, ...options })
     await t.rejects(run({ timeoutMs: 100 }), { code: 'TENANTRY_PROVIDER_TIMEOUT', extras: { integration: 'slow', action: 'get' } })
     const ending = new AbortController()
     const ended = run({ signal: ending.signal })
@@ -181,7 +182,7 @@ test('integrations', async (t) => {
     })
     const again = callOf(connectorsOf([{ name: 'busy', baseUrl: busy.origin, actions }]), 'busy', 'get')
     await t.rejects(
-      app.integrations.run(again, await scopeOf(app, 'globex', { id: '1' }), { tenant: 'globex', log: app.log, retries: false }),
+      app.integrations.run(again, await scopeOf(app, 'globex', { id: '1' }), { tenant: tenantRef('globex'), log: app.log, retries: false }),
       { code: 'TENANTRY_PROVIDER_FAILED', extras: { status: 503 } }
     )
     t.equal(busy.requests.length, 1, 'a step of a workflow has tries of its own')

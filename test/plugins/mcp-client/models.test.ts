@@ -5,6 +5,7 @@ import { signToken } from '../../helpers/tokens.js'
 import { open as openAgent, sentTo } from '../agent/app.js'
 import { mockProvider } from '../models/app.js'
 import { faulty, open } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 test('a chat uses tools of routes and of servers', async (t) => {
   const mock = await mockProvider(t)
@@ -96,7 +97,7 @@ test('a server that is its own MCP server ends after three calls within each oth
         }, async (request) => {
           calls++
           const { content } = await group.mcpServers.execute({
-            tenant: 'acme',
+            tenant: tenantRef('acme'),
             actor: { userId: null, address: null },
             server: 'self',
             tool: 'loop',

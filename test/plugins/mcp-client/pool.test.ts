@@ -3,6 +3,7 @@ import type { McpServer } from '../../../lib/schema/agent.js'
 import { setImmediate as turn } from 'node:timers/promises'
 import { test } from 'tap'
 import { createPool } from '../../../plugins/mcp-client/pool.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const server: McpServer = { name: 'a', command: 'a' }
 const signal = new AbortController().signal
@@ -51,7 +52,7 @@ test('a thousand tenants have eight processes at a time', async (t) => {
   const users = new Map<Connection, string>()
   await Promise.all(Array.from({ length: 1000 }, async (_, index) => {
     const tenant = `t${index}`
-    await pool.use(server, tenant, new AbortController().signal, async (connection) => {
+    await pool.use(server, tenantRef(tenant), new AbortController().signal, async (connection) => {
       const owner = users.get(connection) ?? tenant
       if (owner !== tenant) t.fail('a tenant has the process of another one')
       users.set(connection, tenant)
@@ -66,14 +67,14 @@ test('a thousand tenants have eight processes at a time', async (t) => {
 
 test('the process that was not used for the longest time ends', async (t) => {
   const { state, pool } = world(2)
-  const use = (tenant: string) => pool.use(server, tenant, signal, async (connection) => connection)
+  const use = (tenant: string) => pool.use(server, tenantRef(tenant), signal, async (connection) => connection)
   const first = await use('a')
   await use('b')
   t.equal(await use('a'), first)
   await use('c')
   t.equal(await use('a'), first, 'it was used after that of b')
   t.equal(state.started, 3)
-  t.equal(pool.status(server, 'b').status, 'idle')
+  t.equal(pool.status(server, tenantRef('b')).status, 'idle')
   t.equal(state.failures, 0)
   await pool.close()
 })
@@ -81,22 +82,22 @@ test('the process that was not used for the longest time ends', async (t) => {
 test('a process that a call uses does not end for another tenant', async (t) => {
   const { pool } = world(1)
   const waiting = new AbortController()
-  await pool.use(server, 'a', signal, async () => {
-    const other = pool.use(server, 'b', waiting.signal, async () => {})
+  await pool.use(server, tenantRef('a'), signal, async () => {
+    const other = pool.use(server, tenantRef('b'), waiting.signal, async () => {})
     waiting.abort(new Error('the time is over'))
     await t.rejects(other, /the time is over/)
-    t.equal(pool.status(server, 'a').status, 'up')
+    t.equal(pool.status(server, tenantRef('a')).status, 'up')
   })
-  await pool.use(server, 'b', signal, async () => {})
+  await pool.use(server, tenantRef('b'), signal, async () => {})
   await pool.close()
 })
 
 test('a server that fails starts again after a while, each time a longer one', async (t) => {
   const { state, pool } = world(8)
-  const use = () => pool.use(server, 'a', signal, async () => {})
+  const use = () => pool.use(server, tenantRef('a'), signal, async () => {})
   state.fails = true
   await t.rejects(use(), { code: 'TENANTRY_TOOL_FAILED' })
-  t.equal(pool.status(server, 'a').status, 'down')
+  t.equal(pool.status(server, tenantRef('a')).status, 'down')
   await t.rejects(use(), { code: 'TENANTRY_TOOL_FAILED' })
   t.equal(state.started, 1, 'not at once')
   state.time = 250
@@ -105,7 +106,7 @@ test('a server that fails starts again after a while, each time a longer one', a
   state.time = 500
   await t.rejects(use())
   t.equal(state.started, 2, 'it waits for twice as long')
-  await pool.use(server, 'b', signal, async () => {}).catch(() => {})
+  await pool.use(server, tenantRef('b'), signal, async () => {}).catch(() => {})
   t.equal(state.started, 3, 'a tenant does not wait for the failures of another one')
   state.fails = false
   state.time = 750
@@ -116,11 +117,11 @@ test('a server that fails starts again after a while, each time a longer one', a
 test('a shared server is one for all', async (t) => {
   const { state, pool } = world(8)
   const shared = { ...server, shared: true }
-  const [first, second] = await Promise.all(['a', 'b'].map((tenant) => pool.use(shared, tenant, signal, async (connection) => connection)))
+  const [first, second] = await Promise.all(['a', 'b'].map((tenant) => pool.use(shared, tenantRef(tenant), signal, async (connection) => connection)))
   t.equal(first, second)
   t.equal(state.started, 1)
   await pool.close()
-  await t.rejects(pool.use(shared, 'a', signal, async () => {}), { code: 'TENANTRY_STOPPING' })
+  await t.rejects(pool.use(shared, tenantRef('a'), signal, async () => {}), { code: 'TENANTRY_STOPPING' })
 })
 
 const eight: McpServer[] = Array.from({ length: 8 }, (_, index) => ({ name: `s${index}`, command: 'a' }))
@@ -132,7 +133,7 @@ function call (pool: ReturnType<typeof createPool>, of: McpServer, tenant: strin
     end = resolve
   })
   let isBegun = false
-  const done = pool.use(of, tenant, signal, async (connection) => {
+  const done = pool.use(of, tenantRef(tenant), signal, async (connection) => {
     isBegun = true
     await ended
     return connection
@@ -156,7 +157,7 @@ test('a tenant with calls that never answer leaves processes for others', async 
   const silent = eight.map((server) => call(pool, server, 'greedy'))
   await settle()
   t.equal(state.open, 6)
-  for (const tenant of ['b', 'c', 'd']) await pool.use(server, tenant, signal, async () => {})
+  for (const tenant of ['b', 'c', 'd']) await pool.use(server, tenantRef(tenant), signal, async () => {})
   const others = ['b', 'c'].map((tenant) => call(pool, server, tenant))
   await settle()
   t.strictSame(others.map(({ isBegun }) => isBegun), [true, true])
@@ -210,7 +211,7 @@ test('calls of a tenant overlap while none waits', async (t) => {
   const calls = [call(pool, server, 'a'), call(pool, server, 'a')]
   await settle()
   const leaving = new AbortController()
-  const other = pool.use(server, 'b', leaving.signal, async () => {})
+  const other = pool.use(server, tenantRef('b'), leaving.signal, async () => {})
   const held = call(pool, server, 'a')
   leaving.abort(new Error('gone'))
   await t.rejects(other, /gone/)
@@ -228,10 +229,10 @@ test('a call that waited for too long is refused', async (t) => {
   const { pool } = world(1, 1)
   const first = call(pool, server, 'a')
   await settle()
-  await t.rejects(pool.use(server, 'b', signal, async () => {}), { code: 'TENANTRY_TOOLS_BUSY', headers: { 'retry-after': '1' } })
+  await t.rejects(pool.use(server, tenantRef('b'), signal, async () => {}), { code: 'TENANTRY_TOOLS_BUSY', headers: { 'retry-after': '1' } })
   first.end()
   await first.done
-  await pool.use(server, 'b', signal, async () => {})
+  await pool.use(server, tenantRef('b'), signal, async () => {})
   await pool.close()
 })
 

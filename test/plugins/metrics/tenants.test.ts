@@ -2,6 +2,7 @@ import { Registry } from 'prom-client'
 import t from 'tap'
 import { createTenantSeries } from '../../../plugins/metrics/tenants.js'
 import { samplesOf } from './exposition.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 t.test('tenants have series of their own up to the bound, those that are deleted leave, and others take their place', async (t) => {
   let time = 0
@@ -29,7 +30,7 @@ t.test('tenants have series of their own up to the bound, those that are deleted
         ) => [tenant, value])
     )
   const count = (...ids: string[]) => {
-    for (const id of ids) tenants.of(id).observe(0.2)
+    for (const id of ids) tenants.of(tenantRef(id)).observe(0.2)
   }
 
   count('acme', 'globex', 'other', 'umbrella', 'acme')

@@ -9,6 +9,7 @@ import { caller, refused } from '../../http/caller.js'
 import { noActor } from '../../../lib/database/audit.js'
 import { fakeClock } from '../secrets/app.js'
 import { audited, enrol, open, setUp, testApiKey } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const step = 30_000 // ms
 const window = 300_000 // ms
@@ -225,7 +226,7 @@ test('attacks', async (t) => {
   await t.test('nothing is written for a tenant that is being deleted', async (t) => {
     await app.tenants.create({ id: 'gone', name: 'gone' })
     await sql`update tenantry.tenants set status = 'deleting' where id = 'gone'`.execute(app.db)
-    await t.rejects(app.mfa.setup({ tenant: 'gone', id: 'ada' }, 'ada', undefined, noActor), { code: 'TENANTRY_TENANT_UNKNOWN' })
+    await t.rejects(app.mfa.setup({ tenant: tenantRef('gone'), id: 'ada' }, 'ada', undefined, noActor), { code: 'TENANTRY_TENANT_UNKNOWN' })
     const { rows } = await sql`select * from tenantry.user_mfa where tenant_id = 'gone'`.execute(app.db)
     t.same(rows, [])
   })

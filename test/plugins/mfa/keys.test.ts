@@ -17,6 +17,7 @@ import { testDocument, testMasterKey, testServer } from '../../helpers/server.js
 import { signToken, testSecret } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 import { enrol, open, phoneOf, scan, setUp } from './app.js'
+import { platformRef } from '../../../lib/identity/tenant-ref.js'
 
 const step = 30_000 // ms
 const day = 86_400_000 // ms
@@ -69,7 +70,7 @@ test('second factors move to the next master key, and are readable with it alone
   }, 'what was set up moved, too')
 
   await sql`update tenantry.user_mfa set secret = encode(${
-    createSecretCipher(masterKeys(lost.key)).encrypt({ tenant: '', key: 'mfa/root', version: 1 }, 'x')
+    createSecretCipher(masterKeys(lost.key)).encrypt({ tenant: platformRef, key: 'mfa/root', version: 1 }, 'x')
   }, 'base64') where user_id = 'root'`.execute(app.db)
   t.match(await rekeySecrets(app.db, cipher), {
     moved: 0,

@@ -6,6 +6,7 @@ import { test } from 'tap'
 import { forEachEngine, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { platformRef } from '../../../lib/identity/tenant-ref.js'
 
 const document: TestDocument = {
   tables: {
@@ -51,7 +52,7 @@ async function runScript (app: FastifyInstance, engine: DatabaseSection, sql = '
     return
   }
   const statements = sql.split(/;\n/).map((text) => text.trim()).filter((text) => text !== '' && !/^(begin|commit)$/.test(text))
-  await app.engine.transaction({ tenantId: null }, async (session) => {
+  await app.engine.transaction({ tenant: platformRef }, async (session) => {
     for (const text of statements) await session.rows({ text })
   })
 }

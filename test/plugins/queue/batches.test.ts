@@ -4,6 +4,7 @@ import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
 import { createBatches, type Item } from '../../../plugins/queue/batches.js'
 import { createBound } from '../../../plugins/queue/bound.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 interface Call {
   readonly tenants: string[]
@@ -36,7 +37,7 @@ async function turn (): Promise<void> {
 }
 
 function item (tenant: string, id = '', bytes = 100): Item {
-  const job: NewJob = { id, tenant, task: 't', data: '{}', key: null, delay: 0, priority: 0, retryLimit: 0, retryDelay: 0, slot: null }
+  const job: NewJob = { id, tenant: tenantRef(tenant), task: 't', data: '{}', key: null, delay: 0, priority: 0, retryLimit: 0, retryDelay: 0, slot: null }
   return { job, bytes }
 }
 
@@ -135,7 +136,7 @@ test('the jobs that wait are counted now and then, and never for a tenant that i
   }
   const bound = createBound({ max: 100_000, waiting })
   const take = async (tenant: string) => {
-    await bound.take(tenant)
+    await bound.take(tenantRef(tenant))
     jobs.set(tenant, (jobs.get(tenant) ?? 0) + 1)
   }
   for (let n = 0; n < 100_000; n++) await take('a')
@@ -149,7 +150,7 @@ test('the jobs that wait are counted now and then, and never for a tenant that i
   // Two processes of one database do not come far beyond it together.
   const others = [createBound({ max: 1000, waiting }), createBound({ max: 1000, waiting })]
   for (let n = 0; n < 3000; n++) {
-    await others[n % 2]?.take('c').then(() => jobs.set('c', (jobs.get('c') ?? 0) + 1), () => {})
+    await others[n % 2]?.take(tenantRef('c')).then(() => jobs.set('c', (jobs.get('c') ?? 0) + 1), () => {})
   }
   t.ok(Number(jobs.get('c')) >= 1000 && Number(jobs.get('c')) <= 1010, String(jobs.get('c')))
 })

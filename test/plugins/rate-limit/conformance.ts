@@ -2,11 +2,12 @@
 import type { Test } from 'tap'
 import type { ClientKind, RateLimitStore, Taken } from '../../../plugins/rate-limit/store.js'
 import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const general = createLimit({ max: 1000, windowMs: 60_000 }, '')
 const endpoint = createLimit({ max: 1000, windowMs: 60_000 }, 'GET /a')
 const plan = createLimit({ max: 2, windowMs: 60_000 }, 'plan')
-const own = (owner: string) => createLimit({ max: 1000, windowMs: 60_000 }, 'GET /own', { owner })
+const own = (owner: string) => createLimit({ max: 1000, windowMs: 60_000 }, 'GET /own', { owner: tenantRef(owner) })
 
 /** Takes, and keeps what the store answers. */
 export async function take (

@@ -3,11 +3,12 @@ import t from 'tap'
 import { createMemoryStore, type MemoryStore } from '../../../plugins/rate-limit/memory.js'
 import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
 import { conformance } from './conformance.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const minute = createLimit({ max: 1_000_000, windowMs: 60_000 }, '')
 const second = createLimit({ max: 1000, windowMs: 1000 }, 'GET /a')
 const plan = createLimit({ max: 2, windowMs: 60_000 }, 'plan')
-const own = (owner: string, bucket = 'GET /own') => createLimit({ max: 1000, windowMs: 60_000 }, bucket, { owner })
+const own = (owner: string, bucket = 'GET /own') => createLimit({ max: 1000, windowMs: 60_000 }, bucket, { owner: tenantRef(owner) })
 
 /** What became of a request of a tenant, or of an address where the client is one. */
 function take (store: MemoryStore, client: string, limit: Limit, now: number, other: Limit | null = null): Taken {

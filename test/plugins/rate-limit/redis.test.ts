@@ -11,6 +11,7 @@ import { createRedisStore } from '../../../plugins/rate-limit/redis.js'
 import { createLimit } from '../../../plugins/rate-limit/rules.js'
 import { startRedis } from '../../helpers/redis.js'
 import { conformance, take } from './conformance.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const silent = () => ({ info () {}, warn () {} })
 const minute = createLimit({ max: 1000, windowMs: 60_000 }, 'GET /a')
@@ -105,8 +106,8 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     await take(store, 'tenant', 'acme', minute, plan)
     await take(store, 'tenant', 'acme', long)
     await take(store, 'address', '10.0.0.1', minute)
-    await take(store, 'tenant', 'acme', createLimit({ max: 1, windowMs: 1000 }, 'GET /o', { owner: 'acme' }))
-    await take(store, 'address', '10.0.0.1', createLimit({ max: 1, windowMs: 1000 }, 'GET /o', { owner: 'acme' }))
+    await take(store, 'tenant', 'acme', createLimit({ max: 1, windowMs: 1000 }, 'GET /o', { owner: tenantRef('acme') }))
+    await take(store, 'address', '10.0.0.1', createLimit({ max: 1, windowMs: 1000 }, 'GET /o', { owner: tenantRef('acme') }))
     const keys = await redis.command('keys', '*')
     if (!Array.isArray(keys)) throw new Error('no list of keys')
     t.same(keys.map((key) => String(key).replace(/#.*/, '#')).sort(), [
@@ -126,7 +127,7 @@ t.test('the store keeps the contract, and its keys', async (t) => {
   await t.test("the windows of a tenant's own document are bounded, however many routes, versions and addresses there are", async (t) => {
     await redis.command('flushall')
     const store = await storeOn(t, redis)
-    const own = (bucket: string, owner = 'acme', max = 5) => createLimit({ max, windowMs: 86_400_000 }, bucket, { owner })
+    const own = (bucket: string, owner = 'acme', max = 5) => createLimit({ max, windowMs: 86_400_000 }, bucket, { owner: tenantRef(owner) })
     const windows = async (owner: string) => {
       const [young, old] = await Promise.all(
         ['young', 'old'].map(async (age) => Number(await redis.command('hlen', `tenantry:rl:o:${owner}:${age}`)))
@@ -161,8 +162,8 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     await store.refund('address', '10.0.0.199', aged, taken.resetAt)
     t.match(await take(store, 'address', '10.0.0.199', aged), { count: taken.count }, 'one that has aged is given back too')
 
-    await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 1000 }, 'GET /o', { owner: 'brief' }))
-    await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 600 }, 'GET /p', { owner: 'brief' }))
+    await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 1000 }, 'GET /o', { owner: tenantRef('brief') }))
+    await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 600 }, 'GET /p', { owner: tenantRef('brief') }))
     t.ok(Number(await redis.command('pttl', 'tenantry:rl:o:brief:young')) > 600, 'it lives as long as its longest window')
     await until('it is gone', async () => await redis.command('exists', 'tenantry:rl:o:brief:young') === 0)
   })

@@ -15,6 +15,7 @@ import { signToken, testSecret, type TokenClaims } from '../../helpers/tokens.js
 import { caller, refused, type Ask } from '../../http/caller.js'
 import { postgresSection, statuses } from '../auth/app.js'
 import { makeRole } from './roles.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const platform = { token: signToken({ sub: 'root', role: 'admin' }) }
 const document = {
@@ -141,7 +142,7 @@ test('roles give what they hold, to the user that they were assigned to and nobo
   await sql`alter table tenantry.user_roles rename to away`.execute(here.db)
   t.same(await what(ask, u), mayRead)
   refused(t, await ask('GET /read', { token: signToken({ ...u, sub: 'cold' }) }), 503, 'SCHEMA_CHANGED')
-  t.notOk(here.auth.permissionsOf({ ...u }, 'acme') instanceof Promise, 'a warm request waits for nothing')
+  t.notOk(here.auth.permissionsOf({ ...u }, tenantRef('acme')) instanceof Promise, 'a warm request waits for nothing')
   await sql`alter table tenantry.away rename to user_roles`.execute(here.db)
 })
 

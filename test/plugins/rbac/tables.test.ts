@@ -10,6 +10,7 @@ import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 import { makeRole } from './roles.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const faults = (rbac: unknown, more: object = {}) => faultsOf({ routes: [], rbac, ...more })
 
@@ -125,7 +126,7 @@ test('who has which role is kept apart by policies, as all that tenants own', as
     t.equal((await ask('GET /read', { token: signToken({ sub, tenant_id: tenant }) })).status, status, `${sub} of ${tenant}`)
   }
   t.equal(
-    await app.engine.text({ text: 'select string_agg(user_id, \',\') from tenantry."user"' }, [], { tenantId: 'a' }),
+    await app.engine.text({ text: 'select string_agg(user_id, \',\') from tenantry."user"' }, [], { tenant: tenantRef('a') }),
     'a',
     "a tenant's session sees its own"
   )

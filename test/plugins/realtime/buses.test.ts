@@ -1,13 +1,14 @@
 /** What a bus promises, on each: PostgreSQL, Redis, and Redis that does not answer. */
 import type { Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
-import type { RoomBus, RoomEvent } from '../../../lib/realtime/bus.js'
+import type { RoomBus, RoomEvent, RoomListener } from '../../../lib/realtime/bus.js'
 import { test } from 'tap'
 import { createPostgresBus } from '../../../plugins/realtime/postgres-bus.js'
 import { createRedisBus } from '../../../plugins/realtime/redis-bus.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
 import { open, when } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 interface Heard {
   readonly bus: RoomBus
@@ -26,7 +27,7 @@ async function made (t: Test, app: FastifyInstance, url: string | null): Promise
     heard.push([tenant, event])
   }
   const parts = { db: app.db, instance: crypto.randomUUID(), log: app.log }
-  const overPostgres = (listener: (tenant: string, event: RoomEvent) => void) =>
+  const overPostgres = (listener: RoomListener) =>
     createPostgresBus({ ...parts, events: app.events, listener })
   const bus = url === null ? overPostgres(listener) : await createRedisBus({ ...parts, url, listener, fallback: overPostgres })
   t.teardown(() => bus.close())
@@ -42,12 +43,12 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
   await t.test('events of a process arrive once and in order at each other one, and not at itself', async (t) => {
     const sent = Array.from({ length: 1000 }, (_, index) => String(index))
     for (const [index, text] of sent.entries()) {
-      first.bus.send('acme', message('a', text))
+      first.bus.send(tenantRef('acme'), message('a', text))
       // Several batches.
       if (index % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 12))
     }
     await when('all have arrived', () => textsOf(second, 'a').length >= 1000 && textsOf(third, 'a').length >= 1000)
-    second.bus.send('acme', message('a', 'end'))
+    second.bus.send(tenantRef('acme'), message('a', 'end'))
     await when('the end has arrived', () => textsOf(third, 'a').includes('end') && textsOf(first, 'a').includes('end'))
     t.same(textsOf(second, 'a'), sent)
     t.same(textsOf(third, 'a').filter((text) => text !== 'end'), sent)
@@ -55,9 +56,9 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
   })
 
   await t.test('tenants and rooms are kept apart, and presence is carried', async (t) => {
-    first.bus.send('acme', message('b', 'of acme'))
-    first.bus.send('globex', message('b', 'of globex'))
-    first.bus.send('globex', { kind: 'presence', room: 'b' })
+    first.bus.send(tenantRef('acme'), message('b', 'of acme'))
+    first.bus.send(tenantRef('globex'), message('b', 'of globex'))
+    first.bus.send(tenantRef('globex'), { kind: 'presence', room: 'b' })
     await when('all have arrived', () => second.heard.filter(([, { room }]) => room === 'b').length === 3)
     t.same(
       second.heard.flatMap(([tenant, event]) =>
@@ -73,14 +74,14 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
 
   await t.test('large and strange texts arrive as they are', async (t) => {
     const texts = ['x'.repeat(1_000_000), '"\\\u0001{{body}}', '😀 \u2028 é', "'; drop table notes; --"]
-    for (const text of texts) first.bus.send('acme', message('c', text))
+    for (const text of texts) first.bus.send(tenantRef('acme'), message('c', text))
     await when('all have arrived', () => textsOf(third, 'c').length === texts.length)
     t.ok(textsOf(third, 'c').every((text, index) => text === texts[index]))
   })
 
   await t.test('what was sent leaves before the bus has closed', async (t) => {
     const last = await make(app)
-    last.bus.send('acme', message('d', 'last words'))
+    last.bus.send(tenantRef('acme'), message('d', 'last words'))
     await last.bus.close()
     await when('it has arrived', () => textsOf(first, 'd').length === 1 && textsOf(second, 'd').length === 1)
     t.same(textsOf(first, 'd'), ['last words'])
@@ -88,7 +89,7 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
 
   await t.test('a bus that begins to hear gets nothing of before', async (t) => {
     const late = await make(app)
-    first.bus.send('acme', message('e', 'now'))
+    first.bus.send(tenantRef('acme'), message('e', 'now'))
     await when('it has arrived', () => textsOf(late, 'e').length === 1)
     t.same(late.heard.length, 1)
   })
@@ -108,7 +109,7 @@ test('over Redis', async (t) => {
   const other = await open(t, {}, { engine: await postgresSection(t) })
   const [here, there] = [await made(t, app, redis.url), await made(t, other.app, redis.url)]
   const local = await made(t, app, redis.url)
-  here.bus.send('acme', message('shared', 'of one database'))
+  here.bus.send(tenantRef('acme'), message('shared', 'of one database'))
   await when('it has arrived', () => textsOf(local, 'shared').length === 1)
   t.same(there.heard, [], 'another database on the same Redis')
 })
@@ -122,7 +123,7 @@ test('over Redis that is frozen, and thaws', async (t) => {
     const until = texts.length + count
     while (texts.length < until) {
       texts.push(String(texts.length))
-      first.bus.send('acme', message('a', texts.at(-1) ?? ''))
+      first.bus.send(tenantRef('acme'), message('a', texts.at(-1) ?? ''))
     }
     await when('all have arrived', () => textsOf(second, 'a').length >= texts.length)
   }
@@ -132,7 +133,7 @@ test('over Redis that is frozen, and thaws', async (t) => {
   await say(10)
   redis.resume()
   await when('Redis is used again', async () => {
-    first.bus.send('acme', message('probe', 'x'))
+    first.bus.send(tenantRef('acme'), message('probe', 'x'))
     return Number(
       await redis.command(
         'pubsub',

@@ -8,6 +8,7 @@ import { createPostgresBus } from '../../../plugins/realtime/postgres-bus.js'
 import { createReader } from '../../../plugins/realtime/reader.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { open, when } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 interface Sent {
   readonly tenant: string
@@ -26,12 +27,12 @@ function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
   const client: Client = {
     id,
     outlet,
-    identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }) },
+    identity: { claims: { sub: 'bob' }, tenant: tenantRef(tenant), verify: () => ({ sub: 'bob' }) },
     isClosed: false,
     watches: new Map(),
     rooms: new Set()
   }
-  return { id, client, tenant, table: 'tasks', conditions: [], permissions: [], isAllowed: true, isLive: true, isClosed: false }
+  return { id, client, tenant: tenantRef(tenant), table: 'tasks', conditions: [], permissions: [], isAllowed: true, isLive: true, isClosed: false }
 }
 
 async function readers (t: Test) {
@@ -186,12 +187,12 @@ test('a process looks for messages of rooms from its first member to its last', 
   const [never, ended, live] = [bus({ statements: 0 }), bus({ statements: 0 }), bus({ statements: 0 })]
   for (const each of [never, ended, live]) await each.bus.open()
   await Promise.all([ended.bus.hear(), live.bus.hear()])
-  live.bus.send('acme', { kind: 'presence', room: 'first' })
+  live.bus.send(tenantRef('acme'), { kind: 'presence', room: 'first' })
   await when('it is heard', () => ended.heard.length === 1)
   t.same(ended.heard, ['acme first'])
   t.same(never.heard, [], 'one without members hears nothing')
   ended.bus.rest()
-  never.bus.send('acme', { kind: 'presence', room: 'second' })
+  never.bus.send(tenantRef('acme'), { kind: 'presence', room: 'second' })
   await when('the other hears it', () => live.heard.includes('acme second'))
   const { statements } = ended.counter
   const begin = live.counter.statements
@@ -199,7 +200,7 @@ test('a process looks for messages of rooms from its first member to its last', 
   t.equal(ended.counter.statements, statements, 'no statement behind the last member')
   t.equal(ended.heard.length, 1)
   await ended.bus.hear()
-  never.bus.send('acme', { kind: 'presence', room: 'third' })
+  never.bus.send(tenantRef('acme'), { kind: 'presence', room: 'third' })
   await when('it is heard again', () => ended.heard.length === 2)
   t.same(ended.heard, ['acme first', 'acme third'], 'and not what was sent meanwhile')
 })

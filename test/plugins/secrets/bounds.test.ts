@@ -16,6 +16,7 @@ import { secretText } from '../../helpers/log-scan.js'
 import { refused } from '../../http/caller.js'
 import { testSecret } from '../../helpers/tokens.js'
 import { day, fakeClock, open, valuesOf } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const value = secretText('the value of a bounded secret')
 
@@ -35,11 +36,11 @@ test('what took long, was lost or promised too much', async (t) => {
     for (let index = 0; index < 20; index++) await app.secrets.put('acme', { key: `large-${index}`, value: large }, noActor)
     for (let index = 0; index < 30; index++) await app.secrets.put('acme', { key: `small-${index}`, value }, noActor)
     const store = createSecretStore(app.db)
-    const first = await store.sealed('acme', '', 524_288)
+    const first = await store.sealed(tenantRef('acme'), '', 524_288)
     t.match(first, { more: true })
     t.equal(first.rows.length, 8)
-    t.same((await store.sealed('acme', 'a', 1)).rows.length, 1, 'one that has more than a page')
-    t.match(await store.sealed('acme', 'small-0', 524_288), { more: false })
+    t.same((await store.sealed(tenantRef('acme'), 'a', 1)).rows.length, 1, 'one that has more than a page')
+    t.match(await store.sealed(tenantRef('acme'), 'small-0', 524_288), { more: false })
     t.equal(Object.keys(await valuesOf(app, 'acme')).length, 50, 'and all are there')
   })
 
@@ -91,7 +92,7 @@ test('what took long, was lost or promised too much', async (t) => {
 
     // As another server does, which writes its uses after the deletion and the next one's creation.
     const at = new Date(clock.now())
-    await createSecretStore(app.db).accessed([{ tenant: 'initech', key: 'b', count: 3, lastAt: new Date(clock.now() - 15) }], at)
+    await createSecretStore(app.db).accessed([{ tenant: tenantRef('initech'), key: 'b', count: 3, lastAt: new Date(clock.now() - 15) }], at)
     t.match((await initech('GET /tenant/secrets')).body['secrets'], [{ key: 'b', accessCount: 0, lastAccessedAt: null }])
     t.same(await audit(initech), ['create b', 'delete b', 'access b 4', 'create b'], 'one entry for the uses of an hour')
     clock.forward(3_600_000)

@@ -9,6 +9,7 @@ import { createSecretCipher, keyIdOf } from '../../../lib/secrets/cipher.js'
 import { masterKeys } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { fakeClock, open, valuesOf } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const [one, two, three] = [
   secretText('the first value of several servers'),
@@ -105,7 +106,7 @@ test('a rekey moves every value, those of before too, also one that a server wri
   // It holds the row while the rekey, which has read it, waits to write.
   let rekeying: Promise<unknown> = Promise.resolve()
   await serving.events.change({ topic: 'secrets', tenant: 'acme' }, async (transaction) => {
-    const value = createSecretCipher(masterKeys(old.key)).encrypt({ tenant: 'acme', key: 'k050', version: 2 }, three)
+    const value = createSecretCipher(masterKeys(old.key)).encrypt({ tenant: tenantRef('acme'), key: 'k050', version: 2 }, three)
     await transaction.updateTable('tenantry.secrets').set({ value, version: 2 }).where('tenant_id', '=', 'acme').where('key', '=', 'k050')
       .execute()
     rekeying = rekeySecrets(before.db, cipher)

@@ -4,6 +4,7 @@ import { test } from 'tap'
 import { createRevocations } from '../../../plugins/sessions/list.js'
 import { createOwners } from '../../../plugins/sessions/owner.js'
 import { subjectOf } from '../../../plugins/sessions/sequence.js'
+import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const never = () => {
   throw new Error('nobody asked for the id')
@@ -69,7 +70,7 @@ test('what changes while a list is read is in the answer to whoever waits', asyn
   const refused = refuses('one', 'acme')
   await new Promise(setImmediate)
   rows.set('acme', { tokens: 'one', ends: null })
-  list.changed('acme')
+  list.changed(tenantRef('acme'))
   t.not(list.version, before, 'a token that was looked at is looked at again')
   await release()
   t.equal(await refused, true)
@@ -164,8 +165,8 @@ test("users of no tenant are the platform's, or their provider's", async (t) => 
   ])
   t.equal(await refuses('idp:ada', 'acme'), false)
   rows.set(':idp', { tokens: null, ends: null })
-  list.changed('acme')
+  list.changed(tenantRef('acme'))
   t.equal(await refuses('idp:ada'), true, 'not told of')
-  list.changed('')
+  list.changed(platformRef)
   t.equal(await refuses('idp:ada'), false, 'the empty tenant tells of all of them')
 })

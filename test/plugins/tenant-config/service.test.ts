@@ -3,6 +3,7 @@ import { noActor } from '../../../lib/database/audit.js'
 import { createConfigService } from '../../../plugins/tenant-config/service.js'
 import type { ConfigStore } from '../../../plugins/tenant-config/store.js'
 import { context } from '../../lib/tenant-document/documents.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 test('of two saves at a time, what names a secret was compared with the document before the first', async (t) => {
   const credentials = { email: { apiKey: '{{secret:mail}}' } }
@@ -18,7 +19,7 @@ test('of two saves at a time, what names a secret was compared with the document
   }
   const service = createConfigService(store, () => context, async () => {}, async () => new Map())
   const save = (document: unknown, maySecrets: boolean) =>
-    service.save({ tenant: 'acme', document, actor: noActor, match: undefined, dryRun: false, usesSecrets: () => maySecrets })
+    service.save({ tenant: tenantRef('acme'), document, actor: noActor, match: undefined, dryRun: false, usesSecrets: () => maySecrets })
   await t.rejects(save({ credentials }, false), { code: 'TENANTRY_VERSION_CONFLICT' })
   t.equal((await save({ credentials }, true)).version, 3, 'an administrator')
   t.equal((await save({ settings: { a: 1 } }, false)).version, 3, 'a document that names none')

@@ -5,6 +5,7 @@ import { allowed, refuseAmount } from '../../../plugins/usage/metrics.js'
 import { dayOf, daysOf, monthOf } from '../../../plugins/usage/periods.js'
 import { createPlans } from '../../../lib/plans/plans.js'
 import { fakeClock, smallPlans } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 test('days and months are those of UTC, leap years included', async (t) => {
   t.equal(dayOf(Date.parse('2026-02-28T23:59:59.999Z')), '2026-02-28')
@@ -51,7 +52,7 @@ test('figures go to the day of the clock, forwards and backwards', async (t) => 
   const clock = fakeClock(Date.parse('2028-02-29T23:59:59.999Z'))
   const counts = createCounts(clock.now)
   const call = () => {
-    counts.of('acme', 1)!.calls++
+    counts.of(tenantRef('acme'), 1)!.calls++
   }
   call()
   clock.forward(1)
@@ -71,20 +72,20 @@ test('figures go to the day of the clock, forwards and backwards', async (t) => 
 
 test('figures belong to the tenant that was there, not to the next one of its id', async (t) => {
   const counts = createCounts(() => 0)
-  counts.of('acme', 1)!.calls = 5
-  t.equal(counts.of('acme', null)?.calls, 5)
-  counts.of('acme', 2)!.calls++
-  t.equal(counts.of('acme', 1), undefined, 'a request of the one before that ends late')
+  counts.of(tenantRef('acme'), 1)!.calls = 5
+  t.equal(counts.of(tenantRef('acme'), null)?.calls, 5)
+  counts.of(tenantRef('acme'), 2)!.calls++
+  t.equal(counts.of(tenantRef('acme'), 1), undefined, 'a request of the one before that ends late')
   t.match(counts.take(10).figures, { since: [2], calls: [1] })
-  counts.of('acme', null)!.calls = 1
-  counts.of('acme', 3)!.calls++
+  counts.of(tenantRef('acme'), null)!.calls = 1
+  counts.of(tenantRef('acme'), 3)!.calls++
   t.match(counts.take(10).figures, { since: [3], calls: [2] })
 })
 
 test('what was freed stands by itself: it is of no day', async (t) => {
   const counts = createCounts(() => 0)
-  counts.of('acme', 1)!.freed = 5
-  Object.assign(counts.of('globex', null)!, { bandwidth: 7, freed: 6 })
+  counts.of(tenantRef('acme'), 1)!.freed = 5
+  Object.assign(counts.of(tenantRef('globex'), null)!, { bandwidth: 7, freed: 6 })
   t.same(counts.take(10), {
     figures: {
       day: '1970-01-01',
@@ -101,13 +102,13 @@ test('what was freed stands by itself: it is of no day', async (t) => {
 test('memory is bounded; what is taken makes room', async (t) => {
   const counts = createCounts(() => 0, 1000)
   for (let index = 0; index < 3000; index++) {
-    const entry = counts.of(`t${index}`, 1)
+    const entry = counts.of(tenantRef(`t${index}`), 1)
     if (entry !== undefined) entry.calls++
   }
   t.equal(counts.size, 1000)
   t.equal(counts.dropped(), 2000)
   t.equal(counts.dropped(), 0)
-  t.ok(counts.of('t5', 1), 'a tenant that is there is counted on')
+  t.ok(counts.of(tenantRef('t5'), 1), 'a tenant that is there is counted on')
   const first = counts.take(400)
   t.equal(first.figures.tenants.length, 400)
   t.equal(first.more, true)

@@ -4,6 +4,7 @@ import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { createUsage } from '../../../plugins/usage/service.js'
 import { createPlans } from '../../../lib/plans/plans.js'
 import { fakeClock, open } from './app.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 test('a million increments over a thousand tenants are in the ledger to the last one after a stop', (t) =>
   forEachEngine(t, async (t, engine) => {
@@ -37,7 +38,7 @@ test('memory is that of what waits: ten thousand tenants leave nothing behind', 
   await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(1, 10000) i`.execute(app.db)
   const service = createUsage({ engine: app.engine, tenants: { get: () => null }, plans: createPlans(), log: app.log })
   const createdAt = new Date((await sql<{ at: Date }>`select created_at as at from tenantry.tenants limit 1`.execute(app.db)).rows[0]!.at)
-  const tenant = (index: number) => ({ id: `t${index}`, name: 't', plan: 'free', status: 'active', createdAt, config: {} } as const)
+  const tenant = (index: number) => ({ id: tenantIdOf(`t${index}`), name: 't', plan: 'free', status: 'active', createdAt, config: {} } as const)
   for (let round = 0; round < 3; round++) {
     for (let index = 1; index <= 10_000; index++) service.request(tenant(index), 10)
     t.equal(service.waiting, 10_000)

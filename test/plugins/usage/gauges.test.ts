@@ -6,6 +6,7 @@ import { noFigures } from '../../../plugins/usage/counts.js'
 import { createGauges } from '../../../plugins/usage/gauges.js'
 import { createPlans } from '../../../lib/plans/plans.js'
 import { admitted, instanceSilentFor, open, smallPlans } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 async function section (t: Test): Promise<DatabaseSection> {
   const { connectionString } = await postgresDatabase(t)
@@ -91,24 +92,24 @@ test('an older value that is written late changes nothing, and memory forgets wh
     (await sql<{ value: number }>`select value::int as value from tenantry.usage_gauges where instance_id = ${instance}::uuid`.execute(
       app.db
     )).rows[0]?.value
-  await own.take('acme', 'rooms')
-  await own.take('acme', 'rooms')
-  own.give('acme', 'rooms')
+  await own.take(tenantRef('acme'), 'rooms')
+  await own.take(tenantRef('acme'), 'rooms')
+  own.give(tenantRef('acme'), 'rooms')
   const late = own.changed()
   t.match(late, [{ tenant: 'acme', gauge: 'rooms', value: 1 }])
-  await own.take('acme', 'rooms')
+  await own.take(tenantRef('acme'), 'rooms')
   t.equal(await value(), 2)
   t.equal(await store.write(instance, { number: 2, figures: noFigures }, late), true)
   t.equal(await value(), 2)
   own.rewrite()
   t.equal(own.isChanged(), true, 'whose fate is not known is written again')
-  own.give('acme', 'rooms')
-  own.give('acme', 'rooms')
+  own.give(tenantRef('acme'), 'rooms')
+  own.give(tenantRef('acme'), 'rooms')
   const last = own.changed()
   await store.write(instance, { number: 3, figures: noFigures }, last)
   own.written()
   t.equal(await value(), 0)
   t.equal(own.size, 0)
   t.equal(own.isChanged(), false)
-  await t.rejects(own.take('nobody', 'rooms'), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  await t.rejects(own.take(tenantRef('nobody'), 'rooms'), { code: 'TENANTRY_TENANT_UNKNOWN' })
 })

@@ -9,6 +9,7 @@ import { maxAmount } from '../../../plugins/usage/metrics.js'
 import { createUsage } from '../../../plugins/usage/service.js'
 import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.js'
 import { fakeClock, ledgerOf, open, type Opened } from './app.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 // One app of each engine, in which each of them has tenants of its own.
 test('the ledger', (t) =>
@@ -171,7 +172,7 @@ test('servers that write the same tenants at the same time never wait for each o
   const parts = { engine: app.engine, tenants: { get: () => null }, plans: app.plans, log: app.log, now: fakeClock().now }
   const createdAt = (await app.db.selectFrom('tenantry.tenants').select('created_at').executeTakeFirstOrThrow()).created_at
   const request = (service: ReturnType<typeof createUsage>, index: number) =>
-    service.request({ id: `t${index}`, name: 't', plan: 'free', status: 'active', createdAt, config: {} }, 1)
+    service.request({ id: tenantIdOf(`t${index}`), name: 't', plan: 'free', status: 'active', createdAt, config: {} }, 1)
   const [one, other] = [createUsage(parts), createUsage(parts)]
   for (let round = 0; round < 20; round++) {
     for (let index = 0; index < 500; index++) {

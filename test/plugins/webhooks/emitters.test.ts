@@ -8,6 +8,7 @@ import { createNotices } from '../../../plugins/usage/notices.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
 import { until } from '../../helpers/instances.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** Events are written, and nothing sends them. */
 const document: TestDocument = {
@@ -60,7 +61,7 @@ async function subscribed (t: Test, app: FastifyInstance): Promise<void> {
     const at = new Date(from.getTime() + events * 1000)
     const snapshot: Snapshot = {
       id: 's-1',
-      tenant: 'billed',
+      tenant: tenantRef('billed'),
       customerId: 'c-1',
       productIds: ['p-1'],
       status: 'active',
@@ -74,7 +75,7 @@ async function subscribed (t: Test, app: FastifyInstance): Promise<void> {
       asOf: at,
       ...changed
     }
-    const event: ProviderEvent = { id, type: 'subscription.updated', at, tenant: 'billed', subscriptionId: 's-1', snapshot, payment: null }
+    const event: ProviderEvent = { id, type: 'subscription.updated', at, tenant: tenantRef('billed'), subscriptionId: 's-1', snapshot, payment: null }
     return await app.billing.receive('payprov', event)
   }
   const kinds = async () => (await toldOf(app, 'billed')).map(({ type, data }) => `${type} ${String(data['status'])}`)
@@ -134,9 +135,9 @@ async function again (t: Test, app: FastifyInstance): Promise<void> {
   )
   const tell = async () => {
     for (const server of servers) {
-      server.reached('months', 'ai_cost', plan)
-      server.reached('months', 'rooms', plan)
-      server.reached('nobody', 'ai_cost', plan)
+      server.reached(tenantRef('months'), 'ai_cost', plan)
+      server.reached(tenantRef('months'), 'rooms', plan)
+      server.reached(tenantRef('nobody'), 'ai_cost', plan)
     }
     await Promise.all(servers.map((server) => server.close()))
     return (await toldOf(app, 'months')).map(({ data: { metric, period } }) => `${String(metric)} ${String(period)}`).sort()

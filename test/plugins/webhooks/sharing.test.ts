@@ -15,6 +15,7 @@ import { testMasterKey } from '../../helpers/server.js'
 import { caller, refused } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
 import { open, receiver, until, verify, type Receiver } from './app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const events = ['entity.*']
 const to = ({ origin }: Receiver, name = 'out') => ({ name, url: `${origin}/`, events })
@@ -146,7 +147,7 @@ test('who only writes tells those who send', async (t) => {
   const { app } = writes
   await app.db.transaction().execute((transaction) =>
     app.webhooks.callback(transaction, {
-      tenant: 'acme',
+      tenant: tenantRef('acme'),
       url: `${hears.origin}/done?token=of-the-callback`,
       secret: null,
       trusted: false,
@@ -221,7 +222,7 @@ test('a new master key moves the secrets of webhooks; without one on PostgreSQL 
   const { app } = before
   await app.db.transaction().execute((transaction) =>
     app.webhooks.callback(transaction, {
-      tenant: 'acme',
+      tenant: tenantRef('acme'),
       url: `${hears.origin}/done`,
       secret: null,
       trusted: false,

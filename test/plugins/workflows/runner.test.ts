@@ -24,6 +24,7 @@ import { runWorkflow, TurnOver, type WorkflowHost } from '../../../plugins/workf
 import workflows from '../../../plugins/workflows/index.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testSecret } from '../../helpers/tokens.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const scope: Scope = {
   body: {},
@@ -31,7 +32,7 @@ const scope: Scope = {
   query: {},
   headers: {},
   auth: { sub: 'u1' },
-  tenant: { id: 'acme', config: {} },
+  tenant: { id: tenantIdOf('acme'), config: {} },
   secrets: new Map(),
   results: {},
   fullAccess: false,

@@ -16,6 +16,7 @@ import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused, type Ask } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const insert = (id: string, title: string) => ({ id, type: 'database', operation: 'insert', table: 'notes', data: { title } } as const)
 const tables: TestDocument['tables'] = {
@@ -348,7 +349,7 @@ async function isRefused (t: Test): Promise<void> {
   const id = await start({ ref: 'two' })
   const store = createRunStore((tenant) => sender.engine.kyselyFor(tenant))
   const taken = async () => {
-    const held = await store.take('a', id)
+    const held = await store.take(tenantRef('a'), id)
     if (held === undefined) throw new Error('the run is gone')
     return held
   }
@@ -356,7 +357,7 @@ async function isRefused (t: Test): Promise<void> {
     createDurableJournal({
       engine: sender.engine,
       run: held,
-      ...await store.earlier('a', id),
+      ...await store.earlier(tenantRef('a'), id),
       databaseSteps: new Set(),
       signal: new AbortController().signal
     })
@@ -383,7 +384,7 @@ async function isRefused (t: Test): Promise<void> {
   await refuses(ofFirst, 'called')
   await refuses(ofFirst, 'stale')
   t.same(await sender.db.transaction().execute((transaction) => store.end(transaction, first, { status: 'completed', result: '1' })), false)
-  t.same(await store.heldOf('a', [first, second]), new Set([id]))
+  t.same(await store.heldOf(tenantRef('a'), [first, second]), new Set([id]))
 
   const ofSecond = await journalOf(second)
   await ofSecond.database('written', writing('written'))

@@ -7,7 +7,7 @@ import type { CallTime } from '../call.js'
 import type { CheckoutInput } from '../provider.js'
 import type { AltprovClient } from './client.js'
 import { failure } from '../../../../lib/errors.js'
-import { isTenantId } from '../../../../lib/identity/tenant-id.js'
+import { isTenantId, type Owner } from '../../../../lib/identity/tenant-ref.js'
 import { readCustomer, readCustomers, readFound } from './documented.js'
 import { keyOf } from './key.js'
 import { idOf } from './snapshot.js'
@@ -41,7 +41,7 @@ export async function customerOf (
 export async function customersOfSubscriptions (
   client: AltprovClient,
   time: CallTime,
-  tenant: string,
+  tenant: Owner,
   known: readonly string[]
 ): Promise<string[]> {
   const query = ofTenant(tenant)
@@ -54,7 +54,7 @@ export async function customersOfSubscriptions (
 }
 
 /** The oldest first, so that the same one is taken each time. */
-async function customersOf (client: AltprovClient, time: CallTime, tenant: string): Promise<string[]> {
+async function customersOf (client: AltprovClient, time: CallTime, tenant: Owner): Promise<string[]> {
   const query = ofTenant(tenant)
   const { body } = await client.call(time, readCustomers, async (stripe) => await stripe.customers.search({ query, limit: 100 }))
   return body.data
@@ -64,7 +64,7 @@ async function customersOf (client: AltprovClient, time: CallTime, tenant: strin
 }
 
 /** A query of the provider's search language; the id of a tenant has nothing that would end the text. */
-function ofTenant (tenant: string): string {
+function ofTenant (tenant: Owner): string {
   if (!isTenantId(tenant)) throw failure('tenantInvalid')
   return `metadata['tenant_id']:'${tenant}'`
 }

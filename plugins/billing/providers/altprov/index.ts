@@ -1,4 +1,5 @@
 /** The payment provider `altprov`: Stripe's API, on its SDK, which is an optional peer. */
+import type { Owner } from '../../../../lib/identity/tenant-ref.js'
 import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { CallTime, orNone } from '../call.js'
 import { cancel, changeAtPeriodEnd, changeNow, expanded, resume, type Change } from './changes.js'
@@ -52,7 +53,7 @@ async function checkout (
   return { id, url, amount, currency }
 }
 
-async function subscriptionsOf (client: AltprovClient, time: CallTime, tenant: string, known: readonly string[]): Promise<Snapshot[]> {
+async function subscriptionsOf (client: AltprovClient, time: CallTime, tenant: Owner, known: readonly string[]): Promise<Snapshot[]> {
   const customers = await customersOfSubscriptions(client, time, tenant, known)
   const lists = await Promise.all(customers.map(async (customer) => {
     // One that is known may be of another account: that of tests, say, before the settings named the one that sells.

@@ -1,6 +1,6 @@
 /** A subscription of Stripe in the platform's terms. */
 import type { Snapshot, SubscriptionStatus } from '../provider.js'
-import { isTenantId } from '../../../../lib/identity/tenant-id.js'
+import { isTenantId, type TenantId } from '../../../../lib/identity/tenant-ref.js'
 import { ProviderFault } from '../call.js'
 import { readSubscription, type AltprovItem, type AltprovSubscription } from './documented.js'
 
@@ -60,12 +60,12 @@ export function isCanceling (subscription: AltprovSubscription): boolean {
 }
 
 /** Whose it is: by its own metadata, else by those of its customer where they came with it. null where neither says. */
-export function tenantOfSubscription ({ metadata, customer }: AltprovSubscription): string | null {
+export function tenantOfSubscription ({ metadata, customer }: AltprovSubscription): TenantId | null {
   return tenantOf(metadata.tenant_id ?? (typeof customer === 'string' ? undefined : customer.metadata?.tenant_id))
 }
 
 /** What is no id of a tenant names none. */
-export function tenantOf (value: string | null | undefined): string | null {
+export function tenantOf (value: string | null | undefined): TenantId | null {
   return isTenantId(value) ? value : null
 }
 

@@ -1,7 +1,7 @@
 /** A subscription as Polar documents it, and the snapshot that it comes to. */
 import type { SubscriptionStatus, Snapshot } from '../provider.js'
 import { Type, type Static } from 'typebox'
-import { isTenantId } from '../../../../lib/identity/tenant-id.js'
+import { isTenantId, type TenantId } from '../../../../lib/identity/tenant-ref.js'
 import { documented, Id as IdOf, Time } from '../documented.js'
 
 const Id = IdOf(200)
@@ -58,7 +58,7 @@ export const readSubscription = documented('a subscription', Subscription)
  */
 export function tenantOf (
   { metadata, customer }: { readonly metadata: Readonly<Record<string, unknown>>, readonly customer: Static<typeof Customer> }
-): string | null {
+): TenantId | null {
   const tenant = metadata['tenant_id'] ?? customer.external_id ?? customer.metadata['tenant_id']
   return isTenantId(tenant) ? tenant : null
 }

@@ -7,6 +7,7 @@ import { catalogue, type ErrorName } from '../../../../lib/errors.js'
 import { timeOf } from '../../../../plugins/billing/providers/altprov/send.js'
 import { altprovServer } from '../../../helpers/altprov/index.js'
 import { conformance } from './conformance.js'
+import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
 
 const day = 86_400_000 // ms
 const pro = { name: 'Pro', amount: 2900, currency: 'usd', cycle: 'monthly' } as const
@@ -33,12 +34,12 @@ test('a tenant is one customer of altprov', async (t) => {
     account.searchLag = day
     const first = await provider.checkout({
       ...checkoutInput,
-      tenant: 'acme',
+      tenant: tenantRef('acme'),
       email: 'pay@acme.example',
       product: sold.product,
       idempotencyKey: 'a'
     })
-    await provider.checkout({ ...checkoutInput, tenant: 'acme', email: 'other@acme.example', product: sold.product, idempotencyKey: 'b' })
+    await provider.checkout({ ...checkoutInput, tenant: tenantRef('acme'), email: 'other@acme.example', product: sold.product, idempotencyKey: 'b' })
     t.match(account.all('customer'), [{ metadata: { tenant_id: 'acme' } }])
     t.equal(account.all('customer').length, 1)
     t.match(account.all('checkout.session')[0], {
@@ -48,26 +49,26 @@ test('a tenant is one customer of altprov', async (t) => {
     })
     world.pay(first.id)
     account.searchLag = 0
-    await provider.checkout({ ...checkoutInput, tenant: 'acme', product: sold.product, idempotencyKey: 'c' })
+    await provider.checkout({ ...checkoutInput, tenant: tenantRef('acme'), product: sold.product, idempotencyKey: 'c' })
     t.equal(account.all('customer').length, 1)
   })
 
   await t.test("the address of who pays is the customer's", async (t) => {
-    await provider.checkout({ ...checkoutInput, tenant: 'mail', email: 'pay@mail.example', product: sold.product, idempotencyKey: 'd' })
+    await provider.checkout({ ...checkoutInput, tenant: tenantRef('mail'), email: 'pay@mail.example', product: sold.product, idempotencyKey: 'd' })
     t.match(account.all('customer').find(({ metadata }) => metadata['tenant_id'] === 'mail'), { email: 'pay@mail.example' })
   })
 
   await t.test('what the search does not find yet is found by a customer that is known', async (t) => {
     const id = world.subscribe('late', sold)
     account.searchLag = day
-    t.same(await provider.subscriptions('late'), [])
-    t.match(await provider.subscriptions('late', [account.one('subscription', id).customer]), [{ id, tenant: 'late' }])
+    t.same(await provider.subscriptions(tenantRef('late')), [])
+    t.match(await provider.subscriptions(tenantRef('late'), [account.one('subscription', id).customer]), [{ id, tenant: tenantRef('late') }])
     account.searchLag = 0
   })
 
   await t.test('a customer that the account does not have has no subscriptions', async (t) => {
     const id = world.subscribe('moved', sold)
-    t.match(await provider.subscriptions('moved', ['cus_ofAnotherAccount']), [{ id }])
+    t.match(await provider.subscriptions(tenantRef('moved'), ['cus_ofAnotherAccount']), [{ id }])
   })
 
   await t.test("a customer's subscription without metadata is the tenant's of the customer, one that names another tenant is not", async (t) => {
@@ -76,21 +77,21 @@ test('a tenant is one customer of altprov', async (t) => {
     const own = account.addSubscription(customer.id, price)
     const other = account.addSubscription(customer.id, price, { metadata: { tenant_id: 'stranger' } })
     const nobody = account.addSubscription(customer.id, price, { metadata: { tenant_id: 'no tenant!' } })
-    t.same((await provider.subscriptions('shared')).map(({ id }) => id), [own.id])
-    t.same((await provider.subscriptions('stranger')).map(({ id }) => id), [other.id])
+    t.same((await provider.subscriptions(tenantRef('shared'))).map(({ id }) => id), [own.id])
+    t.same((await provider.subscriptions(tenantRef('stranger'))).map(({ id }) => id), [other.id])
     t.match(await provider.cancel(nobody.id, 'e'), { tenant: null })
   })
 
   await t.test("an id that is none of a tenant's reaches no search", async (t) => {
     world.forget()
-    await t.rejects(provider.subscriptions("x' OR metadata['tenant_id']:'acme"), fails('tenantInvalid'))
+    await t.rejects(provider.subscriptions(tenantRef("x' OR metadata['tenant_id']:'acme")), fails('tenantInvalid'))
     t.same(world.calls, [])
   })
 
   await t.test('a key that came with another product before is refused', async (t) => {
-    await provider.checkout({ ...checkoutInput, tenant: 'acme', product: sold.product, idempotencyKey: 'same' })
+    await provider.checkout({ ...checkoutInput, tenant: tenantRef('acme'), product: sold.product, idempotencyKey: 'same' })
     await t.rejects(
-      provider.checkout({ ...checkoutInput, tenant: 'acme', product: world.sell(team).product, idempotencyKey: 'same' }),
+      provider.checkout({ ...checkoutInput, tenant: tenantRef('acme'), product: world.sell(team).product, idempotencyKey: 'same' }),
       fails('providerRefused', /same parameters/)
     )
   })
@@ -100,7 +101,7 @@ test('a product of altprov stands for one price', async (t) => {
   const world = await altprovServer(t)
   const provider = await world.open()
   const { account } = world
-  const input = { ...checkoutInput, tenant: 'acme', idempotencyKey: 'a' }
+  const input = { ...checkoutInput, tenant: tenantRef('acme'), idempotencyKey: 'a' }
   const { product, price } = world.sell(pro)
   const stored = account.one('product', product)
   const yearly = account.addPrice(product, { amount: 29_000, currency: 'usd', cycle: 'yearly' })
@@ -138,7 +139,7 @@ test('changes of a subscription of altprov', async (t) => {
     account.declines = true
     await t.rejects(provider.changeProduct(id, large.product, 'now', 'a'), fails('providerRefused', /card was declined/))
     account.declines = false
-    t.match(await provider.subscriptions('poor'), [{ status: 'active', productIds: [small.product, small.price] }])
+    t.match(await provider.subscriptions(tenantRef('poor')), [{ status: 'active', productIds: [small.product, small.price] }])
   })
 
   await t.test("the period's end keeps the trial, the discounts and the quantity of the subscription", async (t) => {
@@ -161,7 +162,7 @@ test('changes of a subscription of altprov', async (t) => {
     t.match(await provider.changeProduct(id, third.product, 'period_end', 'd'), { productIds: [large.product, large.price] })
     world.advance(31 * day)
     world.change(id, 'renew')
-    t.match(await provider.subscriptions('anew'), [{ productIds: [third.product, third.price] }])
+    t.match(await provider.subscriptions(tenantRef('anew')), [{ productIds: [third.product, third.price] }])
   })
 
   await t.test('a cancellation replaces what is planned, and a plan a cancellation', async (t) => {
@@ -177,11 +178,11 @@ test('changes of a subscription of altprov', async (t) => {
     const subscription = account.one('subscription', id)
     const [{ current_period_end: end }] = subscription.items.data
     subscription.cancel_at = end
-    t.match(await provider.subscriptions('portal'), [{ cancelAtPeriodEnd: true }])
+    t.match(await provider.subscriptions(tenantRef('portal')), [{ cancelAtPeriodEnd: true }])
     t.match(await provider.resume(id, 'h'), { cancelAtPeriodEnd: false })
     t.equal(subscription.cancel_at, null)
     subscription.cancel_at = end + 1
-    t.match(await provider.subscriptions('portal'), [{ cancelAtPeriodEnd: false }])
+    t.match(await provider.subscriptions(tenantRef('portal')), [{ cancelAtPeriodEnd: false }])
   })
 
   await t.test('what a key was answered before is no news: the subscription is read again', async (t) => {
@@ -339,7 +340,7 @@ test('webhooks of altprov', async (t) => {
       subscription: id,
       subscription_details: { metadata: { tenant_id: 'acme' } }
     }
-    t.match(read('invoice.paid', invoice), { tenant: 'acme', subscriptionId: id, payment: { id: 'in_1', outcome: 'paid', amount: 5 } })
+    t.match(read('invoice.paid', invoice), { tenant: tenantRef('acme'), subscriptionId: id, payment: { id: 'in_1', outcome: 'paid', amount: 5 } })
   })
 
   await t.test('invoices tell of a payment once, and of no other thing than a subscription', async (t) => {
@@ -352,7 +353,7 @@ test('webhooks of altprov', async (t) => {
       parent: { subscription_details: { subscription: id, metadata: { tenant_id: 'acme' } } }
     }
     t.match(read('invoice.payment_failed', invoice), {
-      tenant: 'acme',
+      tenant: tenantRef('acme'),
       subscriptionId: id,
       customerId: 'cus_1',
       payment: { id: 'in_1', outcome: 'failed', amount: 700, currency: 'eur' }
@@ -372,7 +373,7 @@ test('webhooks of altprov', async (t) => {
       subscription: id
     }
     t.match(read('checkout.session.completed', session), {
-      tenant: 'acme',
+      tenant: tenantRef('acme'),
       subscriptionId: id,
       customerId: 'cus_1',
       snapshot: null,
@@ -403,11 +404,11 @@ test("the time of an answer is the provider's, and no later than that of the que
 test('the address of altprov is an origin', async (t) => {
   const world = await altprovServer(t)
   for (const suffix of ['/', '/v1', '/v1/']) {
-    t.same(await (await world.open({ baseUrl: `${world.baseUrl}${suffix}` })).subscriptions('acme'), [], suffix)
+    t.same(await (await world.open({ baseUrl: `${world.baseUrl}${suffix}` })).subscriptions(tenantRef('acme')), [], suffix)
   }
   await t.rejects(world.open({ baseUrl: `${world.baseUrl}/proxy` }), /ALTPROV_BASE_URL/)
   const keyless = await world.open({ apiKey: '' })
   const { body, headers } = world.event('updated', world.subscribe('acme', world.sell(pro)))
-  t.match(keyless.readWebhook(body, headers, world.now()), { tenant: 'acme' })
-  await t.rejects(keyless.subscriptions('acme'), fails('providerFailed'))
+  t.match(keyless.readWebhook(body, headers, world.now()), { tenant: tenantRef('acme') })
+  await t.rejects(keyless.subscriptions(tenantRef('acme')), fails('providerFailed'))
 })

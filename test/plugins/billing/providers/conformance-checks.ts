@@ -2,10 +2,11 @@
 import type { Test } from 'tap'
 import type { PaymentProvider, Snapshot } from '../../../../plugins/billing/providers/provider.js'
 import { catalogue, TenantryError, type ErrorName } from '../../../../lib/errors.js'
+import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
 
 /** The only subscription of the tenant. */
 export async function one (provider: PaymentProvider, tenant: string): Promise<Snapshot> {
-  const [snapshot, ...others] = await provider.subscriptions(tenant)
+  const [snapshot, ...others] = await provider.subscriptions(tenantRef(tenant))
   if (snapshot === undefined || others.length > 0) throw new Error(`${tenant} has ${others.length} other subscriptions`)
   return snapshot
 }

@@ -5,6 +5,7 @@ import type { Misfortune, World } from '../../../helpers/payment-world.js'
 import { catalogue } from '../../../../lib/errors.js'
 import { is, one, rejected, textOf } from './conformance-checks.js'
 import { webhooks } from './conformance-webhooks.js'
+import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
 
 const day = 86_400_000 // ms
 const minute = 60_000 // ms
@@ -34,7 +35,7 @@ async function checkouts (t: Test, world: World): Promise<void> {
   const provider = await world.open()
   const sold = world.sell(pro)
   const input = {
-    tenant: 'acme',
+    tenant: tenantRef('acme'),
     email: 'pay@acme.example',
     product: sold.product,
     successUrl: 'https://app.example/billing/success?session={CHECKOUT_ID}',
@@ -48,25 +49,25 @@ async function checkouts (t: Test, world: World): Promise<void> {
     t.ok(checkout.id)
     t.ok(URL.canParse(checkout.url))
     const id = world.pay(checkout.id)
-    t.match(await provider.subscriptions('acme'), [{ id, tenant: 'acme', status: 'active', productIds: [sold.product, sold.price] }])
+    t.match(await provider.subscriptions(tenantRef('acme')), [{ id, tenant: tenantRef('acme'), status: 'active', productIds: [sold.product, sold.price] }])
   })
 
   await t.test('the product may be named by its price', async (t) => {
-    t.match(await provider.checkout({ ...input, tenant: 'byprice', product: sold.price, idempotencyKey: 'key-2' }), {
+    t.match(await provider.checkout({ ...input, tenant: tenantRef('byprice'), product: sold.price, idempotencyKey: 'key-2' }), {
       amount: 2900,
       currency: 'usd'
     })
   })
 
   await t.test('the e-mail address may be missing', async (t) => {
-    t.match(await provider.checkout({ ...input, tenant: 'nomail', email: undefined, idempotencyKey: 'key-3' }), { amount: 2900 })
+    t.match(await provider.checkout({ ...input, tenant: tenantRef('nomail'), email: undefined, idempotencyKey: 'key-3' }), { amount: 2900 })
   })
 
   await t.test('two tenants with one e-mail address have each their own subscription', async (t) => {
-    const own = await provider.checkout({ ...input, tenant: 'globex', idempotencyKey: 'key-4' })
+    const own = await provider.checkout({ ...input, tenant: tenantRef('globex'), idempotencyKey: 'key-4' })
     const id = world.pay(own.id)
-    t.match(await provider.subscriptions('globex'), [{ id, tenant: 'globex' }])
-    t.equal((await provider.subscriptions('acme')).length, 1)
+    t.match(await provider.subscriptions(tenantRef('globex')), [{ id, tenant: tenantRef('globex') }])
+    t.equal((await provider.subscriptions(tenantRef('acme'))).length, 1)
   })
 
   await t.test('a product that is not there is refused', async (t) => {
@@ -94,17 +95,17 @@ async function subscriptions (t: Test, world: World): Promise<void> {
   const sold = world.sell(pro)
 
   await t.test('a tenant that is no customer has none', async (t) => {
-    t.same(await provider.subscriptions('nobody'), [])
+    t.same(await provider.subscriptions(tenantRef('nobody')), [])
   })
 
   await t.test('a subscription is told as the provider has it', async (t) => {
     const id = world.subscribe('acme', sold)
-    const [snapshot, ...others] = await provider.subscriptions('acme')
+    const [snapshot, ...others] = await provider.subscriptions(tenantRef('acme'))
     t.same(others, [])
     if (snapshot === undefined) return t.fail('no snapshot')
     t.match(snapshot, {
       id,
-      tenant: 'acme',
+      tenant: tenantRef('acme'),
       status: 'active',
       productIds: [sold.product, sold.price],
       cancelAtPeriodEnd: false,
@@ -163,15 +164,15 @@ async function subscriptions (t: Test, world: World): Promise<void> {
       if (count < 11) world.change(id, 'end')
       ids.unshift(id)
     }
-    t.same((await provider.subscriptions('many')).map(({ id }) => id), ids)
-    t.equal((await provider.subscriptions('acme')).length, 1)
+    t.same((await provider.subscriptions(tenantRef('many'))).map(({ id }) => id), ids)
+    t.equal((await provider.subscriptions(tenantRef('acme'))).length, 1)
   })
 
   await t.test('100 at most', async (t) => {
     for (let count = 0; count < 103; count++) world.change(world.subscribe('crowd', sold), 'end')
     world.advance(minute)
     const newest = world.subscribe('crowd', sold)
-    const found = await provider.subscriptions('crowd')
+    const found = await provider.subscriptions(tenantRef('crowd'))
     t.equal(found.length, 100)
     t.equal(found[0]?.id, newest)
   })
@@ -185,7 +186,7 @@ async function changes (t: Test, world: World): Promise<void> {
     const id = world.subscribe('now', small)
     t.match(await provider.changeProduct(id, large.product, 'now', 'now-1'), {
       id,
-      tenant: 'now',
+      tenant: tenantRef('now'),
       productIds: [large.product, large.price]
     })
     t.match(await one(provider, 'now'), { productIds: [large.product, large.price] })
@@ -295,7 +296,7 @@ async function failures (t: Test, world: World): Promise<void> {
   const provider = await world.open()
   const sold = world.sell(pro)
   const id = world.subscribe('acme', sold)
-  const after = async (misfortune: Misfortune, times: number, run: () => Promise<unknown> = () => provider.subscriptions('acme')) => {
+  const after = async (misfortune: Misfortune, times: number, run: () => Promise<unknown> = () => provider.subscriptions(tenantRef('acme'))) => {
     world.forget()
     world.misfortune(misfortune, times)
     try {
@@ -316,7 +317,7 @@ async function failures (t: Test, world: World): Promise<void> {
       const [index, misfortune] of ([{ status: 500 }, { status: 502 }, 'reset', 'redirect', 'nonsense', 'text', 'huge'] as const).entries()
     ) {
       const tenant = `lasting${index}`
-      is(t, await rejected(after(misfortune, 1000, () => provider.subscriptions(tenant))), 'providerFailed', JSON.stringify(misfortune))
+      is(t, await rejected(after(misfortune, 1000, () => provider.subscriptions(tenantRef(tenant)))), 'providerFailed', JSON.stringify(misfortune))
       const requests = new Map<string, number>()
       for (const { method, path } of world.calls) {
         if (path.includes(tenant)) requests.set(`${method} ${path}`, (requests.get(`${method} ${path}`) ?? 0) + 1)
@@ -331,7 +332,7 @@ async function failures (t: Test, world: World): Promise<void> {
 
   await t.test('a provider that does not answer is given up in time', async (t) => {
     const hasty = await world.open({ timeoutMs: 200 })
-    is(t, await rejected(after('silent', 1000, () => hasty.subscriptions('acme'))), 'providerTimeout')
+    is(t, await rejected(after('silent', 1000, () => hasty.subscriptions(tenantRef('acme')))), 'providerTimeout')
     is(t, await rejected(after('silent', 1000, () => hasty.cancel(id, 'silent-1'))), 'providerTimeout')
     t.match(await one(provider, 'acme'), { cancelAtPeriodEnd: false })
   })
@@ -347,11 +348,11 @@ async function failures (t: Test, world: World): Promise<void> {
 
   await t.test("a refused key is the platform's trouble, and nobody reads it", async (t) => {
     const wrong = await world.open({ apiKey: 'wrong_key_1234567890' })
-    const error = await rejected(wrong.subscriptions('acme'))
+    const error = await rejected(wrong.subscriptions(tenantRef('acme')))
     is(t, error, 'providerFailed')
     t.notMatch(textOf(error), 'wrong_key_1234567890')
     for (const apiKey of ['line\nbreak', 'käse', ' ']) {
-      const other = await rejected((await world.open({ apiKey })).subscriptions('acme'))
+      const other = await rejected((await world.open({ apiKey })).subscriptions(tenantRef('acme')))
       is(t, other, 'providerFailed')
       t.notMatch(textOf(other), apiKey === ' ' ? 'Bearer' : apiKey)
     }

@@ -6,6 +6,7 @@ import { createPayprovClient } from '../../../../plugins/billing/providers/paypr
 import { keysOf, verified } from '../../../../lib/webhooks/standard.js'
 import { payprovWorld } from '../../../helpers/payprov/index.js'
 import { conformance } from './conformance.js'
+import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
 
 t.test('payprov is a payment provider', async (t) => {
   await conformance(t, (t) => payprovWorld(t))
@@ -98,7 +99,7 @@ t.test('what Polar alone has', async (t) => {
         type: `subscription.${kind}`,
         at: new Date(world.now()),
         subscriptionId: id,
-        tenant: 'acme',
+        tenant: tenantRef('acme'),
         snapshot: { id, asOf: new Date(world.now()) }
       }, kind)
     }
@@ -117,8 +118,8 @@ t.test('what Polar alone has', async (t) => {
     t.equal(tenantOf({}), 'external')
     t.equal(tenantOf({ tenant_id: 'metadata' }), 'metadata')
     for (const tenant of ['', 'a/b', 'x'.repeat(65), 7, true]) t.equal(tenantOf({ tenant_id: tenant }), null, String(tenant))
-    t.equal((await provider.subscriptions('external')).length, 1)
-    t.equal((await provider.subscriptions('metadata')).length, 1)
+    t.equal((await provider.subscriptions(tenantRef('external'))).length, 1)
+    t.equal((await provider.subscriptions(tenantRef('metadata'))).length, 1)
   })
 
   await t.test('statuses that it alone has', async (t) => {
@@ -160,11 +161,11 @@ t.test('what Polar alone has', async (t) => {
   })
 
   await t.test('the kind of the payment method is told when the provider is asked', async (t) => {
-    t.match(await provider.subscriptions('acme'), [{ paymentMethod: 'card' }])
+    t.match(await provider.subscriptions(tenantRef('acme')), [{ paymentMethod: 'card' }])
     const { customer_id: customer } = world.account.subscription(id)
     const known = world.account.customers.get(customer)
     t.ok(world.account.customers.delete(customer))
-    t.match(await provider.subscriptions('acme'), [{ id, paymentMethod: null }], 'of a customer that is deleted it is not known')
+    t.match(await provider.subscriptions(tenantRef('acme')), [{ id, paymentMethod: null }], 'of a customer that is deleted it is not known')
     if (known !== undefined) world.account.customers.set(customer, known)
   })
 
@@ -180,7 +181,7 @@ t.test('what Polar alone has', async (t) => {
     t.equal(new Set(keys.slice(2)).size, 2, 'two requests of one call have two keys')
     t.notMatch(world.calls[0]?.headers ?? {}, { 'polar-organization': /./ })
     const named = await world.open({ organizationId: world.account.id })
-    t.equal((await named.subscriptions('acme')).length, 1)
+    t.equal((await named.subscriptions(tenantRef('acme'))).length, 1)
     t.equal(world.calls.at(-1)?.headers['polar-organization'], world.account.id)
   })
 
@@ -188,7 +189,7 @@ t.test('what Polar alone has', async (t) => {
     for (let count = 0; count < 150; count++) world.sell({ name: `Other ${count}`, amount: 100, currency: 'usd', cycle: 'monthly' })
     const last = world.sell({ name: 'Last', amount: 5000, currency: 'eur', cycle: 'yearly' })
     const input = {
-      tenant: 'acme',
+      tenant: tenantRef('acme'),
       email: undefined,
       product: last.price,
       successUrl: 'https://app.example/s?session={CHECKOUT_ID}',
@@ -208,7 +209,7 @@ t.test('what Polar alone has', async (t) => {
 
   await t.test("the address may end as Polar's documentation has it", async (t) => {
     for (const end of ['/', '/v1', '/v1/']) {
-      t.equal((await (await world.open({ baseUrl: `${world.baseUrl}${end}` })).subscriptions('acme')).length, 1, end)
+      t.equal((await (await world.open({ baseUrl: `${world.baseUrl}${end}` })).subscriptions(tenantRef('acme'))).length, 1, end)
     }
   })
 })

@@ -1,8 +1,9 @@
 import { hash } from '@node-rs/argon2'
 import { setImmediate } from 'node:timers/promises'
 import { test } from 'tap'
-import { createPasswords, isOutdated, passwordFault } from '../../../lib/identity/passwords.js'
+import { createPasswords, isOutdated, passwordFault } from '../../../lib/secrets/passwords.js'
 import { createTurns } from '../../../lib/concurrency/turns.js'
+import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const busy = () => new Error('busy')
 
@@ -15,7 +16,7 @@ function workshop (max: number, maxWaitingOfTenant: number, maxWaiting: number, 
     turns,
     begun,
     start: (tenant: string, name = tenant) =>
-      turns.run(tenant, () => {
+      turns.run(tenantRef(tenant), () => {
         begun.push(name)
         return new Promise<string>((resolve) => ends.push(() => resolve(name)))
       }),
@@ -60,7 +61,7 @@ test('beyond what may wait, of a tenant and of all, the rest is refused at once;
   await Promise.all(ran)
   t.equal(begun.length, 7)
   await t.rejects(
-    turns.run('a', async () => {
+    turns.run(tenantRef('a'), async () => {
       throw new Error('of the work')
     }),
     /of the work/
@@ -90,20 +91,20 @@ test('whoever waits too long, or when it is closed, is refused', async (t) => {
 test('a password is its own hash only, whichever way its characters are put together', async (t) => {
   const passwords = createPasswords()
   const password = 'caf\u00e9 cr\u00e8me 8'
-  const stored = await passwords.hash('acme', password)
+  const stored = await passwords.hash(tenantRef('acme'), password)
   t.match(stored, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
-  t.not(await passwords.hash('acme', password), stored, 'each has its own salt')
-  t.equal(await passwords.verify('acme', stored, password), true)
-  t.equal(await passwords.verify('', stored, password.normalize('NFD')), true)
+  t.not(await passwords.hash(tenantRef('acme'), password), stored, 'each has its own salt')
+  t.equal(await passwords.verify(tenantRef('acme'), stored, password), true)
+  t.equal(await passwords.verify(platformRef, stored, password.normalize('NFD')), true)
   for (
     const other of ['cafe creme 8', `${password} `, password.toUpperCase(), '', 'x'.repeat(2000), `${password}\ud800`, `${password}\0`]
   ) {
-    t.equal(await passwords.verify('acme', stored, other), false, JSON.stringify(other.slice(0, 30)))
+    t.equal(await passwords.verify(tenantRef('acme'), stored, other), false, JSON.stringify(other.slice(0, 30)))
   }
-  const replaced = await passwords.hash('acme', 'caf\ufffd cr\u00e8me 8')
-  t.equal(await passwords.verify('acme', replaced, 'caf\ud800 cr\u00e8me 8'), false, 'a lone surrogate is no replacement character')
-  t.equal(await passwords.verify('acme', null, password), false, 'nobody has a password')
-  t.equal(await passwords.verify('acme', null, ''), false)
+  const replaced = await passwords.hash(tenantRef('acme'), 'caf\ufffd cr\u00e8me 8')
+  t.equal(await passwords.verify(tenantRef('acme'), replaced, 'caf\ud800 cr\u00e8me 8'), false, 'a lone surrogate is no replacement character')
+  t.equal(await passwords.verify(tenantRef('acme'), null, password), false, 'nobody has a password')
+  t.equal(await passwords.verify(tenantRef('acme'), null, ''), false)
 })
 
 test('what a new password must be', async (t) => {
@@ -124,5 +125,5 @@ test('a hash of less work is known as such', async (t) => {
   }]
   for (const options of outdated) t.equal(await isOutdated(await hash('password', options)), true, JSON.stringify(options))
   t.equal(await isOutdated(await hash('password', { memoryCost: 20_000, timeCost: 3 })), false)
-  t.equal(await isOutdated(await createPasswords().hash('', 'password')), false)
+  t.equal(await isOutdated(await createPasswords().hash(platformRef, 'password')), false)
 })

@@ -1,6 +1,7 @@
 /**
  * Passwords: argon2id (RFC 9106), off the event loop, at most as many at once as there are cores, tenants in turns.
  */
+import type { Owner } from '../identity/tenant-ref.js'
 import { randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { failure } from '../errors.js'
@@ -27,9 +28,9 @@ const timeoutMs = 10_000
 
 export interface Passwords {
   /** The hash of a password that `passwordFault` has nothing against; rejects with `loginBusy`. `tenant`: empty for the platform. */
-  hash(tenant: string, password: string): Promise<string>
+  hash(tenant: Owner, password: string): Promise<string>
   /** Whether the hash is that of the password. null, of a user who is not there, takes as long. Rejects with `loginBusy`. */
-  verify(tenant: string, stored: string | null, password: string): Promise<boolean>
+  verify(tenant: Owner, stored: string | null, password: string): Promise<boolean>
   /** Refuses all calls that wait. */
   close(): void
 }
