@@ -1,16 +1,16 @@
-/** The database of a document, as PostgreSQL's programs get it: in their environment. */
+/** The address of a document's database, passed to PostgreSQL's programs in their environment. */
 import type { PostgresOptions } from '../database/postgres.js'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
 import { everyTenant, tenantSetting } from '../database/connections.js'
 
-/** A client of the database itself: a pooler refuses the options that policies need. */
+/** A direct client of the database: a pooler refuses the options that policies need. */
 export function clientOf ({ connectionString, notifyConnectionString = connectionString, ssl }: PostgresOptions): pg.Client {
   return new pg.Client({ connectionString: notifyConnectionString, ...ssl !== undefined && { ssl }, keepAlive: true })
 }
 
-/** @param folder  where certificates are written for the programs; its owner alone may read it */
+/** @param folder  where certificates are written for the programs, readable by its owner only */
 export async function programEnvironment (options: PostgresOptions, folder: string): Promise<NodeJS.ProcessEnv> {
   const { host, port, user, database, password } = clientOf(options)
   const others = Object.entries(process.env).filter(([name]) => !name.startsWith('PG'))
@@ -37,7 +37,7 @@ async function tlsEnvironment (
     return Object.fromEntries(
       Object.entries(parameters).flatMap(([parameter, name]) => {
         const value = searchParams.get(parameter)
-        // "no-verify" is a word of pg alone.
+        // Only pg knows "no-verify".
         return value === null ? [] : [[name, value === 'no-verify' ? 'require' : value]]
       })
     )

@@ -1,4 +1,4 @@
-/** Dumps a database, and checks that the dump holds the rows of every table. */
+/** Dumps a database, and checks that the dump has every table's rows. */
 import type { PostgresOptions } from '../database/postgres.js'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,15 +9,14 @@ import { findProgram, runProgram } from './programs.js'
 import { withSession } from './session.js'
 
 export interface BackupOptions {
-  /** The folder that holds the backup; made, and refused where it has files. */
+  /** The folder of the backup; created, and refused if it has files. */
   readonly folder: string
   /** The folder of PostgreSQL's programs. Default: PATH. */
   readonly programs: string | undefined
 }
 
 /**
- * The dump and the counts are of one moment, while servers serve. The manifest is written last: a folder without it holds
- * no whole backup.
+ * The dump and the counts are of one moment, while servers serve. The manifest is written last: a folder without it has no complete backup.
  */
 export async function backUp (options: PostgresOptions, { folder, programs }: BackupOptions): Promise<Counts> {
   const [dump, restore] = [await findProgram('pg_dump', programs), await findProgram('pg_restore', programs)]

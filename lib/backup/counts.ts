@@ -5,10 +5,10 @@ import { everyTenant, tenantSetting } from '../database/connections.js'
 import { literal } from '../database/sql.js'
 import { readProgram, type PgProgram } from './programs.js'
 
-/** By name, with the schema, quoted where it must be. */
+/** By name, with the schema, quoted if necessary. */
 export type Counts = Readonly<Record<string, number>>
 
-/** Tables that a dump holds the rows of: those of extensions, and temporary ones, it does not. */
+/** Tables whose rows a dump contains: not those of extensions, and not temporary ones. */
 const tablesText = `
 select quote_ident(n.nspname) || '.' || quote_ident(c.relname) as name
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -16,7 +16,7 @@ where c.relkind = 'r' and c.relpersistence <> 't' and n.nspname !~ '^pg_' and n.
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
 order by 1`
 
-/** Tables whose policies, besides those of the server, may hide rows from the role. */
+/** Tables whose own policies may hide rows from the role. */
 const hiddenText = `
 select distinct c.oid::regclass::text as name
 from pg_class c join pg_policy p on p.polrelid = c.oid, pg_roles r
@@ -48,7 +48,7 @@ export async function beginSnapshot (client: ClientBase): Promise<void> {
   )
 }
 
-/** Throws where policies of the application may hide rows from this role. */
+/** Throws if policies of the application may hide rows from this role. */
 export async function refuseHidden (client: ClientBase): Promise<void> {
   const hidden = await namesOf(client, hiddenText)
   if (hidden.length > 0) {
@@ -96,7 +96,7 @@ export async function countDumped (program: PgProgram, file: string, env: NodeJS
   return counts
 }
 
-/** The differences, a line for each table; none where all rows of the first are in the second. */
+/** The differences, a line for each table; empty if all rows of the first are in the second. */
 export function differences (wanted: Counts, found: Counts, place: string): string[] {
   return Object.entries(wanted).filter(([table, count]) => found[table] !== count)
     .map(([table, count]) => `${table}: ${count} rows in the backup's snapshot, ${found[table] ?? 'no table'} ${place}`)

@@ -1,4 +1,4 @@
-/** The file beside a dump that says what the dump holds. */
+/** The file beside a dump that describes its content. */
 import type { Counts } from './counts.js'
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
@@ -25,7 +25,7 @@ export async function writeManifest (folder: string, manifest: Manifest): Promis
   await writeFile(join(folder, manifestFile), `${JSON.stringify(manifest, null, 2)}\n`, { mode: 0o600 })
 }
 
-/** Throws where the folder holds no whole backup. */
+/** Throws if the folder has no complete backup. */
 export async function readManifest (folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, manifestFile), 'utf8').catch(() => {
     throw new Error(`${folder} holds no finished backup: ${manifestFile} is missing`)

@@ -28,7 +28,7 @@ export async function findProgram (name: PgProgram['name'], folder: string | und
   return { name, path, major }
 }
 
-/** Runs the program to its end; throws its messages where it fails. */
+/** Runs the program to its end; throws its messages if it fails. */
 export async function runProgram (program: PgProgram, words: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
   const { child, ended } = start(program, words, env)
   child.stdout?.resume()
@@ -38,7 +38,7 @@ export async function runProgram (program: PgProgram, words: readonly string[], 
 const newline = 0x0a
 const maxHead = 65_536 // bytes; a line that matters is shorter, a row may have a gigabyte
 
-/** Runs the program and gives the beginning of each line of its standard output. */
+/** Runs the program and returns the beginning of each line of its standard output. */
 export async function readProgram (
   program: PgProgram,
   words: readonly string[],
@@ -47,7 +47,7 @@ export async function readProgram (
 ): Promise<void> {
   const { child, ended } = start(program, words, env)
   let head = Buffer.alloc(0)
-  // Not by readline, which takes other characters for ends of lines too.
+  // Not readline, which also ends lines at other characters.
   child.stdout?.on('data', (chunk: Buffer) => {
     let from = 0
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
@@ -66,7 +66,7 @@ function start (
   words: readonly string[],
   env: NodeJS.ProcessEnv
 ): { child: ChildProcess, ended: Promise<void> } {
-  // No password is on the command line, which every user of the machine can read.
+  // The password is not on the command line, which every user of the machine can read.
   const child = spawn(path, [...words], { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let errors = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {

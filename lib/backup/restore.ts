@@ -1,4 +1,4 @@
-/** Restores a backup into an empty database, and checks that every table has the rows that it had. */
+/** Restores a backup into an empty database, and checks that every table has its rows. */
 import type { PostgresOptions } from '../database/postgres.js'
 import type { BackupOptions } from './backup.js'
 import { join } from 'node:path'
