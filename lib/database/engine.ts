@@ -38,6 +38,14 @@ export interface SessionOptions {
   readonly tenant: TenantRef
 }
 
+export interface TextOptions extends SessionOptions {
+  /**
+   * Runs before the statement, in the same transaction and round trip: what it waits for is there for the statement to see.
+   * Its rows are dropped.
+   */
+  readonly first?: { readonly statement: Statement, readonly values: readonly unknown[] } | undefined
+}
+
 export type Isolation = 'repeatable read' | 'serializable'
 
 export interface TransactionOptions extends SessionOptions {
@@ -115,7 +123,7 @@ export interface Engine {
   /** Calls back after each refresh that changed something; returns the function that ends it. */
   onCatalogue(listener: (catalogue: Catalogue) => void): () => void
   /** One statement in a transaction of its own; tried again as a transaction is. */
-  text(statement: Statement, values: readonly unknown[], options: SessionOptions): Promise<string | null>
+  text(statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null>
   /**
    * Runs the work in one transaction: committed when it resolves, rolled back when it rejects. After a serialization
    * failure or a deadlock the work runs again, up to three times more: it must do nothing that cannot be done twice. It

@@ -4,7 +4,7 @@ import type { Catalogue } from './catalogue.js'
 import { tenantSetting, type Connections } from './connections.js'
 import type { VectorTable } from './document-tables.js'
 import type { RoleTables } from './role-tables.js'
-import type { Engine, EngineLog, EngineStatus, Isolation, Session, SessionOptions, Statement } from './engine.js'
+import type { Engine, EngineLog, EngineStatus, Isolation, Session, Statement, TextOptions } from './engine.js'
 import type { SystemTables } from './system-tables.js'
 import { Kysely } from 'kysely'
 import { isFailure } from '../errors.js'
@@ -93,11 +93,12 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     refreshAsked.unref()
   }
 
-  function text (statement: Statement, values: readonly unknown[], { tenant }: SessionOptions): Promise<string | null> {
+  function text (statement: Statement, values: readonly unknown[], { tenant, first }: TextOptions): Promise<string | null> {
     return new Promise((resolve, reject) => {
       const step = stepOf(statement, values, settings)
       const prelude = preludes(tenant)
-      const steps = prelude.length === 0 ? [step] : [...prelude, step]
+      const before = first === undefined ? prelude : [...prelude, stepOf(first.statement, first.values, settings)]
+      const steps = before.length === 0 ? [step] : [...before, step]
       let attempts = 0
       const attempt = (): void =>
         acquire(tenant, (fault, client) => {

@@ -89,6 +89,19 @@ export function createReservations ({ store, instance, plans, registered, notice
     }
   }
 
+  const limitsTexts = new Map<string, string>()
+
+  /** As the store takes them. */
+  function limitsOf (counters: readonly Reserved[]): string {
+    const key = counters.join()
+    const known = limitsTexts.get(key)
+    if (known !== undefined) return known
+    const limits = ['', ...plans.tiers].map((tier) => [tier, counters.map((counter) => allowed(counter, plans.of(tier)))])
+    const text = JSON.stringify(Object.fromEntries(limits))
+    limitsTexts.set(key, text)
+    return text
+  }
+
   /** Resolves with the ids, in the order of the amounts. */
   async function place (
     tenant: Owner,
@@ -98,12 +111,12 @@ export function createReservations ({ store, instance, plans, registered, notice
     for (const { amount } of amounts) refuseAmount(amount, 1)
     await registered()
     const placed = amounts.map((one) => ({ id: randomUUID(), ...one }))
-    const found = await store.reserve({ instance, tenant, period, amounts: placed }, (tier, counter) => allowed(counter, plans.of(tier)))
-      .catch((error: unknown) => {
-        // The reservations may have been made all the same: they are released later.
-        for (const { id } of placed) late.set(id, null)
-        throw error
-      })
+    const limits = limitsOf(amounts.map(({ counter }) => counter))
+    const found = await store.reserve({ instance, tenant, period, amounts: placed, limits }).catch((error: unknown) => {
+      // The reservations may have been made all the same: they are released later.
+      for (const { id } of placed) late.set(id, null)
+      throw error
+    })
     if (found === null) throw failure('tenantUnknown')
     for (const [index, { taken, admitted }] of found.outcomes.entries()) {
       const one = amounts[index]

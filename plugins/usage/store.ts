@@ -39,6 +39,11 @@ export interface Reservation {
   /** The day to book it to, or `total`. */
   readonly period: string
   readonly amounts: ReadonlyArray<{ readonly id: string, readonly counter: Reserved, readonly amount: number }>
+  /**
+   * JSON: what each plan allows of each amount, in their order; null for as much as one likes. The member with the empty
+   * name is for plans that this server does not know.
+   */
+  readonly limits: string
 }
 
 /** What became of one of its amounts. */
@@ -48,11 +53,10 @@ export interface Reserving {
   readonly admitted: boolean
 }
 
-/** A tenant as the ledger sees it within a transaction that has its row locked. */
-export interface LockedTenant {
+export interface Placing {
+  /** The tenant's. */
   readonly plan: string
-  /** ms since 1970. */
-  readonly createdAt: number
+  readonly outcomes: readonly Reserving[]
 }
 
 /** How a reservation ends. */
@@ -128,14 +132,18 @@ const lockTenant = {
 
 const reserveStatement = {
   name: 'usage_reserve',
-  text: `with asked as (
-    select a.*, coalesce((select sum(amount) from tenantry.usage_counters c where c.tenant_id = $3 and c.counter = a.counter and c.period = any($7::text[])), 0)
+  text: `with tenant as (
+    select plan, coalesce($8::jsonb -> plan, $8::jsonb -> '') as limits from tenantry.tenants where id = $3 and status <> 'deleting'
+  ), asked as (
+    select a.*, t.plan, (t.limits ->> (a.place - 1)::integer)::bigint as most,
+      coalesce((select sum(amount) from tenantry.usage_counters c where c.tenant_id = $3 and c.counter = a.counter and c.period = any($7::text[])), 0)
       + coalesce((select sum(amount) from tenantry.usage_reservations r where r.tenant_id = $3 and r.counter = a.counter and r.period = any($7::text[]) and r.booked is null), 0) as taken
-    from unnest($1::uuid[], $4::text[], $6::bigint[], $8::bigint[]) with ordinality as a (id, counter, amount, most, place)
+    from tenant t cross join unnest($1::uuid[], $4::text[], $6::bigint[]) with ordinality as a (id, counter, amount, place)
   ), placed as (
     insert into tenantry.usage_reservations (id, instance_id, tenant_id, counter, period, amount)
     select id, $2::uuid, $3, counter, $5, amount from asked where not exists (select from asked where taken + amount > most)
-  ) select taken::float8 as taken, most is null or taken + amount <= most as admitted from asked order by place`
+  ) select json_build_object('plan', min(plan), 'outcomes', json_agg(
+    json_build_object('taken', taken, 'admitted', most is null or taken + amount <= most) order by place))::text from asked having count(*) > 0`
 }
 
 const settleStatement = {
@@ -205,28 +213,21 @@ export function createUsageStore (
      * Reserves the amounts where the plan, as it is now, has room for all of them beside what was used and what is
      * reserved, and none otherwise. null where there is no such tenant.
      */
-    async reserve (
-      { instance, tenant, period, amounts }: Reservation,
-      limitOf: (plan: string, counter: Reserved) => number | null
-    ): Promise<{ plan: string, outcomes: readonly Reserving[] } | null> {
-      return await transaction({ tenant }, async (session) => {
-        // A statement of its own: what comes after it sees what those wrote that it waited for.
-        const [locked] = await session.rows<{ plan: string }>(lockTenant, [tenant])
-        if (locked === undefined) return null
-        const { plan } = locked
-        const column = <Value>(of: (one: Reservation['amounts'][number]) => Value) => amounts.map(of)
-        const outcomes = await session.rows<{ taken: number, admitted: boolean }>(reserveStatement, [
-          column(({ id }) => id),
-          instance,
-          tenant,
-          column(({ counter }) => counter),
-          period,
-          column(({ amount }) => amount),
-          period === total ? [total] : daysOf(monthOf(period)),
-          column(({ counter }) => limitOf(plan, counter))
-        ])
-        return { plan, outcomes }
-      })
+    async reserve ({ instance, tenant, period, amounts, limits }: Reservation): Promise<Placing | null> {
+      const column = <Value>(of: (one: Reservation['amounts'][number]) => Value) => amounts.map(of)
+      const values = [
+        column(({ id }) => id),
+        instance,
+        tenant,
+        column(({ counter }) => counter),
+        period,
+        column(({ amount }) => amount),
+        period === total ? [total] : daysOf(monthOf(period)),
+        limits
+      ]
+      // The lock is a statement of its own: the one after it sees what those wrote that it waited for.
+      const found = await text(reserveStatement, values, { tenant, first: { statement: lockTenant, values: [tenant] } })
+      return found === null ? null : JSON.parse(found)
     },
 
     /**

@@ -12,6 +12,19 @@ test('text answers the one text of a statement, null without a row', (t) =>
     t.equal(await engine.text({ text: 'select null::text' }, [], nobody), null)
   }))
 
+test('a statement sees what the one that runs first has waited for', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    await run(engine, 'create table gate as select 1 as id', 'create table places (n int)')
+    const first = { statement: { name: 'gate', text: 'select id::text from gate where id = $1 for update' }, values: [1] }
+    const take = { name: 'take', text: "insert into places select count(*) from places having count(*) < 3 returning 'taken'" }
+    const taken = await Promise.all(Array.from({ length: 20 }, () => engine.text(take, [], { ...nobody, first })))
+    t.equal(taken.filter((text) => text === 'taken').length, 3)
+    t.equal(taken.filter((text) => text === null).length, 17, 'rows of the first statement are no result')
+    await run(engine, 'delete from places')
+    await t.rejects(engine.text({ text: 'select 1 / 0' }, [], { ...nobody, first: { statement: take, values: [] } }))
+    t.equal(await engine.text({ text: 'select count(*)::text from places' }, [], nobody), '0', 'both are one transaction')
+  }))
+
 test('values arrive as PostgreSQL means them', (t) =>
   onEachEngine(t, async (t, engine) => {
     const echo = async (type: string, value: unknown) => engine.text({ text: `select to_json($1::${type})::text` }, [value], nobody)

@@ -101,6 +101,11 @@ async function books (t: Test, app: FastifyInstance, clock: ReturnType<typeof fa
   t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1000)]), 1, 'a change of plan holds at once')
   await app.tenants.update('booked', { plan: 'eight' })
   t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1)]), 0)
+  await sql`update tenantry.tenants set plan = 'of another server' where id = 'unused'`.execute(app.db)
+  const { llmTokensPerMonth } = app.plans.of('free').limits.ai
+  const rest = await app.usage.reserve('unused', 'llm_tokens', llmTokensPerMonth - 7)
+  t.equal(await admitted(t, [app.usage.reserve('unused', 'llm_tokens', 1)]), 0, 'a plan that this server does not know has the room of free')
+  await rest.release()
 }
 
 async function admits (t: Test, app: FastifyInstance): Promise<void> {
