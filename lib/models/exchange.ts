@@ -22,8 +22,8 @@ export interface ExchangeOptions {
 }
 
 export interface Exchange {
-  /** For the SDK of a provider. */
-  readonly fetch: typeof globalThis.fetch
+  /** Goes with the call of an SDK, and tells its request from those of other exchanges. */
+  readonly signal: AbortSignal
   /** How far the request came: `answered` with a status of 200 to 299. */
   readonly state: 'new' | 'sent' | 'answered'
   /** Why the request failed, whatever the SDK made of it; null if it did not. */
@@ -33,6 +33,8 @@ export interface Exchange {
 }
 
 export interface Connections {
+  /** For the SDKs of providers. A request without the signal of an exchange rejects. */
+  readonly fetch: typeof globalThis.fetch
   open(options: ExchangeOptions): Exchange
   close(): Promise<void>
 }
@@ -50,8 +52,19 @@ export function createConnections (): Connections {
     })
   ))
 
+  const fetches = new WeakMap<AbortSignal, typeof globalThis.fetch>()
+
   return {
-    open: (options) => openExchange(agentOf, options),
+    async fetch (input, init) {
+      const send = init?.signal instanceof AbortSignal ? fetches.get(init.signal) : undefined
+      if (send === undefined) throw new Error('a request to a provider belongs to no exchange')
+      return await send(input, init)
+    },
+    open (options) {
+      const { fetch, exchange } = openExchange(agentOf, options)
+      fetches.set(exchange.signal, fetch)
+      return exchange
+    },
     async close () {
       await (await agent)?.destroy()
     }
@@ -61,7 +74,7 @@ export function createConnections (): Connections {
 function openExchange (
   agentOf: () => Promise<import('undici').Agent>,
   { owner, maxBytes, totalMs, idleMs, signal }: ExchangeOptions
-): Exchange {
+): { readonly fetch: typeof globalThis.fetch, readonly exchange: Exchange } {
   const ending = new AbortController()
   let state: Exchange['state'] = 'new'
   let error: unknown = null
@@ -131,8 +144,8 @@ function openExchange (
     })
   }
 
-  return {
-    fetch: (input, init) => send(input, init).catch((cause: unknown) => refuse(cause === error ? error : connectionFailure(cause))),
+  const exchange: Exchange = {
+    signal: ending.signal,
     get state () {
       return state
     },
@@ -146,5 +159,9 @@ function openExchange (
       isOver = true
       if (!ending.signal.aborted) ending.abort(new Error('the exchange is over'))
     }
+  }
+  return {
+    exchange,
+    fetch: (input, init) => send(input, init).catch((cause: unknown) => refuse(cause === error ? error : connectionFailure(cause)))
   }
 }

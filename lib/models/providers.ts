@@ -1,15 +1,17 @@
 /** The SDKs of providers, loaded when the document asks for them. */
 import type { EmbeddingModelV3, LanguageModelV3, SharedV3ProviderOptions } from '@ai-sdk/provider'
 import type { Llm } from '../schema/agent.js'
+import { LRUCache } from 'lru-cache'
 
 export type Provider = Llm['provider']
+type Fetch = typeof globalThis.fetch
 
-/** How a model is reached. `fetch` is that of one exchange. */
+const maxKept = 100 // models of keys; each tenant may have a key of its own
+
 export interface ModelAddress {
   readonly model: string
   /** Empty without a key, which only `local` admits. */
   readonly apiKey: string
-  readonly fetch: typeof globalThis.fetch
 }
 
 export interface ProviderModels {
@@ -28,30 +30,44 @@ const packages = {
 } as const satisfies Record<Provider, string>
 
 /** Rejects with an error that says what to install if the package of the provider is missing. */
-export async function loadProvider (provider: Provider, baseUrl: string | undefined): Promise<ProviderModels> {
+export async function loadProvider (provider: Provider, baseUrl: string | undefined, fetch: Fetch): Promise<ProviderModels> {
   try {
-    return await loaders[provider](baseUrl)
+    const loaded = await loaders[provider](fetch, baseUrl)
+    return { ...loaded, chat: kept(loaded.chat), embedding: kept(loaded.embedding) }
   } catch (cause) {
     throw new Error(`the provider "${provider}" needs two packages: npm i ${packages[provider]} zod`, { cause })
   }
 }
 
+/** A new model compiles the schemas of its answers, which takes longer than the rest of its call. */
+function kept<Made extends object> (make: (address: ModelAddress) => Made): (address: ModelAddress) => Made {
+  const models = new LRUCache<string, Made>({ max: maxKept })
+  return (address) => {
+    const key = `${address.apiKey} ${address.model}`
+    const known = models.get(key)
+    if (known !== undefined) return known
+    const made = make(address)
+    models.set(key, made)
+    return made
+  }
+}
+
 // Addresses and keys are always given: the SDKs read missing ones from the environment.
-const loaders: Readonly<Record<Provider, (baseUrl: string | undefined) => Promise<ProviderModels>>> = {
-  async openai (baseURL = 'https://api.openai.com/v1') {
+const loaders: Readonly<Record<Provider, (fetch: Fetch, baseURL: string | undefined) => Promise<ProviderModels>>> = {
+  async openai (fetch, baseURL = 'https://api.openai.com/v1') {
     const { createOpenAI } = await import('@ai-sdk/openai')
     return {
-      chat: ({ model, ...address }) => createOpenAI({ baseURL, ...address }).responses(model),
-      embedding: ({ model, ...address }) => createOpenAI({ baseURL, ...address }).embedding(model),
+      chat: ({ model, apiKey }) => createOpenAI({ baseURL, fetch, apiKey }).responses(model),
+      embedding: ({ model, apiKey }) => createOpenAI({ baseURL, fetch, apiKey }).embedding(model),
       // The provider keeps no answers, and takes schemas with optional members.
       chatOptions: { openai: { store: false, strictJsonSchema: false } },
       embeddingOptions: (dimensions) => ({ openai: { dimensions } })
     }
   },
-  async anthropic (baseURL = 'https://api.anthropic.com/v1') {
+  async anthropic (fetch, baseURL = 'https://api.anthropic.com/v1') {
     const { createAnthropic } = await import('@ai-sdk/anthropic')
     return {
-      chat: ({ model, ...address }) => createAnthropic({ baseURL, ...address })(model),
+      chat: ({ model, apiKey }) => createAnthropic({ baseURL, fetch, apiKey })(model),
       embedding: () => {
         throw new Error('the provider "anthropic" has no models that embed texts')
       },
@@ -59,19 +75,19 @@ const loaders: Readonly<Record<Provider, (baseUrl: string | undefined) => Promis
       embeddingOptions: () => ({})
     }
   },
-  async google (baseURL = 'https://generativelanguage.googleapis.com/v1beta') {
+  async google (fetch, baseURL = 'https://generativelanguage.googleapis.com/v1beta') {
     const { createGoogleGenerativeAI } = await import('@ai-sdk/google')
     return {
-      chat: ({ model, ...address }) => createGoogleGenerativeAI({ baseURL, ...address })(model),
-      embedding: ({ model, ...address }) => createGoogleGenerativeAI({ baseURL, ...address }).embedding(model),
+      chat: ({ model, apiKey }) => createGoogleGenerativeAI({ baseURL, fetch, apiKey })(model),
+      embedding: ({ model, apiKey }) => createGoogleGenerativeAI({ baseURL, fetch, apiKey }).embedding(model),
       chatOptions: {},
       embeddingOptions: (dimensions) => ({ google: { outputDimensionality: dimensions } })
     }
   },
-  async local (baseURL) {
+  async local (fetch, baseURL) {
     const { createOpenAICompatible } = await import('@ai-sdk/openai-compatible')
     if (baseURL === undefined) throw new Error('the provider "local" needs a `baseUrl`')
-    const open = ({ apiKey, fetch }: ModelAddress) =>
+    const open = ({ apiKey }: ModelAddress) =>
       createOpenAICompatible({
         name: 'local',
         baseURL,

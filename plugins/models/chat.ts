@@ -197,8 +197,8 @@ class Round {
     })
     this.#startedAt = performance.now()
     try {
-      const model = provider.chat({ model: info.id, apiKey: this.#apiKey, fetch: exchange.fetch })
-      this.#reader = await startRound(model, { ...options, prompt })
+      const model = provider.chat({ model: info.id, apiKey: this.#apiKey })
+      this.#reader = await startRound(model, { ...options, prompt, abortSignal: exchange.signal })
     } catch (error) {
       throw this.#failureOf(error)
     }

@@ -1,4 +1,5 @@
 /** Calls of the embedding model. */
+import type { EmbeddingModelV3 } from '@ai-sdk/provider'
 import type { Embedding } from '../../lib/schema/agent.js'
 import type { EmbedCall, Embedded, ModelInfo, ModelUsage } from '../../lib/models/types.js'
 import type { CallParts } from './call-parts.js'
@@ -34,7 +35,7 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
   async function request (
     { tenant, user, dimensions: expected }: EmbedCall,
     values: string[],
-    apiKey: string,
+    model: EmbeddingModelV3,
     signal: AbortSignal
   ): Promise<{ embeddings: number[][], usage: ModelUsage }> {
     const tokens = Math.max(1, values.reduce((sum, text) => sum + countTokens(text), 0))
@@ -47,8 +48,7 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
     })
     let counted = tokens
     try {
-      const model = provider.embedding({ model: info.id, apiKey, fetch: exchange.fetch })
-      const answer = await model.doEmbed({ values, providerOptions })
+      const answer = await model.doEmbed({ values, providerOptions, abortSignal: exchange.signal })
       // Some servers report 0 tokens.
       if (Number.isSafeInteger(answer.usage?.tokens) && (answer.usage?.tokens ?? 0) > 0) counted = answer.usage?.tokens ?? tokens
       const embeddings = checked(answer.embeddings, values.length, expected)
@@ -106,11 +106,11 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
       try {
         const under = await calls.begin(tenantRef(call.tenant), call.signal)
         try {
-          const most = await provider.embedding({ model: info.id, apiKey, fetch }).maxEmbeddingsPerCall ?? textsPerRequest
-          const size = Math.min(textsPerRequest, most)
+          const model = provider.embedding({ model: info.id, apiKey })
+          const size = Math.min(textsPerRequest, await model.maxEmbeddingsPerCall ?? textsPerRequest)
           const embeddings: number[][] = []
           for (let start = 0; start < texts.length; start += size) {
-            const part = await request(call, texts.slice(start, start + size), apiKey, under.signal)
+            const part = await request(call, texts.slice(start, start + size), model, under.signal)
             embeddings.push(...part.embeddings)
             usage = addUsage(usage, part.usage)
           }

@@ -50,7 +50,7 @@ export async function createModels ({ settings, secrets, charges, figures, log }
       llm,
       settings,
       models: list,
-      provider: await loadProvider(llm.provider, llm.baseUrl),
+      provider: await loadProvider(llm.provider, llm.baseUrl, connections.fetch),
       keys: createKeys(llm.apiKey, secrets)
     })
   const info = list.find(({ id, kind }) => kind === 'embedding' && id === embedding?.model)
@@ -60,7 +60,7 @@ export async function createModels ({ settings, secrets, charges, figures, log }
       ...shared,
       embedding,
       info,
-      provider: await loadProvider(embedding.provider, embedding.baseUrl),
+      provider: await loadProvider(embedding.provider, embedding.baseUrl, connections.fetch),
       keys: createKeys(embedding.apiKey, secrets)
     })
 

@@ -11,7 +11,7 @@ export async function resolve (name, context, next) {
 
 const { loadProvider } = await import('../../lib/models/providers.js')
 for (const provider of ['openai', 'anthropic', 'google', 'local'] as const) {
-  await loadProvider(provider, 'http://127.0.0.1:1/v1').then(() => {
+  await loadProvider(provider, 'http://127.0.0.1:1/v1', fetch).then(() => {
     console.log(`${provider}: is loaded`)
   }, (error: Error) => {
     console.log(`${provider}: ${error.message}`)
