@@ -1,11 +1,13 @@
 /**
- * A stand-in for Qdrant, which cannot be installed by npm or apt: the endpoints that tenantry uses, with their documented
- * bodies, over HTTP. It refuses a body that it does not know, and a search without the condition of a tenant.
+ * A stand-in for Qdrant, which cannot be installed by npm or apt: the endpoints that tenantry uses, over HTTP. It refuses
+ * requests that are not as Qdrant describes them, answers as it describes, and refuses a search without the condition of a
+ * tenant.
  */
 import type { Test } from 'tap'
 import type { AddressInfo } from 'node:net'
 import { createServer, type IncomingMessage } from 'node:http'
-import { json } from 'node:stream/consumers'
+import { text } from 'node:stream/consumers'
+import { checkQdrantRequest, checkQdrantResponse } from './qdrant-api.js'
 
 interface Point {
   readonly id: string
@@ -34,13 +36,7 @@ export interface Qdrant {
   fails: (request: string) => boolean
 }
 
-const members: Readonly<Record<string, readonly string[]>> = {
-  create: ['vectors', 'hnsw_config'],
-  index: ['field_name', 'field_schema'],
-  upsert: ['points'],
-  delete: ['filter'],
-  query: ['query', 'filter', 'limit', 'with_payload', 'score_threshold']
-}
+const updated = { operation_id: 1, status: 'completed' }
 
 export async function qdrantServer (t: Test): Promise<Qdrant> {
   const collections = new Map<string, Collection>()
@@ -52,7 +48,6 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
     const found = collections.get(name)
     if (`${method} ${rest}` === 'GET /exists') return { exists: found !== undefined }
     if (`${method} ${rest}` === 'PUT ') {
-      check('create', body)
       const { size, distance } = Object(body['vectors'])
       if (found !== undefined || !Number.isInteger(size) || distance !== 'Cosine') return undefined
       collections.set(name, { size, points: new Map(), indexes: new Map() })
@@ -61,29 +56,25 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
     if (found === undefined) return undefined
     switch (`${method} ${rest}`) {
       case 'GET ':
-        return { status: 'green', config: { params: { vectors: { size: found.size, distance: 'Cosine' } } } }
+        return infoOf(found)
       case 'PUT /index': {
-        check('index', body)
         found.indexes.set(String(body['field_name']), body['field_schema'])
-        return { status: 'completed' }
+        return updated
       }
       case 'PUT /points': {
-        check('upsert', body)
         for (const point of Object(body['points']) as Point[]) {
           if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(point.id) || point.vector.length !== found.size) {
             throw new Error('a bad point')
           }
           found.points.set(point.id, point)
         }
-        return { status: 'completed' }
+        return updated
       }
       case 'POST /points/delete': {
-        check('delete', body)
         for (const point of matching(found, body['filter'])) found.points.delete(point.id)
-        return { status: 'completed' }
+        return updated
       }
       case 'POST /points/query': {
-        check('query', body)
         const { query, limit, score_threshold: threshold = -2, with_payload: fields } = Object(body)
         const scored = matching(found, body['filter']).map(({ id, vector, payload }) => ({
           id,
@@ -101,14 +92,19 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
 
   async function respond (request: IncomingMessage): Promise<[number, unknown]> {
     const { method = '', url = '' } = request
-    const body = method === 'GET' ? {} : await json(request)
-    const path = url.replace(/\?.*/, '')
+    const { pathname: path, searchParams } = new URL(url, 'http://localhost')
+    const sent = await text(request)
+    const body: unknown = sent === '' ? undefined : JSON.parse(sent)
     requests.push(`${method} ${path}`)
     if (request.headers['api-key'] !== apiKey) return [403, { status: { error: 'Forbidden' } }]
     if (state.fails(`${method} ${path}`)) return [500, { status: { error: 'a fault with internal text' } }]
     try {
+      checkQdrantRequest(method, path, searchParams, body)
       const result = answer(method, path, Object(body))
-      return result === undefined ? [404, { status: { error: 'Not found' } }] : [200, { time: 0.001, status: 'ok', result }]
+      if (result === undefined) return [404, { status: { error: 'Not found' } }]
+      const answered = { time: 0.001, status: 'ok', result }
+      checkQdrantResponse(method, path, 200, answered)
+      return [200, answered]
     } catch (error) {
       return [400, { status: { error: String(error) } }]
     }
@@ -128,9 +124,24 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
   return Object.assign(state, { url: `http://127.0.0.1:${port}` })
 }
 
-function check (operation: string, body: Readonly<Record<string, unknown>>): void {
-  const unknown = Object.keys(body).find((name) => members[operation]?.includes(name) !== true)
-  if (unknown !== undefined) throw new Error(`${operation} has no member ${unknown}`)
+function infoOf ({ size, points }: Collection): object {
+  return {
+    status: 'green',
+    optimizer_status: 'ok',
+    points_count: points.size,
+    segments_count: 1,
+    payload_schema: {},
+    config: {
+      params: { vectors: { size, distance: 'Cosine' } },
+      hnsw_config: { m: 0, ef_construct: 100, full_scan_threshold: 10_000, payload_m: 16 },
+      optimizer_config: {
+        deleted_threshold: 0.2,
+        vacuum_min_vector_number: 1000,
+        default_segment_number: 0,
+        flush_interval_sec: 5
+      }
+    }
+  }
 }
 
 function matching ({ points, indexes }: Collection, filter: unknown): Point[] {
