@@ -15,7 +15,7 @@ export class BlockList {
   }
 }
 
-/** Paragraphs are apart by blank lines. */
+/** Blank lines separate paragraphs. */
 export function textBlocks (text: string): Block[] {
   const list = new BlockList()
   let lines: string[] = []

@@ -1,6 +1,5 @@
 /**
- * The text of HTML. The tokenizer of htmlparser2 has no stack of open elements, so that no nesting makes it slow; nothing is
- * loaded or run.
+ * The text of HTML. The tokenizer of htmlparser2 has no stack of open elements, so nesting cannot make it slow. Nothing is loaded or run.
  */
 import { Tokenizer } from 'htmlparser2'
 import { BlockList, type Block } from './blocks.js'
@@ -110,7 +109,7 @@ export function htmlBlocks (html: string): Block[] {
   return list.blocks
 }
 
-/** White space as a browser shows it, with the breaks that `<br>` made. */
+/** White space as a browser shows it, with the breaks of `<br>`. */
 function spaced (text: string): string {
   return text.split('\n').map((line) => line.replace(/[\t\f\r ]+/g, ' ').trim()).filter((line) => line !== '').join('\n')
 }

@@ -1,4 +1,4 @@
-/** The structure of Markdown: headings, paragraphs, and code between fences. What is within a line stays as it is. */
+/** The structure of Markdown: headings, paragraphs, and code between fences. Inline markup stays as it is. */
 import { BlockList, type Block } from './blocks.js'
 
 export function markdownBlocks (text: string): Block[] {
@@ -32,7 +32,7 @@ export function markdownBlocks (text: string): Block[] {
   return list.blocks
 }
 
-/** How many `#` begin a heading; 0 for another line. */
+/** The number of `#` before a heading; 0 for another line. */
 function levelOf (line: string): number {
   let level = 0
   while (line[level] === '#') level++

@@ -1,6 +1,6 @@
 /**
- * The text of PDF files, by pdfjs-dist (an optional peer). It runs in a thread of its own with bounds of memory and time: a
- * hostile file ends the thread, and neither holds nor ends the process.
+ * The text of PDF files, by pdfjs-dist (an optional peer). It runs in a separate thread with bounds of memory and time: a hostile file can
+ * end the thread only.
  */
 import { Worker } from 'node:worker_threads'
 import { failure } from '../errors.js'
@@ -13,7 +13,7 @@ const bufferMB = 256
 const largeBytes = 65_536
 const maxPages = 2000
 
-/** What the thread runs. It is a text, since a bundle has no file for it; the modules are resolved by this process. */
+/** The code of the thread. It is a text, since a bundle has no file for it; this process resolves the modules. */
 const program = `
 const { parentPort, workerData } = require('node:worker_threads')
 let left = workerData.bufferBytes
@@ -49,14 +49,14 @@ async function read () {
 read().then((result) => parentPort.postMessage(result), (error) => parentPort.postMessage({ error: String(error) }))
 `
 
-/** Which bound was exceeded, or the text. */
+/** The text, or the exceeded bound. */
 interface Outcome {
   readonly text?: string
   readonly excess?: 'pages' | 'text'
   readonly error?: string
 }
 
-/** Throws an error that names the package if it is missing. */
+/** Throws an error that names the missing package. */
 export function pdfModules (
   resolve = (name: string): string => import.meta.resolve(name)
 ): { readonly module: string, readonly worker: string, readonly maps: string } {
@@ -71,7 +71,7 @@ export function pdfModules (
   }
 }
 
-/** Rejects with `documentUnreadable` for a file that is no PDF, or exceeds a bound. @param maxLength  characters of the text */
+/** Rejects with `documentUnreadable` for a file that is not a PDF, or exceeds a bound. @param maxLength  characters of the text */
 export async function pdfText (
   bytes: Uint8Array<ArrayBuffer>,
   maxLength: number,

@@ -1,6 +1,6 @@
 /**
- * Splits blocks into chunks of at most so many tokens. A heading begins a chunk; a long paragraph is cut between sentences,
- * or between words. Consecutive chunks of a section overlap, so that a sentence is found with what stands before it.
+ * Splits blocks into chunks of at most so many tokens. A heading begins a chunk; a long paragraph is cut between sentences, or between
+ * words. Consecutive chunks of a section overlap, so that a sentence is found with its context.
  */
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import type { Block } from './blocks.js'
@@ -13,14 +13,14 @@ const longestPiece = 400 // characters; longer sentences are cut
 export interface SplitOptions {
   readonly countTokens: (text: string) => number
   readonly yielder: Yielder
-  /** The result has one more than this at most: the rest of the document is then not read. */
+  /** The result has at most one more than this; the rest of the document is not read. */
   readonly maxChunks: number
 }
 
 interface Piece {
   readonly text: string
   readonly tokens: number
-  /** It begins a block. */
+  /** The piece begins a block. */
   readonly begins: boolean
 }
 
@@ -28,7 +28,7 @@ export async function splitBlocks (blocks: readonly Block[], { countTokens, yiel
   const chunks: string[] = []
   let pieces: Piece[] = []
   let tokens = 0
-  /** Pieces that the chunk shares with the one before. */
+  /** Pieces that the chunk shares with the previous one. */
   let shared = 0
   let onlyHeadings = true
 
