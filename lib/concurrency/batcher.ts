@@ -1,10 +1,10 @@
-/** Work on one item at a time becomes work on all that came while the last was under way. */
+/** Turns work on single items into work on all items that arrived during the previous batch. */
 
 /**
- * @param work is given the items in the order in which they came, at least one, and is never run twice at a time. It may be
- * that every caller asks for the same: then an item is void.
- * @returns takes an item, whose work begins later than the call: what is under way by then is waited for, however it ends,
- * and those who call meanwhile share what follows. Resolves and rejects with what that work does.
+ * @param work gets the items in their order, at least one, and never runs twice at a time. If all callers ask for the same, an item is
+ * void.
+ * @returns takes an item, whose work begins after the call: a running batch is awaited first, and callers meanwhile share the next one.
+ * Resolves and rejects as that batch does.
  */
 export function together<Item, Result> (work: (items: readonly Item[]) => Promise<Result>): (item: Item) => Promise<Result> {
   let items: Item[] = []

@@ -1,20 +1,20 @@
-/** Figures that the database, or another store outside this process, has to be asked for: seldom, and never waited for for long. */
+/** Figures from the database, or another store outside this process, which are read seldom and with a short wait. */
 import { settlesWithin } from './with-timeout.js'
 
-const patience = 1000 // ms that callers wait for the answer to a question
+const patience = 1000 // ms that callers wait for an answer
 
 export interface CachedProbeOptions {
-  /** Called with the error of a failed question. */
+  /** Called with the error of a failed read. */
   readonly onError: (error: unknown) => void
-  /** The least time between two questions, in milliseconds. With 0 each call after an answer asks again. Default: 5000. */
+  /** The minimum time between two reads, in milliseconds. With 0, each call after an answer reads again. Default: 5000. */
   readonly everyMs?: number | undefined
   /** The clock, in milliseconds. Default: the process's monotonic one. */
   readonly now?: (() => number) | undefined
 }
 
 /**
- * The latest answer; null if the question failed, or was not answered within a second. One question at a time: of a store
- * that hangs no more is asked, however many want to know.
+ * The latest answer; null if the read failed, or took longer than a second. One read at a time: a hanging store gets no further ones from
+ * any caller.
  */
 export function createCachedProbe<Answer> (
   ask: () => Promise<Answer>,

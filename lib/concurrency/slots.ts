@@ -1,8 +1,8 @@
 /**
- * A collection of short-lived objects, such as the responses in flight. Each object has a slot, which is used again after it.
+ * A collection of short-lived objects, such as the responses in flight. Each object has a slot, which is reused after it.
  *
- * A Set does not do: V8 replaces the table of a Set as entries come and go, and a replaced table in the old generation keeps
- * its last entries, and all that they reach, until a full collection. Every response then survives its minor collections.
+ * A Set is unsuitable: V8 replaces the table of a Set as entries come and go, and a replaced table in the old generation keeps its last
+ * entries, and all that they reach, until a full collection. Every response then survives its minor collections.
  */
 export class Slots<T extends object> {
   readonly #items: Array<T | null> = []
@@ -19,7 +19,7 @@ export class Slots<T extends object> {
     return slot
   }
 
-  /** Frees a slot; each slot that `add` returned is freed once. */
+  /** Frees a slot that `add` returned, once. */
   delete (slot: number): void {
     this.#items[slot] = null
     this.#free.push(slot)

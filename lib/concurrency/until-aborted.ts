@@ -1,4 +1,4 @@
-/** Settles as the work does, or rejects with the reason of the signal. The work goes on for others. */
+/** Settles as the work does, or rejects with the reason of the signal. The work itself continues. */
 export function untilAborted<Result> (work: Promise<Result>, signal: AbortSignal): Promise<Result> {
   return new Promise((resolve, reject) => {
     const abort = () => reject(signal.reason)

@@ -1,6 +1,6 @@
 /**
- * Values that are in memory for nearly every request and are otherwise read from the database or another service. Hooks go on
- * without a promise where the value is in memory.
+ * Values that are in memory for nearly every request and are otherwise read from the database or another service. With a value in memory,
+ * hooks continue without a promise.
  */
 
 /** Calls `next` with the value: at once, or when the promise resolves. */
@@ -11,7 +11,7 @@ export function whenKnown<Value, Result> (
   return value instanceof Promise ? value.then(next) : next(value)
 }
 
-/** The same for a hook, whose `done` is called after `next`. Throws the error of `next` where the value is in memory. */
+/** The same for a hook, whose `done` is called after `next`. Throws the error of `next` if the value is in memory. */
 export function hookWhenKnown<Value> (
   value: Value | Promise<Value>,
   next: (value: Value) => unknown,

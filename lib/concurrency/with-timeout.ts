@@ -1,4 +1,4 @@
-/** Whether work ends within a time, in milliseconds; it goes on where it does not. Rejects with what it rejects with in that time. */
+/** Whether work ends within a time, in milliseconds. The work continues after the timeout. Rejects if the work rejects in that time. */
 export async function settlesWithin (work: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<false>((resolve) => {
