@@ -1,4 +1,4 @@
-/** One action of a connector, compiled: from evaluated params to the parts of a request. */
+/** A compiled action of a connector: from evaluated params to the parts of a request. */
 import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { BodyText } from './body.js'
@@ -33,16 +33,16 @@ export interface ActionParts {
 
 export interface CompiledAction {
   readonly definition: ActionDefinition
-  /** null where each call's params say it. */
+  /** null if the params of each call set it. */
   readonly method: string | null
   readonly references: readonly Reference[]
-  /** Settings stand in what it sends. */
+  /** The request contains settings. */
   readonly readsSettings: boolean
   readonly check: ParamsCheck
-  /** Params that others are computed of, with those; throws `answerTooLarge` where the action would copy too much of them. */
+  /** Adds computed params; throws `answerTooLarge` if the action would copy too much of them. */
   readonly complete: (params: Readonly<Record<string, unknown>>, scope: Scope) => Readonly<Record<string, unknown>>
   readonly parts: (scope: Scope) => ActionParts
-  /** The signature of the body; null where the action has none. */
+  /** The signature of the body; null if the action has none. */
   readonly sign: ((scope: Scope, body: string) => Record<string, string>) | null
   readonly result: CompiledCall['result']
 }

@@ -1,6 +1,6 @@
 /**
- * Addresses that calls go to. What a template gives is a value in the path or in the query string: it is percent-encoded,
- * and can neither name another host nor leave its segment.
+ * Addresses of calls. A template's value is percent-encoded in the path or in the query string, so it can neither change the host nor leave
+ * its segment.
  */
 import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
@@ -16,15 +16,15 @@ export const maxAddressLength = 16_384
 
 export interface CompiledAddress {
   readonly references: readonly Reference[]
-  /** Scheme and host stand in the text itself, before the first template. */
+  /** The text before the first template has the scheme and the host. */
   readonly hostFixed: boolean
-  /** Throws where a value is missing that the path needs, or would be a segment `.` or `..`. */
+  /** Throws if a value of the path is missing, or would be a segment `.` or `..`. */
   readonly evaluate: (scope: Scope) => string
 }
 
 type Part = string | { readonly value: CompiledValue, readonly query: boolean }
 
-/** A `path` is appended to a base; a whole address that begins with a template is that template's text as it is. */
+/** A `path` is appended to a base. A whole address that begins with a template is that template's text, unencoded. */
 export type AddressKind = 'path' | 'whole'
 
 /** Compiles an address; null after faults. */
@@ -36,7 +36,7 @@ export function compileAddress (text: string, pointer: string, context: Template
   for (const segment of segmentsOf(text, pointer, context)) {
     const last = parts.at(-1)
     const value = typeof segment === 'string' ? undefined : compileTemplate(segment.text, pointer, context)
-    // Of a constant the document's author knows the text.
+    // The document's author knows the text of a constant.
     const plain = typeof segment === 'string' ? segment : value?.constant === true ? toText(value.evaluate(noScope)) : undefined
     if (plain !== undefined) {
       if (typeof last === 'string') parts[parts.length - 1] = last + plain
@@ -58,7 +58,7 @@ export function compileAddress (text: string, pointer: string, context: Template
   return Object.freeze({ references, hostFixed, evaluate: compileParts(parts, kind) })
 }
 
-/** The absolute address of a call; throws `addressRefused` for what is none, or none that a call may have. */
+/** The absolute address of a call; throws `addressRefused` for an invalid or refused one. */
 export function addressOf (base: string, path: string, query: string): string {
   const start = path.startsWith('/') && base.endsWith('/') ? base.slice(0, -1) : base
   const text = start + path
@@ -77,7 +77,7 @@ function refused (why: string): Error {
   return failure('addressRefused', { message: `The call cannot be made: ${why}` })
 }
 
-/** What is wrong with an absolute address that holds no template; null where nothing is. */
+/** The fault of an absolute address without templates; null if it is valid. */
 export function faultOfAddress (address: string): string | null {
   return faultOf(address) ?? faultOfUrl(address)
 }
@@ -147,7 +147,7 @@ function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string
   throw missing(value, 'must be a text, a number or a boolean that is not empty: it stands in the address')
 }
 
-/** The message names the value of the caller. */
+/** The message contains the caller's value. */
 function missing ({ references }: CompiledValue, message: string): Error {
   const [reference] = references
   if (reference === undefined || reference.source === 'secret' || reference.source === 'credentials') {

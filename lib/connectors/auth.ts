@@ -13,14 +13,14 @@ import { faultOfName, setSecretHeader } from './headers.js'
 
 export interface CompiledAuth {
   readonly references: readonly Reference[]
-  /** Adds what authenticates the call; throws `credentialsRequired`. OAuth 2.0 is the runner's. */
+  /** Adds the authentication of the call; throws `credentialsRequired`. The runner handles OAuth 2.0. */
   readonly apply: (scope: Scope, headers: Record<string, string>, query: URLSearchParams) => void
   readonly oauth2: CompiledOAuth2 | null
-  /** Every secret is one of the tenant in the scope. */
+  /** Every secret belongs to the tenant in the scope. */
   readonly ownedBy: (scope: Scope) => boolean
 }
 
-/** What `tokenUrl` and the base address are compiled against, besides what everything else is. */
+/** The contexts of `tokenUrl` and the base address, beside that of everything else. */
 export interface AuthContext extends TemplateContext {
   readonly addresses: TemplateContext
   readonly origin: 'platform' | 'tenant'
@@ -42,7 +42,7 @@ export function compileAuth (connector: string, auth: ConnectorAuth, pointer: st
       ].flatMap(({ references }) => references),
       apply,
       oauth2,
-      // A setting is the platform's, whatever stands beside it.
+      // A setting always belongs to the platform.
       ownedBy: (scope: Scope) => compiled.every(({ text, value }) => settingsIn(text).length === 0 && isOwned(value, scope))
     })
   const textOf = (value: CompiledValue, name: string, scope: Scope): string => {
@@ -109,7 +109,7 @@ function compileOAuth2 (
   })
 }
 
-/** The key of the secret that a text is; undefined where it is anything else. */
+/** The key of a text that is a single secret; undefined for other texts. */
 function secretKeyIn (text: string | undefined): string | undefined {
   return /^\{\{\s*secret[:.]([A-Za-z0-9_.-]{1,128})\s*\}\}$/.exec(text ?? '')?.[1]
 }

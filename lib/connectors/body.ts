@@ -1,4 +1,4 @@
-/** Bodies of calls: values whose empty parts are left out, and the text that they are written as. */
+/** Bodies of calls: values without their empty parts, and their serialization. */
 import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
@@ -11,15 +11,14 @@ import { addressTooLong, maxAddressLength } from './address.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { stringifyJson } from '../json/stringify.js'
 
-const maxDepth = 32 // objects and arrays within each other, of a declared body and of a form
+const maxDepth = 32 // nested objects and arrays of a declared body and of a form
 
-/** The name of a member whose own members are taken into the object around it. */
+/** The name of a member whose members move into the object around it. */
 const spread = '...'
 
 /**
- * Compiles a value as compileValue does, but that an object or a list whose templates all come to nothing is nothing
- * itself, and left out of what it stands in, as the whole value never is; and that the members of a member `...` are those of
- * the object around it.
+ * Compiles a value like compileValue, with two differences. An object or a list is left out if none of its templates has a value, unless it
+ * is the whole value. The members of a member `...` move into the object around it.
  */
 export function compilePruned (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
   const references: Reference[] = []
@@ -52,7 +51,7 @@ function prunedPart (value: unknown, pointer: string, context: TemplateContext, 
   return prunedMembers(members, depth === 0)
 }
 
-/** `stays`: the list, however little it holds. */
+/** `stays`: the list is kept even if it is empty. */
 function prunedItems (items: readonly Part[], stays: boolean): Part {
   const constant = items.every((item) => item.constant)
   return {
@@ -100,7 +99,7 @@ export interface BodyText {
   readonly contentType: string
 }
 
-/** Writes a body; throws `validationFailed` where the value cannot be written so. */
+/** Serializes a body; throws `validationFailed` if the value has no such form. */
 export function writeBody (value: unknown, type: string): BodyText {
   switch (type) {
     case 'form':
@@ -120,7 +119,7 @@ function jsonText (value: unknown): string {
   }
 }
 
-/** A form as Stripe and others read it: `a[b]=c` for members, `a[0]=c` for items. */
+/** A form in the style of Stripe: `a[b]=c` for members, `a[0]=c` for items. */
 function formText (value: unknown): string {
   if (typeof value === 'string') return value
   if (!isRecord(value)) throw invalidInput('/params', 'a form is made of an object', 'type')
@@ -133,7 +132,7 @@ function formText (value: unknown): string {
   return form.list.toString()
 }
 
-/** A list of names and values, each of which repeats a name that may be long. `left`: characters that it may still take. */
+/** A list of names and values. Names repeat and may be long; `left`: remaining characters. */
 interface Parameters {
   readonly list: URLSearchParams
   left: number
@@ -156,7 +155,7 @@ function appendTo (form: Parameters, name: string, value: unknown, depth: number
   for (const [member, inner] of Object.entries(value)) appendTo(form, `${name}[${member}]`, inner, depth + 1)
 }
 
-/** A query string: items of a list are parameters of one name. Throws `addressRefused` for what no address has room for. */
+/** A query string: items of a list are parameters of one name. Throws `addressRefused` if it is too long. */
 export function queryOf (members: Readonly<Record<string, unknown>>): URLSearchParams {
   const query: Parameters = { list: new URLSearchParams(), left: maxAddressLength, tooLong: addressTooLong }
   for (const [name, value] of Object.entries(members)) {

@@ -1,4 +1,4 @@
-/** One declared call of an action: its params, what is wrong with them, and the request that they make. */
+/** One declared call of an action: its params, their faults, and the request. */
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference, Scope } from '../expressions/types.js'
 import type { CompiledAction } from './action.js'
@@ -39,7 +39,7 @@ export function compileCall (
     references: Object.freeze([...params.references, ...secretsIn(action.references), ...connector.references]),
     prepare: (scope: Scope) => prepare(connector, action, params, scope),
     result: action.result,
-    // A setting is the platform's, wherever it stands.
+    // A setting always belongs to the platform.
     ownedBy: (scope: Scope) => !action.readsSettings && connector.ownedBy(scope)
   })
 }
@@ -47,7 +47,7 @@ export function compileCall (
 interface CompiledParams {
   readonly references: readonly Reference[]
   readonly evaluate: (scope: Scope) => unknown
-  /** The host that the call goes to stands in the params as they are declared. */
+  /** The declared params contain the host of the call. */
   readonly hostFixed: boolean
 }
 
@@ -94,7 +94,7 @@ function prepare (connector: CompiledConnector, action: CompiledAction, compiled
   return { method, url: addressOf(base, path, query.toString()), headers, body: text, trusted }
 }
 
-/** Of a call whose params say it. */
+/** For a call whose params set it. */
 function constantMethod (params: unknown): string | null {
   if (typeof params === 'string') return null
   const method = isRecord(params) && Object.hasOwn(params, 'method') ? params['method'] : 'GET'

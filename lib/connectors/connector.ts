@@ -22,21 +22,21 @@ export interface CompiledConnector {
   readonly references: readonly Reference[]
   readonly credentials: CompiledCredentials | null
   readonly auth: CompiledAuth | null
-  /** The address that paths are appended to; `hostFixed` says so of one that the call's params hold. */
+  /** The base address of paths; `hostFixed` tells whether the call's params fix its host. */
   readonly base: (scope: Scope, hostFixed: boolean) => { readonly url: string, readonly trusted: boolean }
   readonly ownedBy: (scope: Scope) => boolean
-  /** Compiled when it is first asked for; null after faults. */
+  /** Compiled at the first call; null after faults. */
   readonly action: (name: string) => CompiledAction | null
 }
 
-/** Where a connector stands, and what its texts are compiled against. */
+/** The place of a connector, and the contexts of its texts. */
 export interface ConnectorContext extends Omit<TemplateContext, 'sources'> {
   readonly origin: 'platform' | 'tenant'
 }
 
 const actionSources: readonly TemplateSource[] = ['params', 'secret', 'env', 'now', 'uuid']
 
-/** What the texts of built-in connectors are compiled against: nothing of a document but what its `credentials` give. */
+/** The contexts of built-in connectors' texts: they read only a document's `credentials`. */
 const ownTexts: TemplateContext = Object.freeze({
   faults: new FaultList(),
   env: {},
@@ -67,7 +67,7 @@ function addressIn ({ baseUrl, wholeAddress = false }: ConnectorDefinition, cont
 const secretSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['secret', 'env'])
 const settingSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env'])
 
-/** A built-in connector. `declared` is what the document's `credentials` have for it, at `pointer`. */
+/** A built-in connector. `declared` is its part of the document's `credentials`, at `pointer`. */
 export function builtInConnector (
   definition: ConnectorDefinition,
   declared: Readonly<Record<string, string | undefined>>,
@@ -75,7 +75,7 @@ export function builtInConnector (
   context: ConnectorContext
 ): CompiledConnector {
   const { name, origin } = { name: definition.name, origin: context.origin }
-  // A setting that is not set may be a secret that the tenant stores later.
+  // If a setting is not set, the tenant may store a secret in its place later.
   const env = origin === 'tenant'
     ? { ...Object.fromEntries([...context.envNames ?? []].map((setting) => [setting, ''])), ...context.env }
     : context.env
@@ -100,7 +100,7 @@ export function builtInConnector (
     base (scope, hostFixed) {
       const url = baseOf(name, address.evaluate(scope))
       if (ofParams) return { url, trusted: origin === 'platform' && hostFixed }
-      // What one tenant's secret says of the address is no place for a key that is not the tenant's.
+      // If a tenant's secret sets the address, no key of the platform may be sent there.
       if (origin === 'platform' && url !== fixed && !ownedBy(scope)) {
         throw failure('addressRefused', { message: `The address of the integration ${name} is the tenant's, and its credentials are not` })
       }
@@ -113,7 +113,7 @@ export function builtInConnector (
 export function customConnector (definition: ConnectorDefinition, pointer: string, context: ConnectorContext): CompiledConnector {
   const { faults, origin } = context
   const inside: TemplateContext = { ...context, sources: new Set(actionSources) }
-  // The platform's calls go where its document says, whatever a tenant stores.
+  // No secret of a tenant changes the address of the platform's calls.
   const addresses: TemplateContext = {
     ...context,
     overridableEnv: new Set(),
@@ -140,7 +140,7 @@ export function customConnector (definition: ConnectorDefinition, pointer: strin
   }
 }
 
-/** Those of a built-in connector are the same for every document. */
+/** Contexts of built-in connectors are the same for every document. */
 function builtInActions (definition: ConnectorDefinition): CompiledConnector['action'] {
   const known = compiledActions.get(definition)
   if (known !== undefined) return known

@@ -9,20 +9,20 @@ import { failure } from '../errors.js'
 
 export interface CompiledCredentials {
   readonly references: readonly Reference[]
-  /** Those that no request and no tenant changes; of the others none. */
+  /** Members that no request and no tenant changes. */
   readonly fixed: Readonly<Record<string, unknown>>
-  /** Throws `credentialsRequired` where one comes to nothing. */
+  /** Throws `credentialsRequired` if one has no value. */
   readonly evaluate: (scope: Scope) => Readonly<Record<string, unknown>>
-  /** Every secret is one of the tenant in the scope. */
+  /** Every secret belongs to the tenant in the scope. */
   readonly ownedBy: (scope: Scope) => boolean
 }
 
-/** The member that a tenant's secret never replaces: it says where the platform's own calls go. */
+/** The member that a tenant's secret never replaces: the address of the platform's own calls. */
 const address = 'baseUrl'
 
 /**
- * @param secrets the members that are secret
- * @param context with the sources that credentials have; its settings are replaced by secrets of the same name
+ * @param secrets the secret members
+ * @param context with the sources of credentials; secrets of the same name replace its settings
  */
 export function compileCredentials (
   connector: string,
@@ -59,7 +59,7 @@ export function compileCredentials (
   }
 }
 
-/** All that the value reads are secrets that the tenant in the scope has. */
+/** The value reads only secrets that the tenant in the scope has. */
 export function isOwned ({ references }: CompiledValue, scope: Scope): boolean {
   return scope.tenant !== null && references.length > 0 &&
     references.every(({ source, path }) => source === 'secret' && isText(scope.secrets.get(String(path[0]))))

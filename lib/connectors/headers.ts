@@ -4,7 +4,7 @@ import { invalidInput } from '../validation/detail.js'
 
 const maxValue = 8192 // characters
 
-/** They describe the connection. The server writes them itself. */
+/** Headers of the connection, which the server sets itself. */
 export const connectionHeaders: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -19,13 +19,13 @@ export const connectionHeaders: ReadonlySet<string> = new Set([
   'upgrade'
 ])
 
-/** Why a text is not the name of a header that a call may have; null where it is. */
+/** The fault of a header's name; null if it is valid. */
 export function faultOfName (name: string): string | null {
   if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/.test(name)) return 'expected the name of a header'
   return connectionHeaders.has(name.toLowerCase()) ? 'the server writes this header itself' : null
 }
 
-/** Why a text is not the value of a header; null where it is. */
+/** The fault of a header's value; null if it is valid. */
 export function faultOfHeader (value: string): string | null {
   if (value.length > maxValue) return `a header has at most ${maxValue} characters`
   return /^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(value)
@@ -40,7 +40,7 @@ export function setHeader (headers: Record<string, string>, name: string, value:
   headers[name.toLowerCase()] = value
 }
 
-/** Sets a header with a credential, which no message shows. */
+/** Sets a header with a credential, which messages never show. */
 export function setSecretHeader (headers: Record<string, string>, name: string, value: string): void {
   if (faultOfHeader(value) !== null) {
     throw failure('credentialsRequired', { message: 'A credential of the integration holds characters that no header can have' })

@@ -20,24 +20,24 @@ export interface ConnectorsDocument {
 }
 
 export interface ConnectorsContext {
-  /** Whose document it is. */
+  /** The owner of the document. */
   readonly origin: 'platform' | 'tenant'
   readonly env: Env
-  /** The settings that `{{env.NAME}}` may name: of a tenant's document those in `tenancy.env`. Default: any. */
+  /** The settings that `{{env.NAME}}` may name; in a tenant's document those in `tenancy.env`. Default: any. */
   readonly envNames?: ReadonlySet<string> | undefined
   /**
-   * The settings that a tenant's secret of the same name replaces (`tenancy.overridableEnv`), but in addresses. In credentials
-   * each one is. Default: none.
+   * The settings that a tenant's secret of the same name replaces (`tenancy.overridableEnv`), except in addresses. In credentials all
+   * settings are replaceable. Default: none.
    */
   readonly overridableEnv?: ReadonlySet<string> | undefined
   readonly faults: FaultList
-  /** The document was checked when it was saved: its connectors are compiled when they are called. Default: false. */
+  /** The document was checked when it was saved: connectors are compiled at their first call. Default: false. */
   readonly checked?: boolean
-  /** Collects the secrets that credentials and custom integrations read. Default: none are collected. */
+  /** Collects the secrets that credentials and custom integrations read. Default: not collected. */
   readonly secretUses?: SecretUses | undefined
 }
 
-/** Those of the platform's document, which was checked. */
+/** The connectors of the platform's document, which was checked. */
 export function platformConnectors (document: ConnectorsDocument, env: Env, overridableEnv: readonly string[]): ConnectorSet {
   const faults = new FaultList()
   const connectors = compileConnectors(document, { origin: 'platform', env, overridableEnv: new Set(overridableEnv), faults })
@@ -45,20 +45,20 @@ export function platformConnectors (document: ConnectorsDocument, env: Env, over
   return connectors
 }
 
-/** Stands for those of a document whose sections could not be read: calls are not judged. */
+/** Used if the document's sections are invalid: calls are not checked. */
 export const unknownConnectors: ConnectorSet = Object.freeze({ names: [], has: () => false, actions: () => [], call: () => null })
 
-/** A connector as the document has it, compiled when it is first needed. */
+/** A declared connector, compiled when it is first needed. */
 interface Entry {
   readonly definition: ConnectorDefinition
   readonly compiled: () => CompiledConnector
-  /** Why it cannot be called, at its pointer in the document; null where it can. */
+  /** The reason why it cannot be called, at its pointer in the document; null if it can. */
   readonly missing: string | null
 }
 
 /**
- * The connectors of a document. Faults of its credentials and custom integrations go to the context's list, unless they were
- * checked before.
+ * The connectors of a document. Faults of its credentials and custom integrations go to the context's list, unless they were checked
+ * before.
  */
 export function compileConnectors (document: ConnectorsDocument, context: ConnectorsContext): ConnectorSet {
   const entries = new Map<string, Entry>()

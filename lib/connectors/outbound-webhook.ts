@@ -1,4 +1,4 @@
-/** Outbound webhooks, compiled: where an event goes, and what signs it. */
+/** Compiled outbound webhooks: the address and the signature of their deliveries. */
 import type { OutboundWebhook } from '../schema/webhook.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledValue, TemplateSource } from '../expressions/types.js'
@@ -8,10 +8,10 @@ import { compileTemplate } from '../expressions/template.js'
 
 export interface CompiledOutboundWebhook {
   readonly name: string
-  /** The kinds of events that it hears. */
+  /** The subscribed kinds of events. */
   readonly kinds: ReadonlySet<string>
   readonly url: CompiledValue
-  /** For the log: as it is written, without its query string. */
+  /** For the log: the declared address without its query string. */
   readonly shownUrl: string
   /** null: the generated one. */
   readonly secret: CompiledValue | null
@@ -19,13 +19,13 @@ export interface CompiledOutboundWebhook {
   readonly trusted: boolean
 }
 
-/** What stands in a webhook's texts: a tenant's secrets and settings, or the platform's settings. */
+/** The sources of a webhook's texts: a tenant's secrets and settings, or the platform's settings. */
 export const tenantWebhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['secret', 'env'])
 export const platformWebhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env'])
 
 const maxShown = 500 // characters
 
-/** Faults go to the context's list; what is then returned is of no use. */
+/** Faults go to the context's list; the result is then unusable. */
 export function compileOutboundWebhook (
   { name, url, events, secret }: OutboundWebhook,
   pointer: string,
@@ -48,7 +48,7 @@ export function compileOutboundWebhook (
   })
 }
 
-/** Why a text is no address of a webhook; null where it is one. */
+/** The fault of a webhook's address; null if it is valid. */
 export function faultOfUrl (text: unknown): string | null {
   if (typeof text !== 'string' || !URL.canParse(text)) return 'expected an absolute URL'
   const { protocol, username, password } = new URL(text)
@@ -56,7 +56,7 @@ export function faultOfUrl (text: unknown): string | null {
   return username === '' && password === '' ? null : 'a URL with a user or password is refused: a signature tells who sends'
 }
 
-/** What the log shows of an address: a query string may hold tokens. */
+/** The address without its query string, which may contain tokens. */
 export function withoutQuery (url: string): string {
   const end = url.search(/[?#]/)
   return (end === -1 ? url : url.slice(0, end)).slice(0, maxShown)

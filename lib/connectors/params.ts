@@ -1,4 +1,4 @@
-/** The params of a call against what its action takes. */
+/** Checks the params of a call against its action. */
 import type { TSchema } from 'typebox'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference } from '../expressions/types.js'
@@ -9,7 +9,7 @@ import { lazyValidator, errorDetails, validationError } from '../validation/vali
 import { invalidInput } from '../validation/detail.js'
 
 export interface ParamsCheck {
-  /** Adds a fault for everything that is wrong with params as they are declared, whatever their templates give. */
+  /** Adds a fault for everything that is wrong in the declared params for all values of their templates. */
   readonly declared: (params: Readonly<Record<string, unknown>>, pointer: string, context: TemplateContext) => void
   /** Throws `validationFailed`, with paths below `/params`. */
   readonly evaluated: (params: Readonly<Record<string, unknown>>) => void
@@ -23,7 +23,7 @@ export function schemaCheck (schema: TSchema): ParamsCheck {
     declared (params, pointer, { faults }) {
       const errors = errorsOf(params).filter(({ instancePath, keyword, schemaPath }) => {
         const value = valueAt(params, instancePath)
-        // What a template gives is judged when it is known; of alternatives, which one it is.
+        // A template is checked once its value is known.
         if (instancePath === '') return true
         if (typeof value === 'string') return !hasTemplate(value)
         return !((keyword === 'anyOf' || schemaPath.includes('/anyOf/')) && holdsTemplate(value))
@@ -37,10 +37,10 @@ export function schemaCheck (schema: TSchema): ParamsCheck {
   }
 }
 
-/** The check by what the templates of an action read: nothing else is taken, and what stands in the address is required. */
+/** The check without a schema: an action accepts the params that its templates read; those in the address are required. */
 export function readCheck (references: readonly Reference[], required: readonly Reference[]): ParamsCheck {
   const names = new Set(namesIn(references))
-  // `{{params}}` reads whatever there is.
+  // `{{params}}` accepts any params.
   const any = references.some(({ source, path }) => source === 'params' && path.length === 0)
   const needed = new Set(namesIn(required))
   const check = (

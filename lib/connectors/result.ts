@@ -1,4 +1,4 @@
-/** From a service's answer to the result of a call. */
+/** Turns a service's response into the result of a call. */
 import type { FaultList } from '../schema/faults.js'
 import type { CompiledCall, OutboundAnswerLike } from './types.js'
 import { member } from '../expressions/reference.js'
@@ -7,10 +7,10 @@ import { failure } from '../errors.js'
 import { parseJson } from '../json/parse.js'
 import { jsonExcess } from '../json/bounds.js'
 
-// Drops a byte order mark, with which some services begin.
+// Drops a byte order mark, which some services send.
 const utf8 = new TextDecoder()
 
-/** Compiles what is picked of an answer: a path of own members and items, or all of it. Null after faults. */
+/** Compiles the path of the result: own members and items, or the whole response. Null after faults. */
 export function compileResult (picked: string | undefined, pointer: string, faults: FaultList): CompiledCall['result'] | null {
   if (picked === undefined) return valueOf
   try {

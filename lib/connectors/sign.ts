@@ -1,14 +1,14 @@
-/** Signatures of what is sent, as Standard Webhooks has them. */
+/** Signatures of outgoing requests, according to Standard Webhooks. */
 import { createHmac, randomUUID } from 'node:crypto'
 import { failure } from '../errors.js'
 
 const maxSecret = 1000 // characters
 
 /**
- * The headers that sign a body: `webhook-id`, `webhook-timestamp` and `webhook-signature`. The secret is `whsec_<base64>`, or
- * stands for its own bytes.
+ * The headers that sign a body: `webhook-id`, `webhook-timestamp` and `webhook-signature`. The secret is `whsec_<base64>`, or its own bytes
+ * are the key.
  *
- * @param id of the message; one that is sent again has the same. Default: a new one.
+ * @param id of the message; the same for a repetition. Default: a new one.
  * @param now milliseconds since 1970. Default: the system's clock.
  */
 export function signedHeaders (secret: unknown, body: string, id = `msg_${randomUUID()}`, now = Date.now()): Record<string, string> {

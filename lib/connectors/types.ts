@@ -1,6 +1,6 @@
 /**
- * Compiled connectors: requests as data and functions over a request's scope. Nothing here
- * reaches the network; `app.integrations` (plugins/integrations) sends what `prepare` returns.
+ * Compiled connectors: requests as data and functions over a request's scope. Nothing here uses the network; `app.integrations`
+ * (plugins/integrations) sends the result of `prepare`.
  */
 import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
@@ -13,10 +13,7 @@ export interface PreparedRequest {
   /** By name in lower case. */
   readonly headers: Record<string, string>
   readonly body: string | null
-  /**
-   * The address, but for encoded values in its path and query, is one that is fixed in the platform's document: the egress rule
-   * does not apply to it.
-   */
+  /** The platform's document fixes the address, except for encoded values in its path and query: the egress rule does not apply to it. */
   readonly trusted: boolean
 }
 
@@ -28,7 +25,7 @@ export interface OutboundAnswerLike {
   readonly body: Buffer
 }
 
-/** What is needed to have and to renew tokens of OAuth 2.0. The values read secrets and settings only. */
+/** The values for getting and renewing tokens of OAuth 2.0. They read secrets and settings only. */
 export interface CompiledOAuth2 {
   readonly tokenUrl: CompiledValue
   readonly clientId: CompiledValue
@@ -37,9 +34,8 @@ export interface CompiledOAuth2 {
   readonly refreshToken: CompiledValue | null
   readonly scope: CompiledValue | null
   /**
-   * Keys of the secrets under which renewed tokens are stored: the one that `accessToken` or `refreshToken` is, where it is one
-   * `{{secret:KEY}}`,
-   * else `<connector>_access_token`, `<connector>_refresh_token`.
+   * Keys of the secrets that store renewed tokens: the secret that `accessToken` or `refreshToken` names as `{{secret:KEY}}`,
+   * otherwise `<connector>_access_token`, `<connector>_refresh_token`.
    */
   readonly accessTokenKey: string
   readonly refreshTokenKey: string
@@ -47,37 +43,36 @@ export interface CompiledOAuth2 {
   readonly trusted: boolean
 }
 
-/** One call of an action, as a route, a step or a webhook declares it, or `POST /integrations/{type}/{action}` makes it. */
+/** One call of an action, declared by a route, a step or a webhook, or made by `POST /integrations/{type}/{action}`. */
 export interface CompiledCall {
-  /** The connector's own name, whichever alias was written. */
+  /** The connector's own name, never an alias. */
   readonly connector: string
   readonly action: string
-  /** Whose document the connector, with its credentials, stands in. */
+  /** The owner of the document with the connector and its credentials. */
   readonly origin: 'platform' | 'tenant'
-  /** Of the action; `*` where each call's params say it. */
+  /** The method of the action; `*` if the params of each call set it. */
   readonly method: string
-  /** The request may be sent again although it may have been done: its method is idempotent. With an idempotency key every call may. */
+  /** The request may be repeated although it may have been done: its method is idempotent. With an idempotency key, every call may. */
   readonly idempotent: boolean
   readonly followRedirects: boolean
   readonly oauth2: CompiledOAuth2 | null
-  /** All that it reads of a scope, secrets of credentials and auth included. */
+  /** Everything that it reads of a scope, including secrets of credentials and auth. */
   readonly references: readonly Reference[]
   /**
-   * Evaluates params, credentials, address, headers, body and every auth but oauth2. Throws `validationFailed` where the params
-   * do not fit the
-   * action, `credentialsRequired` where a credential comes to nothing, `addressRefused` where the address is none, `answerTooLarge`.
+   * Evaluates params, credentials, address, headers, body and every auth except oauth2. Throws `validationFailed` for wrong params,
+   * `credentialsRequired` for a missing credential, `addressRefused` for a wrong address, and `answerTooLarge`.
    */
   readonly prepare: (scope: Scope) => PreparedRequest
   /**
-   * The answer parsed by its content type, and of it what the action picks; text where it is no JSON, null where there is none.
+   * The result: the response parsed by its content type, and the part that the action selects; text if it is not JSON, null without a body.
    * Throws `providerFailed` for broken JSON.
    */
   readonly result: (answer: OutboundAnswerLike) => unknown
-  /** Every secret that the connector sends is one of the tenant in the scope, and the action sends no setting: none is the platform's. */
+  /** Every secret that the connector sends belongs to the tenant in the scope, and the action sends no setting of the platform. */
   readonly ownedBy: (scope: Scope) => boolean
 }
 
-/** A call as it is declared. */
+/** A declared call. */
 export interface DeclaredCall {
   readonly type: string
   readonly action: string
@@ -86,16 +81,16 @@ export interface DeclaredCall {
 
 /** All connectors that one document can call: the built-in ones and its own. */
 export interface ConnectorSet {
-  /** Every name, aliases included. */
+  /** Every name, including aliases. */
   readonly names: readonly string[]
-  /** Of the name or alias there is a connector. */
+  /** A connector has this name or alias. */
   has(type: string): boolean
-  /** The names of a connector's actions; empty where there is no such connector. */
+  /** The names of a connector's actions; empty for an unknown connector. */
   actions(type: string): readonly string[]
   /**
-   * Compiles one call; null after faults: an unknown connector or action, params that do not fit the action, credentials that are missing.
+   * Compiles one call; null after faults: an unknown connector or action, wrong params, missing credentials.
    *
-   * @param context what templates of `params` may read where the call stands
+   * @param context the sources of templates in `params`
    * @param typeMember the member that names the connector, for faults. Default: `type`
    */
   call(declared: DeclaredCall, pointer: string, context: TemplateContext, typeMember?: string): CompiledCall | null

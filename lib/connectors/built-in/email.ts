@@ -20,7 +20,7 @@ const envelope = {
   replyTo: Type.Optional(Type.Union(address.anyOf, { description: 'Where answers go.' }))
 }
 
-/** Expressions: addresses as `{email, name}`, and lists of them. */
+/** Expressions that turn addresses into `{email, name}` and lists of them. */
 const one = (path: string) => `type(${path}) == string ? {'email': ${path}} : ${path}`
 const list = (path: string) => `${path} == null ? ${path} : type(${path}) == list ? ${path}.map(entry, ${one('entry')}) : [${one(path)}]`
 

@@ -1,4 +1,4 @@
-/** The built-in connectors: data, as a document's `customIntegrations` are. */
+/** The built-in connectors, as data like a document's `customIntegrations`. */
 import type { ConnectorDefinition } from '../definition.js'
 import { chat } from './chat.js'
 import { codehost } from './codehost.js'

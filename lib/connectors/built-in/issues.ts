@@ -33,7 +33,7 @@ const writtenFields = {
   '...': '{{params.fields}}'
 }
 
-/** An expression: the document of one paragraph that a text is. */
+/** An expression that turns a text into a document of one paragraph. */
 const asDocument = (path: string) =>
   `type(${path}) == string ? {'type': 'doc', 'version': 1, 'content': [{'type': 'paragraph', 'content': [{'type': 'text', 'text': ${path}}]}]} : ${path}`
 

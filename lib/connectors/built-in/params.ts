@@ -1,7 +1,7 @@
-/** Schemas that params of several connectors share. */
+/** Schemas that several connectors share for their params. */
 import { Type, type TProperties } from 'typebox'
 
-/** An object that takes the named params only. */
+/** An object with only the named params. */
 export function Params<Properties extends TProperties> (properties: Properties) {
   return Type.Object(properties, { additionalProperties: false })
 }
@@ -14,13 +14,13 @@ export const Flag = (description: string) => Type.Optional(Type.Boolean({ descri
 /** An amount in minor units of its currency, as cents. */
 export const Amount = (description: string) => Type.Integer({ minimum: 0, maximum: 99_999_999, description })
 
-/** Text by name, which the service keeps beside a record. */
+/** Texts by name, which the service stores with a record. */
 export const Metadata = Type.Optional(
   Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), {
     description: 'Values that the service keeps beside the record, by name.'
   })
 )
 
-/** A number in a query string, which may be text there already. */
+/** A number in a query string, which may already be text. */
 export const Count = (description: string, maximum: number) =>
   Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum }), Type.String({ pattern: '^[1-9][0-9]{0,5}$' })], { description }))

@@ -1,6 +1,6 @@
 /**
- * JSON sent to an address of the document's or the caller's choice, with a signature as Standard Webhooks has it
- * (https://www.standardwebhooks.com), or without.
+ * JSON sent to an address that the document or the caller chooses, with or without a signature of Standard Webhooks
+ * (https://www.standardwebhooks.com).
  */
 import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
