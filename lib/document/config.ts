@@ -1,4 +1,4 @@
-/** A document after the check: defaults filled in, aliases resolved, settings in place of templates, frozen. */
+/** A checked document: with defaults, resolved aliases and settings, frozen. */
 import type { VectorTable } from '../database/document-tables.js'
 import type { RoleTables } from '../database/role-tables.js'
 import type { AgentSettings } from './rules/agent.js'
@@ -33,22 +33,22 @@ import type { Tenancy } from '../schema/tenancy.js'
 import type { Workflows } from '../schema/workflow.js'
 import type { Webhooks } from '../schema/webhook.js'
 
-/** Which database, and how it is reached. */
+/** The database and its address. */
 export interface DatabaseConfig {
   readonly provider: 'postgres' | 'embedded'
   /** Of the provider `postgres`. */
   readonly postgres?: Postgres
   /** Of the provider `embedded`. */
   readonly embedded?: Embedded
-  /** The tables of the platform's roles, where `rbac` is in force. */
+  /** The tables of the platform's roles, if `rbac` is enabled. */
   readonly roleTables?: RoleTables
-  /** The table of vectors, where `agent.embedding` keeps them in pgvector. */
+  /** The table of vectors, if `agent.embedding` uses pgvector. */
   readonly vectorTable?: VectorTable
 }
 
-/** Where documents are kept beside the SQL database. */
+/** The store of documents beside the SQL database. */
 export interface FirebaseConfig extends Firebase {
-  /** Queries that name no `store` use it. */
+  /** The default of queries without `store`. */
   readonly isDefault: boolean
 }
 
@@ -56,7 +56,7 @@ export interface Config {
   /** The name of the API. */
   readonly name?: string
   readonly database: DatabaseConfig
-  /** Firestore, where the document has it. */
+  /** Firestore, if the document has it. */
   readonly firebase?: FirebaseConfig
   readonly migrate: 'auto' | 'manual'
   readonly tables: Tables
@@ -68,10 +68,10 @@ export interface Config {
   readonly routes: Route[]
   readonly pagination: Pagination
   readonly cache: CacheStore
-  /** `plansOnly`: the document has no such section, and tenants are held to their plans. */
+  /** `plansOnly`: the document has no such section, and only plans limit tenants. */
   readonly rateLimit: RateLimit & { readonly plansOnly?: true }
   readonly server: Server
-  /** Without it browsers refuse calls from pages of other origins. */
+  /** Without it, browsers refuse calls from pages of other origins. */
   readonly cors?: Cors
   readonly tenancy: Tenancy
   readonly plans: Plans
@@ -86,14 +86,14 @@ export interface Config {
   readonly queue: Queue
   readonly workflows: Workflows
   readonly webhooks: Webhooks
-  /** Language models; absent where they are off. */
+  /** Language models; absent if they are off. */
   readonly agent?: AgentSettings
-  /** The MCP server; absent where there is none. */
+  /** The MCP server; absent without one. */
   readonly mcp?: Mcp
-  /** Those of the built-in connectors, with their templates. */
+  /** Credentials of the built-in connectors, with their templates. */
   readonly credentials?: Credentials
   readonly customIntegrations?: CustomIntegrations
-  /** The settings of the payment providers, where there are any. */
+  /** The settings of the payment providers, if there are any. */
   readonly billing?: BillingSettings
   readonly plugins: Plugins
 }

@@ -14,7 +14,7 @@ export type Provider = 'postgres' | 'supabase' | 'embedded'
 
 const PostgresSection = Postgres('PostgreSQL.')
 
-/** The SQL database that the document names, or else that of the section that it has; `firebase` names none. */
+/** The SQL database that the document names, or the one with a section; `firebase` names none. */
 export function providerOf (document: Readonly<Record<string, unknown>>, env: Env): Provider {
   const named = read(DatabaseProvider, document.databaseProvider, '', { faults: new FaultList(), env })
   if (named === 'postgres' || named === 'supabase' || named === 'embedded') return named
@@ -52,12 +52,12 @@ export function databaseOf (sections: Sections, provider: Provider, faults: Faul
 
 const addressMissing = 'missing: expected the address of the database, here or as the setting DATABASE_URL'
 
-/** `auto` outside production, and always for the embedded engine, which no other program can migrate. */
+/** `auto` outside production, and always for the embedded engine, which other programs cannot migrate. */
 export function migrateOf (named: 'auto' | 'manual' | undefined, provider: Provider, env: Env): 'auto' | 'manual' {
   return named ?? (provider !== 'embedded' && setting(env, 'NODE_ENV') === 'production' ? 'manual' : 'auto')
 }
 
-/** Firestore as the document has it; undefined where it has none, and after a fault. */
+/** The section `firebase`; undefined without it, and after a fault. */
 export function firebaseOf (sections: Sections, faults: FaultList): FirebaseConfig | undefined {
   const isDefault = sections.get('databaseProvider', DatabaseProvider) === 'firebase'
   if (!sections.has('firebase')) {

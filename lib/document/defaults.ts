@@ -1,7 +1,7 @@
-/** Sections whose members with defaults are there. */
+/** Sections with their defaults filled in. */
 import type { Filled } from '../schema/annotations.js'
 
-/** The section, known to have these members; the schema gives each of them a default. */
+/** The section with all members that have a default in the schema. */
 export function filled<Section extends object, Member extends keyof Section & string> (
   section: Section,
   ...members: Member[]

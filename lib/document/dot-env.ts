@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { unreadable } from './unreadable.js'
 
-/** The environment with the settings of the folder's `.env` under it: one that is there already keeps its value. */
+/** The environment with the settings of the folder's `.env`; existing settings take precedence. */
 export async function withDotEnv (folder: string, env: Env): Promise<Env> {
   const file = join(folder, '.env')
   let text: string
@@ -25,7 +25,7 @@ const blank = /[ \t\r]*(?:#[^\n]*)?(?:\n|$)/y
 /** A value in quotation marks may have several lines. */
 const entry = /[ \t]*(?:export[ \t]+)?[\w.-]+[ \t]*=[ \t]*(?:"(?:\\.|[^"\\])*"|'[^']*'|`[^`]*`)?[^\n]*(?:\n|$)/y
 
-/** The number of the first line that is neither a setting nor blank nor a comment; null without one. */
+/** The number of the first invalid line; null if all are settings, blank or comments. */
 function unreadableLine (text: string): number | null {
   let position = 0
   while (position < text.length) {

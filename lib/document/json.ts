@@ -3,7 +3,7 @@ import type { Node, ParseError } from 'jsonc-parser'
 import * as jsonc from 'jsonc-parser'
 import { ConfigError, type Fault } from '../schema/faults.js'
 
-/** What was expected where the text breaks, by jsonc-parser's name of the error. */
+/** The expected text at a fault, by jsonc-parser's name of the error. */
 const expectations: Readonly<Record<string, string>> = {
   InvalidSymbol: 'expected a value: an object, an array, a string in double quotes, a number, true, false or null',
   InvalidNumberFormat: 'expected a number',
@@ -23,14 +23,14 @@ const expectations: Readonly<Record<string, string>> = {
 }
 
 /**
- * Parses a text; `source` is its name in faults. Throws a ConfigError with line and column, both from 1, of the place
- * where the text breaks, or of the members that are given twice.
+ * Parses a text; `source` is its name in faults. Throws a ConfigError with line and column, both from 1, of the first fault, or of the
+ * repeated members.
  */
 export function parseJson (text: string, source: string): unknown {
   const errors: ParseError[] = []
   const root = parseTree(text.charCodeAt(0) === 0xFEFF ? text.slice(1) : text, errors, source)
   const at = (offset: number) => `${source}:${position(text, offset)}`
-  // What the parser says of the text behind the first break is guesswork.
+  // The parser's errors after the first one are unreliable.
   const faults: Fault[] = errors.slice(0, 1).map(({ error, offset }) => {
     const name = jsonc.printParseErrorCode(error)
     return { pointer: '', location: at(offset), message: expectations[name] ?? name }
@@ -47,7 +47,7 @@ export function parseJson (text: string, source: string): unknown {
   return value
 }
 
-/** The parser calls itself for each level: a text of nothing but brackets would end it. */
+/** The parser recurses: deep nesting would overflow the stack. */
 function parseTree (text: string, errors: ParseError[], source: string): Node | undefined {
   try {
     return jsonc.parseTree(text, errors, { allowTrailingComma: true })
@@ -57,7 +57,7 @@ function parseTree (text: string, errors: ParseError[], source: string): Node | 
   }
 }
 
-/** Own properties only: a member `__proto__` stays one, for the check to refuse. */
+/** Own properties only: a member `__proto__` stays one, so that the check can refuse it. */
 function valueOf (node: Node, repeated: (node: Node, name: string) => void): unknown {
   const { type, value, children = [] } = node
   if (type === 'array') return children.map((child) => valueOf(child, repeated))

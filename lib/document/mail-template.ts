@@ -4,14 +4,14 @@
 export const mailKinds = ['reset', 'verify', 'invite'] as const
 export type MailKind = typeof mailKinds[number]
 
-/** The path of the page that a link opens, after the setting APP_URL. */
+/** The path of the page that a link opens, appended to the setting APP_URL. */
 export const linkPaths: Readonly<Record<MailKind, string>> = {
   reset: '/reset-password',
   verify: '/verify-email',
   invite: '/accept-invitation'
 }
 
-/** Minutes that a link works. */
+/** The minutes that a link works. */
 export const linkMinutes = 30
 
 export const mailPlaceholders = ['link', 'email', 'tenant', 'minutes'] as const

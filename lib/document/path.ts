@@ -1,6 +1,6 @@
 /** Paths of routes: plain segments and `:name` parameters. */
 
-/** A path in parts; `parameter` segments have the parameter's name as their text. */
+/** A segment of a path; the text of a `parameter` is its name. */
 export interface Segment {
   readonly kind: 'text' | 'parameter' | 'rest'
   readonly text: string
@@ -9,7 +9,7 @@ export interface Segment {
 const parameterName = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/
 const plainSegment = /^[A-Za-z0-9._~!$&'+,;=@-]+$/
 
-/** Splits a path; a string says what is wrong with it. */
+/** Splits a path; returns a string with the fault of an invalid one. */
 export function parsePath (path: string): readonly Segment[] | string {
   if (!path.startsWith('/')) return 'expected a path that starts with "/"'
   if (path === '/') return []
@@ -36,7 +36,7 @@ export function parsePath (path: string): readonly Segment[] | string {
   return segments
 }
 
-/** What tells paths apart: the names of their parameters do not. */
+/** The identity of a path, without the names of its parameters. */
 export function shapeOf (segments: readonly Segment[]): string {
   return `/${segments.map((segment) => segment.kind === 'text' ? segment.text : ':').join('/')}`
 }

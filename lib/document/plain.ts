@@ -1,17 +1,17 @@
-/** A document as plain data: what JSON can say, and nothing that could surprise what reads it. */
+/** A document as plain data: JSON values only. */
 import type { FaultList } from '../schema/faults.js'
 import { pointerTo } from '../schema/faults.js'
 
-/** Levels of members in members; a document of routes needs about ten. */
+/** Nested levels; a document of routes needs about ten. */
 const maxDepth = 64
 
 /** Names that reach an object's prototype instead of a member. */
 const forbiddenNames: ReadonlySet<string> = new Set(['__proto__'])
 
 /**
- * Copies a document: objects and arrays are fresh and plain, members that are undefined are left out. Refused with a
- * fault and left out are members that refer back to an object around them, that are nested more than 64 levels deep or
- * named `__proto__`, and values that JSON cannot say (functions, dates, NaN, ...).
+ * Copies a document: objects and arrays are fresh and plain, undefined members are left out. These are refused with a fault and left out:
+ * members that refer back to an object around them, are nested more than 64 levels deep or named `__proto__`, and values that JSON lacks
+ * (functions, dates, NaN, ...).
  */
 export function toPlain (value: unknown, faults: FaultList, pointer = '', around: readonly object[] = []): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
@@ -36,7 +36,7 @@ export function toPlain (value: unknown, faults: FaultList, pointer = '', around
   return copy
 }
 
-/** An object made by `{}`, by JSON, or without a prototype; a module's namespace is one too. */
+/** An object made by `{}`, by JSON, or without a prototype, or a module's namespace. */
 function isPlain (value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || prototype === Object.prototype

@@ -1,7 +1,6 @@
 /**
- * Reads a document by its schema: one walk that resolves settings, refuses what does not fit with a fault that says
- * what was expected, and fills in defaults. The schema is the one that schema.json publishes; a test holds this reader
- * against Ajv.
+ * Reads a document by its schema in one walk: resolves settings, refuses values that do not fit with a fault, and fills in defaults. The
+ * schema is the published schema.json; a test compares this reader with Ajv.
  */
 import type { Static, TSchema } from 'typebox'
 import type { SchemaNode } from '../schema/annotations.js'
@@ -11,20 +10,20 @@ import { acceptedTypes, isPlainText, resolveEnvironment, settingsIn, type Env } 
 import { describeSchema, kindOf } from './expectation.js'
 import { nearest, pointerTo, type Fault, type FaultList } from '../schema/faults.js'
 
-/** What a walk needs besides the schema. */
+/** The context of a walk beside the schema. */
 export interface Reading {
   readonly faults: FaultList
   readonly env: Env
-  /** Settings are resolved where no other template can stand. Default: true; a tenant's document is kept as it is written. */
+  /** Settings are resolved in members without other templates. Default: true; a tenant's document is kept as it is written. */
   readonly settings?: boolean
 }
 
-/** What is read from a value; meaningless where faults were added. */
+/** The result of a value; unusable after faults. */
 export function read (schema: SchemaNode, value: unknown, pointer: string, reading: Reading): unknown {
   return readNode(schema, value, pointer, { ...reading, definitions: new Map(), resolved: false })
 }
 
-/** The same, of the schema's type; undefined where faults were added. */
+/** The same with the schema's type; undefined after faults. */
 export function readAs<Schema extends TSchema & SchemaNode> (
   schema: Schema,
   value: unknown,
@@ -36,14 +35,14 @@ export function readAs<Schema extends TSchema & SchemaNode> (
   return isRead(result, schema, reading.faults.faults.length === before) ? result : undefined
 }
 
-/** What was read by a schema without a fault is of its type. */
+/** A value that was read without a fault has the schema's type. */
 function isRead<Schema extends TSchema> (value: unknown, _schema: Schema, clean: boolean): value is Static<Schema> {
   return clean && value !== undefined
 }
 
 interface Walk extends Reading {
   readonly definitions: ReadonlyMap<string, SchemaNode>
-  /** The value is a setting: what it holds is never read as a template. */
+  /** The value is a setting: it is not evaluated as a template again. */
   readonly resolved: boolean
 }
 
@@ -59,7 +58,7 @@ function readNode (written: SchemaNode, given: unknown, pointer: string, around:
   return readValue(node, given, pointer, walk)
 }
 
-/** A text with settings in it; a fault in what they hold says where it came from, never what it is. */
+/** A text with settings in it; a fault in their values names the settings, never the values. */
 function readResolved (node: SchemaNode, text: string, pointer: string, walk: Walk): unknown {
   const value = resolveEnvironment(text, acceptedTypes(node), walk.env, pointer, walk.faults)
   const faults = walk.faults.aside()
@@ -91,7 +90,7 @@ function readValue (node: SchemaNode, value: unknown, pointer: string, walk: Wal
   }
 }
 
-/** A reference becomes what it names, and the definitions around it stay in reach. */
+/** Resolves a reference; the definitions around it stay available. */
 function dereference (node: SchemaNode, walk: Walk): [SchemaNode, Walk] {
   const inside = node.$defs === undefined ? walk : { ...walk, definitions: new Map([...walk.definitions, ...Object.entries(node.$defs)]) }
   if (node.$ref === undefined) return [node, inside]
@@ -100,13 +99,13 @@ function dereference (node: SchemaNode, walk: Walk): [SchemaNode, Walk] {
   return dereference(target, inside)
 }
 
-/** Its texts are left to the request, or stay as they are written. In a union the branch for texts decides. */
+/** Its texts are kept for the request, or literally. In a union, the branch for texts decides. */
 function keepsText (node: SchemaNode): boolean {
   if (node.anyOf !== undefined) return node.anyOf.some(keepsText)
   return node.text !== undefined && node.text !== 'environment'
 }
 
-/** A value of any form; settings in its texts are resolved unless they are left to the request. */
+/** A value of any form; settings in its texts are resolved unless they are kept for the request. */
 function readAnything (node: SchemaNode, value: unknown, pointer: string, walk: Walk): unknown {
   if (keepsText(node)) return value
   if (Array.isArray(value)) return value.map((item: unknown, index) => readNode({}, item, pointerTo(pointer, index), walk))
@@ -114,7 +113,7 @@ function readAnything (node: SchemaNode, value: unknown, pointer: string, walk: 
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, readNode({}, member, pointerTo(pointer, name), walk)]))
 }
 
-/** The first branch that fits; where none does, the faults of the one that comes nearest. */
+/** The first branch that fits; without one, the faults of the nearest branch. */
 function readUnion (node: SchemaNode, branches: readonly SchemaNode[], value: unknown, pointer: string, walk: Walk): unknown {
   let best: { readonly faults: readonly Fault[], readonly score: number } | undefined
   for (const branch of branches) {
@@ -134,7 +133,7 @@ function readUnion (node: SchemaNode, branches: readonly SchemaNode[], value: un
   return undefined
 }
 
-/** How many of the members that a value has are those of a branch. */
+/** How many members of the value the branch knows. */
 function knownMembers ({ properties = {} }: SchemaNode, value: unknown): number {
   return isRecord(value) ? Object.keys(value).filter((name) => Object.hasOwn(properties, name)).length : 0
 }

@@ -1,7 +1,7 @@
-/** The paths of built-in endpoints, which no route of a document has. */
+/** The paths of built-in endpoints, which routes of a document cannot have. */
 import type { Segment } from './path.js'
 
-/** By the plugin that a document turns off to have the path for itself; either of them, where two have it. */
+/** By the group that a document turns off to use the path; either group, if a path has two. */
 const builtIn: Readonly<Record<string, readonly string[]>> = {
   health: ['/health'],
   openapi: ['/ui', '/ui/*', '/doc', '/doc/*'],
@@ -131,10 +131,10 @@ const builtIn: Readonly<Record<string, readonly string[]>> = {
   webhooks: ['/webhooks/deliveries', '/webhooks/deliveries/:id/redeliver', '/webhooks/secret']
 }
 
-/** A path that a built-in endpoint has. */
+/** The path of a built-in endpoint. */
 export interface ReservedPath {
   readonly path: string
-  /** The groups that it belongs to. */
+  /** The groups of the path. */
   readonly plugins: readonly string[]
   readonly segments: readonly Segment[]
 }
@@ -152,12 +152,12 @@ function segmentOf (text: string): Segment {
   return text.startsWith(':') ? { kind: 'parameter', text: text.slice(1) } : { kind: 'text', text }
 }
 
-/** A document that turns off one of its groups has the path for itself; `off` are those that it turns off. */
+/** Whether a document that turns off the groups `off` may use the path. */
 export function isTurnedOff ({ plugins }: ReservedPath, off: ReadonlySet<string>): boolean {
   return plugins.some((plugin) => off.has(plugin))
 }
 
-/** The built-in path whose requests a route would take: the same one, or one of those that a parameter of it stands for. */
+/** The built-in path whose requests a route would take: the same path, or one that a parameter of the route matches. */
 export function reservedBy (segments: readonly Segment[]): ReservedPath | undefined {
   return reservedPaths.find((reserved) => covers(reserved.segments, segments))
 }

@@ -1,10 +1,10 @@
-/** The sections of a document that were read without a fault: what their schemas promise of them holds. */
+/** The sections of a document that were read without a fault, with the types of their schemas. */
 import type { Static, TSchema } from 'typebox'
 import type { Fault } from '../schema/faults.js'
 import { isRecord } from '../json/plain-value.js'
 import { pointerTo } from '../schema/faults.js'
 
-/** What was read, with the pointer that its faults have. */
+/** The result of reading, with the pointer of its faults. */
 export interface Entry<Value> {
   readonly name: string
   readonly pointer: string
@@ -15,35 +15,35 @@ export class Sections {
   readonly #document: Readonly<Record<string, unknown>>
   readonly #faults: readonly Fault[]
 
-  /** `faults` are those of reading the document that make a value another one than its schema says. */
+  /** `faults` are those of reading that make a value differ from its schema. */
   constructor (document: unknown, faults: readonly Fault[]) {
     this.#document = isRecord(document) ? document : {}
     this.#faults = [...faults]
   }
 
-  /** The document names the section, well or badly. */
+  /** The document has the section, valid or not. */
   has (name: string): boolean {
     return Object.hasOwn(this.#document, name)
   }
 
-  /** A section; undefined where the document has none, or a fault was found in it. */
+  /** A section; undefined without one, or after a fault in it. */
   get<Schema extends TSchema> (name: string, schema: Schema): Static<Schema> | undefined {
     const value = this.has(name) ? this.#document[name] : undefined
     return this.#sound(value, schema, pointerTo('', name)) ? value : undefined
   }
 
-  /** How many members or items a section has, well or badly read. */
+  /** The number of members or items of a section, valid or not. */
   size (name: string): number {
     return this.names(name).length
   }
 
-  /** The names of the members that a section has, well or badly read. */
+  /** The names of the members of a section, valid or not. */
   names (name: string): readonly string[] {
     const section = this.has(name) ? this.#document[name] : undefined
     return typeof section === 'object' && section !== null ? Object.keys(section) : []
   }
 
-  /** The members or items of a section, one by one: a fault in one keeps none of the others back. */
+  /** The members or items of a section, one by one: a fault in one does not affect the others. */
   entries<Schema extends TSchema> (name: string, schema: Schema): Entry<Static<Schema>>[] {
     const section = this.has(name) ? this.#document[name] : undefined
     if (typeof section !== 'object' || section === null) return []
@@ -53,7 +53,7 @@ export class Sections {
     })
   }
 
-  /** A value that was read by this schema without a fault is of its type. */
+  /** A value that this schema read without a fault has its type. */
   #sound<Schema extends TSchema> (value: unknown, _schema: Schema, pointer: string): value is Static<Schema> {
     return value !== undefined && !this.#faults.some((fault) => fault.pointer === pointer || fault.pointer.startsWith(`${pointer}/`))
   }

@@ -1,7 +1,7 @@
-/** Files that cannot be read. */
+/** Unreadable files. */
 import { ConfigError } from '../schema/faults.js'
 
-/** A ConfigError that names the file and says why, from the error of the system or in words. */
+/** A ConfigError that names the file and the reason: the system's error, or a text. */
 export function unreadable (file: string, reason: unknown): ConfigError {
   const error = new ConfigError([{ pointer: '', location: file, message: typeof reason === 'string' ? reason : reasonOf(reason) }])
   error.cause = reason

@@ -1,4 +1,4 @@
-/** Tells documents apart: instances of one document have one version of it. */
+/** The version of a document: equal for all instances of one document. */
 import { createHash } from 'node:crypto'
 import { stringifyJson } from '../json/stringify.js'
 import { kindOfName, tellsSecret } from '../log/names.js'
@@ -8,15 +8,14 @@ import { isRecord } from '../json/plain-value.js'
 const length = 16 // characters in hexadecimal
 
 /**
- * A digest of the document as it is written: settings stand in it by their names, and the order of members does not count.
- * Nothing of a secret can be found out by it, since those that are written into the document are left out, as the log leaves
- * them out: another secret is no other version.
+ * A digest of the document as it is written: settings count by their names, and the order of members does not matter. Secrets in the
+ * document are left out, as in the log, so that the digest reveals nothing about them.
  */
 export function versionOfDocument (document: unknown): string {
   return createHash('sha256').update(redactTexts(textOf('', document))).digest('hex').slice(0, length)
 }
 
-/** As JSON, with the members of each object in one order. */
+/** As JSON, with sorted members. */
 function textOf (name: string, value: unknown): string {
   if (isRecord(value) && !isOfSecrets(name)) {
     return `{${Object.keys(value).sort().map((member) => `${JSON.stringify(member)}:${textOf(member, value[member])}`).join(',')}}`
@@ -26,7 +25,7 @@ function textOf (name: string, value: unknown): string {
   return tellsSecret(kindOfName(name), text) ? '"[Redacted]"' : text
 }
 
-/** Whatever is in such a section is one, or leads to one. */
+/** All values in such a section may be secret. */
 function isOfSecrets (name: string): boolean {
   return name === 'credentials'
 }

@@ -1,18 +1,18 @@
-/** Webhooks of a document that receive: each is a route, and goes through what routes go through. */
+/** Inbound webhooks of a document as routes, which pass the same checks. */
 import type { Route } from '../schema/route.js'
 import type { SignatureMembers } from '../schema/route-webhook.js'
 import type { InboundWebhook, Webhook } from '../schema/webhook.js'
 import type { Entry } from './sections.js'
 import { FaultList, pointerTo, type Fault } from '../schema/faults.js'
 
-/** The routes of those that receive, in their order, with the places that they have in the document. */
+/** The routes of inbound webhooks, in their order, with their places in the document. */
 export function webhookRoutes (webhooks: readonly Webhook[]): Entry<Route>[] {
   return webhooks.flatMap((webhook, index) =>
     'url' in webhook ? [] : [{ name: webhook.name, pointer: pointerTo('/webhooks', index), value: routeOf(webhook) }]
   )
 }
 
-/** The list for the faults of a route. A webhook has its members in other places than a route. */
+/** A list for the faults of a route that translates places: a webhook has its members elsewhere. */
 export function faultsOfRoute (pointer: string, faults: FaultList): FaultList {
   return pointer.startsWith('/webhooks/') ? new WebhookFaults(faults) : faults
 }
@@ -33,7 +33,7 @@ function routeOf ({ name, path, actions, workflow, provider, secret, header, alg
     webhook,
     ...actions !== undefined && { integrations: actions },
     ...workflow !== undefined && { workflow },
-    // The answer of an asynchronous workflow is said in no other way.
+    // An asynchronous workflow always has this response.
     ...workflow?.async !== true && { response: { received: true } }
   }
 }
@@ -53,7 +53,7 @@ class WebhookFaults extends FaultList {
   }
 }
 
-/** The place in the document of a part of a route that was made of a webhook. */
+/** The place in the document of a part of a webhook's route. */
 export function placeOf (pointer: string): string {
   return pointer
     .replace(/^(\/webhooks\/\d+)\/webhook(?=\/|$)/, '$1')

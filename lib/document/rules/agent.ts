@@ -8,7 +8,7 @@ import { defaultDimensions } from '../../database/document-tables.js'
 import { resolveEnvironment } from '../../expressions/environment.js'
 import { checkMcpServers, checkProcesses } from './mcp-servers.js'
 
-/** The section after the check: settings in keys are resolved, and `models` holds the models of `llm` and `embedding`. */
+/** The checked section: settings in keys are resolved, and `models` includes the models of `llm` and `embedding`. */
 export interface AgentSettings extends Agent {
   readonly models: Model[]
 }
@@ -19,7 +19,7 @@ export interface AgentContext {
   readonly off: ReadonlySet<string>
 }
 
-/** undefined where the section turns the group off. */
+/** undefined if the document turns the group off. */
 export function agentOf (agent: Agent, context: AgentContext, faults: FaultList): AgentSettings | undefined {
   const { llm, embedding, vectorStore, models = [], mcpServers = [], mcpMaxProcesses } = agent
   checkMcpServers(mcpServers, faults)
@@ -50,7 +50,7 @@ export function agentOf (agent: Agent, context: AgentContext, faults: FaultList)
   return agent.enabled ? settings : undefined
 }
 
-/** The table of vectors in pgvector; undefined where they are in another store, or there are none. */
+/** The table of vectors in pgvector; undefined for another store or without embeddings. */
 export function vectorTableOf ({ embedding, vectorStore }: AgentSettings): VectorTable | undefined {
   if (embedding === undefined || vectorStore?.provider === 'qdrant') return undefined
   return { dimensions: embedding.dimensions ?? defaultDimensions }
@@ -64,7 +64,7 @@ function missing (models: readonly Model[], kind: Model['kind'], section: Llm | 
 
 const secretTemplate = /^\{\{\s*secret[:.]\s*([A-Za-z0-9_.-]{1,128})\s*\}\}$/
 
-/** The name of the tenant's secret that a key stands for; null for a key of the platform. */
+/** The name of the tenant's secret that is the key; null for a key of the platform. */
 export function secretOf (apiKey: string): string | null {
   return secretTemplate.exec(apiKey)?.[1] ?? null
 }

@@ -5,10 +5,10 @@ import { pointerTo } from '../../schema/faults.js'
 import { providerName, signatureAlgorithms } from '../../schema/auth-providers.js'
 
 const maxProviders = 20
-const firebase = 'firebase' // the one provider that is known by its name
+const firebase = 'firebase' // the only provider that is known by its name
 const firebaseKeys = 'https://www.googleapis.com/service_accounts/v1/jwk/securetoken@system.gserviceaccount.com'
 
-/** A provider with everything that its tokens are judged by. */
+/** A provider with everything needed to check its tokens. */
 export interface CompleteAuthProvider {
   readonly issuer: string
   readonly jwksUri: string
@@ -19,9 +19,9 @@ export interface CompleteAuthProvider {
 }
 
 /**
- * The providers that have no fault, by their names.
+ * The valid providers, by their names.
  *
- * @param ownIssuer the `iss` of the own tokens
+ * @param ownIssuer the `iss` of the server's own tokens
  */
 export function checkAuthProviders (
   providers: AuthProviders,
@@ -77,7 +77,7 @@ function withProject (name: string, provider: AuthProvider, at: string, faults: 
   return { issuer: `https://securetoken.google.com/${projectId}`, jwksUri: firebaseKeys, audience: projectId, ...provider }
 }
 
-/** An attacker who changes the answer on its way could sign any token. */
+/** An attacker who changes the response on its way could sign any token. */
 function checkAddress (text: string, at: string, faults: FaultList): void {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || !(url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)))) {

@@ -1,4 +1,4 @@
-/** The payment providers' settings: read from the environment, and judged. No fault shows what a secret setting holds. */
+/** Reads the payment providers' settings from the environment and checks them. Faults never show the value of a secret setting. */
 import type { Plans as Changes } from '../../schema/plans.js'
 import type { Fault, FaultList } from '../../schema/faults.js'
 import { isRecord } from '../../json/plain-value.js'
@@ -18,15 +18,15 @@ const maxText = 1024 // characters of a key, a secret or an address
 const maxId = 255 // characters; ids of both providers are far shorter
 const providerId = new RegExp(`^[A-Za-z0-9_-]{1,${maxId}}$`)
 
-/** What one payment provider is reached with, and what it sells. */
+/** The settings of one payment provider. */
 export interface ProviderAccount {
   /** The key of the platform's account: visible ASCII characters. */
   readonly apiKey?: string | undefined
-  /** The organization that the key is of; `payprov` only. */
+  /** The organization of the key; `payprov` only. */
   readonly organizationId?: string | undefined
-  /** What signs the provider's webhooks. Without it they are answered 503. */
+  /** The signing secret of the provider's webhooks. Without it they get 503. */
   readonly webhookSecret?: string | undefined
-  /** Signing secrets of before, which are accepted too. Default: none. */
+  /** Former signing secrets, which are accepted too. Default: none. */
   readonly previousWebhookSecrets?: readonly string[] | undefined
   /** The provider's ids of products or prices, by `<tier>_<cycle>`: `{ "pro_monthly": "..." }`. */
   readonly productMap?: Readonly<Record<string, string>> | undefined
@@ -35,15 +35,15 @@ export interface ProviderAccount {
 }
 
 export interface BillingSettings {
-  /** The provider that sells and that a sync asks. Default: none. The webhooks of the other one are served where it has a secret. */
+  /** The provider for sales and syncs. Default: none. Webhooks of the other one are accepted if it has a secret. */
   readonly provider?: ProviderName | undefined
-  /** The address of the app that the browser is sent back to after a checkout: absolute, http(s). Required with a provider. */
+  /** The address of the app to which the browser returns after a checkout: absolute, http(s). Required with a provider. */
   readonly appUrl?: string | undefined
   readonly payprov?: ProviderAccount | undefined
   readonly altprov?: ProviderAccount | undefined
 }
 
-/** What names a setting in a fault: `PAYPROV_API_KEY` of the environment, `payprov.apiKey` of a plugin's options. */
+/** The names of settings in faults: `PAYPROV_API_KEY` of the environment, `payprov.apiKey` of a plugin's options. */
 interface Names {
   readonly provider: string
   readonly appUrl: string
@@ -65,7 +65,7 @@ const variables: Names = {
 }
 const options: Names = { provider: 'provider', appUrl: 'appUrl', of: (provider, member) => `${provider}.${member}` }
 
-/** The settings of the environment; undefined where it has none of a provider. Faults name the variable. */
+/** The settings of the environment; undefined without any. Faults name the variable. */
 export function billingOf (env: Env, plans: Changes, faults: FaultList): BillingSettings | undefined {
   const payprov = accountOf('payprov', env, faults)
   const altprov = accountOf('altprov', env, faults)
@@ -78,14 +78,14 @@ export function billingOf (env: Env, plans: Changes, faults: FaultList): Billing
   return settings
 }
 
-/** Judges the address at which tenants' own accounts are reached, where nothing else of the settings is wanted. */
+/** Checks only the address for tenants' own accounts. */
 export function checkPayprovAddress (env: Env, faults: FaultList): void {
   const name = variables.of('payprov', 'baseUrl')
   const address = given(env, name)
   if (address !== undefined) judgeUrl(address, name, faults)
 }
 
-/** Judges the options of the plugin alone. */
+/** Checks the options of the plugin alone. */
 export function checkBilling (settings: BillingSettings, tiers: readonly string[], faults: FaultList): void {
   const isKnown = settings.provider === undefined || providerNames.includes(settings.provider)
   if (!isKnown) tell(faults, options.provider, oneOfThem)
@@ -97,7 +97,7 @@ export function checkBilling (settings: BillingSettings, tiers: readonly string[
   if (faults.faults.length === before) judge(isKnown ? settings : { ...settings, provider: undefined }, tiers, options, faults)
 }
 
-/** The plan and cycle that a key of a product map names; null where it is none. */
+/** The plan and cycle of a key of a product map; null for an invalid one. */
 export function soldAs (key: string, tiers: readonly string[]): { readonly plan: string, readonly cycle: Cycle } | null {
   const end = key.lastIndexOf('_')
   const cycle = cycles.find((name) => name === key.slice(end + 1))
@@ -105,12 +105,12 @@ export function soldAs (key: string, tiers: readonly string[]): { readonly plan:
   return end > 0 && cycle !== undefined && tiers.includes(plan) ? { plan, cycle } : null
 }
 
-/** What is none names nothing at a provider, and is never put into a path. */
+/** An invalid id is never put into a path. */
 export function isProviderId (value: string): boolean {
   return providerId.test(value)
 }
 
-/** An empty variable is none. */
+/** An empty variable counts as unset. */
 function given (env: Env, name: string): string | undefined {
   const text = setting(env, name)?.trim()
   return text === '' ? undefined : text
@@ -134,7 +134,7 @@ function accountOf (provider: ProviderName, env: Env, faults: FaultList): Provid
 function mapOf (text: string, name: string, faults: FaultList): Readonly<Record<string, string>> {
   try {
     const value = parseJson(text, name)
-    // What its members hold is judged with the rest.
+    // Its members are checked with the rest.
     if (isTextMap(value, name, faults)) return value
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
@@ -173,7 +173,7 @@ function judge (settings: BillingSettings, tiers: readonly string[], names: Name
 
 interface Judging {
   readonly tiers: readonly string[]
-  /** What is sold under each id of both providers. The id of a subscription says which it is. */
+  /** The plan and cycle of each id of both providers, to find the plan of a subscription. */
   readonly sold: Map<string, string>
   readonly faults: FaultList
 }
@@ -186,7 +186,7 @@ function judgeAccount (
 ): void {
   const { apiKey, organizationId, webhookSecret, previousWebhookSecrets = [], productMap = {}, baseUrl } = account
   const isSent = (text: string | undefined) => text === undefined || (text.length <= maxText && /^[\x21-\x7e]+$/.test(text))
-  // It is sent nowhere, and the provider may have let its user choose it.
+  // A fault shows no id: the provider may have let its user choose it.
   const isKept = (text: string | undefined) => text === undefined || (text !== '' && text.length <= maxText && !/\p{Cc}/u.test(text))
   if (!isSent(apiKey)) tell(faults, name('apiKey'), `expected 1 to ${maxText} visible ASCII characters`)
   if (!isSent(organizationId)) tell(faults, name('organizationId'), `expected 1 to ${maxText} visible ASCII characters`)
@@ -222,7 +222,7 @@ function judgeAccount (
   }
 }
 
-/** Whether it is one. The address is not shown: it may hold a password. */
+/** Whether it is a valid address. Faults do not show it, since it may contain a password. */
 function judgeUrl (text: string, place: string, faults: FaultList): boolean {
   const url = text.length <= maxText && URL.canParse(text) ? new URL(text) : null
   const plain = url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username === '' && url.password === '' &&

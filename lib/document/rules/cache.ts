@@ -1,4 +1,4 @@
-/** Checks of the section `cache` beyond its schema: the sections that go with the provider. */
+/** Checks of the section `cache` beyond its schema: the sections of the provider. */
 import type { Static } from 'typebox'
 import type { FaultList } from '../../schema/faults.js'
 import type { CacheStore } from '../../schema/cache.js'

@@ -1,4 +1,4 @@
-/** Checks of the keys of tokens beyond their schema: the members that go together. */
+/** Checks of the keys of tokens beyond their schema: required combinations of members. */
 import type { FaultList } from '../../schema/faults.js'
 import type { Settable } from '../../schema/annotations.js'
 import type { Jwt } from '../../schema/jwt.js'
@@ -6,7 +6,7 @@ import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
 
 const minModulusLength = 2048 // bits (RFC 7518, 3.3)
 
-/** The one algorithm of these keys; after a fault a guess. */
+/** The only algorithm of these keys; after a fault, a guess. */
 export function checkJwt (
   { secret, previousSecrets, publicKey, privateKey, algorithm, expiresIn = 1, maxLifetime = Infinity }: Settable<Jwt>,
   faults: FaultList
@@ -48,7 +48,7 @@ function encoded (key: KeyObject): Buffer {
 
 function isPair (publicKey: string, privateKey: string): boolean {
   try {
-    // Not KeyObject.equals: on keys of two types it leaves an error behind, which the next use of a key then throws.
+    // Not KeyObject.equals: for keys of two types it leaves an error behind, which the next use of a key then throws.
     return encoded(createPublicKey(createPrivateKey(privateKey))).equals(encoded(createPublicKey(publicKey)))
   } catch {
     return false

@@ -1,10 +1,10 @@
-/** Checks of plans that schemas cannot make: distinct tiers, and limits that agree with each other. */
+/** Checks of plans beyond their schema: distinct tiers, and consistent limits. */
 import type { FaultList } from '../../schema/faults.js'
 import type { Plans } from '../../schema/plans.js'
 import { builtInPlans, createPlans, unlimited } from '../../plans/plans.js'
 import { pointerTo } from '../../schema/faults.js'
 
-const maxTiers = 30 // as many as a refusal of an unknown one names
+const maxTiers = 30 // as many as the refusal of an unknown one names
 
 export function checkPlans (changes: Plans, faults: FaultList): void {
   const plans = createPlans(changes)

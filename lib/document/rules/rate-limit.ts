@@ -9,7 +9,7 @@ import { isTurnedOff, reservedPaths } from '../reserved.js'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 
-/** The section, whose schema gives what the rule for all leaves out a default; without `max` it limits addresses alone. */
+/** The section with the defaults of the rule for all routes; without `max` it limits addresses only. */
 export function withDefaultRule<Section extends { default?: Partial<DefaultRateLimit> }> (section: Section): WithDefaultRule<Section> {
   const { default: rule, ...rest } = section
   return {

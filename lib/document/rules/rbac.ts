@@ -5,7 +5,7 @@ import { systemMigrations } from '../../database/migrations/system/index.js'
 import { rolePermissions, type RoleTables } from '../../database/role-tables.js'
 import { filled } from '../defaults.js'
 
-/** The server's own tables, whose names no document gives. */
+/** The server's own tables, whose names are not available. */
 const taken: ReadonlySet<string> = new Set([
   ...systemMigrations.flatMap(({ tables }) => tables).map((name) => name.replace(/^tenantry\./, '')),
   rolePermissions
@@ -23,7 +23,7 @@ export function checkRbac (rbac: Rbac, faults: FaultList): void {
   }
 }
 
-/** The tables of a section; undefined where it is not in force. */
+/** The tables of a section; undefined if it is disabled. */
 export function roleTablesOf (rbac: Rbac): RoleTables | undefined {
   if (!rbac.enabled) return undefined
   const { rolesTable: roles, permissionsTable: permissions, userRolesTable: userRoles } = filled(

@@ -10,11 +10,11 @@ import { checkTools } from './tools.js'
 
 export interface RoutesContext {
   readonly faults: FaultList
-  /** The document says how tokens are verified. */
+  /** The document has keys for tokens. */
   readonly jwt: boolean
-  /** The names of the external identity providers. Default: those of the app, which are not known here. */
+  /** The names of the identity providers. Default: unknown, those of the app. */
   readonly providers?: readonly string[]
-  /** Names of the plugins that the document turns off: their paths are free. */
+  /** Names of the groups that the document turns off: their paths are free. */
   readonly off: ReadonlySet<string>
 }
 
@@ -29,7 +29,7 @@ export function checkRoutes (routes: readonly Entry<Route>[], context: RoutesCon
   checkTools(routes, context.faults)
 }
 
-/** `off` are the plugins that the document itself turns off. */
+/** `off` are the groups that the document itself turns off. */
 export function checkLimits (routes: readonly Entry<Route>[], off: ReadonlySet<string>, faults: FaultList): void {
   if (!off.has('resource-limits')) return
   for (const { pointer, value: { resourceLimit } } of routes) {
@@ -124,7 +124,7 @@ function checkAccess (route: Route, pointer: string, { faults, jwt, providers }:
       'the route names `requiredPermissions`, which only a token can have: leave `requireAuth` out, or true'
     )
   }
-  // Limits are those of users, and a caller without a token is none.
+  // Limits belong to users, so the route needs a token.
   if (route.resourceLimit !== undefined && !(route.requireAuth ?? permissions)) {
     faults.add(`${pointer}/resourceLimit`, 'only a caller with a token has limits: set `requireAuth`')
   }

@@ -8,14 +8,14 @@ import { nearest, pointerTo } from '../../schema/faults.js'
 
 type Columns = Readonly<Record<string, ColumnDefinition>>
 
-/** Types that PostgreSQL compares with each other, so that one may refer to the other. */
+/** Types that PostgreSQL compares with each other, so that foreign keys may mix them. */
 const comparable = [['smallint', 'integer', 'int', 'bigint', 'numeric'], ['text', 'varchar'], ['real', 'double precision'], [
   'timestamptz',
   'timestamp',
   'date'
 ]]
 
-/** `complete`: there are no tables but these; elsewhere one that is not declared may be in the database already. */
+/** `complete`: these are all tables; otherwise an undeclared one may exist in the database. */
 export function checkTables (tables: readonly Entry<TableDefinition>[], complete: boolean, faults: FaultList): void {
   const declared = new Map(tables.map(({ name, value }) => [name, value]))
   for (const { name, pointer, value: table } of tables) {
@@ -44,7 +44,7 @@ function columnsOf (table: TableDefinition): Columns {
   }
 }
 
-/** Columns that have a meaning of their own, where the document declares them itself. */
+/** Columns with a fixed meaning, if the document declares them itself. */
 function checkAdded (table: TableDefinition, pointer: string, faults: FaultList): void {
   const { tenant_id: tenantId, deleted, deleted_at: deletedAt } = table.columns
   const at = (column: string, member: string) => pointerTo(pointer, 'columns', column, member)
@@ -108,7 +108,7 @@ function areComparable (left: string, right: string): boolean {
   return left === right || comparable.some((types) => types.includes(left) && types.includes(right))
 }
 
-/** Functions stand for a value of their own type only; anything else is a literal that the type takes. */
+/** Functions fit their own type only; any other value is a literal of the type. */
 function checkDefault ({ type, default: value }: ColumnDefinition, at: string, faults: FaultList): void {
   const pointer = `${at}/default`
   if (value === undefined || value === null) return
@@ -127,7 +127,7 @@ function isLiteral (value: unknown, type: ColumnDefinition['type']): boolean {
   return encoderOf({ type: typeNames[type] })(value) !== unfit
 }
 
-/** `gen_random_uuid()` and `CURRENT_TIMESTAMP` have names of their own here. */
+/** `gen_random_uuid()` and `CURRENT_TIMESTAMP` have their own names here. */
 function functionFor (value: unknown, type: string): string | undefined {
   if (typeof value !== 'string' || /\d/.test(value)) return undefined
   if (type === 'uuid' && /uuid/i.test(value)) return 'uuid()'

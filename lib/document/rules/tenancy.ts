@@ -6,7 +6,7 @@ import type { Entry } from '../sections.js'
 import { tenantColumn } from '../../database/catalogue.js'
 import { nearest, pointerTo } from '../../schema/faults.js'
 
-/** Settings that let their reader act as the server itself, or as the platform at its providers. */
+/** Settings that would let a tenant act as the server, or as the platform at its providers. */
 const ownSettings: ReadonlySet<string> = new Set([
   'API_KEY',
   'ALTPROV_API_KEY',
@@ -19,7 +19,7 @@ const ownSettings: ReadonlySet<string> = new Set([
   'SECRETS_PREVIOUS_KEYS'
 ])
 
-/** `complete`: there are no tables but these; elsewhere one that is not declared may be in the database already. */
+/** `complete`: these are all tables; otherwise an undeclared one may exist in the database. */
 export function checkTenancy (
   { sharedTables, env }: Tenancy,
   tables: readonly Entry<TableDefinition>[],

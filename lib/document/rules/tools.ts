@@ -6,26 +6,26 @@ import { createHash } from 'node:crypto'
 import { nearest } from '../../schema/faults.js'
 import { parsePath } from '../path.js'
 
-/** What a route says of itself as a tool. */
+/** The declaration of a tool. */
 export interface ToolDeclaration {
   readonly name: string
   readonly description: string
-  /** It changes nothing. A hint. */
+  /** A hint: the tool changes nothing. */
   readonly readOnly: boolean
-  /** It may change or remove what is there. A hint. */
+  /** A hint: the tool may change or remove data. */
   readonly destructive: boolean
-  /** The address of the resource that it is too, with `{name}` for parameters of the path. Default: it is none. */
+  /** The address of the resource, with `{name}` for parameters of the path. Default: no resource. */
   readonly uri?: string
 }
 
-/** The member of a tool's input that is the body of the request. */
+/** The member of a tool's input with the body of the request. */
 export const bodyMember = 'body'
 
 const maxTools = 250 // of a document
 const maxName = 64 // characters
-const hashLength = 8 // characters of a long name that keep it apart from others
+const hashLength = 8 // characters at the end of a long name that keep it unique
 
-/** undefined for a route that is no tool. */
+/** undefined for a route without a tool. */
 export function toolOf (route: Route): ToolDeclaration | undefined {
   const { mcp, method, path } = route
   if (mcp === undefined) return undefined
@@ -39,7 +39,7 @@ export function toolOf (route: Route): ToolDeclaration | undefined {
   }
 }
 
-/** Adds a fault for each tool that cannot be called, or that has the name of another one. */
+/** Adds a fault for each tool that cannot be called, or that has a name in use. */
 export function checkTools (routes: readonly Entry<Route>[], faults: FaultList): void {
   const names = new Map<string, string>()
   let count = 0
@@ -58,7 +58,7 @@ export function checkTools (routes: readonly Entry<Route>[], faults: FaultList):
 }
 
 /**
- * Adds a fault for each tool of a chat that no route is, and that no server can have: `server.tool`.
+ * Adds a fault for each unknown tool of a chat: neither a route nor `server.tool` of an MCP server.
  *
  * @param servers the names of the MCP servers
  */

@@ -1,6 +1,6 @@
 /**
- * Checks of webhooks beyond their schema: names, the addresses and templates of outbound ones, the work of inbound ones. Their
- * routes are checked as routes.
+ * Checks of webhooks beyond their schema: names, addresses and templates of outbound ones, actions of inbound ones. Their routes are
+ * checked as routes.
  */
 import type { FaultList } from '../../schema/faults.js'
 import type { TemplateContext } from '../../expressions/reference.js'
@@ -8,7 +8,7 @@ import type { SecretUses } from '../../expressions/secret-uses.js'
 import type { InboundWebhook, Webhook } from '../../schema/webhook.js'
 import { compileOutboundWebhook } from '../../connectors/outbound-webhook.js'
 
-/** Names are those of the log of deliveries. `sent`: whether the plugin that sends them is on. */
+/** Names appear in the log of deliveries. `sent`: the plugin that sends is on. */
 export function checkWebhooks (
   webhooks: readonly Webhook[],
   context: TemplateContext & { readonly secretUses?: SecretUses | undefined },

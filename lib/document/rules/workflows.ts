@@ -6,7 +6,7 @@ import { leastMinutes, leastTenantMinutes, parseSchedule } from '../../time/sche
 
 const maxSchedules = { platform: 100, tenant: 20 } // of one document
 
-/** Two workflows never share an id, and their schedules have times. */
+/** Workflows have distinct ids, and schedules have times. */
 export function checkWorkflows (
   workflows: readonly Entry<Workflow>[],
   faults: FaultList,
