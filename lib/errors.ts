@@ -1,17 +1,17 @@
 /**
- * The error catalogue: every failure that leaves the server has one entry here, with its code, status and text.
- * Codes are unique and never reused; docs/reference/errors.md lists each, and a test keeps the two in step.
+ * The error catalogue: every error response has one entry here, with its code, status and text. Codes are unique and never reused;
+ * docs/reference/errors.md lists each, and a test compares the two.
  */
 
-/** What an error carries besides its catalogue entry. */
+/** Details of an error beyond its catalogue entry. */
 export interface ErrorDetails {
-  /** Replaces the catalogue's text; it must say what the caller can do, and hold no SQL, path or secret. */
+  /** Replaces the catalogue's text; it must tell the caller what to do, without SQL, paths or secrets. */
   message?: string
   /** Members added to the body, such as `details`, `retryAfter` or `upgrade`. */
   extras?: Readonly<Record<string, unknown>>
   /** Response headers, such as `retry-after`. */
   headers?: Readonly<Record<string, string>>
-  /** What went wrong inside: logged, never sent. */
+  /** The internal cause: logged, never sent. */
   cause?: unknown
 }
 
@@ -19,7 +19,7 @@ export interface ErrorDetails {
 export class TenantryError extends Error {
   readonly code: string
   readonly statusCode: number
-  /** The body's `error` member: the short name of the status. */
+  /** The body's `error` member: the name of the status. */
   readonly title: string
   readonly extras: Readonly<Record<string, unknown>>
   readonly headers: Readonly<Record<string, string>>
@@ -60,7 +60,7 @@ function entry (code: string, status: number, title: string, message: string): C
   return { code, status, title, message }
 }
 
-/** Every error that the server can answer. */
+/** Every error response of the server. */
 export const catalogue = {
   validationFailed: entry('TENANTRY_VALIDATION_FAILED', 400, 'Bad Request', 'Validation failed'),
   badRequest: entry('TENANTRY_BAD_REQUEST', 400, 'Bad Request', 'The request cannot be read'),
@@ -274,12 +274,12 @@ export const catalogue = {
 /** The name of a catalogue entry. */
 export type ErrorName = keyof typeof catalogue
 
-/** Makes the error of that name, ready to throw. */
+/** Creates the error of that name. */
 export function failure (name: ErrorName, details?: ErrorDetails): TenantryError {
   return new TenantryError(catalogue[name], details)
 }
 
-/** What was thrown is the error of that name. */
+/** The thrown value is the error of that name. */
 export function isFailure (error: unknown, name: ErrorName): error is TenantryError {
   return error instanceof TenantryError && error.code === catalogue[name].code
 }
