@@ -1,46 +1,49 @@
 /**
- * Values that were read from the database, kept in memory until `invalidate` or `refresh`. The one cache of tenants, roles, keys,
- * secrets and documents: at most `max` entries, the least recently used leave first, one load at a time for a key.
+ * Values that were read from the database, kept in memory until `invalidate` or `refresh`. The cache of tenants, roles, keys,
+ * secrets and documents: at most `max` entries, the least recently used leave first, one load at a time for each key.
  */
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from './lru-options.js'
 
 export interface AsyncCacheOptions<Value, Key extends string = string> {
-  /** Entries at most. */
+  /** The highest number of entries. */
   readonly max: number
-  /** Reads the value of a key. A rejection reaches all callers that wait, and nothing is kept. */
+  /** Reads the value of a key. A rejection reaches all waiting callers and is not kept. */
   readonly load: (key: Key) => Promise<Value>
-  /** What all values together may weigh, where their sizes differ much; one that weighs more by itself is read each time. */
+  /** The highest total weight, if sizes differ much. A value that weighs more by itself is read each time. */
   readonly weight?: { readonly max: number, readonly of: (value: Value) => number }
-  /** Milliseconds after which a value is read anew, whether it changed or not. Default: never. */
+  /** Milliseconds after which a value is read again. Default: never. */
   readonly maxAgeMs?: number
   /** The clock, in milliseconds. Default: the process's monotonic one. */
   readonly now?: () => number
 }
 
 export interface AsyncCache<Value, Key extends string = string> {
-  /** The value at once where it is known, so that a warm request waits for nothing; else a promise of it. */
+  /** A known value at once, so that a warm request waits for nothing; otherwise a promise of it. */
   get(key: Key): Value | Promise<Value>
-  /** The value where it is known; it is not read. */
+  /** The value if it is known; it is not read. */
   peek(key: Key): Value | undefined
-  /** The same, and it is the last to leave. */
+  /** The same, and marks it as the most recently used. */
   touch(key: Key): Value | undefined
-  /** The value has changed. Later calls get a value that is read from now on; calls that wait now wait for two loads at most. */
+  /** Invalidates the key: later calls read the value again. Waiting calls wait for two loads at most. */
   invalidate(key: Key): void
-  /** The value has changed; the old one is given until the new one is there. Rejects, and leaves the old one, where it cannot be read. */
+  /**
+   * Replaces the value in the background: the old one is returned until the new one is there. Rejects, and keeps the old one, if the load
+   * fails.
+   */
   refresh(key: Key): Promise<Value>
-  /** Any value may have changed. */
+  /** Invalidates all keys. */
   clear(): void
   readonly size: number
 }
 
-/** A load that is under way. */
+/** A running load. */
 interface Load<Value> {
-  /** What it reads. */
+  /** The loaded value. */
   readonly read: Promise<Value>
-  /** What it reads, or where the value changed meanwhile what the load after it reads: that began after the change. */
+  /** The loaded value, or, after an invalidation, that of the following load, which began after the change. */
   readonly fresh: Promise<Value>
-  /** The value changed after it began. */
+  /** The value was invalidated after the load began. */
   stale: boolean
 }
 
@@ -62,10 +65,10 @@ export function createAsyncCache<Value extends object, Key extends string = stri
   }
 
   function begin (key: Key): Load<Value> {
-    // The load runs after it was noted down, so that whatever it does finds it there.
+    // The load runs after it is registered, so that its callbacks find it.
     const read = Promise.resolve().then(() => load(key))
     const started: Load<Value> = { read, fresh: finish(), stale: false }
-    // It may reject when no call waits for it.
+    // It may reject while no call waits for it.
     started.fresh.catch(() => {})
     loads.set(key, started)
     return started
@@ -73,9 +76,9 @@ export function createAsyncCache<Value extends object, Key extends string = stri
     async function finish (): Promise<Value> {
       try {
         const value = await read
-        // Where an older value is still given, this one is better, although it may be old itself.
+        // Replaces an older value that is still returned, even if this one may be outdated itself.
         if (!started.stale || known.has(key)) keep(key, value)
-        // Of a key that changes faster than it loads each load is of use to those who asked before it began.
+        // If a key changes faster than it loads, each load still serves the callers that waited for it.
         return started.stale ? await begin(key).read : value
       } finally {
         if (loads.get(key) === started) loads.delete(key)
