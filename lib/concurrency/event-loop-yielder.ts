@@ -1,7 +1,7 @@
 /**
- * Long work of the event loop in short turns, so that it does not hold up other requests. All work of the process shares
- * the turns: one piece of work in a round of the event loop, and the accounts (tenants, or addresses of callers without
- * one) in turn. While other accounts send requests, an account that works for long pauses after each turn.
+ * Divides long work of the event loop into short turns, so that it does not delay other requests. All work of the process shares the turns:
+ * one piece of work in a round of the event loop, and the accounts (tenants, or addresses of callers without one) in turn. While other
+ * accounts send requests, an account pauses after long work.
  */
 import { isTenant, serverRef, type TenantId, type TenantRef } from '../identity/tenant-ref.js'
 
@@ -19,7 +19,7 @@ export interface Yielder {
    * loop's time too.
    */
   done(allocated?: number): void
-  /** How many pieces of the account wait. */
+  /** The number of waiting pieces of the account. */
   readonly waiting: number
 }
 
@@ -29,13 +29,13 @@ export interface Clock {
   /** Calls `work` in the next round of the event loop. */
   readonly nextRound: (work: () => void) => unknown
   readonly later: (work: () => void, ms: number) => unknown
-  /** As `later`, and the process may end before. */
+  /** Like `later`, but does not keep the process alive. */
   readonly perhapsLater: (work: () => void, ms: number) => unknown
 }
 
 const turn = 2 // ms of a round; the last piece of a turn may make it longer
 const longPiece = 4 // ms; a longer piece pauses for longer than its share, since each request that it holds up waits longer
-const pauseFactor = 4 // the account pauses for so many times the length of a piece
+const pauseFactor = 4 // the account pauses this many times the length of a piece
 const burst = 10 // ms of pauses that an account may owe and still work
 const msPerMegabyte = 1 // of garbage collection
 const maxPause = 250 // ms after one piece
@@ -60,10 +60,10 @@ export class Turns {
   readonly #lines = new Map<string, (() => void)[]>()
   /** When an account has paused enough for what it worked. */
   readonly #freeAt = new Map<string, number>()
-  /** The two accounts whose requests came last. */
+  /** The two accounts with the latest requests. */
   #heard: Heard | undefined
   #heardBefore: Heard | undefined
-  /** Some work has the turn of this round. */
+  /** Some work uses the turn of this round. */
   #begun = false
   #spent = 0
   #piece: { readonly account: string, readonly start: number } | null = null
@@ -80,7 +80,7 @@ export class Turns {
     return this.#active
   }
 
-  /** A request of the account has come. */
+  /** A request of the account has arrived. */
   heard (account: string): void {
     const at = this.#clock.now()
     if (this.#heard?.account === account) {
@@ -91,7 +91,7 @@ export class Turns {
     this.#heard = { account, at }
   }
 
-  /** The yielder of an account. The server's own work, which has the empty account, never pauses. */
+  /** The yielder of an account. The server's own work, with the empty account, never pauses. */
   yielder (account: string): Yielder {
     const line = () => this.#lines.get(account)?.length ?? 0
     return {
@@ -186,7 +186,7 @@ export class Turns {
     return Math.max(0, (this.#freeAt.get(account) ?? 0) - now)
   }
 
-  /** Another account sends requests, which the account could hold up. */
+  /** Another account sends requests, which the account could delay. */
   #isBeside (account: string, now: number): boolean {
     const other = this.#heard?.account === account ? this.#heardBefore : this.#heard
     return other !== undefined && now - other.at <= heardMs

@@ -1,9 +1,9 @@
 /**
- * Shares a limited number of places, such as connections of a pool or passwords that are checked at once. In the order of
- * arrival, the slow work of one tenant would delay all others. So:
+ * Shares a limited number of places, such as connections of a pool or concurrent password checks. In the order of arrival, the slow work of
+ * one tenant would delay all others. So:
  * - waiting parties are served in turn, one for each tenant, and the server's own work before all of them
- * - where places are held for long, a party with places gets another only while a quarter as many stay free for the others; a
- *   party without any gets the last
+ * - if places are held for long, a party with places gets another only while a quarter as many stay free for the others; a
+ * party without any gets the last
  */
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 
@@ -12,8 +12,8 @@ export interface Party<Key extends string = TenantRef> {
   readonly key: Key
   held: number
   /**
-   * In order of arrival; null before the first one, since most parties never wait. Not a Set: its replaced tables would keep
-   * waiters, and so their requests, from being collected (see slots.ts).
+   * In order of arrival; null at first, since most parties never wait. Not a Set: its replaced tables would keep waiters, and so their
+   * requests, from being collected (see slots.ts).
    */
   waiting: Array<Waiter<Key>> | null
 }
@@ -24,22 +24,22 @@ interface Waiter<Key extends string> {
   readonly timer: NodeJS.Timeout
 }
 
-const heldPerFree = 4 // a tenant that is alone has four fifths of the places
-const maxKept = 10_000 // parties that neither hold nor wait; making one anew takes longer than all else here
+const heldPerFree = 4 // a single tenant can have four fifths of the places
+const maxKept = 10_000 // idle parties; creating one again is the slowest part here
 
 export class FairSemaphore<Key extends string = TenantRef> {
   private readonly max: number
   private readonly timeoutMs: number
   private readonly keepsFree: boolean
   private readonly parties = new Map<string, Party<Key>>()
-  /** Those who wait, in the order of their turns. */
+  /** Waiting parties, in the order of their turns. */
   private readonly turns = new Set<Party<Key>>()
   private taken = 0
   private waiters = 0
 
   /**
-   * `max`: places; `timeoutMs`: how long one waits for one; `keepsFree`: some stay free for others, which matters where
-   * they are held for long. Without it the turns alone are fair.
+   * `max`: places; `timeoutMs`: the longest wait for one; `keepsFree`: some stay free for others, for places that are held for long.
+   * Otherwise the turns alone are fair.
    */
   constructor (max: number, timeoutMs: number, keepsFree = true) {
     this.max = max
@@ -47,7 +47,7 @@ export class FairSemaphore<Key extends string = TenantRef> {
     this.keepsFree = keepsFree
   }
 
-  /** How many wait. */
+  /** The number of waiters. */
   get waiting (): number {
     return this.waiters
   }
@@ -67,7 +67,7 @@ export class FairSemaphore<Key extends string = TenantRef> {
     this.waiters++
   }
 
-  /** Runs the work in a place of the tenant; rejects with what `refusal` makes where that took too long. */
+  /** Runs the work in a place of the tenant; after the timeout rejects with the error that `refusal` creates. */
   async run<T> (key: Key, refusal: () => Error, work: () => Promise<T>): Promise<T> {
     const party = await new Promise<Party<Key>>((resolve, reject) => this.acquire(key, resolve, () => reject(refusal())))
     try {
@@ -84,7 +84,7 @@ export class FairSemaphore<Key extends string = TenantRef> {
     this.forget(party)
   }
 
-  /** Refuses all that wait. */
+  /** Refuses all waiters. */
   close (): void {
     for (const party of [...this.turns]) {
       for (const waiter of [...party.waiting ?? []]) this.refuse(waiter, party)
@@ -113,7 +113,7 @@ export class FairSemaphore<Key extends string = TenantRef> {
     }
   }
 
-  /** Those who are passed over hold places, so that they are never more than there are places. */
+  /** Skipped parties hold places, so there are never more of them than places. */
   private next (): Party<Key> | undefined {
     if (this.waiters === 0 || this.taken >= this.max) return undefined
     const own = this.parties.get(serverRef)

@@ -1,19 +1,19 @@
 /**
- * Limits how many requests wait for other services at a time. A service that is slow for a tenant holds only the places of that
- * tenant: connections and memory do not run out for the others.
+ * Limits how many requests wait for other services at a time. A service that is slow for a tenant uses up only that tenant's places:
+ * connections and memory remain for the others.
  */
 import { isTenant, type TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore } from './fair-semaphore.js'
 
-const defaultWait = 2000 // ms for a place while all are taken
+const defaultWait = 2000 // ms of waiting for a place
 
 export interface TenantLimiterOptions {
-  /** The platform itself is bound by `maxInAll` alone. */
+  /** The platform itself is bounded by `maxInAll` alone. */
   readonly maxOfTenant: number
   readonly maxInAll: number
-  /** What is thrown where the tenant has that many under way. */
+  /** The error if the tenant already has that many. */
   readonly tooManyOfTenant: () => Error
-  /** What is thrown where no place became free in time. */
+  /** The error if no place became free in time. */
   readonly tooManyInAll: () => Error
   /** Milliseconds to wait for a place. Default: 2,000. */
   readonly maxWait?: number
@@ -22,7 +22,7 @@ export interface TenantLimiterOptions {
 export interface TenantLimiter {
   /** Runs the work in a place of the tenant. */
   run<T>(tenant: TenantRef, work: () => Promise<T>): Promise<T>
-  /** Callers that wait for a place are refused. */
+  /** Refuses callers that wait for a place. */
   close(): void
 }
 

@@ -1,24 +1,24 @@
-/** Work that takes a while and may come in floods: so much of it at once, the rest in turns, one for each tenant. */
+/** Long work that may arrive in floods: a limited number at once, the rest in turns, one for each tenant. */
 import type { TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore, type Party } from './fair-semaphore.js'
 
 export interface TurnsOptions {
   /** Pieces of work at once. */
   readonly max: number
-  /** Pieces that wait, of all tenants. The first of a tenant may always wait, so that other tenants cannot block it. */
+  /** Waiting pieces of all tenants. The first of a tenant may always wait, so that other tenants cannot block it. */
   readonly maxWaiting: number
-  /** Pieces of one tenant that wait. */
+  /** Waiting pieces of one tenant. */
   readonly maxWaitingOfTenant: number
-  /** How long one waits. */
+  /** The longest wait. */
   readonly timeoutMs: number
-  /** What is thrown where too many wait, or one has waited too long. */
+  /** The error if too many wait, or a wait takes too long. */
   readonly busy: () => Error
 }
 
 export interface Turns {
   /** Runs the work when it is the tenant's turn. */
   run<T>(tenant: TenantRef, work: () => Promise<T>): Promise<T>
-  /** Whatever waits is refused. */
+  /** Refuses all waiting work. */
   close(): void
 }
 
