@@ -1,11 +1,11 @@
-/** `condition`: an expression that decides whether something is done. */
+/** `condition`: an expression that decides whether a step or call runs. */
 import type { TemplateContext } from './reference.js'
 import type { Reference, Scope } from './types.js'
 import { isFailure } from '../errors.js'
 import { NotComputable } from './cel/values.js'
 import { compileExpression } from './expression.js'
 
-/** An expression that could not be computed: where it stands in its document, and why. It names no value. */
+/** An expression that could not be computed: its place in the document, and the reason without values. */
 export interface ExpressionFault {
   readonly pointer: string
   readonly reason: string
@@ -13,7 +13,7 @@ export interface ExpressionFault {
 
 export type ReportFault = (fault: ExpressionFault) => void
 
-/** Throws `expressionLimit`; an expression that cannot be computed does not hold and is reported. */
+/** Throws `expressionLimit`; an expression that cannot be computed is false and reported. */
 export type Condition = (scope: Scope, report: ReportFault) => boolean
 
 export interface CompiledCondition {
@@ -23,7 +23,7 @@ export interface CompiledCondition {
 
 const noLocals = Object.freeze({})
 
-/** Compiles a condition; null after faults. It holds for every value but false, null, 0, NaN and the empty text. */
+/** Compiles a condition; null after faults. It is true for every value but false, null, 0, NaN and the empty text. */
 export function compileCondition (text: string, pointer: string, context: TemplateContext): CompiledCondition | null {
   const expression = compileExpression(text, pointer, context, [])
   if (expression === null) return null
@@ -40,7 +40,7 @@ export function compileCondition (text: string, pointer: string, context: Templa
   })
 }
 
-/** Reports why an expression could not be computed; throws `expressionLimit` again. */
+/** Reports why an expression could not be computed; rethrows `expressionLimit`. */
 export function reportFault (error: unknown, pointer: string, report: ReportFault): void {
   if (isFailure(error, 'expressionLimit')) throw error
   report({ pointer, reason: error instanceof NotComputable ? error.message : 'unexpected error' })

@@ -1,6 +1,6 @@
 /**
- * Bounds of copies by templates: a hundred times `{{body.text}}` makes a hundred copies of the caller's text. A part of a route
- * with many templates is measured before it is evaluated. Nearly all parts have few and are not measured.
+ * Bounds copies by templates: `{{body.text}}` a hundred times makes a hundred copies of the caller's text. A part of a route with many
+ * templates is measured before it is evaluated. Nearly all parts have few and are not measured.
  */
 import type { Scope, TemplateSource } from './types.js'
 import { FaultList } from '../schema/faults.js'
@@ -11,19 +11,19 @@ import { maxAnswerBytes } from './answer.js'
 import { compileReader, type Reader, resolvePath, type TemplateContext } from './reference.js'
 import { hasTemplate, parseTemplate, type PathNode } from './template-parser.js'
 
-/** Templates of a part that read the request: as many copies of the largest body by default are never too much. */
+/** Templates of a part that read the request: with fewer, even copies of the largest body are within the bound. */
 const fewCopies = 4
 
-/** Bytes that one copy of anything but the body may have: settings and secrets (64 KB), query string and headers (16 KB). */
+/** Bytes of one copy of any value but the body: settings and secrets (64 KB), query string and headers (16 KB). */
 const largestOther = 65_536
 
 /**
- * What a member or an item counts besides its text, since writing small ones takes far longer than their bytes say. Of a
- * body it is more: the names differ from object to object, those of records do not.
+ * The weight of a member or an item besides its text, since writing small ones takes longer than their bytes suggest. Members of a body
+ * weigh more: their names differ between objects, those of records do not.
  */
 const memberBytes = { request: 64, results: 16 } as const
 
-/** What a byte of JSON counts at most by that: an item of a list has two bytes at least. */
+/** The highest weight of a byte of JSON: an item of a list has at least two bytes. */
 const perByte = { request: 33, results: 9 } as const
 
 /**
@@ -36,11 +36,11 @@ export type CopyCheck = (scope: Scope, resultsLength: number) => void
 interface Copied {
   readonly read: Reader
   readonly results: boolean
-  /** How often it stands in the part. */
+  /** How often the value appears in the part. */
   times: number
 }
 
-/** Compiles the check of a part of a route; null where no request can make it copy much. Faults are reported elsewhere. */
+/** Compiles the check of a part of a route; null if no request can make it copy much. Faults are reported elsewhere. */
 export function compileCopies (part: unknown, context: TemplateContext): CopyCheck | null {
   const copied = new Map<string, Copied>()
   collect(part, copied, { ...context, faults: new FaultList() })
@@ -49,16 +49,16 @@ export function compileCopies (part: unknown, context: TemplateContext): CopyChe
   const ofRequest = count(all.filter(({ results }) => !results))
   if (ofRequest <= fewCopies && ofResults <= 1) return null
   return (scope, resultsLength) => {
-    // What cannot be too much, whatever is copied, is not measured.
+    // Parts that can never exceed the bound are not measured.
     const most = (ofRequest === 0 ? 0 : ofRequest * Math.max(perByte.request * bodyLength(scope), largestOther)) +
       (ofResults === 0 ? 0 : ofResults * perByte.results * resultsLength)
     if (most > maxAnswerBytes) measure(all, scope)
   }
 }
 
-/** Bytes of the body as it came; Infinity where the caller did not say. */
+/** Bytes of the received body; Infinity if unknown. */
 function bodyLength ({ body, input, headers }: Scope): number {
-  // What a workflow was given may have been made of many copies of the body.
+  // A workflow's input may have been made of many copies of the body.
   if (input !== undefined && input !== null && input !== body) return Infinity
   if (body === undefined || body === null) return 0
   const length = headers['content-length']
@@ -98,7 +98,7 @@ function add (node: PathNode, copied: Map<string, Copied>, context: TemplateCont
   else copied.set(key, { read: compileReader(reference), results: isMade(reference.source), times: 1 })
 }
 
-/** What is read was made here or by another service, and its length is known. */
+/** The value was created here or by another service, and its length is known. */
 function isMade (source: TemplateSource): boolean {
   return source === 'results' || source === 'steps'
 }
@@ -110,26 +110,26 @@ function measure (copied: readonly Copied[], scope: Scope): void {
   }
 }
 
-/** Of a text, or of the digits of a number that has many. */
+/** The length of a text, or of the digits of a long number. */
 function lengthOf (value: unknown): number {
   if (typeof value === 'string') return value.length
   return isExact(value) ? String(value).length : 0
 }
 
-/** What may still be copied. */
+/** The remaining amount. */
 export class CopyBudget {
   private left = maxAnswerBytes
 
-  /** Takes a value that is written so many times; false where it is too large. Looks no further than the budget. */
+  /** Adds a value that is written so many times; false if it is too large. It stops at the budget. */
   take (value: unknown, times = 1, source: keyof typeof memberBytes = 'results'): boolean {
     if (typeof value === 'string' || isExact(value)) return (this.left -= lengthOf(value) * times) >= 0
     if (typeof value !== 'object' || value === null) return (this.left -= times) >= 0
-    // No recursion: a body may nest deeper than the stack.
+    // Iterative, since a body may be nested deeper than the stack.
     const open: object[] = [value]
     for (let next = open.pop(); next !== undefined; next = open.pop()) {
       const list = Array.isArray(next)
       const members: Readonly<Record<string, unknown>> = Object(next)
-      // A list of 50,000 pairs takes longer than looking at those that the budget reaches.
+      // Creating a list of 50,000 pairs would take longer than scanning those within the budget.
       for (const name in members) {
         const member = members[name]
         this.left -= times * (memberBytes[source] + (list ? 0 : name.length) + lengthOf(member))

@@ -1,4 +1,4 @@
-/** The fields of a request that its rules admit. */
+/** The fields that the rules of a request accept. */
 import type { Field, RequestRules } from '../schema/route.js'
 import type { Reference } from './types.js'
 import { nearest } from '../schema/faults.js'
@@ -6,18 +6,18 @@ import { nearest } from '../schema/faults.js'
 /** Query parameters that the server itself may declare. */
 const ownParameters = ['limit', 'offset', 'cursor', 'hard']
 
-/** Why no accepted request has what a path names. */
+/** The reason why no accepted request has the path. */
 interface Absence {
   readonly message: string
   readonly suggestion: string | undefined
 }
 
-/** The fault of a path whose first names the rules exclude; undefined where the rules admit the path, or further fields. */
+/** The fault of a path that the rules exclude; undefined if the rules accept the path or undeclared fields. */
 export function absenceOf (rules: RequestRules | undefined, { source, path }: Pick<Reference, 'source' | 'path'>): Absence | undefined {
   if ((source !== 'body' && source !== 'query') || rules?.[source] === undefined || rules.additionalFields === true) return undefined
   let fields: Readonly<Record<string, Field>> = rules[source]
   for (const [depth, name] of path.entries()) {
-    // An index leads to an item of an array, whose fields other rules declare.
+    // An index leads to an item of an array, whose fields have their own rules.
     if (typeof name !== 'string') return undefined
     const isOwn = depth === 0 && source === 'query' && ownParameters.includes(name)
     const field: Field | undefined = Object.hasOwn(fields, name) ? fields[name] : undefined

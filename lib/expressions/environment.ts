@@ -3,18 +3,17 @@ import type { SchemaNode } from '../schema/annotations.js'
 import type { FaultList } from '../schema/faults.js'
 import { parseTemplate, TemplateSyntaxError, type Segment, type TemplateNode } from './template-parser.js'
 
-/** The environment: names of settings with their values. */
+/** The environment: values of settings by name. */
 export type Env = Readonly<Record<string, string | undefined>>
 
-/** The value of a setting; undefined where it is not set. */
+/** The value of a setting; undefined if it is not set. */
 export function setting (env: Env, name: string): string | undefined {
   return Object.hasOwn(env, name) ? env[name] : undefined
 }
 
 /**
- * Resolves `{{env.NAME}}`, `{{env.NAME || default}}` and `${NAME}` in a text. A text that is one template becomes a
- * number or boolean where one of the types `accepted` asks for it; what a setting holds is never read as a template.
- * undefined after a fault.
+ * Resolves `{{env.NAME}}`, `{{env.NAME || default}}` and `${NAME}` in a text. A text that is one template becomes a number or boolean if
+ * one of the types `accepted` needs it. A setting's value is not evaluated as a template. undefined after a fault.
  */
 export function resolveEnvironment (text: string, accepted: ReadonlySet<string>, env: Env, pointer: string, faults: FaultList): unknown {
   let segments: Segment[]
@@ -33,7 +32,7 @@ export function resolveEnvironment (text: string, accepted: ReadonlySet<string>,
   return values.map(String).join('')
 }
 
-/** The first alternative that is set and not empty; when none is, the last as it is. */
+/** The first alternative that is set and not empty; otherwise the last one. */
 function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, faults: FaultList): unknown {
   let last: unknown
   let lastName: string | undefined
@@ -67,7 +66,7 @@ function howToSet (name: string): string {
   return `set it in the environment, or give a default as in \`{{env.${name} || 'default'}}\``
 }
 
-/** Braces in the text, if any, open no template. */
+/** Other braces in the text open no template. */
 export function isPlainText (text: string): boolean {
   try {
     return parseTemplate(text).every((segment) => typeof segment === 'string')
@@ -92,7 +91,7 @@ function converted (value: unknown, accepted: ReadonlySet<string>): unknown {
   return value
 }
 
-/** The types of JSON that a schema admits; of an enum those of its values. */
+/** The JSON types that a schema accepts; for an enum those of its values. */
 export function acceptedTypes (node: SchemaNode): Set<string> {
   if (node.anyOf !== undefined) return new Set(node.anyOf.flatMap((branch) => [...acceptedTypes(branch)]))
   if (node.type !== undefined) return new Set([node.type])

@@ -8,12 +8,11 @@ import { CelType } from './cel/values.js'
 const valueBytes = 16
 const memberBytes = 32
 const memberSteps = 15
-const maxDepth = 500 // lists and maps within each other
+const maxDepth = 500 // nested lists and maps
 
 /**
- * Makes integers numbers where a number is exact, timestamps ISO 8601 text, durations seconds ("1.5s"), bytes base64. The
- * result shares no list or object with the value, and is charged as it is written: a list that holds one text twice counts
- * the text twice.
+ * Converts integers to numbers if exact, timestamps to ISO 8601 text, durations to seconds ("1.5s"), bytes to base64. The result shares no
+ * list or object with the value. It is charged as it is written: a list that contains one text twice counts the text twice.
  */
 export function toJson (value: unknown, budget: Budget, depth = 0): unknown {
   switch (typeof value) {
@@ -33,7 +32,7 @@ export function toJson (value: unknown, budget: Budget, depth = 0): unknown {
   }
 }
 
-/** An int is a number where that is exact; otherwise it keeps its digits. */
+/** An int is a number if that is exact; otherwise it keeps its digits. */
 function ofInt (value: bigint): number | bigint {
   return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value
 }

@@ -4,26 +4,26 @@
  */
 import { parseTemplateAt, TemplateSyntaxError, type TemplateNode } from './template-parser.js'
 
-/** A template in an expression, by the variable that took its place. */
+/** A template in an expression, by the variable that replaces it. */
 export interface ExpressionTemplate {
   readonly variable: string
   /** The template as written, with its braces. */
   readonly text: string
   readonly node: TemplateNode
-  /** It stood in a string literal: its value is text. */
+  /** It is inside a string literal, so its value becomes text. */
   readonly asText: boolean
 }
 
 export interface CelText {
   readonly text: string
-  /** As the document holds it. */
+  /** The text in the document. */
   readonly source: string
   readonly templates: readonly ExpressionTemplate[]
   /** The position in the document's text of a position in the CEL text. */
   readonly origin: (position: number) => number
 }
 
-/** The variables that take the place of templates begin like this; no name of the document may. */
+/** The prefix of variables that replace templates; names of documents cannot have it. */
 export const variablePrefix = '__'
 
 /** Rewrites an expression; throws TemplateSyntaxError. */
@@ -85,7 +85,7 @@ export function toCel (source: string): CelText {
   return { text: output.text, source, templates, origin: (at) => output.origin(at) }
 }
 
-/** Text that grows, and remembers where each of its parts came from. */
+/** A growing text that keeps the origin of each part. */
 class Output {
   text = ''
   readonly #parts: { readonly start: number, readonly source: number, readonly copied: boolean }[] = []

@@ -1,4 +1,4 @@
-/** Finds in the syntax tree of an expression the paths that variables stand for, and refuses what it may not do. */
+/** Finds the paths of variables in the syntax tree of an expression, and refuses forbidden constructs. */
 import type { ASTNode } from '@marcbachmann/cel-js'
 import type { CelText, ExpressionTemplate } from './expression-text.js'
 import type { TemplateContext } from './reference.js'
@@ -10,13 +10,13 @@ import { variablePrefix } from './expression-text.js'
 import { compileReader, member, resolvePath } from './reference.js'
 import { compileTemplate } from './template.js'
 
-/** Reads a path of an expression. It never gives undefined: a missing value is null. */
+/** Reads a path of an expression. It never returns undefined: a missing value is null. */
 export type ExpressionReader = (scope: Scope, locals: Readonly<Record<string, unknown>>) => unknown
 
 /** The nodes that are paths. */
 export interface Paths {
   readonly readers: ReadonlyMap<ASTNode, ExpressionReader>
-  /** Those that stand in a string literal: their value becomes text. */
+  /** Paths inside a string literal: their value becomes text. */
   readonly texts: ReadonlySet<ASTNode>
 }
 
@@ -28,13 +28,13 @@ export interface Variables {
   readonly members: readonly LocalMember[]
 }
 
-/** A field that is read of a local: `item.price`. */
+/** A field of a local: `item.price`. */
 export interface LocalMember {
   readonly local: string
   readonly name: string
 }
 
-/** Calls that loop over a list, or that name a value so that it can be doubled again and again. */
+/** Macros that loop over a list, or that name a value, which could be doubled repeatedly. */
 const macros: ReadonlySet<string> = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind'])
 const typeNames: ReadonlySet<string> = new Set([
   'bool',
@@ -91,7 +91,7 @@ class Collector {
     this.#templates = new Map(cel.templates.map((template) => [template.variable, template]))
   }
 
-  /** `bound` are the names that macros around the node give to items. */
+  /** `bound` are the names that surrounding macros give to items. */
   walk (node: ASTNode, bound: ReadonlySet<string>): void {
     switch (node.op) {
       case 'value':
@@ -164,7 +164,7 @@ class Collector {
       this.#takeSource(node, { kind: 'path', source: name, path: [], call: true, text: `${name}()` })
       return
     }
-    // Its parser takes cubic time on a long text, so that no text of a request may reach it.
+    // Its parser takes cubic time on a long text, so texts of requests are refused.
     if (
       name === 'duration' && !(argument?.op === 'value' && typeof argument.args === 'string' && argument.args.length <= maxDurationText)
     ) {
@@ -178,7 +178,7 @@ class Collector {
     if (this.#context.bounded === true && (isMacro || name === 'matches')) {
       return this.#fault(node, `\`${name}()\` is not allowed in a tenant's document, since its cost has no bound`)
     }
-    // A pattern is the document's, never a caller's.
+    // A pattern comes from the document, never from a caller.
     if (name === 'matches' && args[0]?.op !== 'value') this.#fault(node, '`matches()` takes its pattern as a string literal')
     if (!(name === 'bind' && receiver.op === 'id' && receiver.args === 'cel')) this.walk(receiver, bound)
     const [variable, ...rest] = args
@@ -190,7 +190,7 @@ class Collector {
     }
   }
 
-  /** Makes a variable of a path from a local, a template or a source; false where the root is none of them. */
+  /** Creates a variable for a path from a local, a template or a source; false for any other root. */
   #take (node: ASTNode, root: string, path: Path, finish: (value: unknown) => unknown = (value) => value ?? null): boolean {
     const template = this.#templates.get(root)
     if (template !== undefined) {
@@ -216,7 +216,7 @@ class Collector {
   #takeSource (node: ASTNode, path: PathNode, finish: (value: unknown) => unknown = (value) => value ?? null): void {
     const reference = resolvePath(path, this.#pointer, this.#context)
     if (reference === undefined) return
-    // Such a field is always null: the expression would fail in silence.
+    // Such a field is always null: the expression would fail silently.
     const absence = absenceOf(this.#context.rules, reference)
     if (absence !== undefined) this.#fault(node, absence.message, absence.suggestion)
     if (reference.source === 'env') {
@@ -232,7 +232,7 @@ class Collector {
     this.#add(node, compileReader(reference), finish)
   }
 
-  /** Lists and texts have no members. A record, or the body, may well have a field of that name. */
+  /** Lists and texts have no members. A record, or the body, may have a field of that name. */
   #length (node: ASTNode, of: ASTNode): void {
     const text = this.#cel.source.slice(this.#cel.origin(of.range.start), this.#cel.origin(of.range.end))
     this.#fault(node, `a list and a text have no \`length\`; a field of that name is written \`${text}["length"]\``, `size(${text})`)
@@ -274,7 +274,7 @@ class Collector {
   }
 }
 
-/** `a.b["c"][0]` as its root and members; null for anything else, such as an index that is computed. */
+/** The root and members of `a.b["c"][0]`; null for anything else, such as a computed index. */
 function chainOf (node: ASTNode): { root: string, path: Path } | null {
   const path: (string | number)[] = []
   let at: ASTNode = node

@@ -1,12 +1,11 @@
 /**
- * Expressions: CEL over the sources of templates and a few locals, compiled once. Paths are read by the same readers as
- * templates. So a path that leads nowhere is null instead of an error, inherited members cannot be reached, and the
- * references of an expression are known.
+ * Expressions: CEL over the sources of templates and a few locals, compiled once. Paths have the same readers as templates: a missing path
+ * is null instead of an error, inherited members cannot be reached, and the references of an expression are known.
  *
- * Differences from plain CEL: `===` and `!==` are `==` and `!=`. `{{path}}` is a reference; inside a string literal it is
- * text. int and double mix in arithmetic, so that `item.price * 2` works (two integer literals still divide as integers).
- * `!` takes any value: it is the complement of a condition. Results are JSON values. As in CEL, `&&`, `||` and `?:` take
- * true and false only, and other operators refuse null and mixed types.
+ * Differences from plain CEL: `===` and `!==` are `==` and `!=`. `{{path}}` is a reference; inside a string literal it is text. int and
+ * double mix in arithmetic, so that `item.price * 2` works (two integer literals still divide as integers). `!` accepts any value: it is
+ * the complement of a condition. Results are JSON values. As in CEL, `&&`, `||` and `?:` accept only true and false, and other operators
+ * refuse null and mixed types.
  */
 import type { ASTNode } from '@marcbachmann/cel-js'
 import type { TemplateContext } from './reference.js'
@@ -28,7 +27,7 @@ const environment = new Environment({
   homogeneousAggregateLiterals: false,
   limits: { maxAstNodes: 1000, maxDepth: 64, maxListElements: 100, maxMapEntries: 100, maxCallArguments: 16 }
 })
-// The library checks types by these; the evaluator is our own, see cel/.
+// The library uses these types for its check; the evaluator is our own, see cel/.
 const unused = () => null
 for (const operator of ['+', '-', '*', '/', '%']) {
   environment.registerOperator(`int ${operator} double: double`, unused)
@@ -39,34 +38,34 @@ for (const type of ['null', 'int', 'uint', 'double', 'string']) environment.regi
 environment.registerFunction('now(): string', unused)
 environment.registerFunction('uuid(): string', unused)
 
-/** The signatures that the check of an expression accepts. */
+/** The signatures for the check of an expression. */
 export function expressionFunctions (): readonly string[] {
   return environment.getDefinitions().functions.map(({ signature }) => signature)
 }
 
 type Locals = Readonly<Record<string, unknown>>
 
-/** An expression, ready to run. Both functions throw `expressionLimit` where it exceeds its budget. */
+/** A compiled expression. Both functions throw `expressionLimit` beyond the budget. */
 export interface CompiledExpression {
   readonly references: readonly Reference[]
-  /** The locals that it reads. */
+  /** The used locals. */
   readonly locals: ReadonlySet<string>
-  /** The fields that it reads of them. */
+  /** The used fields of the locals. */
   readonly members: readonly LocalMember[]
   /**
-   * The value as JSON, which shares no list or object with the scope: numbers for integers (a bigint where a number is not
-   * exact), ISO 8601 text for timestamps, null for NaN and infinities. Throws where the operands do not fit
-   * (`null + 1`, `'a' > 1`) and where an index is out of bounds. A budget that several evaluations share bounds them together.
+   * The value as JSON, which shares no list or object with the scope: numbers for integers (a bigint if a number is not exact), ISO 8601
+   * text for timestamps, null for NaN and infinities. Throws for wrong operands (`null + 1`, `'a' > 1`) and for an index out of bounds.
+   * Several evaluations can share one budget.
    */
   readonly evaluate: (scope: Scope, locals: Locals, budget?: Budget) => unknown
-  /** Whether the value counts as true; throws as `evaluate` does. */
+  /** Whether the value is true; throws like `evaluate`. */
   readonly holds: (scope: Scope, locals: Locals) => boolean
 }
 
 /**
- * Compiles an expression of at most 4,096 characters. `locals` are the names that it may use beside the sources of the
- * context. Where the context is `bounded`, `matches()` and the macros that loop are refused. Faults, with the position
- * of what is wrong, go to the context's list; null then.
+ * Compiles an expression of at most 4,096 characters. `locals` are further names beside the sources of the context. If the context is
+ * `bounded`, `matches()` and the macros that loop are refused. Faults, with their positions, go to the context's list; the result is then
+ * null.
  */
 export function compileExpression (
   text: string,
@@ -93,7 +92,7 @@ export function compileExpression (
       locals: used,
       members,
       evaluate: (scope: Scope, values: Locals, budget?: Budget) => {
-        // A path of most expressions that are one leads to a value that needs no conversion.
+        // Values of paths usually need no conversion.
         const value = path === null || budget !== undefined ? undefined : path(scope, values)
         if (value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') return value
         return evaluate(scope, values, budget === undefined ? new Budget() : budget.begin(), toJson)
@@ -128,7 +127,7 @@ function evaluator ({ run, steps, slots }: CompiledCel, pointer: string) {
 
 const none: unknown[] = []
 
-/** The limit that was exceeded, if the charge for the error itself exceeds it too; null for another error. */
+/** The exceeded limit, if the charge for the error exceeds it too; null for another error. */
 function limitIn (error: unknown, budget: Budget): ExpressionLimit | null {
   try {
     budget.absorb(error)

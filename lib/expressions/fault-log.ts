@@ -6,12 +6,12 @@ import { LRUCache } from 'lru-cache'
 const period = 60_000 // ms: callers choose the values, and must not fill the log
 const maxPlaces = 10_000
 
-/** The part of a Fastify logger that is used here. */
+/** The used part of a Fastify logger. */
 interface WarningLog {
   warn (details: object, message: string): void
 }
 
-/** The places of which a warning was written lately, by tenant. */
+/** Places with a recent warning, by tenant. */
 const recent = new LRUCache<string, true>({ max: maxPlaces, ttl: period })
 
 /** Turns the pointer of a compiled part into its place in the document. */

@@ -1,6 +1,6 @@
 /**
- * Regular expressions of tenants: in RE2's syntax and on its engine, which takes time in proportion to the length of the
- * text whatever the pattern is. What remains to bound is the size of the patterns, and how much text they are tried on.
+ * Regular expressions of tenants, in RE2's syntax and engine, whose time is proportional to the length of the text for every pattern. The
+ * size of the patterns and of the texts is bounded here.
  */
 import type { RE2JS } from 're2js'
 import { createRequire } from 'node:module'
@@ -8,11 +8,11 @@ import { createRequire } from 'node:module'
 const maxLength = 500 // characters of a pattern
 const maxWeight = 1000 // of a pattern; one of weight 1,000 compiles in some 10 ms
 const maxSteps = 1_000_000 // size of the program times characters of the text; check-budget.ts says how many a request has
-const maxRecentSize = 200_000 // of all compiled patterns together: some 30 MB
-const fixedSize = 60 // of any compiled pattern, however small
-const usualLength = 10_000 // characters that a pattern is tried on, where its field sets no `maxLength`
+const maxRecentSize = 200_000 // of all compiled patterns together: about 30 MB
+const fixedSize = 60 // of any compiled pattern
+const usualLength = 10_000 // characters of a text for a field without `maxLength`
 
-/** Repeats are written out when a pattern is compiled, and classes of Unicode have hundreds of ranges. */
+/** Compiling writes out repeats, and Unicode classes have hundreds of ranges. */
 const unicodeClassWeight = 50
 
 const notRe2 = "no regular expression of RE2's syntax, which has neither look-around nor back-references"
@@ -24,14 +24,14 @@ function re2js (): typeof import('re2js') {
   return load('re2js')
 }
 
-/** A pattern, compiled. */
+/** A compiled pattern. */
 export interface LinearPattern {
   test(text: string): boolean
-  /** What a test costs. */
+  /** The cost of a test. */
   stepsOn(text: string): number
 }
 
-/** What a pattern is good for, or why it is none. */
+/** The properties of a pattern, or its fault. */
 export type PatternCheck = { readonly fault: string } | {
   readonly fault: null,
   readonly weight: number,
@@ -39,7 +39,7 @@ export type PatternCheck = { readonly fault: string } | {
   readonly compiled: LinearPattern
 }
 
-/** Checks a pattern for texts of at most `longest` characters; without it, of as many as it can bear. */
+/** Checks a pattern for texts of at most `longest` characters; without it, for the longest text within the bound. */
 export function checkPattern (pattern: string, longest: number | undefined): PatternCheck {
   if (pattern.length > maxLength) return { fault: `a pattern has at most ${maxLength} characters; this one has ${pattern.length}` }
   const weight = weightOf(pattern)
@@ -49,7 +49,7 @@ export function checkPattern (pattern: string, longest: number | undefined): Pat
         `the pattern is too large when its repeats are written out: at most ${maxWeight} characters and classes, of which one of Unicode such as \\p{L} counts ${unicodeClassWeight}`
     }
   }
-  // JavaScript's syntax for it would read as plain text.
+  // In RE2 this JavaScript syntax would match as plain text.
   if (/(?<!\\)(?:\\\\)*\\k</.test(pattern)) return { fault: `${notRe2}: \`\\k\`` }
   let size: number
   try {
@@ -67,19 +67,18 @@ export function checkPattern (pattern: string, longest: number | undefined): Pat
 
 function linearPattern (pattern: string, size: number): LinearPattern {
   return {
-    // Not RE2JS's `test()`, whose automaton grows with the texts that it meets, up to 8 MB.
+    // Not RE2JS's `test()`, whose automaton grows with the tested texts, up to 8 MB.
     test: (text) => compiledOf(pattern).matcher(text).find(),
     stepsOn: (text) => size * (text.length + 1)
   }
 }
 
-/** The patterns in use, of all tenants: one takes 10 KB and more, and a document of 1 MB could have 20,000. */
+/** The patterns in use by all tenants: one takes 10 KB and more, and a document of 1 MB could have 20,000. */
 const recent = new Map<string, RE2JS>()
 let recentSize = 0
 
 /**
- * Compiles a pattern, unless it was used lately; the least recently used one leaves. JavaScript's escapes that RE2 writes
- * otherwise are accepted.
+ * Compiles a pattern, unless it is cached; the least recently used one is dropped. JavaScript's escapes that differ in RE2 are translated.
  */
 function compiledOf (pattern: string): RE2JS {
   const known = recent.get(pattern)
@@ -100,15 +99,15 @@ function compile (pattern: string): RE2JS {
   return RE2JS.compile(RE2JS.translateRegExp(pattern))
 }
 
-/** For tests: how many compiled patterns are at hand. */
+/** For tests: the number of cached patterns. */
 export function recentPatterns (): number {
   return recent.size
 }
 
-/** About how large the compiled program is, from the text alone: the largest takes seconds to compile. */
+/** An estimate of the compiled program's size from the text alone: compiling the largest takes seconds. */
 function weightOf (pattern: string): number {
   const groups = [0] // the weight of each group that is open
-  let last = 0 // the weight of what a repeat would repeat
+  let last = 0 // the weight of the part that a repeat would repeat
   const take = (weight: number) => {
     last = weight
     groups[groups.length - 1]! += weight

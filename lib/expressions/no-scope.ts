@@ -1,4 +1,4 @@
-/** A scope with nothing in it: for what is constant, which reads nothing of one, and for what is read where there is no request. */
+/** An empty scope, for constants and for values outside a request. */
 import type { Scope } from './types.js'
 
 export const noScope: Scope = Object.freeze({

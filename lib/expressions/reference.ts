@@ -9,46 +9,43 @@ import { randomUUID } from 'node:crypto'
 import { nearest } from '../schema/faults.js'
 import { fileMembers, templateSources } from './types.js'
 
-/** What a value is compiled against. */
+/** The context in which a value is compiled. */
 export interface TemplateContext {
   readonly faults: FaultList
-  /** The sources that exist where the value stands. */
+  /** The sources that are available for the value. */
   readonly sources: ReadonlySet<TemplateSource>
-  /** What `{{env.NAME}}` may see; a tenant's document gets a narrowed one. */
+  /** The visible environment; a tenant's document has a reduced one. */
   readonly env: Env
-  /** The rules of the request that the value reads. Default: none, and every field of the body and of the query string is admitted. */
+  /** The rules of the request. Default: none, and every field of the body and of the query string is accepted. */
   readonly rules?: RequestRules | undefined
-  /** The parameters that the route's path declares; without it any name is accepted. */
+  /** The parameters of the route's path; without it any name is accepted. */
   readonly params?: ReadonlySet<string>
   /** The names of the results of earlier queries; without it any name is accepted. */
   readonly results?: ReadonlySet<string>
   /** The files of the route's form; without it any name is accepted. */
   readonly files?: ReadonlySet<string>
-  /** The steps of a workflow that have ended where the value stands; without it any name is accepted. */
+  /** The steps of a workflow that have ended before the value; without it any name is accepted. */
   readonly steps?: ReadonlySet<string>
   /** The settings that `{{env.NAME}}` may name; without it, any. */
   readonly envNames?: ReadonlySet<string> | undefined
-  /** The settings that a secret of the same name replaces, where secrets may stand. Default: none. */
+  /** The settings that a secret of the same name replaces, where secrets are allowed. Default: none. */
   readonly overridableEnv?: ReadonlySet<string>
-  /** The text is a tenant's: what has no bound on its cost is refused. Default: false. */
+  /** The text belongs to a tenant: constructs without bounded cost are refused. Default: false. */
   readonly bounded?: boolean
-  /** Where the value goes, if a secret must never go there: "a response". */
+  /** The destination of the value, if secrets are forbidden there: "a response". */
   readonly secretsRefusedIn?: string
-  /** Takes every secret that is resolved. Default: none are collected. */
+  /** Collects resolved secrets. Default: not collected. */
   readonly uses?: PartUses | undefined
 }
 
-/** The keys of the secrets that are read, each once. */
+/** The keys of the used secrets, without duplicates. */
 export function secretKeysOf (references: readonly Reference[]): string[] {
   return [...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]
 }
 
 export type Reader = (scope: Scope) => unknown
 
-/**
- * The reference that a path is, or undefined after a fault was added. `env` is checked here and read by the caller,
- * since it is a constant.
- */
+/** The reference of a path, or undefined after a fault. `env` is checked here and read by the caller, since it is a constant. */
 export function resolvePath (node: PathNode, pointer: string, context: TemplateContext): Reference | undefined {
   const { faults } = context
   const source = templateSources.find((known) => known === node.source)
@@ -81,7 +78,7 @@ function collectUse ({ source, path: [first, second] }: Reference, uses: PartUse
   else if (source === 'tenant' && first !== 'id') uses.readSetting(second === undefined ? null : String(second))
 }
 
-/** A closure that reads the reference: own members only, undefined for whatever is not there. */
+/** A closure that reads the reference: own members only, undefined for missing ones. */
 export function compileReader (reference: Reference): Reader {
   const { source, path } = reference
   if (source === 'now') return now
@@ -103,7 +100,7 @@ export function compileReader (reference: Reference): Reader {
   }
 }
 
-/** What a template may see of it: the tenant that serves a request knows more of itself. */
+/** The visible part for templates: the full tenant of a request has more. */
 function wholeTenant ({ tenant }: Scope): unknown {
   return tenant === null ? undefined : { id: tenant.id, config: tenant.config }
 }
@@ -118,10 +115,10 @@ function now (): string {
   return lastText
 }
 
-/** An own member of an object, or an item of an array; nothing else has members, and nothing is inherited. */
+/** An own member of an object, or an item of an array; other values have no members. */
 export function member (value: unknown, name: string | number): unknown {
   if (!isRecord(value) || !Object.hasOwn(value, name)) return undefined
-  // An array owns `length` too, which is no part of its JSON.
+  // An array has its own `length`, which is not part of its JSON.
   return name === 'length' && Array.isArray(value) ? undefined : value[name]
 }
 
@@ -144,7 +141,7 @@ function oneMemberReader (source: TemplateSource, root: Reader, name: string | n
   }
 }
 
-/** An expired secret is null; one that does not exist, whatever stands in its place. */
+/** An expired secret is null; a missing one has its fallback. */
 function secretReader ({ path, fallback }: Reference): Reader {
   const key = String(path[0])
   return ({ secrets }) => {
@@ -253,7 +250,7 @@ const secretKey = /^[A-Za-z0-9_.-]{1,128}$/
 
 function memberPath (source: TemplateSource, path: PathNode['path']): (string | number)[] {
   if (source === 'headers') return lowerFirst(path)
-  // In an expression the dots of a key are those of a path.
+  // In an expression, the dots of a key belong to a path.
   return source === 'secret' && path.length > 1 ? [path.join('.')] : [...path]
 }
 

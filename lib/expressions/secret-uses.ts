@@ -1,6 +1,6 @@
-/** The secrets that each part of a document can read, collected where paths are resolved while the document is compiled. */
+/** The secrets that each part of a document can read, collected during compilation. */
 
-/** What one part reads. A part is a route, a workflow, a webhook, a custom integration, or the credentials of one connector. */
+/** The uses of one part: a route, a workflow, a webhook, a custom integration, or the credentials of one connector. */
 export class PartUses {
   /** Keys that the part names as `secret`. */
   readonly named = new Set<string>()
@@ -12,12 +12,12 @@ export class PartUses {
   readonly settings = new Set<string | null>()
   readonly #parent: PartUses | undefined
 
-  /** Whatever this one takes, `parent` takes too. */
+  /** Uses that are also added to `parent`. */
   constructor (parent?: PartUses) {
     this.#parent = parent
   }
 
-  /** Named or replaced. */
+  /** Named, or replacing a setting. */
   get keys (): string[] {
     return [...new Set([...this.named, ...this.replaced])]
   }
@@ -55,7 +55,7 @@ export class SecretUses {
     return uses
   }
 
-  /** Keys that the document names as `secret`, sorted. */
+  /** The keys that the document names as `secret`, sorted. */
   get named (): string[] {
     return [...new Set([...this.#parts.values()].flatMap(({ named }) => [...named]))].sort()
   }

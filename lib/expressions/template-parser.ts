@@ -1,13 +1,13 @@
-/** The syntax of templates: text with `{{...}}` in it becomes segments. What the names in it mean is reference.ts's matter. */
+/** The syntax of templates: text with `{{...}}` becomes segments. reference.ts resolves their names. */
 
-/** What one template may hold, so that a hostile document costs little. */
+/** Bounds of one template, so that a hostile document costs little. */
 const maxAlternatives = 32
 const maxPathMembers = 32
 
-/** The keys that secrets have, for messages. */
+/** The allowed keys of secrets, for messages. */
 export const secretKeyForm = '1 to 128 of A-Z, a-z, 0-9, `_`, `.` and `-`'
 
-/** A path as it was written: its first name may be no source at all. */
+/** A parsed path; its first name may not be a source. */
 export interface PathNode {
   readonly kind: 'path'
   readonly source: string
@@ -31,7 +31,7 @@ export interface TemplateNode {
 
 export type Segment = string | TemplateNode
 
-/** A template that cannot be read; `position` counts characters from 0. */
+/** A syntax error in a template; `position` counts characters from 0. */
 export class TemplateSyntaxError extends Error {
   readonly position: number
 
@@ -41,7 +41,7 @@ export class TemplateSyntaxError extends Error {
   }
 }
 
-/** Whether a text holds anything that looks like a template. */
+/** Whether a text contains a possible template. */
 export function hasTemplate (text: string): boolean {
   return text.includes('{{') || text.includes('${') || text.includes('}}')
 }
@@ -84,14 +84,14 @@ export function parseTemplate (text: string): Segment[] {
   return segments
 }
 
-/** Reads the one template that opens at a position, and says where it ends; throws TemplateSyntaxError. */
+/** Parses the template at a position, and returns its end; throws TemplateSyntaxError. */
 export function parseTemplateAt (text: string, opening: number): { readonly node: TemplateNode, readonly end: number } {
   const scanner = new Scanner(text, opening + 2)
   const node = scanner.template()
   return { node, end: scanner.position }
 }
 
-/** Reads a path that stands alone, without braces, such as `query.lang`; throws TemplateSyntaxError. */
+/** Parses a path without braces, such as `query.lang`; throws TemplateSyntaxError. */
 export function parsePath (text: string): PathNode {
   const scanner = new Scanner(text, 0)
   scanner.space()
@@ -187,7 +187,7 @@ class Scanner {
     }
   }
 
-  /** `[0]`, or `['a name']` for what a name after a dot cannot hold. */
+  /** `[0]`, or `['a name']` for names that cannot follow a dot. */
   subscript (): string | number {
     const at = this.match(index)
     if (at !== null) return Number(at[1])
@@ -246,7 +246,7 @@ class Scanner {
   }
 }
 
-/** `{body.id}}` is a slip, `{"a":{"b":1}}` is text: plain text may close no more braces than it opens. */
+/** `{body.id}}` is a typing mistake, `{"a":{"b":1}}` is text: plain text must not close more braces than it opens. */
 function refuseStrayBraces (text: string, segments: readonly Segment[]): void {
   const plain = segments.filter((segment) => typeof segment === 'string').join('')
   if (!plain.includes('}}')) return

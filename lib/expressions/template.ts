@@ -12,7 +12,7 @@ import { stringifyJson } from '../json/stringify.js'
 export type { TemplateContext } from './reference.js'
 
 const maxTemplates = 1000 // in one value
-const maxDepth = 32 // objects and arrays within each other
+const maxDepth = 32 // nested objects and arrays
 
 /** A compiled part: a constant, or a closure. */
 type Part = { readonly constant: true, readonly value: unknown } | { readonly constant: false, readonly read: Reader }
@@ -26,10 +26,9 @@ interface Compilation {
 }
 
 /**
- * Compiles any JSON value with templates in it. A value that is one template keeps its type; inside a longer string it
- * is text (nothing for what is missing or null, JSON for objects). Members that resolve to nothing are left out of
- * objects and are null in arrays. Faults go to the context's list; the value that is then returned is undefined.
- * What a template resolves to is never read as a template again.
+ * Compiles any JSON value with templates in it. A value that is one template keeps its type. Inside a longer string it is text: empty for
+ * missing values and null, JSON for objects. Members without a value are left out of objects and are null in arrays. Faults go to the
+ * context's list, and the result is undefined. A template's value is not evaluated as a template again.
  */
 export function compileValue (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
   const compilation: Compilation = { context, references: new Map(), readers: [], templates: 0 }
@@ -38,12 +37,12 @@ export function compileValue (value: unknown, pointer: string, context: Template
   return finish(part, [...compilation.references.values()], compilation.readers)
 }
 
-/** Compiles one string; the same as compileValue, for where only text can stand. */
+/** Compiles one string; the same as compileValue, for places that accept only text. */
 export function compileTemplate (text: string, pointer: string, context: TemplateContext): CompiledValue {
   return compileValue(text, pointer, context)
 }
 
-/** Compiles a text to a reader for each template and for each text between: for a caller that keeps their values apart. */
+/** Compiles a text to a reader for each template and for each text between, for callers that keep their values apart. */
 export function compilePieces (text: string, pointer: string, context: TemplateContext): readonly Reader[] {
   const compilation: Compilation = { context, references: new Map(), readers: [], templates: 0 }
   const parts = compileSegments(text, pointer, compilation)
@@ -171,7 +170,7 @@ function compileText (text: string, pointer: string, compilation: Compilation): 
   return only !== undefined && parts.length === 1 ? only : parts.length === 0 ? nothing : textOf(parts)
 }
 
-/** A part for each template and for each text between; none where a fault was added. */
+/** A part for each template and for each text between; empty after a fault. */
 function compileSegments (text: string, pointer: string, compilation: Compilation): readonly Part[] {
   if (!hasTemplate(text)) return [{ constant: true, value: text }]
   let segments: Segment[]
@@ -183,7 +182,7 @@ function compileSegments (text: string, pointer: string, compilation: Compilatio
     return []
   }
   compilation.templates += segments.filter((segment) => typeof segment !== 'string').length
-  // Past the bound nothing more is compiled; compileValue reports it once.
+  // Beyond the bound nothing more is compiled; compileValue reports it once.
   if (compilation.templates > maxTemplates) return []
   return segments.map((segment) =>
     typeof segment === 'string' ? { constant: true, value: segment } : compileTemplateNode(segment, pointer, compilation)
@@ -213,7 +212,7 @@ function textOf (parts: readonly Part[]): Part {
   }
 }
 
-/** `a || b`: the first that is not missing, null or the empty string; when all are, the last as it is. */
+/** `a || b`: the first that is not missing, null or the empty string; otherwise the last one. */
 function compileTemplateNode ({ text, alternatives }: TemplateNode, pointer: string, compilation: Compilation): Part {
   const readers: Reader[] = []
   for (const [index, alternative] of alternatives.entries()) {
@@ -222,7 +221,7 @@ function compileTemplateNode ({ text, alternatives }: TemplateNode, pointer: str
     if (!part.constant) {
       readers.push(part.read)
     } else if (last || isPresent(part.value)) {
-      // A constant that is always taken: what stands after it never is.
+      // A constant that always applies: later alternatives are unreachable.
       if (readers.length === 0) return part
       readers.push(readerOf(part))
       break
@@ -247,7 +246,7 @@ function compileAlternative (
   const absence = absenceOf(context.rules, reference)
   if (absence !== undefined) context.faults.add(pointer, absence.message, absence.suggestion)
   if (reference.source === 'env') return environmentPart(String(reference.path[0]), pointer, compilation, last)
-  // Where an alternative follows, a secret that does not exist is like any path that leads nowhere.
+  // If an alternative follows, a missing secret is like any missing value.
   if (reference.source === 'secret') return referencePart(last ? { ...reference, fallback: template } : reference, compilation)
   return referencePart(reference, compilation)
 }
@@ -258,7 +257,7 @@ function referencePart (reference: Reference, compilation: Compilation): Part {
   return { constant: false, read: compileReader(reference) }
 }
 
-/** A setting is a constant, unless a secret of the tenant may stand in its place. */
+/** A setting is a constant, unless a secret of the tenant may replace it. */
 function environmentPart (name: string, pointer: string, compilation: Compilation, last: boolean): Part {
   const { context } = compilation
   const value = environmentValue(name, pointer, context, last)

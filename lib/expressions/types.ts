@@ -1,6 +1,6 @@
 /**
- * The results of the compiler: plain frozen data with functions in it, free of I/O and of Fastify. One compiled route can be
- * mounted on a Fastify instance and in the router of a tenant.
+ * The results of the compiler: plain frozen data with functions, without I/O and Fastify. One compiled route can be mounted on a Fastify
+ * instance and in the router of a tenant.
  */
 import type { TenantId } from '../identity/tenant-ref.js'
 import type { TableUse } from '../cache/store.js'
@@ -19,14 +19,14 @@ export interface Claims {
   readonly [claim: string]: unknown
 }
 
-/** The tenant of a request as templates see it. */
+/** The visible part of the request's tenant for templates. */
 export interface ScopeTenant {
   readonly id: TenantId
   /** What `{{tenant.config.field}}` reaches: the `settings` of the tenant's document. */
   readonly config: Readonly<Record<string, unknown>>
 }
 
-/** All that templates, expressions and queries of a route may read during one request. */
+/** Everything that templates, expressions and queries of a route may read during one request. */
 export interface Scope {
   readonly body: unknown
   readonly params: Readonly<Record<string, unknown>>
@@ -34,10 +34,7 @@ export interface Scope {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly auth: Claims | null
   readonly tenant: ScopeTenant | null
-  /**
-   * The tenant's secrets by key, as far as the route names any (`CompiledRoute.secrets`): null has expired, and what is not in
-   * it does not exist.
-   */
+  /** The tenant's secrets that the route names (`CompiledRoute.secrets`), by key: null has expired, and a missing entry does not exist. */
   readonly secrets: ReadonlyMap<string, string | null>
   /** Results of the route's earlier queries by alias (or table). */
   readonly results: Record<string, unknown>
@@ -45,21 +42,21 @@ export interface Scope {
   readonly fullAccess: boolean
   /** The files of the form, by part, as JSON. Default: none. */
   readonly files?: Readonly<Record<string, unknown>> | undefined
-  /** What a workflow was given. */
+  /** The input of a workflow. */
   readonly input?: unknown
-  /** The steps of a workflow that have ended, by id: their `result`, and their `error` where they failed. */
+  /** The ended steps of a workflow, by id: their `result`, and their `error` after a failure. */
   readonly steps?: Readonly<Record<string, unknown>>
   /** The parsed body of a signed webhook. */
   readonly payload?: unknown
-  /** What a document's `credentials` say for the connector whose action is called. */
+  /** The document's `credentials` for the called connector. */
   readonly credentials?: Readonly<Record<string, unknown>>
-  /** Writes tell outbound webhooks of their rows. Default: false. */
+  /** Writes send events of their rows to outbound webhooks. Default: false. */
   readonly events?: boolean
-  /** The trace that the request belongs to: goes with its calls to other services. Default: none. */
+  /** The trace of the request, which is passed on with calls to other services. Default: none. */
   readonly trace?: TraceContext | null
 }
 
-/** Where a template's value comes from. */
+/** The source of a template's value. */
 export const templateSources = [
   'env',
   'body',
@@ -80,7 +77,7 @@ export const templateSources = [
 ] as const
 export type TemplateSource = typeof templateSources[number]
 
-/** What templates read of a file: `{{files.avatar.id}}`. */
+/** The members of a file for templates: `{{files.avatar.id}}`. */
 export const fileMembers: readonly string[] = [
   'id',
   'bucket',
@@ -102,23 +99,20 @@ export const fileMembers: readonly string[] = [
 export interface Reference {
   readonly source: TemplateSource
   readonly path: readonly (string | number)[]
-  /**
-   * Of a secret: what stands in its place where the tenant has none, which is the template as it was written, or the platform's
-   * setting of that name.
-   */
+  /** For a secret: the value without such a secret, which is the template as it was written, or the platform's setting of that name. */
   readonly fallback?: string
-  /** Of a secret: it stands in the place of a setting, and need not be there. */
+  /** For a secret: it replaces a setting, and may be missing. */
   readonly setting?: true
 }
 
-/** A configuration value with its templates compiled. */
+/** A compiled configuration value. */
 export interface CompiledValue {
-  /** The value never depends on the request: `evaluate` gives the same for any scope. */
+  /** The value does not depend on the request: `evaluate` returns the same for any scope. */
   readonly constant: boolean
   readonly references: readonly Reference[]
-  /** undefined where a template resolved to nothing. */
+  /** undefined if a template has no value. */
   readonly evaluate: (scope: Scope) => unknown
-  /** The templates of a value that holds more than one template: each gives undefined where it resolves to nothing. */
+  /** The templates of a value with more than one template: each returns undefined without a value. */
   readonly within?: readonly ((scope: Scope) => unknown)[]
 }
 
@@ -126,21 +120,21 @@ export interface CompiledValue {
 export type JsonSchema = Readonly<Record<string, unknown>>
 
 /**
- * What the one JSON text of a query is:
- * - `page`: `{"data":[...],"pagination":{"limit","offset","total"}}`, always there
- * - `cursorPage`: `{"data":[...],"pagination":{"limit","next"}}`, always there
+ * The JSON text of a query's result:
+ * - `page`: `{"data":[...],"pagination":{"limit","offset","total"}}`, always present
+ * - `cursorPage`: `{"data":[...],"pagination":{"limit","next"}}`, always present
  * - `record`: the record, or no row (the route answers 404)
- * - `records`: `{"data":[...]}`, always there
- * - `deletion`: `{"success":true}`, with `"softDeleted":true` where it was soft; no row when none matched (404)
+ * - `records`: `{"data":[...]}`, always present
+ * - `deletion`: `{"success":true}`, with `"softDeleted":true` for a soft delete; no row if none matched (404)
  */
 export type Answer = 'page' | 'cursorPage' | 'record' | 'records' | 'deletion'
 
 /**
- * Where the records of an answer are, as the compiled route knows it. The shape of a value does not tell: a record may have
- * one column named `data`.
- * - `wrapped`: in the member `data`, beside which `pagination` may stand
- * - `value`: the answer of a service: each item where it is a list, and otherwise the answer itself
- * - `record`: the answer itself
+ * The place of the records in a response, as the compiled route defines it. The value's shape is ambiguous: a record may have one column
+ * named `data`.
+ * - `wrapped`: in the member `data`, possibly beside `pagination`
+ * - `value`: a service's response: each item of a list, or the response itself
+ * - `record`: the response itself
  */
 export type AnswerForm = 'wrapped' | 'value' | 'record'
 
@@ -149,66 +143,66 @@ export interface BoundQuery {
   readonly statement: Statement
   readonly values: readonly unknown[]
   readonly answer: Answer
-  /** Makes the answer of the text that the statement gives. Default: they are the same. */
+  /** Turns the statement's text into the result. Default: unchanged. */
   readonly finish?: (text: string) => string
-  /** The error for the caller of one that the statement ended with. Default: it is the same. */
+  /** Turns the statement's error into the caller's. Default: unchanged. */
   readonly failure?: (error: unknown) => unknown
 }
 
-/** Why a statement answered no row, where it could have: there is no such record, or (upsert) it is another tenant's. */
+/** The reason why a statement returned no row: the record does not exist, or (upsert) belongs to another tenant. */
 export type Missing = 'notFound' | 'conflict'
 
 /** An operation on documents in Firestore, bound to one request. */
 export interface BoundOperation {
   readonly operation: DocumentOperation
   readonly answer: Answer
-  /** Makes the answer of the text that the store gives. Default: they are the same. */
+  /** Turns the store's text into the result. Default: unchanged. */
   readonly finish?: (text: string) => string
 }
 
-/** A query of a route, without what it asks of its store. */
+/** A query of a route, independent of its store. */
 interface QueryParts {
-  /** The member of a several-query answer, and the name in `{{results.<key>}}`: the alias, or else the table or collection. */
+  /** Its member in the response of several queries, and its name in `{{results.<key>}}`: the alias, or else the table or collection. */
   readonly key: string
   readonly table: string
   readonly write: boolean
   /** The query or one of its embeds reads or writes a tenant-scoped table. */
   readonly tenantScoped: boolean
-  /** What its records are read from, embedded tables and those behind views too. */
+  /** The tables that its records are read from, including embedded ones and those behind views. */
   readonly reads: readonly TableUse[]
-  /** What it writes, with the tables that the database changes after it (`on delete cascade`). */
+  /** The tables that it writes, and those that the database changes after it (`on delete cascade`). */
   readonly writes: readonly TableUse[]
-  /** The error that a route answers where the statement gives no row. */
+  /** The error of a route if the statement returns no row. */
   readonly missing: Missing
-  /** 201 for those that create, else 200. */
+  /** 201 for creating operations, else 200. */
   readonly status: 200 | 201
-  /** The answer for an object as input; an array as input makes an insert answer `records`. */
+  /** The form of the result for an object as input; for an array as input, an insert returns `records`. */
   readonly answer: Answer
   readonly references: readonly Reference[]
-  /** Where a write takes the columns of one record from: column to JSON Pointer, such as `/body/title`. */
+  /** The source of each column of a written record: column to JSON Pointer, such as `/body/title`. */
   readonly places: ReadonlyMap<string, string>
   /** The JSON Schema of one record of this query, for `/doc`. */
   readonly record: JsonSchema
-  /** The JSON Schema of the body, for `/doc`, as far as this query writes it; null where it does not. */
+  /** The JSON Schema of the part of the body that this query writes, for `/doc`; null if it writes none. */
   readonly input: JsonSchema | null
-  /** An array as input is written too, and makes the answer `records`. */
+  /** An array as input is accepted too, and the result is then `records`. */
   readonly bulk: boolean
-  /** The one column of the key of its table, and the member of its records that holds it; null where there is none. */
+  /** The single column of its table's key, and the member of its records with it; null without such a column. */
   readonly rowKey: { readonly column: string, readonly member: string } | null
   /** It calls a function, which may refuse. Default: false. */
   readonly calls?: true
-  /** Fields that it takes from the query string of a route of its own, besides those that templates read. */
+  /** Fields that it reads from the query string of its own route, besides those of templates. */
   readonly parameters: Readonly<Record<string, Field>>
-  /** Members of its records of which a cursor tells the value. */
+  /** Members of its records whose values a cursor contains. */
   readonly cursorMembers: readonly string[]
-  /** Every name that `excludeFields` can mean here; null for documents, which may have any field. */
+  /** Every name that `excludeFields` accepts here; null for documents, which may have any field. */
   readonly fields: ReadonlySet<string> | null
 }
 
 /** A query of a route, compiled to SQL. */
 export interface CompiledQuery extends QueryParts {
   readonly store: 'sql'
-  /** Picks the SQL text that fits the request and binds its values; throws `tenantRequired`, `validationFailed` and `forbidden`. */
+  /** Selects the SQL text for the request and binds its values; throws `tenantRequired`, `validationFailed` and `forbidden`. */
   readonly bind: (scope: Scope) => BoundQuery
 }
 
@@ -223,24 +217,24 @@ export type RouteQuery = CompiledQuery | FirestoreQuery
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** The parts of a request that are validated. */
+/** The validated parts of a request. */
 export interface CompiledRequest {
-  /** Schemas for `/doc`; a part without one admits anything. */
+  /** Schemas for `/doc`; a part without one accepts anything. */
   readonly params?: JsonSchema
   readonly query?: JsonSchema
   readonly body?: JsonSchema
   /**
-   * Checks the three parts, coercing those of `params` and `query` in place (bodies never); throws `validationFailed`
-   * with `details: [{path, message, keyword}]`, the path a JSON Pointer such as `/body/title`.
+   * Checks the three parts, and converts those of `params` and `query` in place (never bodies); throws `validationFailed` with `details:
+   * [{path, message, keyword}]`, the path a JSON Pointer such as `/body/title`.
    */
   readonly validate: (request: { params: unknown, query: unknown, body: unknown }) => void
-  /** The body is a form, which `validate` does not check: checks its fields, coercing texts in place. */
+  /** The body is a form, which `validate` does not check: checks its fields, converting texts in place. */
   readonly validateForm?: (body: Record<string, unknown>) => void
 }
 
-/** How a route's result becomes its body. */
+/** The conversion of a route's result into its body. */
 export type CompiledResponse =
-  /** `response` was a mapping: its value, evaluated with the results in the scope, is the body; `serialize` writes it as JSON. */
+  /** For a mapping in `response`: its value, evaluated with the results in the scope, is the body; `serialize` writes it as JSON. */
   | { readonly kind: 'mapping', readonly value: CompiledValue, readonly serialize: (scope: Scope) => string }
-  /** `response` was a JSON Schema: members that it does not name are left out. */
+  /** For a JSON Schema in `response`: undeclared members are left out. */
   | { readonly kind: 'schema', readonly schema: JsonSchema, readonly serialize: (result: unknown, form: AnswerForm) => string }

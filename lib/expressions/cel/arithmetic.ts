@@ -9,7 +9,7 @@ export const minInt = -9_223_372_036_854_775_808n
 
 type Operator = '+' | '-' | '*' | '/' | '%'
 
-/** An int of 64 bits; longer ones, such as a `numeric` of the database, take no part in arithmetic. */
+/** An int of 64 bits; longer ones, such as a `numeric` of the database, are refused. */
 export function checkedInt (value: bigint): bigint {
   if (value > maxInt || value < minInt) throw new NotComputable('integer overflow')
   return value
@@ -83,7 +83,7 @@ function ofInts (operator: Operator, left: bigint, right: bigint): bigint {
   }
 }
 
-/** The sum of texts, of lists or of bytes; undefined for others. */
+/** The concatenation of texts, lists or bytes; undefined for other values. */
 function joined (left: unknown, right: unknown, budget: Budget): unknown {
   if (typeof left === 'string' && typeof right === 'string') {
     budget.allocateText(left.length + right.length)
@@ -103,8 +103,8 @@ function joined (left: unknown, right: unknown, budget: Budget): unknown {
 }
 
 /**
- * The sum of more than two values, from left to right. A text that grows is charged once, at its full length: the engine
- * does not copy what is in between.
+ * The sum of more than two values, from left to right. A growing text is charged once, at its full length: the engine does not copy the
+ * intermediate texts.
  */
 export function sum (values: readonly unknown[], budget: Budget): unknown {
   let total = values[0]

@@ -1,35 +1,35 @@
 /**
- * The budget of an expression. Each operator and function charges its work before it does it, so that the cost of an
- * evaluation has a bound that depends neither on the text nor on the values.
+ * The budget of an expression. Each operator and function charges its work before doing it, so the cost of an evaluation is bounded for
+ * every text and every value.
  */
 
 /** Steps of one evaluation. A step is about 20 ns of work. */
 export const maxSteps = 200_000
 
-/** Bytes that one evaluation makes: 2 a character, 8 a reference. */
+/** Bytes that one evaluation allocates: 2 a character, 8 a reference. */
 export const maxBytes = 4_194_304
 
 /** The engine compares, copies or searches 16 characters in one step. Counters stay integers, which are fast. */
 const scanShift = 4
 
-/** What an error costs: the engine records its stack. */
+/** The cost of an error: the engine records its stack. */
 const errorSteps = 500
 
 const stringBytes = 32 // the header of a string, without its characters
 
-/** An expression, or a set of them that share a budget, costs more than its bound. */
+/** An expression, or a set of them with a shared budget, exceeds its bound. */
 export class ExpressionLimit extends Error {
   override readonly name = 'ExpressionLimit'
 }
 
 export class Budget {
-  /** What is left. */
+  /** The remaining steps and bytes. */
   steps: number
   bytes: number
   private stepsInReserve: number
   private bytesInReserve: number
 
-  /** `evaluations`: the budget lasts for as many full evaluations, of which `begin()` starts each. */
+  /** `evaluations`: the budget lasts for that many full evaluations; `begin()` starts each. */
   constructor (evaluations = 1) {
     this.steps = maxSteps
     this.bytes = maxBytes
@@ -37,7 +37,7 @@ export class Budget {
     this.bytesInReserve = maxBytes * (evaluations - 1)
   }
 
-  /** Starts the next evaluation: no one of them gets more than a full budget. */
+  /** Starts the next evaluation, which gets at most one full budget. */
   begin (): this {
     const steps = this.steps + this.stepsInReserve
     const bytes = this.bytes + this.bytesInReserve
@@ -52,7 +52,7 @@ export class Budget {
     if ((this.steps -= steps) < 0) throw new ExpressionLimit('the expression takes too many steps')
   }
 
-  /** Native work on so many characters or bytes, once over them. */
+  /** Native work on so many characters or bytes, with one pass. */
   scan (length: number): void {
     this.spend(1 + (length >>> scanShift))
   }
@@ -67,7 +67,7 @@ export class Budget {
     this.scan(length)
   }
 
-  /** Charges an error that was caught; throws it again where the budget is spent. */
+  /** Charges a caught error; throws it again if the budget is exhausted. */
   absorb (error: unknown): Error {
     if (error instanceof ExpressionLimit || !(error instanceof Error)) throw error
     this.spend(errorSteps)

@@ -1,6 +1,6 @@
 /**
- * Compiles the syntax tree of an expression to closures. The library parses and checks the text; nothing of it runs here,
- * since its functions have no budget. Each operator has its case, and functions come from one table.
+ * Compiles the syntax tree of an expression to closures. The library only parses and checks the text, since its functions have no budget.
+ * Each operator has its case, and functions come from one table.
  */
 import type { ASTNode } from '@marcbachmann/cel-js'
 import type { ExpressionReader, Paths } from '../expression-variables.js'
@@ -15,7 +15,7 @@ import { compileMatches } from './matches.js'
 import { durationOf } from './times.js'
 import { compare, google, isEqual, isTruthy, kindOf, NotComputable, types } from './values.js'
 
-/** A fault of the document: the library accepts what nothing here evaluates. */
+/** A fault of the document: the library accepts syntax that the evaluator lacks. */
 export class CompileFault extends Error {
   readonly node: ASTNode
 
@@ -26,7 +26,7 @@ export class CompileFault extends Error {
 }
 
 export interface CompiledCel extends Part {
-  /** How many values macros bind. */
+  /** The number of variables that macros bind. */
   readonly slots: number
   /** The whole expression is this path. */
   readonly path: ExpressionReader | null
@@ -49,7 +49,7 @@ class Compiler {
     this.#paths = paths
   }
 
-  /** A part that is charged by itself, such as the body of a macro. */
+  /** A separately charged part, such as the body of a macro. */
   part (node: ASTNode, bound: Bound): Part {
     const around = this.#steps
     this.#steps = 0
@@ -153,7 +153,7 @@ class Compiler {
     return constant(type)
   }
 
-  /** `a + b + c` is one sum, so that a text that grows is made once. */
+  /** `a + b + c` is one sum, so that a growing text is built once. */
   #sum (node: ASTNode & { op: '+' }, bound: Bound): Run {
     const operands: ASTNode[] = []
     let left: ASTNode = node
@@ -177,7 +177,7 @@ class Compiler {
     }
   }
 
-  /** `&&` and `||`: the value that decides does so although the other operand cannot be computed. */
+  /** `&&` and `||`: the deciding value counts even if the other operand cannot be computed. */
   #logical ([left, right]: readonly [ASTNode, ASTNode], bound: Bound, decision: boolean): Run {
     const one = this.#node(left, bound)
     const other = this.#node(right, bound)
@@ -205,7 +205,7 @@ class Compiler {
       const member = first.args[1]
       return (frame) => hasMember(container(frame), member)
     }
-    // The library's parser of durations takes literals only, so that its value is known.
+    // The library's parser of durations accepts literals only, so the value is known.
     if (name === 'duration' && first?.op === 'value') return constant(this.#duration(node, first.args))
     return this.#apply(node, functions[`${name}/${args.length}`], `${name}()`, args, bound)
   }

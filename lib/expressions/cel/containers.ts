@@ -9,7 +9,7 @@ const referenceBytes = 8
 const memberBytes = 64
 const memberSteps = 10
 
-/** Names that a map of an expression cannot have. */
+/** Names that a map in an expression cannot have. */
 const refusedNames: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
 
 export function listOf (items: readonly Run[], frame: Frame): unknown[] {
@@ -29,7 +29,7 @@ export function mapOf (entries: readonly (readonly [Run, Run])[], frame: Frame):
   return map
 }
 
-/** The name of a member. The engine keeps one copy of each name, which takes a walk over it. */
+/** The name of a member. The engine interns each name, which takes a pass over it. */
 function nameOf (key: unknown, budget: Budget): string {
   const name = key instanceof UnsignedInt ? key.toString() : key
   switch (typeof name) {
@@ -47,7 +47,7 @@ function nameOf (key: unknown, budget: Budget): string {
   throw new NotComputable(`a ${kindOf(key)} is no name of a member`)
 }
 
-/** `container.name`, `container[key]`; what is not there cannot be computed. */
+/** `container.name`, `container[key]`; a missing member is an error. */
 export function access (container: unknown, key: unknown, budget: Budget): unknown {
   let value: unknown
   if (isList(container)) {

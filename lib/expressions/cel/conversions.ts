@@ -1,4 +1,4 @@
-/** Functions that make one kind of value of another, and the size of values. */
+/** Functions that convert values, and the size of values. */
 import { UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 import type { Budget } from './budget.js'
 import type { Functions } from './operand.js'
@@ -20,9 +20,9 @@ const infinities: ReadonlyMap<string, number> = new Map([
 ])
 const longestInt = 20 // characters
 const longestDouble = 400 // characters: more digits than a double has
-const largestWritten = 10n ** 1000n // digits are written in quadratic time
+const largestWritten = 10n ** 1000n // writing digits takes quadratic time
 
-/** What a byte of JSON makes at most: `{},` is three bytes, and an object of 56 with a reference. */
+/** The most that a byte of JSON allocates: `{},` is three bytes, and an object of 56 with a reference. */
 const bytesPerJsonByte = 24
 
 export const conversions: Functions = {

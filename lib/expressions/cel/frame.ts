@@ -7,15 +7,15 @@ export interface Frame {
   readonly scope: Scope
   readonly locals: Readonly<Record<string, unknown>>
   readonly budget: Budget
-  /** The items that macros are at, by the index that the compiler gave each macro. */
+  /** The current items of macros, by the index that the compiler gave each macro. */
   readonly bound: unknown[]
 }
 
 export type Run = (frame: Frame) => unknown
 
-/** A part of an expression, compiled. */
+/** A compiled part of an expression. */
 export interface Part {
   readonly run: Run
-  /** The steps that it takes at most, without the work of functions and the iterations of macros, which charge their own. */
+  /** The most steps that it takes, without the work of functions and the iterations of macros, which are charged separately. */
   readonly steps: number
 }

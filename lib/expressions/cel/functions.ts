@@ -1,4 +1,4 @@
-/** All functions and methods of expressions. Those that are not here cannot be called. */
+/** All functions and methods of expressions. Others cannot be called. */
 import type { Functions } from './operand.js'
 import { bytesMethods, conversions } from './conversions.js'
 import { stringMethods } from './strings.js'

@@ -1,9 +1,9 @@
-/** Macros, which evaluate a part of the expression for each item of a list. Each iteration charges that part again. */
+/** Macros evaluate a part of the expression for each item of a list. Each iteration charges that part again. */
 import type { Budget } from './budget.js'
 import type { Frame, Part } from './frame.js'
 import { isList, isMap, keysOf, NotComputable } from './values.js'
 
-/** Evaluates the body with the item; `slot` is where it finds the item. */
+/** Evaluates the body with the item, which is stored in `slot`. */
 interface Iteration {
   readonly slot: number
   readonly body: Part
@@ -13,7 +13,7 @@ const iterationSteps = 3
 const itemBytes = 16
 
 export const quantifiers = {
-  /** An error counts only where no other item decides. */
+  /** An error counts only if no other item decides. */
   all: (frame: Frame, list: unknown, iteration: Iteration) => !decides(frame, list, iteration, false),
   exists: (frame: Frame, list: unknown, iteration: Iteration) => decides(frame, list, iteration, true),
   exists_one: (frame: Frame, list: unknown, iteration: Iteration) =>
@@ -36,7 +36,7 @@ export function map (frame: Frame, list: unknown, predicate: Iteration | null, v
   return results
 }
 
-/** `cel.bind(name, value, body)`; the body is charged with the expression, as it runs once. */
+/** `cel.bind(name, value, body)`; the body is charged with the expression, since it runs once. */
 export function bind (frame: Frame, value: unknown, { slot, body }: Iteration): unknown {
   frame.bound[slot] = value
   return body.run(frame)

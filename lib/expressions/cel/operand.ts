@@ -1,11 +1,11 @@
-/** Operands of functions, by their kinds. */
+/** Checks the types of functions' operands. */
 import type { Budget } from './budget.js'
 import { kindOf, NotComputable } from './values.js'
 
-/** A function of an expression. It charges its work and what it makes before it does so. */
+/** A function of an expression. It charges its work and its result in advance. */
 export type Implementation = (budget: Budget, first: unknown, second: unknown, third: unknown) => unknown
 
-/** Functions by name and number of operands, such as `contains/2`; of a method the first operand is its receiver. */
+/** Functions by name and number of operands, such as `contains/2`; the first operand of a method is its receiver. */
 export type Functions = Readonly<Record<string, Implementation>>
 
 export function text (value: unknown): string {

@@ -1,10 +1,10 @@
-/** Search for one text in another in linear time. The engine's own search takes quadratic time in its worst case. */
+/** Linear-time search for one text in another. The engine's own search is quadratic in its worst case. */
 import type { Budget } from './budget.js'
 
-/** Products of lengths up to which the engine's search costs less than a table. */
+/** Products of lengths up to which the engine's search is cheaper than a table. */
 const smallProduct = 2048
 
-/** One step of the budget is two characters of the search by Knuth, Morris and Pratt. */
+/** One step of the budget is two characters of the Knuth-Morris-Pratt search. */
 const walkShift = 1
 const walkPiece = 4096 // characters
 
@@ -56,7 +56,7 @@ export class Finder {
     return this.#walk(text, start - 1, -1, this.#backward)
   }
 
-  /** One character is a search of the memory; short texts cost little in any way. */
+  /** A single character is a memory search; short texts are cheap in any way. */
   #isCheap (length: number): boolean {
     const product = length * this.#pattern.length
     if (product <= smallProduct) {
@@ -66,12 +66,12 @@ export class Finder {
     return this.#pattern.length <= 1
   }
 
-  /** Where the pattern's first character stands, in the direction of the search. */
+  /** The positions of the pattern's first character, in the direction of the search. */
   #start (step: 1 | -1): number {
     return step === 1 ? 0 : this.#pattern.length - 1
   }
 
-  /** For each character of the pattern, how many before it match after a mismatch. */
+  /** For each character of the pattern, the number of matching ones before it after a mismatch. */
   #table (step: 1 | -1): Int32Array {
     const pattern = this.#pattern
     this.#budget.allocate(4 * pattern.length)

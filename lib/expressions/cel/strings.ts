@@ -5,13 +5,13 @@ import { int, refuse, text } from './operand.js'
 import { Finder, firstOf } from './search.js'
 import { isList, NotComputable } from './values.js'
 
-/** Of each part of a split text: a reference, and a header with a position in the whole or a copy of a few characters. */
+/** For each part of a split text: a reference, and a header with a position in the whole or a copy of a few characters. */
 const partBytes = 48
 
-/** Two characters change their case in one step: those beyond Latin take a table. */
+/** Two characters change their case in one step: characters beyond Latin need a table. */
 const caseShift = 1
 
-/** One step looks for halves of pairs in eight characters. */
+/** One step scans eight characters for halves of pairs. */
 const pairShift = 3
 
 export const stringMethods: Functions = {
@@ -79,7 +79,7 @@ function changeCase (value: string, budget: Budget, change: (value: string) => s
   budget.spend(value.length >>> caseShift)
   budget.allocateText(value.length)
   const changed = change(value)
-  // A few letters become two or three.
+  // Some letters become two or three.
   if (changed.length > value.length) budget.allocateText(changed.length - value.length)
   return changed
 }
@@ -102,7 +102,7 @@ function split (value: string, separator: string, limit: number, budget: Budget)
   }
 }
 
-/** Halves of a pair come apart, as in JavaScript. */
+/** Surrogate pairs are split, as in JavaScript. */
 function splitCharacters (value: string, limit: number, budget: Budget): string[] {
   const count = Math.min(value.length, limit)
   budget.allocate(partBytes * (count + 1))

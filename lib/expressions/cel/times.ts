@@ -12,13 +12,13 @@ const millisecondsPerDay = 86_400_000
 const longestZone = 64 // characters
 const mostFormats = 32
 
-/** A format takes some 100 µs to make, and some 12 to use. */
+/** Creating a format takes about 100 µs, using it about 12. */
 const newFormatSteps = 10_000
 const formatSteps = 600
 
 type Part = (date: Date) => number
 
-/** Parts by the names of their methods. The date given has the time of the zone as its UTC. */
+/** Parts by the names of their methods. The date's UTC fields have the time of the zone. */
 const parts = {
   getDate: (date) => date.getUTCDate(),
   getDayOfMonth: (date) => date.getUTCDate() - 1,
@@ -57,7 +57,7 @@ export const timeMethods: Functions = Object.fromEntries(
   })
 )
 
-/** The value of `duration()`. The library's parser takes cubic time: the text must be short, and not a caller's. */
+/** The value of `duration()`. The library's parser takes cubic time: the text must be short and constant. */
 export function durationOf (written: unknown): unknown {
   try {
     return evaluate('duration(written)', { written })
@@ -94,7 +94,7 @@ function startOfYear (date: Date): number {
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 
-/** The format of a zone; the oldest of them leaves. */
+/** The format of a zone; the oldest cached one is dropped. */
 function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
   const known = formats.get(zone)
   if (known !== undefined) return known
@@ -123,7 +123,7 @@ function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
   return made
 }
 
-/** The date that has the time of the zone as its UTC. */
+/** A date whose UTC fields have the time of the zone. */
 function inZone (date: Date, zone: string, budget: Budget): Date {
   budget.spend(formatSteps)
   budget.allocate(2048)

@@ -5,7 +5,7 @@ import { equalNumbers, ExactNumber } from '../../json/exact-number.js'
 
 export type Kind = 'null' | 'bool' | 'int' | 'uint' | 'double' | 'string' | 'bytes' | 'list' | 'map' | 'timestamp' | 'duration' | 'type'
 
-/** The operands do not fit: an index out of range, a function of another type. No message holds a value. */
+/** A wrong operand: an index out of range, a wrong type. Messages contain no values. */
 export class NotComputable extends Error {
   override readonly name = 'NotComputable'
 }
@@ -34,10 +34,10 @@ const typeNames = {
   type: 'type'
 } as const satisfies Record<Kind, string>
 
-/** The types by the names that an expression has for them. */
+/** The types by their names in expressions. */
 export const types: ReadonlyMap<string, CelType> = new Map(Object.values(typeNames).map((name) => [name, new CelType(name)]))
 
-/** What the name `google` stands for. */
+/** The value of the name `google`. */
 export const google: unknown = Object.freeze({
   protobuf: Object.freeze({ Timestamp: types.get(typeNames.timestamp), Duration: types.get(typeNames.duration) })
 })
@@ -74,7 +74,7 @@ export function kindOf (value: unknown): Kind {
   return value instanceof CelType ? 'type' : 'map'
 }
 
-/** An object or a map; nothing of it that is inherited is reached. */
+/** An object or a map, without inherited members. */
 export function isMap (value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && kindOf(value) === 'map'
 }
@@ -83,7 +83,7 @@ export function isList (value: unknown): value is readonly unknown[] {
   return Array.isArray(value)
 }
 
-/** Whether a value counts as true in a condition and for `!`: everything but false, null, a zero, NaN and the empty text. */
+/** Whether a value is true in a condition and for `!`: every value but false, null, zero, NaN and the empty text. */
 export function isTruthy (value: unknown): boolean {
   return value instanceof UnsignedInt ? value.value !== 0n : Boolean(value)
 }
@@ -95,7 +95,7 @@ function numberOf (value: unknown): number | bigint | undefined {
   return value instanceof UnsignedInt ? value.value : undefined
 }
 
-/** Deep equality. Values of different kinds are not equal, but numbers are compared by value. */
+/** Deep equality. Values of different kinds differ, except that numbers compare by value. */
 export function isEqual (left: unknown, right: unknown, budget: Budget): boolean {
   budget.spend(1)
   if (typeof left === 'string' || typeof right === 'string') {
@@ -144,7 +144,7 @@ export function keysOf (map: Readonly<Record<string, unknown>>, budget: Budget):
   return names
 }
 
-/** Less than, equal to or more than zero, as the first value is less than, equal to or more than the second; NaN where one of them is. */
+/** Negative, zero or positive, as the first value is less than, equal to or greater than the second; NaN if one of them is NaN. */
 export function compare (left: unknown, right: unknown, budget: Budget): number {
   budget.spend(1)
   if (typeof left === 'string' && typeof right === 'string') {
