@@ -1,13 +1,13 @@
-/** The account whose budget a request draws on: its tenant, or its address. */
+/** The account of a request's budget: its tenant, or its address. */
 import { isIPv6 } from 'node:net'
 
 const mappedIPv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i // the form of an IPv4 address on a server that listens on ::
-const withPort = /^(?:\[([^\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/ // as some proxies write it, a port anew for each connection
-const maxLength = 45 // characters of the longest address; a proxy may hand on whatever its client wrote
+const withPort = /^(?:\[([^\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/ // some proxies append a port, new for each connection
+const maxLength = 45 // characters of the longest address; a proxy may pass on any text of its client
 
 /**
- * The address as a key. One caller commands a whole /64 of IPv6 (RFC 4291, 2.5.1), which therefore counts as one client;
- * an IPv4 address is the same client whichever way it is written.
+ * The address as a key. One caller controls a whole /64 of IPv6 (RFC 4291, 2.5.1), which therefore counts as one client. All notations of
+ * an IPv4 address are the same client.
  */
 export function addressKey (address: string | undefined): string {
   if (address === undefined) return 'unknown'
@@ -23,7 +23,7 @@ export function addressKey (address: string | undefined): string {
   return `${a.toString(16)}:${b.toString(16)}:${c.toString(16)}:${d.toString(16)}::/64`
 }
 
-/** The eight numbers of an IPv6 address; a zone is none of them. */
+/** The eight numbers of an IPv6 address, without the zone. */
 function groupsOf (address: string): readonly number[] {
   const zone = address.indexOf('%')
   const bare = zone === -1 ? address : address.slice(0, zone)
@@ -41,7 +41,7 @@ function groupsOf (address: string): readonly number[] {
   return groups
 }
 
-/** Those of a part without `::`; an IPv4 address at its end stands for two. */
+/** The numbers of a part without `::`; an IPv4 address at its end stands for two. */
 function addGroups (groups: number[], part: string): void {
   if (part === '') return
   for (const group of part.split(':')) {

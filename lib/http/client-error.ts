@@ -1,4 +1,4 @@
-/** Answers what is no HTTP request: there is no route, no request object and no hook for it, only the socket. */
+/** Answers requests that are not valid HTTP: they have a socket, but no route, request object or hooks. */
 import type { FastifyInstance } from 'fastify'
 import type { Socket } from 'node:net'
 import { STATUS_CODES } from 'node:http'
@@ -8,10 +8,10 @@ import { requestIdHeader, securityHeaders } from './response-headers.js'
 
 const nextId = requestIds()
 
-/** Connections on which a body may take longer than Node's `requestTimeout`. */
+/** Connections whose bodies may take longer than Node's `requestTimeout`. */
 const unhurried = new WeakSet<Socket>()
 
-/** Lets the body of the current request take its time: the caller watches how fast it comes. Returns the end of it. */
+/** Lifts the time limit of the current request's body, since the caller checks its speed. Returns the function that ends this. */
 export function allowSlowBody (socket: Socket): () => void {
   unhurried.add(socket)
   return () => {
@@ -19,7 +19,7 @@ export function allowSlowBody (socket: Socket): () => void {
   }
 }
 
-/** Fastify's `clientErrorHandler`: malformed, too large or too slow requests get the body that every error has, and the connection ends. */
+/** Fastify's `clientErrorHandler`: malformed, too large or too slow requests get the usual error body, and the connection ends. */
 export function answerClientError (this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && unhurried.has(socket)) return

@@ -1,4 +1,4 @@
-/** Query strings of built-in endpoints: an unknown parameter is refused, and never ignored. */
+/** Query strings of built-in endpoints: unknown parameters are refused. */
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { isRecord } from '../json/plain-value.js'
@@ -6,8 +6,8 @@ import { isRecord } from '../json/plain-value.js'
 const noParameters = Type.Object({}, { additionalProperties: false })
 
 /**
- * Closes the query strings of the routes of this context that have a schema. Declared routes have none: they check their
- * requests themselves. Hidden routes are files of pages.
+ * Closes the query strings of this context's routes with a schema. Declared routes check their requests themselves. Hidden routes serve
+ * files of pages.
  */
 export function closeQueries (group: FastifyInstance): void {
   group.addHook('onRoute', (route) => {

@@ -1,13 +1,13 @@
 /**
- * The egress rule: calls that a tenant can aim never reach loopback, private, link-local, metadata or otherwise reserved
- * addresses. The platform lists exceptions in `egress.allow`.
+ * The egress rule: calls that a tenant controls never reach loopback, private, link-local, metadata or otherwise reserved addresses.
+ * `egress.allow` lists the platform's exceptions.
  */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6
 
-/** One exception: a name, or a range of addresses; with a port or for all of them. */
+/** An exception: a name, or a range of addresses, for one port or all. */
 interface Exception {
   readonly host: string | null
   readonly range: { readonly start: Address, readonly bits: number } | null
@@ -15,9 +15,9 @@ interface Exception {
 }
 
 export interface EgressRule {
-  /** The platform lists the name itself: whatever it resolves to may be called. `host`: in lower case, without a dot at its end. */
+  /** The platform lists the name itself, so all its addresses are allowed. `host`: in lower case, without a dot at its end. */
   lists(host: string, port: number): boolean
-  /** The address, as digits without brackets, may be called. False for what is no address. */
+  /** The address, as digits without brackets, is allowed. False for an invalid one. */
   permits(address: string, port: number): boolean
 }
 
@@ -41,20 +41,20 @@ export function compileEgress (allow: readonly string[] = []): EgressRule {
   }
 }
 
-/** What is wrong with an entry of `egress.allow`; undefined where nothing is. */
+/** The fault of an entry of `egress.allow`; undefined if it is valid. */
 export function faultOfException (text: string): string | undefined {
   const entry = readException(text)
   return typeof entry === 'string' ? entry : undefined
 }
 
-// A public address like any other, behind which stands the metadata service of a large cloud.
+// A public address of a large cloud's metadata service.
 const notPublic: ReadonlySet<string> = new Set(['168.63.129.16'])
 
-// The part of IPv6 that is given out; below it stand addresses that hold one of IPv4 (`::127.0.0.1`) and are in no registry.
+// The allocated part of IPv6; below it are unregistered addresses that contain one of IPv4 (`::127.0.0.1`).
 const givenOut = ipaddr.IPv6.parse('2000::')
 const givenOutBits = 3
 
-/** One of those that the registries give to the public: addresses that stand for others (mapped, translated, tunnelled) are none. */
+/** A public address of the registries, without mapped, translated or tunnelled ones. */
 function isPublic (address: Address): boolean {
   if (address.range() !== 'unicast' || notPublic.has(address.toString())) return false
   return address.kind() === 'ipv4' || address.match(givenOut, givenOutBits)
@@ -68,7 +68,7 @@ const forms =
   'expected a host, an address or a CIDR range, each with an optional port, such as `hooks.internal:8080`, `10.0.0.0/8` or `[fd00::1]:443`'
 const name = /^[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)*$/
 
-/** The entry, or what is wrong with it. */
+/** The entry, or its fault. */
 function readException (text: string): Exception | string {
   const bracketed = /^\[([^\]]*)\](?::(.*))?$/.exec(text)
   const colons = text.split(':').length - 1
@@ -93,7 +93,7 @@ function readException (text: string): Exception | string {
   return host === undefined ? forms : { host, range: null, port }
 }
 
-/** A name as the URLs of calls have it; undefined for what is none, also for numbers that URLs read as an address. */
+/** A host name in the form of URLs; undefined for an invalid one, and for numbers that URLs read as an address. */
 function hostOf (text: string): string | undefined {
   const url = `http://${text}`
   if (/[/?#@\\\s]/.test(text) || !URL.canParse(url)) return undefined

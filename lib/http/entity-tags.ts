@@ -5,12 +5,12 @@ import { hash } from 'node:crypto'
 import { Type } from 'typebox'
 import { failure } from '../errors.js'
 
-const maxHashed = 65_536 // characters; larger bodies have no tag, since hashing one would hold up other requests
+const maxHashed = 65_536 // characters; larger bodies have no tag, since hashing them would delay other requests
 const maxHeader = 4000 // characters
 const list = /^\s*(?:W\/)?"[!#-~\u0080-\u00ff]*"(?:\s*,\s*(?:W\/)?"[!#-~\u0080-\u00ff]*")*\s*$/
 const member = /(?:W\/)?"[!#-~\u0080-\u00ff]*"/g
 
-/** Strong and weak tags as they were written; `*` is met by anything that exists. */
+/** Strong and weak tags as they were written; `*` matches any existing version. */
 export type Precondition = readonly string[] | '*'
 
 const ifMatchDescription =
@@ -51,8 +51,8 @@ export function ifMatchOf ({ headers: { 'if-match': header } }: Pick<FastifyRequ
 }
 
 /**
- * Throws `preconditionFailed` unless the current tag meets the precondition. `current` is null where there is nothing yet, and
- * empty where it has no tag.
+ * Throws `preconditionFailed` unless the current tag meets the precondition. `current` is null if the resource does not exist, and empty if
+ * it has no tag.
  * A weak tag counts: a proxy that compresses a response weakens its tag, and the version is the same.
  */
 export function requireMatch (precondition: Precondition | undefined, current: string | null): void {
@@ -68,7 +68,7 @@ export function isKnownToCaller ({ headers: { 'if-none-match': header } }: Pick<
   return tags === '*' || (tags !== null && names(tags, current))
 }
 
-/** Adds the tag. The handler returns the result: the body, or the reply, which has sent 304 since the caller has this version. */
+/** Adds the tag. The handler returns the result: the body, or the reply after sending 304 for an unchanged version. */
 export function withTag<Body, Reply extends RouteReply> (
   request: Pick<FastifyRequest, 'headers'>,
   reply: Reply,

@@ -15,10 +15,7 @@ declare module 'fastify' {
 
 const equipped = new WeakSet<FastifyInstance>()
 
-/**
- * Sets the error handler, the validator and the body parser of the context, and of nothing above it. A second call does nothing,
- * and returns false.
- */
+/** Sets the error handler, the validator and the body parser of this context only. A second call does nothing, and returns false. */
 export function equip (app: FastifyInstance): boolean {
   if (equipped.has(app)) return false
   equipped.add(app)
@@ -37,7 +34,7 @@ export function equip (app: FastifyInstance): boolean {
 
 const errorSchemaIds: ReadonlyMap<unknown, string> = new Map(errorSchemas.map((schema) => [schema, schema.$id]))
 
-/** A context above may get them later: Fastify then adds them to the contexts below, and throws where they are there already. */
+/** A parent context may get them later: Fastify then adds them to its children, and throws if they already exist there. */
 function addErrorSchemas (app: FastifyInstance): void {
   const { addSchema } = app
   app.addSchema = function (schema) {

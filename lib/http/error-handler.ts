@@ -1,4 +1,4 @@
-/** Turns whatever a request threw into an error of the catalogue, logs it, and answers with its body. */
+/** Turns any thrown value into an error of the catalogue, logs it, and sends its body. */
 import type { ErrorObject } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { STATUS_CODES, type Server } from 'node:http'
@@ -13,8 +13,8 @@ import { requestIdHeader, securityHeaders } from './response-headers.js'
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
 
 /**
- * Errors that are not logged as failures: the server stops, lacks a setting, or refuses by a rate limit. Strangers must not fill
- * the log.
+ * Errors that are not logged as failures: the server stops, lacks a setting, or refuses by a rate limit. Otherwise callers could fill the
+ * log.
  */
 const calm: ReadonlySet<string> = new Set([
   catalogue.stopping.code,
@@ -34,19 +34,19 @@ function failuresOf ({ server, log }: FastifyInstance): RepeatedFailures {
   return made
 }
 
-/** Logs the errors that were counted and not logged whole. */
+/** Logs the errors that were counted but not logged in full. */
 export function endErrorLog ({ server }: FastifyInstance): void {
   failures.get(server)?.close()
 }
 
-/** Fastify's `frameworkErrors`: requests that fail before a route is found, such as those of a malformed URL. They reach no hook. */
+/** Fastify's `frameworkErrors`: requests that fail before routing, such as malformed URLs. They reach no hook. */
 export function answerUnrouted (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
   answerError(thrown, request, reply.headers(securityHeaders).header(requestIdHeader, request.id))
 }
 
 /** Fastify's error handler. */
 export function answerError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  // Its end is logged as that of every request, with the status 499.
+  // It is logged like every request, with the status 499.
   if (hasLeft(thrown, request)) {
     reply.hijack()
     return
@@ -65,7 +65,7 @@ export function answerError (thrown: unknown, request: FastifyRequest, reply: Fa
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))
 }
 
-/** A user cannot name a tenant by a header, and is not asked to. */
+/** A user cannot name a tenant with a header, so the message does not suggest it. */
 function forCaller (error: TenantryError, { auth, server }: FastifyRequest): TenantryError {
   const isAsked = error.code === catalogue.tenantRequired.code && error.message === catalogue.tenantRequired.message
   if (!isAsked || (auth ?? null) === null || auth?.role === 'admin' || trustsTenantHeader(server)) return error
@@ -75,8 +75,8 @@ function forCaller (error: TenantryError, { auth, server }: FastifyRequest): Ten
 }
 
 /**
- * The refusal of @fastify/rate-limit, which sets Retry-After before it throws: null for anything else. A body that the
- * app's `errorResponseBuilder` made is sent as it is.
+ * The refusal of @fastify/rate-limit, which sets Retry-After before it throws; null for other errors. A body of the app's
+ * `errorResponseBuilder` is sent unchanged.
  */
 function refusalOf (thrown: unknown, reply: FastifyReply): TenantryError | Record<string, unknown> | null {
   const retryAfter = reply.getHeader('retry-after')
@@ -92,7 +92,7 @@ function refusalOf (thrown: unknown, reply: FastifyReply): TenantryError | Recor
   })
 }
 
-/** The caller closed its connection before its body was there. */
+/** The caller closed its connection before its body was complete. */
 function hasLeft (thrown: unknown, { raw }: FastifyRequest): boolean {
   return raw.destroyed && !raw.complete && thrown instanceof Error && 'code' in thrown && thrown.code === 'ECONNRESET'
 }
@@ -108,8 +108,8 @@ interface ForeignError {
 }
 
 /**
- * The catalogue's error for anything that was thrown. Only Fastify's own errors keep their 4xx status, and errors that
- * say themselves that their message is for the caller (`expose`); a client's 401 from some other service is a 500 here.
+ * The catalogue's error for any thrown value. Only Fastify's own errors, and errors with `expose`, keep their 4xx status; a 401 from
+ * another service is a 500 here.
  */
 export function toTenantryError (thrown: unknown): TenantryError {
   if (thrown instanceof TenantryError) return thrown

@@ -1,4 +1,4 @@
-/** JSON Schemas of error bodies, for response schemas and `/doc`: that of every error, and of those that say more. */
+/** JSON Schemas of error bodies, for response schemas and `/doc`: the general one, and those with further members. */
 import { STATUS_CODES } from 'node:http'
 import { catalogue, type ErrorName } from '../errors.js'
 import { named } from '../validation/named-schema.js'
@@ -33,7 +33,7 @@ export const errorSchema = {
   additionalProperties: true
 }
 
-/** The schema of an error with further members, all of them always there. */
+/** The schema of an error with further members, which are always present. */
 function saysMore ($id: string, description: string, members: Readonly<Record<string, object>>) {
   return {
     ...errorSchema,
@@ -89,7 +89,7 @@ const idByName: Partial<Record<ErrorName, string>> = {
   rateLimited: rateLimitSchema.$id
 }
 
-/** An error as schemas name it: by its status, or by its name in the catalogue where its body says more. */
+/** An error in schemas: by its status, or by its name in the catalogue if its body has more members. */
 export type ToldError = number | ErrorName
 
 /** A response schema that refers to the shared schema of error bodies. */

@@ -1,9 +1,9 @@
-/** Fails the start where a route asks for a guard (a token, a permission, a rate limit) and no plugin guards it. */
+/** Fails the start if a route asks for a guard (a token, a permission, a rate limit) and no plugin guards it. */
 import type { FastifyContextConfig, FastifyInstance, RouteOptions } from 'fastify'
 import { subscribe } from 'node:diagnostics_channel'
 import { isRecord } from '../json/plain-value.js'
 
-/** The plugins that act on routes, and the decorator by which a context shows that it has one. */
+/** The plugins that act on routes, and the decorator that shows their presence in a context. */
 const decorators = { auth: 'auth', tenancy: 'tenancy', 'rate-limit': 'rateLimiter', usage: 'usage' } as const
 type Guard = keyof typeof decorators
 
@@ -23,12 +23,12 @@ interface Watch {
 /** By the HTTP server, which all contexts of an app share. */
 const watches = new WeakMap<object, Watch>()
 
-/** Marks the config of routes in an app that is not watched from its beginning. */
+/** Marks the config of routes in an app whose earlier routes are unknown. */
 const seen = Symbol('tenantry.seen')
 
 const maxNamed = 20 // routes in one message
 
-// An app is watched from its creation: Fastify shows the config of a route only while the route is registered.
+// An app is watched from its creation: Fastify shows the config of a route only during registration.
 subscribe('fastify.initialization', (message) => {
   if (isCreation(message)) watchFrom(message.fastify)
 })
@@ -45,7 +45,7 @@ export function routesOf (app: FastifyInstance): Iterable<RouteOptions> {
   return watchRoutes(app).routes.keys()
 }
 
-/** Calls `guard` for each route of the context and of those below it that is registered from now on. */
+/** Calls `guard` for each later route of the context and of its children. */
 export function guardRoutes (app: FastifyInstance, name: Guard, guard: (route: RouteOptions) => void): void {
   const watch = watchRoutes(app)
   app.addHook('onRoute', function (route) {
@@ -54,7 +54,7 @@ export function guardRoutes (app: FastifyInstance, name: Guard, guard: (route: R
   })
 }
 
-/** Throws if routes of the context, or of one below it, ask for the plugin and were registered before it. */
+/** Throws if earlier routes of the context, or of its children, ask for the plugin. */
 export function refuseEarlierRoutes (
   app: FastifyInstance,
   name: Guard,
@@ -95,10 +95,7 @@ function watched ({ routes }: Watch, context: FastifyInstance, route: RouteOptio
   return added
 }
 
-/**
- * The app is older than the import of this package: its earlier routes are unknown, and refuse their requests where they ask for
- * a guard.
- */
+/** The app is older than the import of this package: its earlier routes are unknown, and refuse requests that need a guard. */
 function watchLate (app: FastifyInstance): Watch {
   const contexts = new Set([rootOf(app), app])
   const watch = watchFrom(rootOf(app))
@@ -118,7 +115,7 @@ function watchLate (app: FastifyInstance): Watch {
   return watch
 }
 
-/** Fastify makes a child context with its parent as prototype. */
+/** Fastify creates a child context with its parent as prototype. */
 function rootOf (app: FastifyInstance): FastifyInstance {
   const parent: unknown = Object.getPrototypeOf(app)
   return isContext(parent) ? rootOf(parent) : app
@@ -130,7 +127,7 @@ function isContext (value: unknown): value is FastifyInstance {
 
 function * faultsOf ({ routes }: Watch): Generator<string> {
   for (const [{ method, url, config: asked = {} }, { context, guardedBy }] of routes) {
-    // Fastify adds it to a GET, which is named.
+    // Fastify adds it to a GET, which is named instead.
     if (method === 'HEAD') continue
     const route = `${String(method)} ${url}`
     for (const guard of guardsOf(asked)) {
@@ -141,7 +138,7 @@ function * faultsOf ({ routes }: Watch): Generator<string> {
   }
 }
 
-/** The guards that the route needs where its context has them; `auth` also where it has not, unless the route is open. */
+/** The guards that the route needs and its context has; `auth` even without it, unless the route is open. */
 function guardsOf (asked: Asked): Guard[] {
   const { access, rateLimitRule } = asked
   const counted: Guard[] = (access !== undefined && rateLimitRule !== false) || isRecord(rateLimitRule) ? ['rate-limit'] : []

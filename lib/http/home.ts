@@ -5,13 +5,13 @@ export interface Home {
   readonly name: string
   /** The version of the API. */
   readonly version: string
-  /** Paths by what they lead to. */
+  /** Paths of links by name. */
   readonly links: Readonly<Record<string, string>>
-  /** The path that answers instead, with 302. Default: name, version and links, with 200. */
+  /** The target of a redirect with 302. Default: name, version and links, with 200. */
   readonly redirect?: string | undefined
 }
 
-/** Whether a request that no route takes is one for `/`. */
+/** Whether a request without a route is one for `/`. */
 export function asksForHome ({ method, url }: Pick<FastifyRequest, 'method' | 'url'>): boolean {
   return (method === 'GET' || method === 'HEAD') && (url === '/' || url.startsWith('/?'))
 }

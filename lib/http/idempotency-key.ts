@@ -1,4 +1,4 @@
-/** The header Idempotency-Key, with which a caller repeats a request whose answer was lost. */
+/** The header Idempotency-Key, with which a caller repeats a request after a lost response. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { Type } from 'typebox'
 import { invalidInput } from '../validation/detail.js'
@@ -8,7 +8,7 @@ const keyPattern = '^[\\x21-\\x7E]{1,255}$'
 const expected = '1 to 255 visible characters of ASCII, sent once'
 const accepted = new RegExp(keyPattern)
 
-/** The headers of an endpoint that hands the key on. */
+/** The headers of an endpoint that passes the key on. */
 export function IdempotencyHeaders (description: string) {
   return Type.Object({ [idempotencyHeader]: Type.Optional(Type.String({ pattern: keyPattern, expected, description })) })
 }
@@ -17,7 +17,7 @@ export function IdempotencyHeaders (description: string) {
 export function idempotencyKeyIn (headers: IncomingHttpHeaders): string | undefined {
   const key = headers[idempotencyHeader]
   if (key === undefined) return undefined
-  // Node joins several headers with a comma and a space.
+  // Node joins repeated headers with a comma and a space.
   if (typeof key === 'string' && accepted.test(key)) return key
   throw invalidInput(`/headers/${idempotencyHeader}`, `must be ${expected}`, 'pattern')
 }

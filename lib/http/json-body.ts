@@ -1,4 +1,4 @@
-/** The parser of JSON bodies: bounded in depth and keys, and without keys that reach a prototype. */
+/** The parser of JSON bodies, with bounds of depth and keys, and without keys that reach a prototype. */
 import type { FastifyBodyParser, FastifyInstance } from 'fastify'
 import { isUtf8 } from 'node:buffer'
 import { failure } from '../errors.js'
@@ -19,12 +19,12 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
 
   const read: FastifyBodyParser<Buffer> = (request, bytes, done) => {
     if (bytes.length === 0) {
-      // A request that says nothing often carries the content type that the client sends with everything.
+      // An empty body often has a content type, since clients send one with every request.
       if (request.method === 'DELETE' || request.routeOptions.schema?.bodyOptional === true) done(null, undefined)
       else done(failure('badRequest', { message: 'The body is empty: send JSON, or leave out the Content-Type header' }))
       return
     }
-    // Decoding would put U+FFFD in the place of what is no character, and the caller's text would be another one.
+    // Decoding would replace invalid UTF-8 with U+FFFD and so change the caller's text.
     if (!isUtf8(bytes)) {
       done(failure('badRequest', { message: 'The body is not valid UTF-8' }))
       return
@@ -52,7 +52,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
     const yielder = turns.yielder(accountOf(request, trustsHeader ??= trustsTenantHeader(app)))
     const readNow = () => {
       read(request, bytes, done)
-      // The piece includes the handling of the request as far as it waits for nothing.
+      // The piece includes the synchronous part of the request's handling.
       yielder.done(2 * bytes.length)
     }
     if (!yielder.shouldYield()) return readNow()
@@ -69,7 +69,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
   }
 }
 
-/** Hands over the body with every digit of its numbers. */
+/** Passes on the body with every digit of its numbers. */
 function finish (text: string, body: unknown, done: (error: Error | null, body?: unknown) => void): void {
   if (!mayHoldExact(text)) {
     done(null, body)

@@ -1,7 +1,6 @@
 /**
- * Compiles the schemas of built-in endpoints when a request first needs them. A server has hundreds of them: compiling all
- * is half of its start, and most servers use few. The schemas of an app's own routes are compiled at the start, which then
- * fails with the fault of a wrong one.
+ * Compiles the schemas of built-in endpoints when a request first needs them. A server has hundreds: compiling all is half of its start,
+ * and most servers use few. Schemas of an app's own routes are compiled at start, which fails for invalid ones.
  */
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import type { FastifyInstance } from 'fastify'

@@ -1,6 +1,6 @@
 /** Origins that a document lists, and the `Origin` header that names one. */
 
-/** The first label of the host, and what stands before and after it. */
+/** The text before and after the first label of the host, which is a wildcard. */
 const hostOfSeveralLabels = /^(https?:\/\/)[a-z0-9_-]+(\..+)$/
 const wildcard = /^(https?:\/\/)\*\.(.+)$/
 const address = /^(?:\d+\.){3}\d+$/
@@ -8,7 +8,7 @@ const address = /^(?:\d+\.){3}\d+$/
 /** `"*"`, or exact origins and patterns such as `https://*.example.com`. */
 export type Origins = '*' | readonly string[]
 
-/** Says what is wrong with a member of a list. */
+/** The fault of a member of a list. */
 export function faultOfOrigin (text: string): string | undefined {
   if (text === '*') return 'write `"origins": "*"` for any origin'
   const [, scheme, rest] = wildcard.exec(text) ?? []
@@ -25,13 +25,13 @@ export function faultOfOrigin (text: string): string | undefined {
   return undefined
 }
 
-/** The key of the pattern that matches the origin; undefined where no pattern can. */
+/** The key of the pattern that matches the origin; undefined if no pattern can. */
 export function patternOf (origin: string): string | undefined {
   const [, scheme, rest] = hostOfSeveralLabels.exec(origin) ?? []
   return scheme === undefined || rest === undefined ? undefined : `${scheme}*${rest}`
 }
 
-/** Whether the header `Origin` is one of a list. Browsers send it in lower case; any other spelling matches nothing. */
+/** Whether the header `Origin` is in a list. Browsers send it in lower case; other spellings match nothing. */
 export function createOriginMatch (origins: Origins): (origin: string) => boolean {
   if (origins === '*') return () => true
   const listed = new Set(origins)

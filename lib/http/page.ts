@@ -1,4 +1,4 @@
-/** Pages of the lists that built-in endpoints answer. */
+/** Pages of built-in lists. */
 import type { FastifyRequest } from 'fastify'
 import { named, namedAfter } from '../validation/named-schema.js'
 import { Type, type TSchema } from 'typebox'
@@ -25,7 +25,7 @@ declare module 'fastify' {
 
 const defaults: Pagination = { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 }
 
-/** The members of a query string that asks for a page; `items` are the entries of the list. */
+/** The schema of a query string with a page; `items` are the entries of the list. */
 export function pageQuery (items: string, maxOffset: number = Number.MAX_SAFE_INTEGER) {
   return {
     limit: Type.Optional(
@@ -41,14 +41,14 @@ export function pageQuery (items: string, maxOffset: number = Number.MAX_SAFE_IN
   }
 }
 
-/** The page that a request asks for, in the sizes of its app. */
+/** The requested page, within the sizes of the app. */
 export function pageOf (
   { query: { limit, offset }, server: { pagination = defaults } }: Pick<FastifyRequest<{ Querystring: Partial<Page> }>, 'query' | 'server'>
 ): Page {
   return { limit: Math.min(limit ?? pagination.defaultLimit, pagination.maxLimit), offset: offset ?? pagination.defaultOffset }
 }
 
-/** The page of a list that is at hand as a whole. */
+/** The page of a list in memory. */
 export function slice<Item> (items: readonly Item[], { limit, offset }: Page): Item[] {
   return items.slice(offset, offset + limit)
 }

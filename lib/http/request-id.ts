@@ -1,4 +1,4 @@
-/** Ids of requests: the caller's `x-request-id` where it is a plain word, else one that is unique across processes. */
+/** Ids of requests: the caller's `x-request-id` if it is a plain word, otherwise one that is unique across processes. */
 import type { IncomingMessage } from 'node:http'
 import { randomBytes } from 'node:crypto'
 

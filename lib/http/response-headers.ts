@@ -1,7 +1,7 @@
 /** Headers of every response. */
 import type { FastifyReply } from 'fastify'
 
-/** Scripts of other origins read responses by CORS, which `Cross-Origin-Resource-Policy` leaves alone. */
+/** Pages of other origins read responses through CORS, which `Cross-Origin-Resource-Policy` does not affect. */
 export const securityHeaders = Object.freeze({
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',

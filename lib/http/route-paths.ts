@@ -1,4 +1,4 @@
-/** The methods of a path, from the routes of an app. They are looked up only for requests without a route. */
+/** The methods of a path, from the routes of an app, for requests without a route. */
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { Server } from 'node:http'
 import { METHODS } from 'node:http'
@@ -8,15 +8,15 @@ import { routesOf } from './guards.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The route takes paths that no other route has: it gives a path no methods. Default: false. */
+    /** The route is a fallback for other paths: it gives a path no methods. Default: false. */
     fallback?: boolean
   }
 }
 
 export interface RoutePaths {
-  /** The methods of a URL's path, in a fixed order; none where no route has the path. */
+  /** The methods of a URL's path, in a fixed order; empty for an unknown path. */
   methodsOf(url: string): readonly string[]
-  /** Some route takes paths that no other route has. */
+  /** A route is a fallback for other paths. */
   readonly hasFallback: boolean
 }
 
@@ -25,7 +25,7 @@ const maxParamLength = 2048 // characters, as in the server's own router
 /** By the HTTP server, which all contexts of an app share. */
 const known = new WeakMap<Server, RoutePaths>()
 
-/** The routes of the app and of the contexts below it, those of later registration included. */
+/** The routes of the app and of its child contexts, later ones included. */
 export function routePathsOf (app: FastifyInstance): RoutePaths {
   const before = known.get(app.server)
   if (before !== undefined) return before
@@ -39,7 +39,7 @@ export function routePathsOf (app: FastifyInstance): RoutePaths {
     if (config?.fallback === true) paths.hasFallback = true
     if (config?.fallback === true || url === '*') return
     for (const name of [method].flat()) {
-      // The same path may stand there for several hosts or versions.
+      // The same path may exist for several hosts or versions.
       if (!isMethod(name) || router.findRoute(name, url) !== null) continue
       router.on(name, url, () => {})
       methods.add(name)

@@ -1,8 +1,8 @@
-/** Bodies that endpoints of several groups have. */
+/** Bodies that several groups of endpoints share. */
 import { Type } from 'typebox'
 import { named } from '../validation/named-schema.js'
 
 export const Success = named('Success', Type.Object({ success: Type.Boolean() }))
 
-/** The body of a request that takes no members. */
+/** A request body without members. */
 export const EmptyBody = named('EmptyBody', Type.Object({}, { additionalProperties: false }))

@@ -1,9 +1,9 @@
-/** The parameter `search` of built-in lists: a text that the names of an entry contain, in any case. No character of it is a wildcard. */
+/** The parameter `search` of built-in lists: a text that an entry's names contain, in any case, without wildcards. */
 import { Type } from 'typebox'
 
 const maxLength = 200 // characters
 
-/** The member of a query string; `names` says what is searched. */
+/** The member of a query string; `names` describes the searched names. */
 export function searchQuery (names: string) {
   return {
     search: Type.Optional(
@@ -17,7 +17,7 @@ export function searchQuery (names: string) {
   }
 }
 
-/** Whether one of the names contains the text; true without a text. For lists that are at hand as a whole. */
+/** Whether one of the names contains the text; true without a text. For lists in memory. */
 export function isFound (search: string | undefined, ...names: readonly string[]): boolean {
   if (search === undefined) return true
   const sought = search.toLowerCase()

@@ -2,14 +2,11 @@
 import { invalidInput } from '../validation/detail.js'
 import { dayMs } from '../time/spans.js'
 
-const lastTime = Date.parse('9999-12-31T23:59:59.999Z') // beyond it, and before the year 1, PostgreSQL reads no date as JavaScript writes it
+const lastTime = Date.parse('9999-12-31T23:59:59.999Z') // beyond it, and before the year 1, PostgreSQL cannot read JavaScript's dates
 const datePattern = /^\d{4}-\d{2}-\d{2}$/
 const dateTimePattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i
 
-/**
- * What a text names, in milliseconds since 1970 and none before that; a date is the beginning of that day of UTC. Throws
- * `validationFailed`.
- */
+/** The time of a text in milliseconds, not before 1970; a date is the beginning of that UTC day. Throws `validationFailed`. */
 export function timeOf (text: string, path: string): number {
   if (datePattern.test(text) || dateTimePattern.test(text)) {
     const day = text.slice(0, 10)
@@ -23,7 +20,7 @@ export function timeOf (text: string, path: string): number {
   throw invalidInput(path, 'must be a date such as 2026-01-31, or a date and time with its zone such as 2026-01-31T12:00:00Z', 'format')
 }
 
-/** The end, exclusive, of a time whose last part the text names: a date is the whole of that day. Throws `validationFailed`. */
+/** The exclusive end of a time range: a date includes the whole day. Throws `validationFailed`. */
 export function endOf (text: string, path: string): number {
   return Math.min(timeOf(text, path) + (datePattern.test(text) ? dayMs : 0), lastTime)
 }
