@@ -1,11 +1,11 @@
-/** Of which users something is stored: those whose id, the `sub` of their tokens, the database keeps as it is. */
+/** Ids of users, the `sub` of their tokens, that the database can store unchanged. */
 
 import { isStorable } from '../json/storable.js'
 
-/** As JavaScript counts them, some characters as two: what an index holds. */
+/** UTF-16 units: the limit of an index. */
 export const maxUserIdLength = 512
 
-/** A text that is not empty and not too long, without NUL and halves of characters, which PostgreSQL's text has none of. */
+/** A text that is not empty and not too long, without NUL and lone surrogates, which PostgreSQL cannot store. */
 export function isUserId (sub: string): boolean {
   return sub !== '' && sub.length <= maxUserIdLength && isStorable(sub)
 }
