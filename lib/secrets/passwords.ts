@@ -9,10 +9,10 @@ import { createTurns } from '../concurrency/turns.js'
 
 export const minPasswordLength = 8 // characters
 export const maxPasswordLength = 256
-/** Characters as they are sent: one that is put together from several may have four of them (UAX #15, 11.1). */
+/** Characters as they are sent: one that is composed of several may have four of them (UAX #15, 11.1). */
 export const maxPasswordInput = 4 * maxPasswordLength
 
-const memoryCost = 19_456 // KiB: with two passes what OWASP's Password Storage Cheat Sheet asks of argon2id
+const memoryCost = 19_456 // KiB: with two passes the recommendation of OWASP's Password Storage Cheat Sheet for argon2id
 const timeCost = 2 // passes
 const parallelism = 1 // threads of one hash
 const version = 0x13
@@ -20,22 +20,22 @@ const saltBytes = 16
 const outputBytes = 32
 const defaultPoolThreads = 4 // of libuv, which runs the hashes, files and DNS look-ups
 
-const loneSurrogate = /\p{Surrogate}/u // of which UTF-8 makes one and the same character
+const loneSurrogate = /\p{Surrogate}/u // UTF-8 would encode all of them as one character
 
 const maxWaiting = 1000
 const maxWaitingOfTenant = 100
 const timeoutMs = 10_000
 
 export interface Passwords {
-  /** The hash of a password that `passwordFault` has nothing against; rejects with `loginBusy`. `tenant`: empty for the platform. */
+  /** The hash of a password that passed `passwordFault`; rejects with `loginBusy`. `tenant`: empty for the platform. */
   hash(tenant: Owner, password: string): Promise<string>
-  /** Whether the hash is that of the password. null, of a user who is not there, takes as long. Rejects with `loginBusy`. */
+  /** Whether the hash matches the password. null, for an unknown user, takes equally long. Rejects with `loginBusy`. */
   verify(tenant: Owner, stored: string | null, password: string): Promise<boolean>
-  /** Refuses all calls that wait. */
+  /** Refuses all waiting calls. */
   close(): void
 }
 
-/** @param max hashes at once. Default: as many as there are cores, while a thread of the pool stays for other work */
+/** @param max concurrent hashes. Default: as many as there are cores, with one thread of the pool left for other work */
 export function createPasswords (max = Math.max(1, Math.min(availableParallelism(), poolThreads() - 1))): Passwords {
   const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy: loginBusy })
   const nobodys = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${
@@ -57,7 +57,7 @@ export function createPasswords (max = Math.max(1, Math.min(availableParallelism
   }
 }
 
-/** What is wrong with a new password, as the end of a sentence; null where nothing is. */
+/** The fault of a new password, as the end of a sentence; null if it is valid. */
 export function passwordFault (password: string): string | null {
   if (password.length > maxPasswordInput) return `must have at most ${maxPasswordLength} characters`
   if (loneSurrogate.test(password)) return 'must be well-formed Unicode'
@@ -66,7 +66,7 @@ export function passwordFault (password: string): string | null {
   return length > maxPasswordLength ? `must have at most ${maxPasswordLength} characters` : null
 }
 
-/** The hash was made with less work than new ones are. */
+/** The hash is weaker than new ones. */
 export async function isOutdated (stored: string): Promise<boolean> {
   const { parseOptions } = await loadArgon2()
   const options = parseOptions(stored)
@@ -78,12 +78,12 @@ async function loadArgon2 (): Promise<typeof import('@node-rs/argon2')> {
   return import('@node-rs/argon2')
 }
 
-/** However a keyboard puts its characters together, the same password is the same bytes; null where it is no text. */
+/** The same password has the same bytes with every keyboard; null if it is not a text. */
 function bytesOf (password: string): Buffer | null {
   return password.length <= maxPasswordInput && !loneSurrogate.test(password) ? Buffer.from(password.normalize('NFC')) : null
 }
 
-/** Without padding, as PHC strings have it. */
+/** Without padding, as in PHC strings. */
 function base64 (bytes: Buffer): string {
   return bytes.toString('base64').replace(/=+$/, '')
 }
