@@ -1,29 +1,28 @@
 /**
- * Bounds of JSON from others. The text is scanned before it is parsed: `JSON.parse` takes up to 1.7 µs for each new key of an
- * object, so that a body of 1 MB could hold the event loop for 0.2 s.
+ * Bounds of JSON from outside. The text is scanned before it is parsed: `JSON.parse` takes up to 1.7 µs for each new key of an object, so a
+ * body of 1 MB could block the event loop for 0.2 s.
  */
 import { randomBytes } from 'node:crypto'
 
-/** Arrays and objects inside each other: what walks a value (validators, templates, `JSON.stringify`) may recurse. */
+/** Nested arrays and objects: validators, templates and `JSON.stringify` may recurse over a value. */
 export const maxJsonDepth = 64
 /**
- * Different keys. A key counts again after other keys, since JavaScript then makes another hidden class. Keys are compared by their
+ * Different keys. A key counts again after other keys, since JavaScript then creates another hidden class. Keys are compared by their
  * 32-bit hashes, so a text may have a few more before it is refused.
  */
 export const maxJsonKeys = 10_000
-/** Members of objects, and objects and arrays within others: 1,000 records of 20 columns have 21,000. */
+/** Members of objects, and nested objects and arrays: 1,000 records of 20 columns have 21,000. */
 export const maxJsonMembers = 100_000
 /** Items of arrays. */
 export const maxJsonItems = 500_000
 /**
- * Different keys of what the database answers: 1,000 rows, each with 50 keys of its own. A list of rows of one table has as many
- * as its columns.
+ * Different keys in a database result: 1,000 rows, each with 50 keys of its own. A list of rows of one table has as many as its columns.
  */
 export const maxStoredKeys = 50_000
 
-const smallText = 50_000 // characters, which have no room for that many different keys
+const smallText = 50_000 // characters; shorter texts have no room for that many different keys
 
-/** What a text may have; the rest of a sentence for each bound that it exceeds. */
+/** The bounds of a text; the rest of a sentence for each exceeded one. */
 interface Bounds {
   readonly depth: number
   readonly keys: number
@@ -32,21 +31,21 @@ interface Bounds {
 }
 
 const sent: Bounds = { depth: maxJsonDepth, keys: maxJsonKeys, members: maxJsonMembers, items: maxJsonItems }
-/** The statement bounds the bytes of what it answers, and tables nest what they embed around stored JSON. */
+/** The statement bounds its bytes, and embedded tables nest around stored JSON. */
 const stored: Bounds = { depth: 1000, keys: maxStoredKeys, members: Infinity, items: Infinity }
 
-const leastKeyLength = 5 // characters that a member takes: `"":1,`
+const leastKeyLength = 5 // characters of the shortest member: `"":1,`
 
 const quote = 0x22
 const backslash = 0x5c
 
-/** Which bound the text exceeds, as the rest of a sentence: "has more than ..."; null for none. Whether it is JSON is not checked. */
+/** The exceeded bound, as the rest of a sentence: "has more than ..."; null if all are met. Syntax is not checked. */
 export function jsonExcess (text: string): string | null {
   if (text.length > smallText) return scan(text, sent)
   return hasMoreOpeners(text, maxJsonDepth) ? scan(text, sent) : null
 }
 
-/** The same of a text that the database answered. Texts without room for that many keys are not scanned. */
+/** The same for a database result. Texts without room for that many keys are not scanned. */
 export function storedExcess (text: string): string | null {
   return text.length > maxStoredKeys * leastKeyLength ? scan(text, stored) : null
 }
@@ -67,10 +66,10 @@ const excesses = {
   items: ({ items }: Bounds) => `has more than ${number(items)} items in its arrays`
 }
 
-// Of each level: whether it is an object, and the hash of its keys so far.
+// For each level: whether it is an object, and the hash of its keys so far.
 const isObject = new Uint8Array(stored.depth + 1)
 const hashes = new Int32Array(stored.depth + 1)
-// Open hash tables of keys, less than half full.
+// Open hash tables of keys, at most half full.
 const seenSent = new Int32Array(32_768)
 const seenStored = new Int32Array(131_072)
 // Random, so that callers cannot choose keys with equal hashes.
@@ -117,7 +116,7 @@ function scan (text: string, bounds: Bounds): string | null {
   return null
 }
 
-/** Of the key and of those before it in its object. */
+/** The hash of the key and of those before it in its object. */
 function hashOf (text: string, start: number, end: number, before: number): number {
   let hash = Math.imul(before, multiplier) + end - start
   for (let index = start; index < end; index++) hash = Math.imul(hash, multiplier) + text.charCodeAt(index)
@@ -136,7 +135,7 @@ function isNew (seen: Int32Array, hash: number): boolean {
   }
 }
 
-/** Counts brackets, also those in strings, at the speed of a search: most texts have few and need no scan. */
+/** Counts brackets, also those in strings, with a fast search: most texts have few and need no scan. */
 function hasMoreOpeners (text: string, limit: number): boolean {
   let count = 0
   for (const opener of ['{', '[']) {
@@ -147,7 +146,7 @@ function hasMoreOpeners (text: string, limit: number): boolean {
   return false
 }
 
-/** The index of the quote that ends the string: the next one after an even number of backslashes; or the text's length. */
+/** The index of the quote that ends the string: the next one after an even number of backslashes, or the text's length. */
 export function endOfString (text: string, start: number): number {
   for (let index = text.indexOf('"', start + 1); index !== -1; index = text.indexOf('"', index + 1)) {
     let before = index - 1

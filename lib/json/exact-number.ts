@@ -1,8 +1,8 @@
 /** Numbers of JSON that JavaScript's `number` cannot hold. */
 
 /**
- * A decimal that a double cannot carry, such as 12345678901234567890.10: its text as JSON writes it. It has no members
- * of its own, so that paths and loops over members find nothing in it.
+ * A decimal that a double cannot represent, such as 12345678901234567890.10: its text as JSON writes it. It has no own members, so paths
+ * and loops over members find nothing in it.
  */
 export class ExactNumber {
   readonly #text: string
@@ -43,12 +43,12 @@ export function isInteger (value: unknown): value is number | bigint {
   return typeof value === 'bigint' || Number.isInteger(value)
 }
 
-/** Whether PostgreSQL's `bigint` holds it. */
+/** Whether PostgreSQL's `bigint` can store it. */
 export function fitsInt64 (value: bigint): boolean {
   return BigInt.asIntN(64, value) === value
 }
 
-/** Characters of a number that callers send; the longest `numeric` that a column can declare has 1000 digits. */
+/** Characters of a number in a request; the longest `numeric` that a column can declare has 1000 digits. */
 export const maxNumberLength = 1010
 
 /** The value of a number as JSON writes it; leading zeros are accepted too. */
@@ -64,7 +64,7 @@ export function numberOf (text: string): number | Exact {
 
 const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i
 
-/** The number that a text of a URL is, in the form that JSON has: no blank, no `0x10`. undefined for any other text, and for `1e999`. */
+/** The number in a text of a URL, in JSON's form: no blank, no `0x10`. undefined for other texts, and for `1e999`. */
 export function numberIn (text: string): number | Exact | undefined {
   if (text.length > maxNumberLength || !decimal.test(text)) return undefined
   const number = numberOf(text)
@@ -81,14 +81,14 @@ export function compareNumbers (left: number | Exact, right: number): number {
   return Number.isFinite(right) ? compareDecimals(decimalOf(String(left)), decimalOf(String(right))) : 0
 }
 
-/** Whether two decimals have one value: 1.10 and 1.1. */
+/** Whether two decimals are equal in value: 1.10 and 1.1. */
 export function equalNumbers (left: ExactNumber, right: ExactNumber): boolean {
   return isSame(String(left), String(right))
 }
 
 interface Decimal {
   readonly negative: boolean
-  /** Without zeros at either end; empty for zero. */
+  /** The digits without zeros at either end; empty for zero. */
   readonly digits: string
   /** The value is 0.digits times ten to this power. */
   readonly exponent: number
@@ -110,7 +110,7 @@ function decimalOf (text: string): Decimal {
 const zero = 0x30
 
 function isSame (left: string, right: string): boolean {
-  // Infinity, and the double of a number that is too small for it, have no digits in common with the text.
+  // Infinity, and the double of a too small number, share no digits with the text.
   if (!form.test(right)) return false
   const [one, other] = [decimalOf(left), decimalOf(right)]
   return one.digits === other.digits && one.exponent === other.exponent && one.negative === other.negative

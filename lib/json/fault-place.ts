@@ -1,4 +1,4 @@
-/** The place at which a text stops being JSON, which `JSON.parse` does not always name. */
+/** The place of a syntax error in JSON, which `JSON.parse` does not always name. */
 import * as jsonc from 'jsonc-parser'
 
 /** Both from 1. */
@@ -7,14 +7,14 @@ export interface FaultPlace {
   readonly column: number
 }
 
-/** Ends the walk at the first fault: a text may have many. */
+/** Ends the walk at the first fault, since a text may have many. */
 class Found extends Error implements FaultPlace {
   constructor (readonly line: number, readonly column: number) {
     super()
   }
 }
 
-/** The place of the first token that is not JSON; null for JSON. It recurses: the depth of the text must be bounded. */
+/** The place of the first token that is not JSON; null for valid JSON. It recurses: the depth of the text must be bounded. */
 export function faultPlaceOf (text: string): FaultPlace | null {
   try {
     jsonc.visit(text, {

@@ -8,18 +8,18 @@ export class NumberTooLongError extends Error {
   override readonly name = 'NumberTooLongError'
 }
 
-const longNumber = 16 // characters; 15 digits always survive in a double
+const longNumber = 16 // characters; 15 digits always fit a double
 
-// The second, slower test tells numbers from texts such as UUIDs, which often pass the first one.
+// The second, slower test distinguishes numbers from texts such as UUIDs, which often pass the first one.
 const exponent = /[eE][-+\d]\d\d/
 const exponentOfNumber = /(?:^|[:,[\s])-?\d[\d.]{0,14}[eE][+-]?\d{3}/
 
-/** Whether `parseJson` may find a number that JSON.parse changes. It may be wrong about texts with digits, which costs time only. */
+/** Whether `parseJson` may find a number that JSON.parse changes. False positives for texts with digits only cost time. */
 export function mayHoldExact (text: string): boolean {
   return hasLongNumber(text) || (exponent.test(text) && exponentOfNumber.test(text))
 }
 
-/** Any run of 16 characters has one at an index that is one less than a multiple of 16: only these are looked at. */
+/** Any run of 16 characters includes an index that is one less than a multiple of 16, so only these are tested. */
 function hasLongNumber (text: string): boolean {
   for (let index = longNumber - 1; index < text.length; index += longNumber) {
     if (!isDigitOrDot(text.charCodeAt(index))) continue
@@ -36,22 +36,20 @@ function isDigitOrDot (unit: number): boolean {
   return (unit >= 0x30 && unit <= 0x39) || unit === 0x2e
 }
 
-/**
- * The same as JSON.parse, but integers beyond 2^53 are bigints, and decimals that a double would change are ExactNumbers.
- */
+/** Like JSON.parse, but integers beyond 2^53 are bigints, and decimals that a double would change are ExactNumbers. */
 export function parseJson (text: string): unknown {
   return mayHoldExact(text) ? parseExact(text, false) : JSON.parse(text)
 }
 
 /**
- * `parseJson` of a text that a caller sent. Throws a NumberTooLongError for a number of more than `maxNumberLength` characters,
- * and for one whose exponent no double has: PostgreSQL writes 1e100000 with 100,001 digits.
+ * `parseJson` for a caller's text. Throws a NumberTooLongError for a number of more than `maxNumberLength` characters, and for an exponent
+ * beyond that of a double: PostgreSQL writes 1e100000 with 100,001 digits.
  */
 export function parseSent (text: string): unknown {
   return mayHoldExact(text) ? parseExact(text, true) : JSON.parse(text)
 }
 
-// A literal becomes a string that starts with this, which no text from outside can: it is secret and never leaves.
+// A literal becomes a string with this prefix. It is secret, so no text from outside can have it.
 const mark = randomBytes(18).toString('base64url')
 
 const literals = /-?\d[\d.]{15,}(?:[eE][+-]?\d+)?|-?\d[\d.]{0,14}[eE][+-]?\d{3,}/g
@@ -65,13 +63,13 @@ function parseExact (text: string, isSent: boolean): unknown {
   try {
     value = JSON.parse(marked)
   } catch {
-    // The same error as for any other text.
+    // The same error as for other texts.
     return JSON.parse(text)
   }
   return withoutMarks(value)
 }
 
-/** The text with each number that a double changes as a marked string. Linear: strings are skipped, literals read once. */
+/** The text with each number that a double would change as a marked string. Linear: strings are skipped, literals read once. */
 function withMarks (text: string, isSent: boolean): string {
   let marked = ''
   let copied = 0
@@ -107,7 +105,7 @@ function isTooLong (literal: string): boolean {
   return /e/i.test(literal) && (!Number.isFinite(double) || (double === 0 && /^-?[0.]*[1-9]/.test(literal)))
 }
 
-/** A number where a name of a member stands is no JSON, and a string in its place would be. */
+/** A number in place of a member's name is invalid; a string there would be valid. */
 function isName (text: string, end: number): boolean {
   colonNext.lastIndex = end
   return colonNext.test(text)
@@ -145,7 +143,7 @@ function isOpen (value: unknown): value is Record<string, unknown> | unknown[] {
 
 const exactRoots = new WeakSet<object>()
 
-/** Whether a value that `parseJson` returned holds a bigint or an ExactNumber. */
+/** Whether a value of `parseJson` contains a bigint or an ExactNumber. */
 export function holdsExact (value: unknown): boolean {
   return typeof value === 'object' && value !== null ? isExact(value) || exactRoots.has(value) : typeof value === 'bigint'
 }

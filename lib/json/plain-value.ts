@@ -1,4 +1,4 @@
-/** Values as JSON knows them. */
+/** JSON values in JavaScript. */
 import { ExactNumber } from './exact-number.js'
 
 /** Whether a value is a JSON object. */
@@ -6,7 +6,7 @@ export function isRecord (value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber)
 }
 
-/** Freezes a value and everything in it, and returns it; what is frozen already is taken to be so all through. */
+/** Freezes a value deeply, and returns it. Frozen parts are assumed to be frozen deeply. */
 export function deepFreeze<Value> (value: Value): Value {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   Object.freeze(value)

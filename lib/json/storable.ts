@@ -1,11 +1,11 @@
-/** Characters that PostgreSQL does not store: NUL, and a half of a surrogate pair without the other. */
+/** Characters that PostgreSQL cannot store: NUL and lone surrogates. */
 
 const unstorable = /[\0\p{Surrogate}]/u
 const eachUnstorable = /[\0\p{Surrogate}]/gu
 // Each escape of a string is matched as a whole, so that an escaped backslash hides none.
 const escapes = /\\(?:u0000|ud[89a-f][\da-f]{2}|.)/g
 
-/** What is wrong with a value that holds such a character, for messages. */
+/** The fault of a value with such a character, for messages. */
 export const unstorableText = 'must not hold the character NUL (U+0000) or half of a surrogate pair'
 
 export function isStorable (text: string): boolean {
@@ -17,12 +17,12 @@ export function storable (text: string): string {
   return text.replace(eachUnstorable, '\uFFFD')
 }
 
-/** The same for the text of JSON that `stringifyJson` wrote. */
+/** The same for JSON text that `stringifyJson` wrote. */
 export function storableJson (text: string): string {
   return text.replace(escapes, (escape) => escape.length > 2 ? '\uFFFD' : escape)
 }
 
-/** As `isStorable`, for the text of JSON, which has these characters as escapes. */
+/** Like `isStorable`, for JSON text, which has these characters as escapes. */
 export function isStorableJson (text: string): boolean {
   return !((text.includes('\\u0000') || text.includes('\\ud')) && /(?<!\\)(?:\\\\)*\\u(?:0000|d)/.test(text))
 }

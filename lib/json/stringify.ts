@@ -5,7 +5,7 @@ import { ExactNumber } from './exact-number.js'
 const escaped = /["\\\u0000-\u001f\ud800-\udfff]/ // eslint-disable-line no-control-regex -- JSON has them as escapes only
 const shortText = 64 // characters up to which the test is faster than JSON.stringify
 
-/** The same as JSON.stringify, and typed as it is; bigints and ExactNumbers are numbers of JSON. */
+/** Like JSON.stringify, but bigints and ExactNumbers become JSON numbers. */
 export function stringifyJson (value: unknown): string
 export function stringifyJson (value: unknown): string | undefined {
   try {
@@ -17,7 +17,7 @@ export function stringifyJson (value: unknown): string | undefined {
   }
 }
 
-/** The same as stringifyJson, and faster for values that are no objects: for texts on the way of each response. */
+/** The same as stringifyJson, and faster for values that are not objects: for texts on the way of each response. */
 export function toJsonText (value: unknown): string | undefined {
   switch (typeof value) {
     case 'string':

@@ -1,11 +1,11 @@
 /**
- * Values of documents that JSON has no type for, as objects with one member: `{"$timestamp": "2026-01-31T12:00:00.000000Z"}`.
- * Both stores of documents know the same forms. docs/guides/firestore.md lists them.
+ * Values of documents that JSON has no type for, as objects with one member: `{"$timestamp": "2026-01-31T12:00:00.000000Z"}`. Both stores
+ * of documents have the same forms. docs/guides/firestore.md lists them.
  */
 import { isRecord } from './plain-value.js'
 import { isNumber } from './exact-number.js'
 
-/** Gives the one form that a value has, so that equal values have equal JSON; undefined for what is no such value. */
+/** The canonical form of a value, so that equal values have equal JSON; undefined for an invalid one. */
 type Normalise = (value: unknown) => unknown
 
 interface TypedForm {
@@ -14,7 +14,7 @@ interface TypedForm {
   readonly expected: string
 }
 
-const maxReference = 6144 // characters; of a path, as Firestore has it
+const maxReference = 6144 // characters of a path; Firestore's limit
 const maxVector = 2048 // numbers
 
 const forms = {
@@ -31,7 +31,7 @@ const forms = {
 
 export type TypedName = keyof typeof forms
 
-/** The name of the form; undefined for any other object. */
+/** The name of the form; undefined for other objects. */
 export function typedNameOf (value: Readonly<Record<string, unknown>>): TypedName | undefined {
   let only: string | undefined
   for (const name in value) {
@@ -45,18 +45,18 @@ function isTypedName (name: string | undefined): name is TypedName {
   return name !== undefined && Object.hasOwn(forms, name)
 }
 
-/** Whether a JSON text may hold such a value. It may be wrong about texts, which costs time only. */
+/** Whether a JSON text may contain such a value. False positives only cost time. */
 export function mayHoldTyped (text: string): boolean {
   return text.includes('{"$')
 }
 
-/** A malformed typed value, by the members that lead to it. */
+/** A malformed typed value, by its path. */
 export interface TypedFault {
   readonly path: readonly (string | number)[]
   readonly expected: string
 }
 
-/** The value with each typed value in its one form; faults go to the list. */
+/** The value with each typed value in its canonical form; faults go to the list. */
 export function withNormalTypes (value: unknown, faults: TypedFault[], path: readonly (string | number)[] = []): unknown {
   if (Array.isArray(value)) return value.map((item: unknown, index) => withNormalTypes(item, faults, [...path, index]))
   if (!isRecord(value)) return value
@@ -72,13 +72,13 @@ export function withNormalTypes (value: unknown, faults: TypedFault[], path: rea
 
 const moment = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)$/i
 
-/** UTC, to the microsecond: texts of this form have the order of their moments. */
+/** UTC, to the microsecond, so that these texts sort by time. */
 function timestamp (value: unknown): string | undefined {
   const match = typeof value === 'string' ? moment.exec(value) : null
   if (match === null) return undefined
   const [, day = '', time = '', fraction = '', zone = ''] = match
   const seconds = Date.parse(`${day}T${time}${zone.toUpperCase()}`)
-  // A day that does not exist becomes another one.
+  // JavaScript turns a day that does not exist into another one.
   if (
     Number.isNaN(seconds) || Number.isNaN(Date.parse(`${day}T00:00:00Z`)) || new Date(`${day}T00:00:00Z`).toISOString().slice(0, 10) !== day
   ) return undefined
@@ -88,7 +88,7 @@ function timestamp (value: unknown): string | undefined {
 const firstMoment = Date.parse('0001-01-01T00:00:00Z')
 const lastMoment = Date.parse('9999-12-31T23:59:59Z')
 
-/** The text of a moment: seconds since 1970, and nanoseconds, which are cut to microseconds. */
+/** The text of a time: seconds since 1970, and nanoseconds, which are cut to microseconds. */
 export function timestampText (seconds: number, nanoseconds: number): string {
   return `${new Date(seconds * 1000).toISOString().slice(0, -4)}${String(Math.floor(nanoseconds / 1000)).padStart(6, '0')}Z`
 }
