@@ -1,12 +1,12 @@
-/** Members of JSON that are called like secrets lose their values: of a line, and of JSON that stands in its texts, however deep. */
+/** Redacts the values of JSON members with names of secrets, in a line and in JSON within its texts, at any depth. */
 import { kindOfName, tellsSecret } from './names.js'
 
 const backslash = 0x5c
 
-/** A value that is no string, up to what ends it. */
+/** The end of a value that is not a string. */
 const bare = /(?:\\[^"\\nrt]|[^"\\,}\]])*/y
 
-/** The value of each member that is called like a secret becomes `"[Redacted]"`. */
+/** Replaces the value of each such member by `"[Redacted]"`. */
 export function redactMembers (line: string): string {
   let redacted = ''
   let kept = 0
@@ -22,25 +22,25 @@ export function redactMembers (line: string): string {
     const mark = `${'\\'.repeat(escapes)}"`
     redacted += `${line.slice(kept, start)}${mark}[Redacted]${mark}`
     kept = over
-    // What is left out is not searched for members.
+    // Redacted values are not searched for members.
     end = over - 2
   }
   return kept === 0 ? line : redacted + line.slice(kept)
 }
 
 /**
- * How many of the backslashes before a quote make it one of JSON that stands in a text: 0 for the line's own, 1, 3, 7, ...
- * for what is one, two, three texts deep. The others are backslashes that the text before the quote ends with.
+ * The number of backslashes that a quote of nested JSON has: 0 in the line itself, 1, 3, 7, ... one, two, three texts deep. Other
+ * backslashes before the quote belong to the text that it ends.
  */
 function escapesOf (line: string, at: number): number {
   let first = at
   while (line.charCodeAt(first - 1) === backslash) first--
   const count = at - first
-  // The lowest bits, as far as they are all set.
+  // The lowest bits, as far as all are set.
   return (count ^ (count + 1)) >>> 1
 }
 
-/** Where a value is over that begins there: at the end of the text that it stands in where it is not. */
+/** The end of the value that begins there: at the latest the end of its surrounding text. */
 function endOfValue (line: string, start: number, escapes: number): number {
   const code = line.charCodeAt(start)
   if (code === 0x7b || code === 0x5b) return endOfCollection(line, start, escapes)
@@ -73,7 +73,7 @@ function endOfCollection (line: string, start: number, escapes: number): number 
   return line.length
 }
 
-/** The index behind the string whose text begins at `start`; where the text ends first that the string stands in, the index of that end. */
+/** The index behind the string whose text begins at `start`, or the end of the surrounding text if that comes first. */
 function endOfString (line: string, start: number, escapes: number): number {
   for (let at = line.indexOf('"', start); at !== -1; at = line.indexOf('"', at + 1)) {
     const own = escapesOf(line, at)

@@ -1,19 +1,19 @@
 /** Names of members, headers and parameters that hold secrets. */
 
-/** How such a name ends, in small letters and without what stands between its words: `X-Api-Key` is `xapikey`. */
+/** The ends of such names, in lower case and without separators: `X-Api-Key` is `xapikey`. */
 const secretEnd =
   /(?:password|passwd|passphrase|passcode|pwd|secret|token|jwt|cookie|authorization|credential|otp|(?:api|access|private|secret|signing|master|encryption)key|(?:backup|recovery|mfa|verification)code)(s?)$/
 
-/** The bytes of a whole request, as Node puts them beside the error of one that could not be read. */
+/** The bytes of a whole request, which Node adds to the error of an unreadable one. */
 const rawPacket = 'rawpacket'
 
-const maxName = 64 // characters; a name that is longer is judged by its end
+const maxName = 64 // characters; a longer name is judged by its end
 const maxRemembered = 1000 // names
 
-/** Lines name the same few members again and again. */
+/** Lines repeat the same few members. */
 const remembered = new Map<string, NameKind>()
 
-/** `secrets`: several, where a number is how many there are. `code`: a one-time password, or what an error is called. */
+/** `secrets`: a plural, whose numbers are counts. `code`: a one-time password, or an error code. */
 export type NameKind = 'plain' | 'secret' | 'secrets' | 'code'
 
 export function kindOfName (name: string): NameKind {
@@ -33,12 +33,12 @@ function judge (plain: string): NameKind {
 }
 
 /**
- * An error's: `ECONNREFUSED`, `TENANTRY_NOT_FOUND`, `card_declined`, PostgreSQL's `23505` and `42P01`, and a signal's or a
- * process's number.
+ * An error code: `ECONNREFUSED`, `TENANTRY_NOT_FOUND`, `card_declined`, PostgreSQL's `23505` and `42P01`, and a signal's or a process's
+ * number.
  */
 const errorCode = /^(?:"E[A-Z]{2,15}"|"[a-z]+(?:_[a-z]+)+"|"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"|"[0-9A-Z]{5}"|-?\d{1,5})$/
 
-/** Whether the value of a member, as JSON, tells a secret: what is missing or only true does not. */
+/** Whether the value of a member, as JSON, reveals a secret: missing values and booleans do not. */
 export function tellsSecret (kind: NameKind, value: string): boolean {
   if (
     kind === 'plain' || value === 'null' || value === 'true' || value === 'false' || value === '""' || value === '[]' || value === '{}'

@@ -1,13 +1,13 @@
-/** The options of the server's logger: what of them the server sets itself, whatever its owner gives. */
+/** The options of the server's logger, some of which override the owner's. */
 import type { FastifyServerOptions } from 'fastify'
 import { requestMembers } from './request-log.js'
 import { redactLine } from './redaction.js'
 
 type Logger = FastifyServerOptions['logger']
 
-/** Each line of a request says which one, and no line tells a secret; a `mixin` and a `streamWrite` of the owner's go on working. */
+/** Each line of a request names the request, and no line contains a secret; the owner's `mixin` and `streamWrite` still work. */
 export function loggerOptions (given: Logger): Logger {
-  // A logger that is made already is none of Fastify's options, and refused by it.
+  // Fastify's options do not accept a ready logger.
   if (given === undefined || given === false || Reflect.has(Object(given), 'child')) return given
   const options = given === true ? {} : given
   const { mixin, hooks } = options

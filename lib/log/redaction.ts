@@ -6,12 +6,12 @@
 import { redactMembers } from './members.js'
 import { redactTexts } from './texts.js'
 
-const maxLine = 262_144 // characters; of a longer line only the beginning is written
+const maxLine = 262_144 // characters; longer lines are cut
 const keptOfLong = 4096
 
 /**
- * Parts of the names and words that stand in every line with a secret, and in few others. In both cases, since the flag `i`
- * takes twice as long; and short, since each line of a request is searched for them.
+ * Parts of names and words that appear in every line with a secret, and in few others. In both cases, since the flag `i` takes twice as
+ * long; and short, since each request's line is searched for them.
  */
 const words = new RegExp(
   ['auth', 'cook', 'pass', 'pwd', 'sec', 'token', 'key', 'cred', 'jwt', 'otp', 'code', 'rawp', 'sig', 'arer', 'asic '].map(inAnyCase).join(
@@ -20,13 +20,13 @@ const words = new RegExp(
 )
 const keys = /whsec_|tnt_|pat_|[rs]k_|gh[opsur]_/
 
-/** A line of JSON without the secrets in it. Takes time in proportion to the line's length; never throws. */
+/** A line of JSON without the secrets in it. Its time is proportional to the line's length; it never throws. */
 export function redactLine (line: string): string {
   if (line.length > maxLine) return shortened(line)
   return isSuspicious(line) ? redactTexts(redactMembers(line)) : line
 }
 
-/** Most lines are not: a search for one text takes a tenth of the time of a pattern with many. */
+/** Most lines have none: a search for one text takes a tenth of the time of a pattern with many. */
 function isSuspicious (line: string): boolean {
   return words.test(line) || line.includes('eyJ') || line.includes('://') || line.includes('%') || line.includes('k-') ||
     line.includes('xox') || (line.includes('_') && keys.test(line))
@@ -36,7 +36,7 @@ function isSuspicious (line: string): boolean {
 function shortened (line: string): string {
   const head = /^\{"level":\w+,"time":\d+,/.exec(line)?.[0] ?? '{'
   const start = line.slice(0, keptOfLong)
-  // A word that is cut may be the beginning of a secret.
+  // A cut word may be the beginning of a secret.
   const complete = start.slice(0, Math.max(start.lastIndexOf('"'), start.lastIndexOf(' ')) + 1)
   const beginning = redactTexts(redactMembers(complete))
   return `${head}"beginning":${

@@ -1,4 +1,4 @@
-/** Keeps an outage from filling the log: an error is logged whole once, and its repetitions are counted in one line a minute. */
+/** Keeps an outage from filling the log: an error is logged in full once, and its repetitions are counted in one line a minute. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import { catalogue, TenantryError } from '../errors.js'
@@ -6,7 +6,7 @@ import { catalogue, TenantryError } from '../errors.js'
 const periodMs = 60_000
 const maxKinds = 1000 // in a period; further ones are counted
 
-/** The whole server fails with these: they are of one kind whichever tenant is refused. */
+/** Failures of the whole server: one kind for all tenants. */
 const ofServer: ReadonlySet<string> = new Set([
   catalogue.databaseUnavailable.code,
   catalogue.databaseBusy.code,
@@ -14,9 +14,9 @@ const ofServer: ReadonlySet<string> = new Set([
 ])
 
 export interface RepeatedFailures {
-  /** Whether the error is the first of its kind, which the caller logs whole. Counts it otherwise. */
+  /** Whether the error is the first of its kind, which the caller logs in full. Otherwise it is counted. */
   isFirst(error: TenantryError, tenant: Owner | undefined, route?: string): boolean
-  /** Logs the counts of the period, and forgets the kinds that it did not repeat. */
+  /** Logs the counts of the period, and forgets the kinds without a repetition. */
   endPeriod(): void
   /** Logs the counts and stops the timer. */
   close(): void
@@ -61,8 +61,8 @@ export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailure
 }
 
 /**
- * Errors with one code and different causes are different. So are unexpected errors of different routes, and those that are
- * thrown at different places.
+ * Errors with one code and different causes are different kinds. So are unexpected errors of different routes, and errors from different
+ * places in the code.
  */
 function kindOf ({ code, cause }: TenantryError, tenant: Owner | undefined, route: string | undefined): string {
   const thrown: { name?: unknown, code?: unknown, stack?: unknown } = typeof cause === 'object' && cause !== null ? cause : {}

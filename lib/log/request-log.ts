@@ -1,4 +1,4 @@
-/** One log line a request, when it has ended, in place of Fastify's own two; and what every line of a request says. */
+/** One log line for each request, at its end, in place of Fastify's two; and the members of all lines of a request. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LogController } from 'fastify'
@@ -6,12 +6,12 @@ import { parentOf, traceIdOf } from './trace-context.js'
 
 const maxPath = 2048 // characters
 
-/** Whose the logger of a request is, and whatever logger is made of it. */
+/** The request of a logger, and of its child loggers. */
 const ofRequest = Symbol('request')
 
 const codes = new WeakMap<FastifyRequest, string>()
 
-/** The request's line has this code where its status is 5xx. */
+/** The request's line has this code if its status is 5xx. */
 export function noteErrorCode (request: FastifyRequest, code: string): void {
   codes.set(request, code)
 }
@@ -29,7 +29,7 @@ export class RequestLog extends LogController {
     if (this.#isOn) Reflect.set(request.log, ofRequest, request)
   }
 
-  /** The path goes without its query string, which may hold a token, and without what is longer than any path that is meant. */
+  /** The path without its query string, which may contain a token, cut at the length of any sensible path. */
   override requestCompleted (error: Error | null | undefined, request: FastifyRequest, reply: FastifyReply): void {
     if (error) {
       reply.log.error({ err: error, ...lineOf(request, reply) }, 'request failed')
@@ -39,12 +39,12 @@ export class RequestLog extends LogController {
   }
 }
 
-/** A server that logs warnings alone needs no line made. A logger other than pino may not report its level. */
+/** A server that logs only warnings builds no line. A logger other than pino may not report its level. */
 function leavesOutInfo (log: object): boolean {
   return 'isLevelEnabled' in log && typeof log.isLevelEnabled === 'function' && log.isLevelEnabled('info') === false
 }
 
-/** The line of a request whose answer was not sent as a whole, since its caller left or was cut off: of these Fastify tells nothing. */
+/** The line of a request whose response was not sent completely; Fastify does not report these. */
 export function logAborted (request: FastifyRequest, status: number, ms: number): void {
   request.log.info({ ...lineOf(request, { statusCode: status, elapsedTime: ms }), aborted: true }, 'request')
 }
@@ -61,13 +61,13 @@ function lineOf (request: FastifyRequest, { statusCode, elapsedTime }: Pick<Fast
 }
 
 interface RequestMembers {
-  /** The pattern; of a tenant's own route, the one that its document has. */
+  /** The pattern; for a tenant's own route, the one in its document. */
   route?: string
   tenant?: Owner
   traceId?: string
 }
 
-/** What is known of the request when the line is written; nothing where the logger is none of a request. */
+/** The known members of the request when the line is written; empty for a logger without a request. */
 export function requestMembers (logger: object): RequestMembers {
   const members: RequestMembers = {}
   const request: FastifyRequest | undefined = Reflect.get(logger, ofRequest)

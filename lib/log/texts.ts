@@ -1,6 +1,6 @@
 /**
- * Finds text that looks like a secret. The texts are those of JSON: quotes and backslashes have a backslash before them, and no
- * pattern removes a character that ends a string. Each pattern is bounded to a few steps for a character.
+ * Finds text that looks like a secret. The texts are those of JSON: quotes and backslashes are escaped, and patterns keep the characters
+ * that end a string. Each pattern is bounded to a few steps for a character.
  */
 import { redactMembers } from './members.js'
 import { kindOfName } from './names.js'
@@ -14,30 +14,30 @@ interface Pattern {
 }
 
 const patterns: readonly Pattern[] = [
-  // JSON Web Tokens, and what is encrypted in their form: all of a word, so that none is looked at twice.
+  // JSON Web Tokens, and encrypted ones: whole words, so that no character is scanned twice.
   { form: /eyJ[\w.-]{4,}/g, replace: (whole) => whole.includes('.') ? redacted : whole },
-  // `Authorization` wherever it stands. Prose has no digit, capital or `=` behind "basic".
+  // `Authorization` anywhere. Prose has no digit, capital or `=` behind "basic".
   { form: /\b(bearer)(?:[ :]|\\t){1,4}(?!tokens?\b|error=|\[)[^\s"\\,;]+/gi, replace: `$1 ${redacted}` },
   { form: /\b([Bb]asic|BASIC) {1,4}(?=[a-z+/]{0,256}[A-Z0-9=])[\w+/=-]{6,}/g, replace: `$1 ${redacted}` },
-  // Users and passwords of addresses: all of a word, so that none is looked at twice.
+  // Users and passwords of addresses: whole words, so that no character is scanned twice.
   {
     form: /:\/\/(?:\\[^nrtu]|[^"\\\s])+/g,
     replace: (whole) => whole.includes('@') ? whole.split('://').map(withoutUser).join('://') : whole
   },
-  // Keys that say what they are: of webhooks, payment providers, this server, code hosts, chats.
+  // Keys with a known prefix: of webhooks, payment providers, this server, code hosts, chats.
   { form: /\b(whsec_|tnt_|github_pat_|gh[opsur]_|[sr]k[-_](?:live_|test_|proj-)?|xox[abeoprs]-)[\w+/=-]{8,}/g, replace: `$1${redacted}` },
   { form: /(-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----)(?:\\.|[^"\\-]|-(?!-))*/g, replace: `$1${redacted}` },
-  // Headers as they travel.
+  // Headers in their wire format.
   { form: /: {0,2}(?<=(?:\bcookie2?|\bauthorization|[a-z\d]-(?:token|key|secret)): {0,2})(?:\\[^nr]|[^"\\])+/gi, replace: `: ${redacted}` },
   { form: /"((?:set-)?cookie2?|(?:proxy-)?authorization|x-api-key)","(?:\\.|[^"\\])*"?/gi, replace: `"$1","${redacted}"` },
-  // Objects that stand in a text, as Node prints them.
+  // Objects in a text, as Node prints them.
   { form: /: '(?<=([\w.-]{1,64})'?: ')(?:\\.|[^'"\\])*'?/g, replace: (whole, name = '') => isSecret(name) ? `: '${redacted}'` : whole }
 ]
 
 const parameter = /=(?<=([?&]?)([\w.-]{1,64})=)/g
 const parameterValue = /'(?:\\.|[^'"\\])*'?|\\"[^"\\]*\\"|(?:\\\\|[^&\s"\\])+/y
 
-/** What looks like a secret within the texts of a line. */
+/** Texts within a line that look like secrets. */
 export function redactTexts (line: string): string {
   return redactPlain(line.includes('%') ? line.replace(/[^\s"\\]+/g, redactEncoded) : line)
 }
@@ -48,7 +48,7 @@ function redactPlain (line: string): string {
   return redactParameters(text)
 }
 
-/** Of addresses, forms and connections. Each sign is looked at once, and what stands before it only there. */
+/** Parameters of addresses, forms and connections. Each `=` is tested once, with the text before it. */
 function redactParameters (line: string): string {
   let text = ''
   let kept = 0
@@ -64,7 +64,7 @@ function redactParameters (line: string): string {
   return kept === 0 ? line : text + line.slice(kept)
 }
 
-/** A word that holds a secret once its percent-encoding is undone loses that, and the encoding. */
+/** A word whose percent-decoded form contains a secret loses the secret, and the encoding. */
 function redactEncoded (word: string): string {
   const plain = decoded(word)
   if (plain === word) return word
@@ -73,7 +73,7 @@ function redactEncoded (word: string): string {
   return text === escaped ? word : text
 }
 
-/** What stands behind `://`. A number behind the colon is a port; a long name without a password is a token. */
+/** The text behind `://`. A number behind the colon is a port; a long name without a password is a token. */
 function withoutUser (address: string): string {
   const end = address.lastIndexOf('@')
   const [, name = '', password] = /^([^:/?#@]*)(:(?!\d{1,5}(?:[/?#,]|$)))?/.exec(address) ?? []
@@ -86,14 +86,14 @@ function isSecret (name: string): boolean {
   return kind === 'secret' || kind === 'secrets'
 }
 
-/** In an address a key, a code and a signature are secrets, too. */
+/** In an address, a key, a code and a signature are secrets too. */
 function kindOfParameter (name: string, inAddress: boolean): 'plain' | 'secret' | 'secrets' {
   const kind = kindOfName(name)
   if (kind === 'secret' || kind === 'secrets') return kind
   return inAddress && /^(?:key|code|sig|signature|x-amz-signature|x-amz-credential)$/i.test(name) ? 'secret' : 'plain'
 }
 
-/** Of what is encoded several times, three times. Bytes that are no ASCII stay encoded. */
+/** Decodes up to three times. Bytes that are not ASCII stay encoded. */
 function decoded (word: string): string {
   let plain = word
   for (let times = 0; times < 3 && plain.includes('%'); times++) {

@@ -1,15 +1,15 @@
 /**
- * The trace that a request belongs to (W3C Trace Context, level 1). The server records no spans: it passes the context on,
- * to the services that it calls for the request, and writes the trace's id on the lines of its log.
+ * The trace of a request (W3C Trace Context, level 1). The server records no spans: it passes the context on to the services that it calls
+ * for the request, and writes the trace's id to the log.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 
-const maxState = 512 // characters of `tracestate`: what every receiver must accept
+const maxState = 512 // characters of `tracestate`: the length that every receiver must accept
 const maxMembers = 32
 
 /**
- * Version, trace, parent and flags. No id is all zeroes, and no version is `ff`. What stands behind the flags belongs to versions
- * that are to come: 00 has nothing there. Of two headers Node makes one that is none.
+ * Version, trace, parent and flags. No id is all zeroes, and no version is `ff`. Text behind the flags belongs to later versions; 00 has
+ * none. Node joins two headers to an invalid one.
  */
 const parentForm = /^(?!ff|00-.{52}.)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/
 const memberForm = /^[0-9a-z][0-9a-z_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/
@@ -22,7 +22,7 @@ export interface TraceContext {
 
 type TraceHeaders = Pick<IncomingHttpHeaders, string>
 
-/** null where the request names no trace, or what it names is none. A `tracestate` that is wrong, or too long, does not come along. */
+/** null without a valid trace. An invalid or too long `tracestate` is dropped. */
 export function traceOf (headers: TraceHeaders): TraceContext | null {
   const traceparent = parentOf(headers)
   if (traceparent === null) return null
@@ -30,7 +30,7 @@ export function traceOf (headers: TraceHeaders): TraceContext | null {
   return typeof tracestate === 'string' && isState(tracestate) ? { traceparent, tracestate } : { traceparent }
 }
 
-/** In version 00. Of a later one that knows the ids, and the flag that says that the trace is recorded. */
+/** As version 00. A later version has the same ids and the sampling flag. */
 export function parentOf ({ traceparent }: TraceHeaders): string | null {
   const parsed = typeof traceparent === 'string' ? parentForm.exec(traceparent) : null
   if (parsed === null) return null
@@ -43,7 +43,7 @@ export function traceIdOf (traceparent: string): string {
   return traceparent.slice(3, 35)
 }
 
-/** A list of members, each named once, of which some may be empty. */
+/** A list of members with distinct names, some of which may be empty. */
 function isState (text: string): boolean {
   if (text.length > maxState) return false
   const members = text.split(',').map((member) => member.replace(/^[ \t]+|[ \t]+$/g, '')).filter((member) => member !== '')
