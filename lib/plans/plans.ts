@@ -4,7 +4,7 @@ import { Type, type Static } from 'typebox'
 import { failure, type TenantryError } from '../errors.js'
 import { deepFreeze } from '../json/plain-value.js'
 
-/** In place of a limit or of a price: none, or one that is agreed upon. */
+/** In place of a limit or of a price: unlimited, or by agreement. */
 export const unlimited = -1
 
 export const bytesPerMB = 1_048_576
@@ -45,36 +45,33 @@ export const Plan = Type.Object({
     })
   })
 })
-/** Frozen throughout: all requests of all tenants share it. */
+/** Frozen deeply, since all requests of all tenants share it. */
 export type Plan = Static<typeof Plan>
 
-/** The plan to change to, as a 402 names it. */
+/** The plan that a 402 suggests. */
 export interface Upgrade {
   readonly plan: string
   readonly limit: number
 }
 
-/** What `app.plans` is. */
+/** The type of `app.plans`. */
 export interface Plans {
-  /**
-   * From the lowest to the highest: by their price for a month, those by agreement last, and of one price those that are built
-   * in first.
-   */
+  /** From the lowest to the highest: by their price for a month, those by agreement last; at equal prices built-in plans first. */
   readonly all: readonly Plan[]
-  /** Of all plans, in their order. */
+  /** All plans, in their order. */
   readonly tiers: readonly string[]
-  /** The plan of a tier; `free` for one that this server does not know. */
+  /** The plan of a tier; `free` for an unknown one. */
   of(tier: string | undefined): Plan
   /**
-   * The lowest plan above that of the tier that has room for `needed`; null where none has.
+   * The lowest plan above the tier with room for `needed`; null without one.
    *
-   * @param limitOf the limit that was met, of a plan
-   * @param needed how much there would be with what was refused
+   * @param limitOf the exceeded limit of a plan
+   * @param needed the amount including the refused request
    */
   upgrade(tier: string, limitOf: (plan: Plan) => number, needed: number): Upgrade | null
 }
 
-/** What the built-in plans differ in. */
+/** The differences between the built-in plans. */
 interface Figures {
   readonly monthly: number
   readonly connections: number
@@ -173,8 +170,8 @@ const builtInList: readonly Plan[] = [
 ]
 
 /**
- * The five built-in plans with the changes of a document, and the tiers that it adds. A member that the document leaves out is
- * that of the built-in plan, or of the built-in `free` for a tier that it adds.
+ * The five built-in plans with the changes of a document, and its added tiers. Missing members are taken from the built-in plan, or from
+ * the built-in `free` for an added tier.
  */
 export function createPlans (changes: Changes = {}): Plans {
   const byTier = new Map(builtInList.map((plan) => [plan.tier, plan]))
@@ -219,7 +216,7 @@ function changed (plan: Plan, { name = plan.name, description = plan.description
   }
 }
 
-/** The group with the members that are given; one that is undefined is not. */
+/** The group with the given members, without undefined ones. */
 function overlaid<Group extends object> (group: Group, changes: Partial<Group> = {}): Group {
   const result = { ...group }
   for (const name in group) result[name] = changes[name] ?? group[name]
@@ -229,7 +226,7 @@ function overlaid<Group extends object> (group: Group, changes: Partial<Group> =
 /** The built-in plans without changes. */
 export const builtInPlans = createPlans()
 
-/** 402: the plan does not include it; `upgrade` is the lowest plan that would. */
+/** 402: the plan does not include it; `upgrade` is the lowest sufficient plan. */
 export function planLimit (message: string, upgrade: Upgrade | null): TenantryError {
   return failure('planLimit', { message, extras: { allowed: false, upgrade } })
 }
