@@ -1,22 +1,22 @@
 /**
- * The connection to Redis, which what instances share lies in. Redis is a help and never a need: what asks it says what
- * holds without it, and gets that at once while Redis is away. No command waits for a connection.
+ * The connection to Redis, the store that instances share. Redis is optional: each use has a fallback, which applies at once while Redis is
+ * away. No command waits for a connection.
  */
 import type { Redis } from 'ioredis'
 import { createHash } from 'node:crypto'
 import { readRedisUrl } from './url.js'
 
-// ms in which Redis must have sent something; it is judged once in that time, so that a caller waits twice as long at most
+// ms without a byte from Redis before it counts as hanging; checked at this interval, so a caller waits at most twice as long
 const answerTime = 250
-const handshakeTime = 2000 // ms for a connection to be of use; callers do not wait for it
-const retryTime = 500 // ms from the end of a connection to the next: a Redis that answers again is used within a second
-const longestRetryTime = 10_000 // ms, of a Redis that answers and cannot be used
+const handshakeTime = 2000 // ms for a connection to become usable; callers do not wait for it
+const retryTime = 500 // ms from the end of a connection to the next attempt: Redis is used within a second of its return
+const longestRetryTime = 10_000 // ms, for a Redis that answers but is unusable
 const startTime = 1000 // ms that a start waits for the first connection
 const refusalLogTime = 60_000 // ms between two lines on commands that Redis refuses
-const probe = 'tenantry:probe' // is never there
-const usable = 'usable' // event: writes go through
+const probe = 'tenantry:probe' // a key that never exists
+const usable = 'usable' // event: writes work
 
-/** A server's log, as far as it is written to here. */
+/** The part of a server's log that is used here. */
 export interface Log {
   info(fields: object, text: string): void
   warn(fields: object, text: string): void
@@ -24,19 +24,19 @@ export interface Log {
 
 export interface RedisConnection {
   /**
-   * What the work answers, or the fallback: at once while Redis is away, otherwise after a failure of the work. The
-   * work sends its commands and waits for nothing else.
+   * The result of the work, or the fallback: at once while Redis is away, otherwise after a failure of the work. The work sends its
+   * commands and waits for nothing else.
    *
-   * `memory` names what the Redis of this connection holds: a restart and a failover make it another one, whatever
-   * data they brought back, so that data of before can be recognized.
+   * `memory` identifies the data of this Redis: a restart and a failover change it, whatever data they restored, so that earlier data can
+   * be recognized.
    */
   run<Value>(work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
   /**
-   * Calls `work` at each connection after the first, before any other command: for changes that Redis missed. The log says
-   * that Redis is back when the promises of all works have settled.
+   * Calls `work` at each connection after the first, before any other command: for changes that Redis missed. The log says that Redis is
+   * back when the promises of all works have settled.
    */
   onReturn(work: (client: Redis) => Promise<unknown>): void
-  /** Ends the connection when all its users have closed it; commands under way fall back. */
+  /** Ends the connection when all its users have closed it; running commands fall back. */
   close(): void
 }
 
@@ -49,9 +49,9 @@ interface Shared {
 const connections = new WeakMap<Log, Map<string, Promise<Shared>>>()
 
 /**
- * Connects to `url`, or joins the connection that another plugin of the same server opened. Resolves when Redis answers
- * or did not within a second; it is tried again twice a second from then on, and one that takes no writes less and less
- * often. The log has one line when Redis goes away and one when it can be used again. Throws where the package ioredis is not installed.
+ * Connects to `url`, or joins the connection that another plugin of the same server opened. Resolves when Redis answers, or after a second;
+ * then it tries again twice a second, and less and less often if Redis takes no writes. The log has one line when Redis goes away and one
+ * when it is usable again. Throws if the package ioredis is not installed.
  *
  * @param url `redis://` or `rediss://`
  */
@@ -82,7 +82,7 @@ export async function openRedis (url: string, log: Log): Promise<RedisConnection
   }
 }
 
-/** Runs Lua in Redis by its digest; the text is sent where Redis does not know it. */
+/** Runs Lua in Redis by its digest; the text is sent if Redis does not know it. */
 export function redisScript (
   text: string
 ): (client: Redis, keys: readonly string[], values: readonly (string | number)[]) => Promise<unknown> {
@@ -130,7 +130,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
     log.warn({ redis, reason: why }, 'Redis cannot be used: until it is back each instance limits and caches by itself')
   }
 
-  /** The works' commands are the first ones of the connection. */
+  /** These commands are the first ones of the connection. */
   function returned (stream: Redis['stream']): void {
     if (!isReportedAway) return
     pending++
@@ -144,8 +144,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
   }
 
   /**
-   * Looks after a span whether anything came of what was under way at its begin; again after the socket was read, for a process
-   * that was busy.
+   * Drops the connection if pending commands got no bytes within the time; it waits once more after a read, for a process that was busy.
    */
   function watchOn (): void {
     if (watch !== undefined || pending === 0 || !isUp) return
@@ -155,7 +154,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
         watch = undefined
         if (isUp && pending > 0 && client.stream.bytesRead === bytesRead) {
           away(`no answer in ${answerTime} ms`)
-          // `disconnect` would wait for the other side to agree.
+          // `disconnect` would wait for the other side.
           client.stream.destroy()
         } else watchOn()
       }), answerTime)
@@ -163,8 +162,8 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
   }
 
   /**
-   * Commands of one turn of the event loop leave in one write, which costs a quarter less CPU a request; none waits for an
-   * answer, as in a pipeline of ioredis.
+   * Commands of one turn of the event loop share one write, which saves a quarter of the CPU for each request. Unlike in a pipeline of
+   * ioredis, no command waits for another's answer.
    */
   function gather (): void {
     if (isGathering) return
@@ -229,7 +228,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
         return value
       }, (error: unknown) => {
         pending--
-        // Of what the end of a connection takes with it the log says so once.
+        // The log reports the commands that a lost connection fails once.
         if (isUp && client.stream.writable && Date.now() - lastRefusal > refusalLogTime) {
           lastRefusal = Date.now()
           log.warn({ redis, reason: messageOf(error) }, 'Redis refused a command: this instance did without it')
@@ -260,9 +259,8 @@ async function loadClient (): Promise<typeof Redis> {
 }
 
 /**
- * Whether Redis can be used, which takes a write: throws where it refuses one, as a replica does. Answers the name of
- * what it holds: of the process, whose restart reads a snapshot, and of its history, which begins anew where a replica
- * becomes a primary and may lack the last writes.
+ * Checks that Redis is usable, with a write: throws if it refuses one, as a replica does. Returns the identity of its data: the run id,
+ * since a restart reads a snapshot, and the replication id, which changes when a replica becomes a primary and may lack the last writes.
  */
 async function look (client: Redis): Promise<string> {
   const [info] = await Promise.all([client.info(), client.unlink(probe)])
@@ -271,7 +269,7 @@ async function look (client: Redis): Promise<string> {
   return createHash('sha256').update(`${run} ${history}`).digest('base64url').slice(0, 12)
 }
 
-/** Until the first connection is of use, or fails, or takes too long. */
+/** Waits until the first connection is usable, fails, or takes too long. */
 function firstConnection (client: Redis): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, startTime)

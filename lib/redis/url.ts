@@ -1,6 +1,6 @@
-/** Reads the address of a Redis. What cannot be read is never shown: it may hold a password. */
+/** Parses the address of a Redis. An invalid one is never shown, since it may contain a password. */
 
-/** null where the client could not read it either: a port past 65535, or a `%` in user or password that begins no escape. */
+/** null if the client could not parse it either: a port past 65535, or an invalid `%` in user or password. */
 export function readRedisUrl (url: string): URL | null {
   try {
     const read = new URL(url)
