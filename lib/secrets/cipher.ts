@@ -1,9 +1,9 @@
 /**
- * The encryption of secrets: AES-256-GCM under the tenant's key, and the result once more under the platform's. Both layers
- * authenticate tenant, key and version: a ciphertext in the row of another one does not decrypt.
+ * The encryption of secrets: AES-256-GCM with the tenant's key, and the result again with the platform's key. Both layers authenticate
+ * tenant, key and version: a ciphertext in another row cannot be decrypted.
  *
- * A ciphertext is: format (1 byte), id of the master key (8), then the outer layer: nonce (12), text, tag (16). The text of
- * the outer layer is the inner one: nonce, text, tag.
+ * A ciphertext is: format (1 byte), id of the master key (8), then the outer layer: nonce (12), text, tag (16). The text of the outer layer
+ * is the inner one: nonce, text, tag.
  */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { KeyObject } from 'node:crypto'
@@ -14,7 +14,7 @@ import { lruOptions } from '../cache/lru-options.js'
 import { keyIdLength } from './master-key.js'
 
 const format = 1
-/** Bytes at the start of a ciphertext that say how it was made: format and master key. */
+/** Bytes at the start of a ciphertext: format and master key. */
 export const headerLength = 1 + keyIdLength
 
 const algorithm = 'aes-256-gcm'
@@ -25,11 +25,11 @@ const tenantInfo = 'service-tenant-config'
 const platformInfo = 'service-platform-secrets'
 const maxDerivedKeys = 10_000
 
-/** Whose value it is. */
+/** The tenant of the value. */
 export interface SecretPlace {
   readonly tenant: Owner
   readonly key: string
-  /** Counts the values that the key has had. */
+  /** Counts the values of the key. */
   readonly version: number
 }
 
@@ -39,11 +39,11 @@ export interface SecretCipher {
   decrypt(place: SecretPlace, ciphertext: Buffer): string
   /** The same value under the current master key; throws a SecretUnreadable. */
   renew(place: SecretPlace, ciphertext: Buffer): Buffer
-  /** What every ciphertext under the current master key begins with. */
+  /** The prefix of every ciphertext under the current master key. */
   readonly header: Buffer
 }
 
-/** A value cannot be decrypted; the message names the reason and nothing of the value. */
+/** A value cannot be decrypted; the message has the reason, and no part of the value. */
 export class SecretUnreadable extends Error {
   override readonly name = 'SecretUnreadable'
 }
@@ -120,7 +120,7 @@ export function createSecretCipher ({ current, known }: MasterKeys): SecretCiphe
   }
 }
 
-/** The id of the master key that a ciphertext was made under. */
+/** The id of a ciphertext's master key. */
 export function keyIdOf (ciphertext: Buffer): string {
   return ciphertext.toString('hex', 1, headerLength)
 }
@@ -129,7 +129,7 @@ function headerOf ({ id }: MasterKey): Buffer {
   return Buffer.concat([Buffer.from([format]), Buffer.from(id, 'hex')])
 }
 
-/** Neither tenants nor keys have a NUL in them, so that no two places have the same data. */
+/** Neither tenants nor keys contain a NUL, so the data of two places always differ. */
 function dataOf ({ tenant, key, version }: SecretPlace): Buffer {
   return Buffer.from(`${tenant}\0${key}\0${version}`)
 }
@@ -145,7 +145,7 @@ function open (key: KeyObject, data: Buffer, sealed: Buffer): Buffer {
   const decipher = createDecipheriv(algorithm, key, sealed.subarray(0, nonceLength), { authTagLength: tagLength })
     .setAAD(data).setAuthTag(sealed.subarray(tagAt))
   const plain = decipher.update(sealed.subarray(nonceLength, tagAt))
-  // Nothing of what did not authenticate is handed on; GCM's `final` gives no bytes of its own.
+  // Unauthenticated bytes are never returned; GCM's `final` returns no bytes.
   decipher.final()
   return plain
 }

@@ -1,4 +1,4 @@
-/** The place of kept responses among the values of a tenant (lib/secrets/cipher.ts); no key of a tenant's own has a slash in it. */
+/** The place of kept responses among the values of a tenant (lib/secrets/cipher.ts); keys of tenants contain no slash. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { SecretPlace } from './cipher.js'
 

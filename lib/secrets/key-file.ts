@@ -1,4 +1,4 @@
-/** The master key of an embedded database whose operator named none: a file beside its data. */
+/** The master key of an embedded database without a configured one: a file beside its data. */
 import type { MasterKey } from './master-key.js'
 import { open, readFile, rename } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -6,12 +6,12 @@ import { makeMasterKey, parseMasterKey } from './master-key.js'
 
 const fileName = 'secrets.key'
 
-/** Where the key of the database in this folder is. */
+/** The path of the key of the database in this folder. */
 export function keyFile (folder: string): string {
   return join(resolve(folder), fileName)
 }
 
-/** The key in the file; undefined where there is no file. Throws where it holds something else. */
+/** The key in the file; undefined without a file. Throws for an invalid file. */
 export async function readKeyFile (folder: string): Promise<MasterKey | undefined> {
   const path = keyFile(folder)
   let text: string
@@ -25,8 +25,8 @@ export async function readKeyFile (folder: string): Promise<MasterKey | undefine
 }
 
 /**
- * Makes the file, which its owner alone can read. The folder is there, and this process alone uses it: it has the lock of
- * the database. The key is on the disk before it is used.
+ * Creates the file, readable by its owner only. The folder exists, and this process holds the lock of the database. The key is written to
+ * the disk before it is used.
  */
 export async function createKeyFile (folder: string): Promise<MasterKey> {
   const path = keyFile(folder)
@@ -34,7 +34,7 @@ export async function createKeyFile (folder: string): Promise<MasterKey> {
   const unfinished = `${path}.unfinished`
   const file = await open(unfinished, 'w', 0o600)
   try {
-    // One that a cut-off start left behind may have been given another mode.
+    // A file of an interrupted start may have another mode.
     await file.chmod(0o600)
     await file.writeFile(`${text}\n`)
     await file.sync()
@@ -42,7 +42,7 @@ export async function createKeyFile (folder: string): Promise<MasterKey> {
     await file.close()
   }
   await rename(unfinished, path)
-  // The name too; where a folder cannot be opened (Windows) the system sees to that.
+  // Also flushes the name; on Windows, where a folder cannot be opened, the system does that.
   const home = await open(folder, 'r').catch(() => undefined)
   await home?.sync().finally(() => home.close())
   return key

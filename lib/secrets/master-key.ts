@@ -4,32 +4,32 @@ import { createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
 
 /** Bytes of a master key. */
 export const masterKeyLength = 32
-/** Bytes of its id. */
+/** Bytes of a key's id. */
 export const keyIdLength = 8
 
 const idInfo = 'service-master-key-id'
 
-/** How an operator makes one. */
+/** The command that creates one. */
 export const howToMake = 'make one with: openssl rand -base64 32'
 
 export interface MasterKey {
-  /** A short hash of the key, in hexadecimal: what ciphertexts, messages and logs name it by. */
+  /** A short hash of the key, in hexadecimal: its name in ciphertexts, messages and logs. */
   readonly id: string
   readonly key: KeyObject
 }
 
 export interface MasterKeys {
-  /** What is encrypted now is encrypted under this one. */
+  /** The key for new values. */
   readonly current: MasterKey
-  /** Every key that can be read with, the current one included, by id. */
+  /** All keys for reading, the current one included, by id. */
   readonly known: ReadonlyMap<string, MasterKey>
 }
 
-/** Base64 of 32 bytes; throws an error that names the setting, says how a key is made, and holds nothing of the text. */
+/** Base64 of 32 bytes; throws an error that names the setting and the command that creates a key, without the text. */
 export function parseMasterKey (text: string, setting: string): MasterKey {
   const bytes = Buffer.from(text.trim(), 'base64')
   try {
-    // Buffer.from skips what is no base64: a password must not become a shorter key.
+    // Buffer.from skips invalid characters: a password must not become a shorter key.
     const plain = (base64: string) => base64.replaceAll('=', '').replaceAll('-', '+').replaceAll('_', '/')
     if (bytes.length !== masterKeyLength || plain(bytes.toString('base64')) !== plain(text.trim())) {
       throw new Error(`${setting} is not 32 bytes in base64: ${howToMake}`)

@@ -2,7 +2,7 @@
 import type { Owner } from '../identity/tenant-ref.js'
 import type { SecretPlace } from './cipher.js'
 
-/** Of a user; no key of a tenant's secret has a slash in it. */
+/** Of a user; keys of tenants' secrets contain no slash. */
 export function mfaPlace (tenant: Owner, userId: string, version: number): SecretPlace {
   return { tenant, key: `mfa/${userId}`, version }
 }

@@ -6,21 +6,21 @@ import { howToMake, makeMasterKey, masterKeys, parseMasterKey, parseMasterKeys }
 export interface KeyOptions {
   /** The setting SECRETS_MASTER_KEY: 32 bytes in base64. */
   readonly masterKey?: string | undefined
-  /** The setting SECRETS_PREVIOUS_KEYS: keys that values may still be encrypted under, separated by commas. */
+  /** The setting SECRETS_PREVIOUS_KEYS: former keys of stored values, separated by commas. */
   readonly previousKeys?: string | undefined
-  /** The folder of an embedded database, whose own key is kept there (`engine.folder`); without one it is in memory. */
+  /** The folder of an embedded database, which has its own key (`engine.folder`); without one it is in memory. */
   readonly folder?: string | undefined
 }
 
 export interface OpenedKeys {
   readonly keys: MasterKeys
-  /** What the operator should know; undefined where the settings say it all. */
+  /** A note for the operator; undefined if there is nothing to add. */
   readonly note?: string
 }
 
 /**
- * The keys of the settings. Without SECRETS_MASTER_KEY the embedded engine has a key of its own, made when there is none;
- * PostgreSQL throws an error that names the setting. Nothing of a key is in errors and notes.
+ * The keys of the settings. Without SECRETS_MASTER_KEY, the embedded engine uses its own key, created if necessary; PostgreSQL throws an
+ * error that names the setting. Errors and notes contain no part of a key.
  */
 export async function openKeys (
   engine: 'postgres' | 'embedded',
@@ -30,7 +30,7 @@ export async function openKeys (
   const home = engine === 'embedded' ? folder : undefined
   const own = home === undefined ? undefined : await readKeyFile(home)
   if (masterKey !== '') {
-    // The values of a database that had its own key until now can still be read.
+    // The values of a database that had its own key so far can still be read.
     return { keys: masterKeys(parseMasterKey(masterKey, 'SECRETS_MASTER_KEY'), own === undefined ? previous : [own, ...previous]) }
   }
   if (engine === 'postgres') {

@@ -1,4 +1,4 @@
-/** The rows with stored values, as `rekeySecrets` goes through them. */
+/** The rows with stored values, for `rekeySecrets`. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
@@ -11,11 +11,11 @@ import { tenantColumn } from '../database/sql.js'
 
 const batchSize = 100 // rows; at most 13 MB of values
 
-/** A row with a value that is under another master key than the current one. */
+/** A row with a value under a former master key. */
 export interface KeyedRow {
   readonly tenant: Owner
   readonly key: string
-  /** Writes its values anew; false if the row was changed meanwhile. Throws a SecretUnreadable. */
+  /** Writes its values under the current key; false if the row was changed meanwhile. Throws a SecretUnreadable. */
   readonly move: () => Promise<boolean>
 }
 
@@ -73,7 +73,7 @@ export function secretRows (db: Kysely<SystemTables>, cipher: SecretCipher): Key
   }
 }
 
-/** Values of secrets that earlier rotations promised to accept. */
+/** Values of earlier rotations that are still accepted. */
 export function earlierRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
   const others = db.selectFrom('tenantry.secret_earlier_values').where(
     sql<boolean>`substring(value from 1 for ${sql.lit(headerLength)}) <> ${cipher.header}`
@@ -106,9 +106,9 @@ export function earlierRows (db: Kysely<SystemTables>, cipher: SecretCipher): Ke
   }
 }
 
-/** Secrets of second factors; of the key `mfa/<user>`. */
+/** Secrets of second factors, with the key `mfa/<user>`. */
 export function mfaRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  // Of nine bytes, which base64 ends with.
+  // Of nine bytes, so that base64 has no padding.
   const header = cipher.header.toString('base64')
   const isOther = (column: string) =>
     sql`(${sql.ref(column)} is not null and left(${sql.ref(column)}, ${sql.lit(header.length)}) <> ${header})`
@@ -153,7 +153,7 @@ export function mfaRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedR
   }
 }
 
-/** Secrets that sign webhooks; of the key `webhooks/secret`. */
+/** Secrets that sign webhooks, with the key `webhooks/secret`. */
 export function webhookSecretRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
   const others = db.selectFrom('tenantry.webhook_secrets').where(
     sql<boolean>`substring(secret from 1 for ${sql.lit(headerLength)}) <> ${cipher.header}`
@@ -183,7 +183,7 @@ export function webhookSecretRows (db: Kysely<SystemTables>, cipher: SecretCiphe
   }
 }
 
-/** Addresses and secrets of callbacks; of the key `webhooks/callback/<delivery>`. */
+/** Addresses and secrets of callbacks, with the key `webhooks/callback/<delivery>`. */
 export function callbackRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
   const others = db.selectFrom('tenantry.webhook_deliveries').where(
     sql<boolean>`(sealed is not null and substring(sealed from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`
@@ -214,7 +214,7 @@ export function callbackRows (db: Kysely<SystemTables>, cipher: SecretCipher): K
   }
 }
 
-/** Kept answers of requests; of the key `idempotency/<id>`. */
+/** Kept responses, with the key `idempotency/<id>`. */
 export function idempotencyRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
   const others = db.selectFrom('tenantry.idempotency_keys').where(
     sql<boolean>`(encrypted and substring(content from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`

@@ -1,6 +1,6 @@
 /**
- * Moves every stored value to the current master key, while servers serve and write. Each value is written only where it
- * still is what was read: one that a server has replaced meanwhile is looked at again.
+ * Moves every stored value to the current master key, while servers serve and write. A value is written only if it is unchanged since it
+ * was read; a value that a server has replaced meanwhile is read again.
  */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -9,21 +9,21 @@ import { sql } from 'kysely'
 import { SecretUnreadable, type SecretCipher } from './cipher.js'
 import { callbackRows, earlierRows, idempotencyRows, mfaRows, secretRows, webhookSecretRows } from './rekey-rows.js'
 
-const maxPasses = 10 // while servers still write under another key, each pass finds new ones
+const maxPasses = 10 // each pass finds new values while servers still write under another key
 
 export interface RekeyResult {
-  /** Secrets that were moved, those of second factors and of outbound webhooks among them. */
+  /** The number of moved secrets, including those of second factors and outbound webhooks. */
   readonly moved: number
   /**
-   * Secrets that could not be, and why; nothing of their values. Those of second factors have the key `mfa/<user>`, and of the
-   * platform's users the empty tenant; those of webhooks `webhooks/...`, kept answers `idempotency/...`.
+   * Secrets that could not be moved, with the reason and without their values. Second factors have the key `mfa/<user>`, and for the
+   * platform's users the empty tenant; webhooks have `webhooks/...`, kept responses `idempotency/...`.
    */
   readonly unreadable: readonly { readonly tenant: Owner, readonly key: string, readonly reason: string }[]
-  /** Values were still being written under another key when it gave up. */
+  /** Other processes were still writing values under another key when it gave up. */
   readonly unfinished: boolean
 }
 
-/** Can be repeated: what is under the current key is left alone. */
+/** Can be repeated: values under the current key are left alone. */
 export async function rekeySecrets (db: Kysely<SystemTables>, cipher: SecretCipher): Promise<RekeyResult> {
   let unreadable: RekeyResult['unreadable'][number][] = []
   const sources = [
@@ -35,7 +35,7 @@ export async function rekeySecrets (db: Kysely<SystemTables>, cipher: SecretCiph
     idempotencyRows(db, cipher)
   ]
   let moved = 0
-  // Values whose grace periods have ended are not used any more, and their master key may be lost.
+  // Values after their grace period are not used any more, and their master key may be lost.
   await db.updateTable('tenantry.secrets').set({ previous_value: null, previous_version: null, previous_valid_until: null }).where(
     'previous_valid_until',
     '<=',

@@ -1,11 +1,8 @@
-/**
- * The places of outbound webhooks' secrets among the values of a tenant (lib/secrets/cipher.ts); no key of a tenant's own has a
- * slash in it.
- */
+/** The places of outbound webhooks' secrets among the values of a tenant (lib/secrets/cipher.ts); keys of tenants contain no slash. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { SecretPlace } from './cipher.js'
 
-/** The generated secret that signs where no other is named. */
+/** The generated secret, which signs without another one. */
 export function webhookSecretPlace (tenant: Owner): SecretPlace {
   return { tenant, key: 'webhooks/secret', version: 1 }
 }
