@@ -1,13 +1,13 @@
 /** Times of a schedule: a cron pattern of five fields in a time zone. */
 import { Cron } from 'croner'
 
-/** Minutes between two runs that a tenant's schedule has at least. */
+/** The least number of minutes between two runs of a tenant's schedule. */
 export const leastTenantMinutes = 5
 
 export interface Schedule {
-  /** The same for the same times: a document that changes it starts anew. */
+  /** Equal for equal times: a document that changes it restarts the schedule. */
   readonly text: string
-  /** The first time after this one; null where none comes. */
+  /** The first time after this one; null without one. */
   next(after: Date): Date | null
 }
 
@@ -20,13 +20,13 @@ export interface ScheduleFault {
 const minuteMs = 60_000
 const hourMs = 3_600_000
 const numbers = '[0-9*][0-9*,/-]{0,99}'
-/** Without the seconds, nicknames and extensions that croner has: no other program would read them alike. */
+/** Without croner's seconds, nicknames and extensions, which other programs do not support. */
 const pattern = new RegExp(
   `^(${numbers}) +(${numbers}) +(${numbers}) +([0-9A-Za-z*][0-9A-Za-z*,/-]{0,99}) +([0-9A-Za-z*][0-9A-Za-z*,/-]{0,99})$`
 )
 const names = /^(?:[0-9*,/-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)*$/i
 
-/** Reads a schedule. The time zone is UTC without one. */
+/** Parses a schedule. The default time zone is UTC. */
 export function parseSchedule (
   { cron, timezone = 'UTC' }: { readonly cron: string, readonly timezone?: string | undefined }
 ): Schedule | ScheduleFault {
@@ -50,7 +50,7 @@ export function parseSchedule (
   return schedule.next(new Date()) === null ? { at: 'cron', reason: 'no day has this date: the workflow would never run' } : schedule
 }
 
-/** The least number of minutes between two times of a pattern that was read. */
+/** The least number of minutes between two times of a parsed pattern. */
 export function leastMinutes (cron: string): number {
   const minutes = minutesIn(cron)
   return Math.min(60, ...minutes.map((minute, index) => (minutes[index + 1] ?? minutes[0]! + 60) - minute))
@@ -70,10 +70,7 @@ function minutesOf (part: string): number[] {
   )
 }
 
-/**
- * A pattern that names minutes alone runs in every hour, also in the one that comes twice when clocks go back, which
- * croner leaves out.
- */
+/** A pattern that names only minutes runs in every hour, including the repeated one when clocks go back, which croner skips. */
 function everyHour (cron: string, timezone: string): Schedule['next'] {
   const minutes = new Set(minutesIn(cron))
   return (after) => {
@@ -90,7 +87,7 @@ function everyHour (cron: string, timezone: string): Schedule['next'] {
   }
 }
 
-/** Milliseconds that a zone is ahead of UTC. */
+/** The milliseconds by which a zone is ahead of UTC. */
 function offsetOf (date: Date, timeZone: string): number {
   const parts = new Intl.DateTimeFormat('en-US', {
     timeZone,
