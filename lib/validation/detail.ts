@@ -1,4 +1,4 @@
-/** One error of the input, for the caller: its place, and what to do about it. */
+/** One error of the input, for the caller: its place and its remedy. */
 import type { ErrorObject } from 'ajv'
 import { nearest } from '../schema/faults.js'
 import { failure, type TenantryError } from '../errors.js'
@@ -7,11 +7,11 @@ export interface ErrorDetail {
   /** JSON Pointer into the request: `/body/items/3/title`. */
   readonly path: string
   readonly message: string
-  /** The JSON Schema keyword that was not met, or is the nearest to it. */
+  /** The violated JSON Schema keyword, or the nearest one. */
   readonly keyword: string
 }
 
-const maxNameLength = 100 // characters of a name that a caller sent and is shown again
+const maxNameLength = 100 // characters of a caller's name in a message
 const maxNamesShown = 30 // values of an enum
 
 const formatTexts: Readonly<Record<string, string>> = {
@@ -32,12 +32,12 @@ const typeTexts: Readonly<Record<string, string>> = {
   null: 'null'
 }
 
-/** The `validationFailed` of one part of the input, for what no schema says. */
+/** The `validationFailed` of one part of the input, for rules beyond a schema. */
 export function invalidInput (path: string, message: string, keyword: string): TenantryError {
   return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
 }
 
-/** The detail of an error; `base` is the part: `/body`. The ajv that made the error must be `verbose`. */
+/** The detail of an error; `base` is the part: `/body`. The ajv of the error must be `verbose`. */
 export function detailOf (error: ErrorObject, base: string): ErrorDetail {
   const { keyword } = error
   const params: Readonly<Record<string, unknown>> = error.params
@@ -114,7 +114,7 @@ function patternText (expected: unknown, pattern: unknown): string {
 
 function unknownField (error: ErrorObject, path: string, name: string): ErrorDetail {
   const patterns: unknown = error.parentSchema?.['patternProperties']
-  // The members of a map have the names that the caller gives them.
+  // The names of a map's members come from the caller.
   if (typeof patterns === 'object' && patterns !== null) {
     return {
       path: below(path, name),
@@ -123,7 +123,7 @@ function unknownField (error: ErrorObject, path: string, name: string): ErrorDet
     }
   }
   const known: unknown = error.parentSchema?.['properties']
-  // The distance to every known name takes the product of the lengths, and the caller chose this one.
+  // The distance to a known name takes the product of the lengths, and the caller chose this one.
   const suggestion = name.length <= maxNameLength && typeof known === 'object' && known !== null
     ? nearest(name, Object.keys(known))
     : undefined

@@ -1,6 +1,6 @@
 /**
- * Numbers that a double cannot carry, in values that ajv checks: ajv sees the nearest double, and the rules for numbers are
- * checked again exactly.
+ * Numbers that a double cannot represent, in values that ajv checks. ajv sees the nearest double, and the rules for numbers are checked
+ * again exactly.
  */
 import type { ErrorObject } from 'ajv'
 import { pointerTo } from '../schema/faults.js'
@@ -15,10 +15,7 @@ interface Place {
   readonly exact: Exact
 }
 
-/**
- * The errors of a value that may hold exact numbers; null where there is none. The value stays as it is, but for the defaults
- * that the check sets.
- */
+/** The errors of a value that may contain exact numbers; null if it is valid. The value is unchanged, except for defaults. */
 export function checkExact (schema: object, value: unknown, check: Check): readonly ErrorObject[] | null {
   if (isExact(value)) return check(Number(value)) ?? errorsIn(schema, value)
   const places = exactPlaces(value)
@@ -32,7 +29,7 @@ export function checkExact (schema: object, value: unknown, check: Check): reado
   return errors ?? (places.length === 0 ? null : errorsIn(schema, value))
 }
 
-/** What is wrong with the exact numbers in a value by the rules of its schema for numbers; null where nothing is. */
+/** The errors of the exact numbers in a value against the number rules of its schema; null if they are valid. */
 export function errorsIn (schema: object, value: unknown): readonly ErrorObject[] | null {
   const errors: ErrorObject[] = []
   collect(schema, value, '', errors)

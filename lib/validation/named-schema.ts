@@ -1,7 +1,7 @@
-/** Names of JSON Schemas: `/doc` lists a schema that has one once, as a component, and refers to it. */
+/** Names of JSON Schemas: `/doc` lists a named schema once, as a component, and refers to it. */
 const names = new WeakMap<object, string>()
 
-/** Names a schema. A copy made with spread has no name. Schemas of one name with other content are numbered in the document. */
+/** Names a schema. A copy made with spread has no name. Different schemas with one name get numbers in the document. */
 export function named<Schema extends object> (name: string, schema: Schema): Schema {
   names.set(schema, name)
   return schema
@@ -16,17 +16,17 @@ export function rowName (table: string): string {
   return `${pascal(table)}Row`
 }
 
-/** The name of what stands for a group of a table's rows: `order_items` -> `OrderItemsGroup`. */
+/** The name of a group of a table's rows: `order_items` -> `OrderItemsGroup`. */
 export function groupName (table: string): string {
   return `${pascal(table)}Group`
 }
 
-/** The name of what a write to a table takes: `order_items` -> `OrderItemsInput`. */
+/** The name of the input of a write to a table: `order_items` -> `OrderItemsInput`. */
 export function inputName (table: string): string {
   return `${pascal(table)}Input`
 }
 
-/** Names a list or a page after its items, where those have a name: `NotesRow` -> `NotesPage`, `Tenant` -> `TenantPage`. */
+/** Names a list or a page after its items, if they have a name: `NotesRow` -> `NotesPage`, `Tenant` -> `TenantPage`. */
 export function namedAfter<Schema extends object> (item: object, suffix: 'List' | 'Page' | 'CursorPage', schema: Schema): Schema {
   const name = schemaName(item)
   return name === undefined ? schema : named(name.replace(/Row$/, '') + suffix, schema)

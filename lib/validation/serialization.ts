@@ -1,4 +1,4 @@
-/** The serializer of built-in endpoints and of an app's own routes: Fastify's own compiler, once for each schema. */
+/** The serializer of built-in endpoints and of an app's own routes: Fastify's compiler, run once for each schema. */
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import { SerializerSelector } from '@fastify/fast-json-stringify-compiler'
 import { sharedByText } from '../cache/weak-memo.js'
@@ -9,8 +9,8 @@ const compilerOf = SerializerSelector()
 const sharedOf = sharedByText<SerializerCompiler>()
 
 /**
- * Fastify's `schemaController.compilersFactory.buildSerializer`. The hundreds of error answers of the endpoints are a
- * handful of schemas, of which Fastify compiles each anew for every route and status.
+ * Fastify's `schemaController.compilersFactory.buildSerializer`. The hundreds of error responses share a few schemas, which Fastify would
+ * compile again for every route and status.
  */
 export const buildSerializer: SerializerFactory = (schemas, options) =>
   sharedOf(JSON.stringify([schemas, options]), () => {

@@ -1,7 +1,7 @@
 /**
- * Validation of requests: the shared ajv instances, Fastify's validator compiler made of them, and the details of a 400.
+ * Validation of requests: the shared ajv instances, Fastify's validator compiler, and the details of a 400.
  *
- * Values of URLs and headers are text and are coerced to the types of their schemas. Bodies are never coerced.
+ * Values of URLs and headers are text and are converted to the types of their schemas. Bodies are never converted.
  */
 import type { ErrorObject, Options, ValidateFunction } from 'ajv'
 import { Ajv } from 'ajv'
@@ -17,14 +17,14 @@ import { checkExact, errorsIn } from './exact.js'
 
 export type { ErrorDetail } from './detail.js'
 
-/** The parts of a request as Fastify names them, and as the paths of details do. */
+/** The parts of a request in Fastify and in the paths of details. */
 export type RequestPart = 'body' | 'params' | 'query' | 'querystring' | 'headers'
 
-/** Checks one value, coerced in place where the part is; null when it is right. */
+/** Checks one value, converted in place for some parts; null if it is valid. */
 export type PartValidator = (value: unknown) => readonly ErrorObject[] | null
 
 const maxDetails = 50
-const maxNodes = 1000 // members and items of a body for which all errors are reported; for a larger one it is the first
+const maxNodes = 1000 // members and items of a body with a report of all errors; larger ones get the first error only
 
 const shared: Options = {
   strict: true,
@@ -32,7 +32,7 @@ const shared: Options = {
   strictTuples: false,
   strictRequired: false,
   allowUnionTypes: true,
-  // Otherwise a required `constructor` would always be there.
+  // Otherwise a required `constructor` would always be present.
   ownProperties: true,
   // A validator that fails to compile must not answer for its schema.
   addUsedSchema: false,
@@ -42,21 +42,21 @@ const shared: Options = {
   keywords: ['example', { keyword: 'expected', schemaType: 'string' }]
 }
 
-/** How a schema is read. */
+/** The way of checking by a schema. */
 const kinds = {
   /** For params, query strings and headers, which the size of a request line bounds. */
   coercing: { ...shared, coerceTypes: 'array', allErrors: true },
-  /** For bodies: stops at the first error, so that a large wrong body costs no more than a right one. */
+  /** For bodies: stops at the first error, so that a large wrong body costs no more than a valid one. */
   strict: shared,
-  /** For bodies that are small and wrong. */
+  /** For small invalid bodies. */
   exhaustive: { ...shared, allErrors: true }
 } as const satisfies Record<string, Options>
 type Kind = keyof typeof kinds
 
-/** Makes the function that checks by a schema. */
+/** Creates the check of a schema. */
 type Compile = (kind: Kind, schema: object) => ValidateFunction
 
-/** The built-in endpoints, whose schemas are there for good, share three instances. */
+/** Built-in endpoints, whose schemas are permanent, share three instances. */
 const builtIn = {
   coercing: withFormats(new Ajv(kinds.coercing)),
   strict: withFormats(new Ajv(kinds.strict)),
@@ -65,8 +65,8 @@ const builtIn = {
 const compileBuiltIn: Compile = (kind, schema) => builtIn[kind].compile(schema)
 
 /**
- * Schemas of routes come and go with the versions of a tenant's document. An instance of Ajv keeps parts of every schema
- * that it compiled, so each schema has an instance of its own. The compiler makes these schemas, so they are not checked.
+ * Schemas of routes come and go with the versions of a tenant's document. An instance of Ajv keeps parts of every compiled schema, so each
+ * schema has its own instance. The compiler creates these schemas, so they are not checked.
  */
 const compileRouteSchema: Compile = (kind, schema) =>
   withFormats(new Ajv({ ...kinds[kind], meta: false, validateSchema: false })).compile(schema)
@@ -77,14 +77,13 @@ function withFormats (ajv: Ajv): Ajv {
 }
 
 /**
- * Makes the check of a part of a route's requests, which takes integers and decimals of any size; schemas that are the same text
- * share one.
+ * Creates the check of a part of a route's requests, which accepts integers and decimals of any size; schemas with equal text share one.
  */
 export function compileValidator (schema: object, part: RequestPart): PartValidator {
   return validators[partKind(part)](JSON.stringify(schema), () => exactValidatorOf(schema, part, compileRouteSchema))
 }
 
-/** The same, compiled at its first use. Compiling takes ajv a millisecond or two: a thousand routes would take seconds at the start. */
+/** The same, compiled at its first use. Compiling takes ajv a millisecond or two: a thousand routes would take seconds at start. */
 export function lazyValidator (schema: object, part: RequestPart): PartValidator {
   let validate: PartValidator | undefined
   return (value) => {
@@ -93,7 +92,7 @@ export function lazyValidator (schema: object, part: RequestPart): PartValidator
   }
 }
 
-/** Of a built-in endpoint, which takes no number that a double cannot carry, and of a route. */
+/** For a built-in endpoint, which accepts only numbers that a double can represent, and for a route. */
 function validatorOf (schema: object, part: RequestPart, compile: Compile): PartValidator {
   return part === 'body' ? bodyValidator(schema, compile) : urlValidator(schema, compile)
 }
@@ -102,14 +101,14 @@ function exactValidatorOf (schema: object, part: RequestPart, compile: Compile):
   const check = validatorOf(schema, part, compile)
   if (part !== 'body') return exactUrlValidator(schema, check)
   return (value) => {
-    // parseJson knows which bodies hold exact numbers. Other values are searched where ajv refuses them.
+    // parseJson knows which bodies contain exact numbers. Other values are searched if ajv refuses them.
     const isKnown = holdsExact(value)
     const errors = isKnown ? null : check(value)
     return isKnown || errors !== null ? checkExact(schema, value, check) : null
   }
 }
 
-/** ajv makes doubles of the texts; the exact numbers take their places. */
+/** ajv converts the texts to doubles; the exact numbers replace them. */
 function exactUrlValidator (schema: object, check: PartValidator): PartValidator {
   const names = numericFields(schema)
   if (names.length === 0) return check
@@ -133,7 +132,7 @@ function isExactText (text: unknown): boolean {
   return typeof text === 'string' && isExact(numberIn(text))
 }
 
-/** The number that a text was coerced to, or each of a list; a text that stays one stays. */
+/** The converted number of a text, or of each item of a list; other texts stay. */
 function exactOf (coerced: unknown, text: unknown): unknown {
   if (Array.isArray(coerced)) return coerced.map((item, index) => exactOf(item, Array.isArray(text) ? text[index] : text))
   const only: unknown = Array.isArray(text) ? text[0] : text
@@ -169,7 +168,7 @@ function numericFields (schema: object): string[] {
   }).map(([name]) => name)
 }
 
-/** ajv coerces whatever JavaScript does: a blank to 0, "0x10" to 16. Of "NaN" it says that this is no number. */
+/** ajv converts like JavaScript: a blank to 0, "0x10" to 16. For "NaN" it reports that this is not a number. */
 function refuseOtherNumbers (value: unknown, names: readonly string[]): void {
   if (typeof value !== 'object' || value === null) return
   for (const name of names) {
@@ -180,12 +179,12 @@ function refuseOtherNumbers (value: unknown, names: readonly string[]): void {
   }
 }
 
-/** The empty text stays: it is null where that is accepted. */
+/** The empty text stays: it becomes null if that is accepted. */
 function withoutOtherNumber (given: unknown): unknown {
   return typeof given === 'string' && given !== '' && !decimal.test(given) ? 'NaN' : given
 }
 
-/** ajv coerces the text "Infinity" to a number, which no JSON and no column can hold. */
+/** ajv converts the text "Infinity" to a number, which neither JSON nor a column can represent. */
 function infiniteNumbers (value: unknown): readonly ErrorObject[] | null {
   for (const [name, member] of Object.entries(Object(value))) {
     if (
@@ -220,21 +219,21 @@ export function isSmall (value: unknown): boolean {
   return visit(value)
 }
 
-/** The details of errors of one part: at most 50, each with the JSON Pointer of what is wrong. */
+/** The details of one part's errors: at most 50, each with its JSON Pointer. */
 export function errorDetails (errors: readonly ErrorObject[], part: RequestPart): ErrorDetail[] {
   const base = `/${part === 'querystring' ? 'query' : part}`
   const details: ErrorDetail[] = []
   const nullable = new Set(errors.filter(isOfNullable).map(({ instancePath }) => instancePath))
   for (const error of errors) {
     if (details.length === maxDetails) break
-    // `if` only says that its `then` failed, which says so itself.
+    // `if` only repeats that its `then` failed.
     const isFurther = error.keyword === 'if' || isOfNullable(error) || (error.params['type'] === 'null' && nullable.has(error.instancePath))
     if (!isFurther) details.push(detailOf(error, base))
   }
   return details
 }
 
-/** The value is neither null nor of the other schema; only the faults of the other one help. */
+/** The value is neither null nor valid by the other schema; only the errors of the other one help. */
 function isOfNullable ({ keyword, schema }: ErrorObject): boolean {
   return keyword === 'anyOf' && Array.isArray(schema) && schema.length === 2 &&
     schema.some((branch) => isRecord(branch) && branch['type'] === 'null')
@@ -245,7 +244,7 @@ export function validationError (errors: readonly ErrorObject[], part: RequestPa
   return failure('validationFailed', { extras: { details: errorDetails(errors, part) } })
 }
 
-/** Fastify's `validatorCompiler` for the built-in endpoints: throws nothing, hands over a `validationFailed`. */
+/** Fastify's `validatorCompiler` for the built-in endpoints: returns a `validationFailed` instead of throwing. */
 export function validatorCompiler (
   { schema, httpPart }: { schema: object, httpPart?: string }
 ): (value: unknown) => { value: unknown } | { error: TenantryError } {
