@@ -1,4 +1,4 @@
-/** Any service that signs its body alone: an HMAC of it in a header, in hexadecimal or base64. It has no time and no id. */
+/** Any service that signs only its body: an HMAC in a header, in hexadecimal or base64, without a time and an id. */
 import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
 import { anyEqual, idOr, invalid, requireSigned } from './scheme.js'
@@ -27,7 +27,7 @@ export function custom ({ header, algorithm = 'sha256', encoding }: CustomOption
       const given = text.startsWith(prefix) ? text.slice(prefix.length) : text
       requireSigned(secrets, (secret) => {
         const right = createHmac(algorithm, secret).update(body).digest()
-        // Letters of hexadecimal are the same in upper and lower case, those of base64 are not.
+        // Hexadecimal ignores case, base64 does not.
         return accepted.some((form) => anyEqual([form === 'hex' ? given.toLowerCase() : given], right.toString(form)))
       })
     },

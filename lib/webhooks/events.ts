@@ -1,6 +1,6 @@
 /** The events of outbound webhooks. */
 
-/** Every kind of event that something writes. */
+/** Every kind of event. */
 export const eventKinds = [
   'entity.created',
   'entity.updated',
@@ -17,15 +17,15 @@ export const eventKinds = [
 ] as const
 export type EventKind = typeof eventKinds[number]
 
-/** What a webhook names: a kind, or all of a group, such as `entity.*`. */
+/** A subscription of a webhook: a kind, or all of a group, such as `entity.*`. */
 export const eventPatterns: readonly string[] = [...new Set(eventKinds.flatMap((kind) => [`${groupOf(kind)}.*`, kind]))].sort()
 
-/** The kinds that the patterns stand for. */
+/** The kinds that match the patterns. */
 export function kindsOf (patterns: readonly string[]): ReadonlySet<string> {
   return new Set(eventKinds.filter((kind) => patterns.includes(kind) || patterns.includes(`${groupOf(kind)}.*`)))
 }
 
-/** Those of rows and documents, which writes tell of. */
+/** Events of rows and documents, sent by writes. */
 export const entityKinds: readonly string[] = eventKinds.filter((kind) => groupOf(kind) === 'entity')
 
 function groupOf (kind: string): string {

@@ -3,14 +3,14 @@ import { isUtf8 } from 'node:buffer'
 
 const maxFields = 1000
 
-/** A field that comes several times has all its values. */
+/** A repeated field has all its values. */
 export type Form = Readonly<Record<string, string | readonly string[]>>
 
 export function isForm (contentType: string | undefined): boolean {
   return /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i.test(contentType ?? '')
 }
 
-/** null where it has more than 1,000 fields, or is no UTF-8. Without a prototype: a field may have any name. */
+/** null if it has more than 1,000 fields, or is not UTF-8. Without a prototype: a field may have any name. */
 export function formOf (body: Buffer): Form | null {
   if (!isUtf8(body)) return null
   const text = body.toString()

@@ -1,6 +1,6 @@
 /**
- * GitHub's scheme: `x-hub-signature-256: sha256=<hex>`, an HMAC-SHA256 of the body. It has no time, and signs neither the
- * id of the delivery nor the name of the event, which are headers of their own.
+ * GitHub's scheme: `x-hub-signature-256: sha256=<hex>`, an HMAC-SHA256 of the body. It has no time, and the headers with the id of the
+ * delivery and the name of the event are not signed.
  */
 import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'

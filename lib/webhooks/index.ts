@@ -13,7 +13,7 @@ export { isRepeated } from './scheme.js'
 export const webhookProviders = ['payprov', 'altprov', 'github', 'slack', 'twilio', 'custom'] as const
 export type WebhookProvider = typeof webhookProviders[number]
 
-/** Those that a document says no more of. */
+/** Schemes without further settings in the document. */
 export const schemes: Readonly<Record<Exclude<WebhookProvider, 'custom'>, Scheme>> = {
   payprov: standard,
   altprov: stripe,

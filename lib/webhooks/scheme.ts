@@ -3,54 +3,54 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { failure, type TenantryError } from '../errors.js'
 
-/** A request as it came, before anything of its body is read. */
+/** A received request, before its body is parsed. */
 export interface Delivery {
   readonly body: Buffer
   readonly headers: IncomingHttpHeaders
-  /** The whole address that the sender called, with its query string. */
+  /** The full called address, with its query string. */
   readonly url: string
   /** The time, in milliseconds since 1970. */
   readonly now: number
 }
 
-/** How one service signs. */
+/** The signature scheme of one service. */
 export interface Scheme {
-  /** The headers that the signature is made of, in lower case. One that comes twice makes it invalid, see `isRepeated`. */
+  /** The headers of the signature, in lower case. A repeated one is invalid, see `isRepeated`. */
   readonly headers: readonly string[]
   /**
-   * Throws `signatureInvalid` unless one of the secrets signed the delivery, within five minutes where the scheme has a time.
-   * Without secrets it always throws.
+   * Throws `signatureInvalid` unless one of the secrets signed the delivery, within five minutes if the scheme has a time. Without secrets
+   * it always throws.
    */
   verify(delivery: Delivery, secrets: readonly string[]): void
-  /** What tells the delivery from others and is the same when it comes again: 1 to 255 visible ASCII characters. */
+  /** The id of the delivery, equal for repetitions: 1 to 255 visible ASCII characters. */
   idOf(delivery: Delivery, payload: unknown): string
-  /** The same, made of signed parts only. Default: `idOf`. */
+  /** The same, from signed parts only. Default: `idOf`. */
   signedIdOf?(delivery: Delivery): string
 }
 
 const tolerance = 300 // s, before and after
-export const maxSignatures = 20 // of one header; a secret is rotated with two
+export const maxSignatures = 20 // of one header; a rotation needs two
 
-/** 401; what was wrong is logged and never sent. */
+/** 401; the reason is logged and never sent. */
 export function invalid (what: string): TenantryError {
   return failure('signatureInvalid', { cause: new Error(`the webhook lacks ${what}`) })
 }
 
-/** The time of a signature, as it was written, in seconds; throws where it is none, or not of now. */
+/** The time of a signature in seconds; throws for an invalid or outdated one. */
 export function requireTime (text: unknown, now: number): string {
   if (typeof text !== 'string' || !/^[1-9]\d{0,11}$/.test(text)) throw invalid('its time')
   if (Math.abs(Math.floor(now / 1000) - Number(text)) > tolerance) throw invalid('its time, which is too long ago or yet to come')
   return text
 }
 
-/** Throws unless one of the secrets signed what was sent: each is tried, whichever it is, and an empty one signs nothing. */
+/** Throws unless one of the secrets signed the content; empty secrets are ignored. */
 export function requireSigned<Secret extends string | Buffer> (secrets: readonly Secret[], isSignedBy: (secret: Secret) => boolean): void {
   let found = false
   for (const secret of secrets) if (secret.length > 0 && isSignedBy(secret)) found = true
   if (!found) throw invalid('a signature of its own')
 }
 
-/** Whether one of the texts is the other; takes as long whichever it is. */
+/** Whether one of the texts equals the other, in constant time. */
 export function anyEqual (texts: readonly string[], other: string): boolean {
   const expected = Buffer.from(other)
   let found = false
@@ -61,7 +61,7 @@ export function anyEqual (texts: readonly string[], other: string): boolean {
   return found
 }
 
-/** The id that a service gave, or where it gave none that can be kept, what was signed. */
+/** The service's id, or the signed bytes if there is no usable id. */
 export function idOr (given: unknown, ...signed: ReadonlyArray<string | Buffer>): string {
   if (typeof given === 'string' && /^[\x21-\x7e]{1,255}$/.test(given)) return given
   const hash = createHash('sha256')
@@ -69,7 +69,7 @@ export function idOr (given: unknown, ...signed: ReadonlyArray<string | Buffer>)
   return `sha256:${hash.digest('base64url')}`
 }
 
-/** Node joins the values of a header that comes twice, and a right signature among wrong ones would be found again. */
+/** Node joins the values of a repeated header, which could hide wrong signatures beside a right one. */
 export function isRepeated (rawHeaders: readonly string[], names: readonly string[]): boolean {
   const seen = new Set<string>()
   for (let index = 0; index < rawHeaders.length; index += 2) {

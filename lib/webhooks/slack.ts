@@ -15,11 +15,11 @@ export const slack: Scheme = {
       (secret) => anyEqual([given], `v0=${createHmac('sha256', secret).update(`v0:${time}:`).update(body).digest('hex')}`)
     )
   },
-  // Commands and interactions have no id: one that comes again has the same time.
+  // Commands and interactions have no id: a repetition has the same time.
   idOf: ({ body, headers }, payload) => idOr(memberOf(payload, 'event_id'), String(headers[timestamp]), body)
 }
 
-/** What Slack asks an address before it sends events there: whether it answers with this text. null for any other event. */
+/** Slack's check of an address before it sends events: the text to answer. null for any other event. */
 export function challengeOf (payload: unknown): string | null {
   const challenge = memberOf(payload, 'type') === 'url_verification' ? memberOf(payload, 'challenge') : undefined
   return typeof challenge === 'string' ? challenge : null

@@ -1,7 +1,6 @@
 /**
- * Standard Webhooks, which payprov signs by: `webhook-signature` has an HMAC-SHA256 of `<id>.<timestamp>.<body>`. The
- * package `standardwebhooks` reads the machine's clock and takes one form of a secret; here the clock is the caller's,
- * the body is signed as its bytes, and a secret may have each form that payprov gives it.
+ * Standard Webhooks, the scheme of payprov: `webhook-signature` has an HMAC-SHA256 of `<id>.<timestamp>.<body>`. Unlike the package
+ * `standardwebhooks`, this code uses the caller's clock, signs the bytes of the body, and accepts each form of secret that payprov uses.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Scheme } from './scheme.js'
@@ -16,7 +15,7 @@ export const standard: Scheme = {
   idOf: ({ body, headers }) => idOr(headers['webhook-id'], body)
 }
 
-/** The id and the time of a message whose signature is right by one of the keys; throws `signatureInvalid` otherwise. */
+/** The id and the time of a correctly signed message; throws `signatureInvalid` otherwise. */
 export function verified (body: Buffer, headers: IncomingHttpHeaders, keys: readonly Buffer[], now: number): { id: string, at: Date } {
   const { 'webhook-id': id, 'webhook-timestamp': time, 'webhook-signature': signatures } = headers
   if (typeof id !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(id)) throw invalid('its id')
@@ -27,10 +26,7 @@ export function verified (body: Buffer, headers: IncomingHttpHeaders, keys: read
   return { id, at: new Date(Number(timestamp) * 1000) }
 }
 
-/**
- * What a secret may stand for: its own bytes, and where it is base64, with or without `whsec_` before it, what that
- * decodes to.
- */
+/** The possible keys of a secret: its own bytes, and if it is base64, with or without `whsec_`, the decoded bytes. */
 export function keysOf (secret: string): Buffer[] {
   if (secret === '') return []
   const encoded = secret.replace(/^whsec_/, '')

@@ -1,6 +1,6 @@
 /**
- * Stripe's scheme, which altprov signs by: `stripe-signature: t=<time>,v1=<hex>,...`, an HMAC-SHA256 of `<time>.<body>`.
- * Its own package is not needed for it, and believes a time of any future.
+ * Stripe's scheme, used by altprov: `stripe-signature: t=<time>,v1=<hex>,...`, an HMAC-SHA256 of `<time>.<body>`. Stripe's own package is
+ * not needed, and accepts any future time.
  */
 import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
@@ -13,7 +13,7 @@ export const stripe: Scheme = {
   verify ({ body, headers: { [name]: header }, now }, secrets) {
     if (typeof header !== 'string') throw invalid('a signature')
     const parts = header.split(',', maxSignatures)
-    // Of several times none is believed.
+    // Several times are refused.
     const times = parts.filter((part) => part.startsWith('t='))
     if (times.length !== 1) throw invalid('its time')
     const time = requireTime(times[0]?.slice(2), now)

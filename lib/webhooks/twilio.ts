@@ -1,6 +1,6 @@
 /**
- * Twilio's scheme: `x-twilio-signature: <base64>`, an HMAC-SHA1 of the address that was called, followed by the names
- * and values of the form by name. Of any other body the address holds the hash, as `bodySHA256`. It has no time.
+ * Twilio's scheme: `x-twilio-signature: <base64>`, an HMAC-SHA1 of the called address, followed by the sorted names and values of the form.
+ * For other bodies, the address contains the hash, as `bodySHA256`. It has no time.
  */
 import type { Delivery, Scheme } from './scheme.js'
 import { createHash, createHmac } from 'node:crypto'
@@ -24,7 +24,7 @@ export const twilio: Scheme = {
   idOf: ({ body, url }) => idOr(undefined, url, body)
 }
 
-/** What is signed beside the address; throws for a body that no signature would be of. */
+/** The signed data beside the address; throws for a body without a signature. */
 function signedFields ({ body, headers, url }: Delivery): string {
   const [hash, second] = new URLSearchParams(/\?(.*)$/s.exec(url)?.[1] ?? '').getAll('bodySHA256')
   if (hash !== undefined) {
@@ -43,7 +43,7 @@ function signedFields ({ body, headers, url }: Delivery): string {
   return text
 }
 
-/** With the port and without it: Twilio signs either, whichever the address had. */
+/** With and without the port: Twilio signs either, independently of the address. */
 function addressesOf (url: string): readonly string[] {
   const [, origin = '', host = '', port, rest = ''] = /^(https?:\/\/)([^/?#:]+|\[[^\]]*\])(:\d+)?(.*)$/i.exec(url) ?? []
   const usual = origin.toLowerCase() === 'https://' ? ':443' : ':80'
