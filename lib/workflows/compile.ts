@@ -21,10 +21,10 @@ import { compileInOrder, type Compilation } from './steps.js'
 import { everyCompiled, everyStep } from './every-step.js'
 
 /**
- * Compiles a workflow; null when faults were added to the context's list, or where a partial catalogue does not have its tables. The
- * first 50 faults of a tenant's workflow are reported.
+ * Compiles a workflow; null after faults in the context's list, or if a partial catalogue lacks its tables. The first 50 faults of a
+ * tenant's workflow are reported.
  *
- * @param around the route that an inline workflow stands on; of one with a name nothing is around it
+ * @param around the route of an inline workflow
  */
 export function compileWorkflow (
   definition: WorkflowDefinition,
@@ -112,7 +112,7 @@ function compilationOf (
   }
 }
 
-/** What the steps write from secrets, which none of their results holds. */
+/** Columns that steps write from secrets, which results leave out. */
 function withheldOf (
   { steps }: WorkflowDefinition,
   { catalogue }: WorkflowContext,
@@ -144,7 +144,7 @@ function compileCallback (
   })
 }
 
-/** Why the end of a run cannot be sent there; null if it can. */
+/** The reason why the end of a run cannot be sent there; null if it can. */
 export function faultOfCallbackUrl (url: unknown): string | null {
   return typeof url === 'string' && url.length > maxCallbackUrl ? `expected at most ${maxCallbackUrl} characters` : faultOfUrl(url)
 }

@@ -11,7 +11,7 @@ import type { Catalogue } from '../database/catalogue.js'
 import type { FileRules } from '../files/rules.js'
 import type { ReadSources, StepKinds } from './types.js'
 
-/** What a route is compiled against as well (lib/compiler/route.ts). */
+/** The same context as for a route (lib/compiler/route.ts). */
 export interface WorkflowContext {
   readonly faults: FaultList
   readonly catalogue: Catalogue
@@ -19,32 +19,32 @@ export interface WorkflowContext {
   readonly pagination: Pagination
   /** Tables without `tenant_id` that a tenant's own document may read (`tenancy.sharedTables`). */
   readonly sharedTables: ReadonlySet<string>
-  /** Whose document the workflow, or route, stands in. */
+  /** The owner of the document with the workflow or route. */
   readonly origin: 'platform' | 'tenant'
-  /** It was compiled before, when its document was saved: its bounds need not be counted again. Default: false. */
+  /** It was compiled before, when its document was saved, so its bounds are met. Default: false. */
   readonly checked?: boolean
-  /** The settings that `{{env.NAME}}` may name: of a tenant's document those in `tenancy.env`. Default: any. */
+  /** The settings that `{{env.NAME}}` may name; in a tenant's document those in `tenancy.env`. Default: any. */
   readonly envNames?: ReadonlySet<string> | undefined
   /**
-   * The settings that a tenant's secret of the same name replaces in its requests (`tenancy.overridableEnv`); of a tenant's own
-   * document none. Default: none.
+   * The settings that a tenant's secret of the same name replaces (`tenancy.overridableEnv`); in a tenant's own document none. Default:
+   * none.
    */
   readonly overridableEnv?: ReadonlySet<string>
-  /** What integrations, and steps of that type, can call. Default: they are refused. */
+  /** The connectors for integrations and such steps. Default: integrations are refused. */
   readonly connectors?: ConnectorSet | undefined
-  /** The SQL functions that the document may call. Default: none. */
+  /** The callable SQL functions. Default: none. */
   readonly functions?: Functions | undefined
-  /** Kinds of steps that other parts run. Default: none. */
+  /** Step kinds of other plugins. Default: none. */
   readonly stepKinds?: StepKinds | undefined
-  /** What the server does with files; null where it keeps none. Default: it is not judged, and rows take no files with them. */
+  /** The server's files; null if they are off. Default: not checked, and rows have no files. */
   readonly fileRules?: FileRules | null | undefined
-  /** Collects the secrets that each part of the document can read. Default: none are collected. */
+  /** Collects the secrets that each part of the document can read. Default: not collected. */
   readonly secretUses?: SecretUses | undefined
 }
 
-/** Where a workflow stands. */
+/** The place of a workflow. */
 export interface Surroundings {
-  /** The sources of the route around an inline workflow; null for one with a name. */
+  /** The sources of the route around an inline workflow; null for a named one. */
   readonly sources: ReadonlySet<TemplateSource> | null
   /** The parameters of the route's path. */
   readonly params?: ReadonlySet<string> | undefined
@@ -56,7 +56,7 @@ export interface Surroundings {
 
 const namedSources: readonly TemplateSource[] = ['env', 'auth', 'tenant', 'secret', 'input', 'now', 'uuid']
 
-/** What the templates of a workflow read but for its steps: an inline one all that its route does. */
+/** The sources of a workflow's templates except its steps: those of the route for an inline one. */
 export function sourcesOf ({ sources }: Surroundings): ReadonlySet<TemplateSource> {
   if (sources === null) return new Set(namedSources)
   return new Set([...[...sources].filter((source) => source !== 'results'), 'input'])
@@ -78,7 +78,7 @@ export function templatesOf (context: WorkflowContext, around: Surroundings, use
   }
 }
 
-/** `pages`: a list is read whose page the query string may name. */
+/** `pages`: the query string may choose the page of a list. */
 export function readSourcesOf (references: readonly Reference[]): ReadSources {
   const has = (source: TemplateSource) => references.some((reference) => reference.source === source)
   const headers = new Set(
@@ -97,7 +97,7 @@ export function readSourcesOf (references: readonly Reference[]): ReadSources {
   })
 }
 
-/** The steps whose result or error something reads; `{{steps}}` reads all. */
+/** The steps whose result or error is read; `{{steps}}` reads all. */
 export function readStepsOf (references: readonly Reference[], ids: readonly string[]): ReadonlySet<string> {
   const read = references.filter(({ source }) => source === 'steps')
   return new Set(read.some(({ path }) => path.length === 0) ? ids : read.map(({ path: [id] }) => String(id)))

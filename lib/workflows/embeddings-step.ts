@@ -1,4 +1,4 @@
-/** Steps of the type `embeddings`, as far as a document is checked. */
+/** The check of steps of the type `embeddings`. */
 import type { StepKind } from './types.js'
 import { isRecord } from '../json/plain-value.js'
 

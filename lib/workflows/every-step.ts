@@ -1,4 +1,4 @@
-/** The steps of a workflow, those within others included. */
+/** All steps of a workflow, nested ones included. */
 import type { Step } from '../schema/workflow.js'
 import type { CompiledStep } from './types.js'
 
@@ -9,7 +9,7 @@ export function * everyStep (steps: readonly Step[]): Generator<Step> {
   }
 }
 
-/** The same of compiled ones, with those that a switch picks. */
+/** The same for compiled steps, including the targets of switches. */
 export function * everyCompiled (steps: Iterable<CompiledStep>): Generator<CompiledStep> {
   for (const step of steps) {
     yield step

@@ -1,4 +1,4 @@
-/** The order of a workflow's steps: which run one after the other, which within others, and which only a switch picks. */
+/** The order of a workflow's steps: sequential, nested, or chosen by a switch. */
 import type { FaultList } from '../schema/faults.js'
 import type { Step } from '../schema/workflow.js'
 import type { CompiledStep } from './types.js'
@@ -6,25 +6,25 @@ import { nearest, pointerTo } from '../schema/faults.js'
 import { maxNesting, maxSteps } from '../schema/workflow.js'
 import { checkStepMembers, kindOf } from './members.js'
 
-/** A step and where it stands. */
+/** A step and its place. */
 export interface Place {
   readonly step: Step
   readonly pointer: string
   readonly kind: CompiledStep['kind']
-  /** Of a step with `parallel`. */
+  /** The steps of a `parallel`. */
   readonly parallel: readonly Place[]
-  /** Of a switch: the steps that it can pick, by id. */
+  /** The steps that a switch can choose, by id. */
   readonly targets: Map<string, Place>
 }
 
 export interface Flow {
-  /** Those of the list that run in its order: without those that a switch picks. */
+  /** The steps that run in the order of the list, without targets of switches. */
   readonly order: readonly Place[]
-  /** Of all steps, in the order of the document. */
+  /** All steps, in the order of the document. */
   readonly ids: readonly string[]
 }
 
-/** Null after faults: without an order the steps cannot be judged. */
+/** Null after faults: without an order the steps cannot be checked. */
 export function flowOf (steps: readonly Step[], pointer: string, faults: FaultList): Flow | null {
   const before = faults.faults.length
   const ids = new Map<string, string>()
@@ -57,7 +57,7 @@ function placesOf (steps: readonly Step[], pointer: string, depth: number, ids: 
   })
 }
 
-/** Gives each switch its targets; returns the ids of all that are picked. */
+/** Gives each switch its targets; returns the ids of all targets. */
 function link (places: readonly Place[], ids: ReadonlyMap<string, string>, faults: FaultList): Set<string> {
   const top = new Map(places.map((place) => [place.step.id, place]))
   const pickedBy = new Map<string, Place>()
@@ -77,7 +77,7 @@ function link (places: readonly Place[], ids: ReadonlyMap<string, string>, fault
       }
     }
   }
-  // Of steps that are picked by what they pick none would ever run.
+  // In a circle of switches, no step would ever run.
   for (const place of pickedBy.values()) {
     if (isWithin(place, place)) faults.add(place.pointer, 'the switch picks a step that leads back to it')
   }
@@ -96,7 +96,7 @@ function namedBy ({ step: { cases = {}, default: fallback }, pointer }: Place): 
   return fallback === undefined ? named : [...named, { id: fallback, at: `${pointer}/default` }]
 }
 
-/** Whether running one step can come to the other; each is picked once, so that the way is no longer than the list. */
+/** Whether running one step can reach the other; each step has one switch, so the path is bounded by the list. */
 function isWithin (sought: Place, from: Place, seen = new Set<Place>()): boolean {
   if (seen.has(from)) return false
   seen.add(from)

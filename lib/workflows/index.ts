@@ -1,4 +1,4 @@
-/** Workflows: from their declaration to what plugins/workflows runs. */
+/** Compiles declared workflows for plugins/workflows. */
 export type * from './types.js'
 export type { Surroundings, WorkflowContext } from './context.js'
 export type { WorkflowSet } from './set.js'

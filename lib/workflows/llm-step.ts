@@ -1,4 +1,4 @@
-/** Steps of the type `llm`, as far as a document can be judged. */
+/** The check of steps of the type `llm`. */
 import type { StepKind } from './types.js'
 import { isRecord } from '../json/plain-value.js'
 

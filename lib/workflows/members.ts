@@ -1,4 +1,4 @@
-/** The members of each kind of step: one without effect is a fault. */
+/** The members of each kind of step; others are faults. */
 import type { FaultList } from '../schema/faults.js'
 import type { Step } from '../schema/workflow.js'
 import type { CompiledStep } from './types.js'
@@ -50,7 +50,7 @@ function membersOf (kind: Kind): KindMembers {
   return members[kind]
 }
 
-/** What a step says it is; undefined after a fault was added. */
+/** The kind of a step; undefined after a fault. */
 export function kindOf (step: Step, pointer: string, faults: FaultList): Kind | undefined {
   const { type, parallel } = step
   if (parallel !== undefined) {
@@ -62,7 +62,7 @@ export function kindOf (step: Step, pointer: string, faults: FaultList): Kind | 
   return type
 }
 
-/** Adds a fault for each member that the kind does not know, and for each that it needs. */
+/** Adds a fault for each unknown and each missing member of the kind. */
 export function checkStepMembers (step: Step, kind: Kind, pointer: string, faults: FaultList): boolean {
   const before = faults.faults.length
   const { required, optional } = step.operation === 'call' && kind === 'database' ? ofCall : membersOf(kind)
@@ -85,7 +85,7 @@ export function checkStepMembers (step: Step, kind: Kind, pointer: string, fault
 
 const operations = queryOperations
 
-/** The query that a step of the kind `database` is; null after a fault was added. */
+/** The query of a `database` step; null after a fault. */
 export function queryOf (step: Step, pointer: string, faults: FaultList): Query | null {
   const operation = operations.find((known) => known === step.operation)
   if (operation === undefined) {

@@ -1,4 +1,4 @@
-/** Steps of the type `realtime`, as far as a document is checked. */
+/** The check of steps of the type `realtime`. */
 import type { StepKind } from './types.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 import { isRoomName } from '../realtime/rooms.js'

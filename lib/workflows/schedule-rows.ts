@@ -1,4 +1,4 @@
-/** The rows of workflows with a schedule, in tenantry.workflow_schedules. */
+/** The rows of scheduled workflows, in tenantry.workflow_schedules. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Workflow } from '../schema/workflow.js'
@@ -6,7 +6,7 @@ import type { SystemTables } from '../database/system-tables.js'
 import { sql } from 'kysely'
 import { parseSchedule } from '../time/schedule.js'
 
-/** Writes the schedules of a document in place of those before; one that is unchanged keeps its next time. */
+/** Replaces the schedules of a document; an unchanged one keeps its next time. */
 export async function saveSchedules (db: Kysely<SystemTables>, tenant: Owner, workflows: readonly Workflow[], now: Date): Promise<void> {
   const rows = workflows.flatMap(({ id, schedule }) => {
     const read = schedule === undefined ? undefined : parseSchedule(schedule)

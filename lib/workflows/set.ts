@@ -6,13 +6,11 @@ import { compileWorkflow } from './compile.js'
 
 export interface WorkflowSet {
   readonly ids: readonly string[]
-  /**
-   * Compiled at its first use. null: it has faults, which are in the context's list. undefined: no workflow has the id.
-   */
+  /** Compiled at its first use. null: it has faults, which are in the context's list. undefined: the id is unknown. */
   get(id: string): CompiledWorkflow | null | undefined
 }
 
-/** A workflow and where it stands in its document. */
+/** A workflow and its place in the document. */
 export interface DeclaredWorkflow {
   readonly value: Workflow
   readonly pointer: string
@@ -35,12 +33,12 @@ export function createWorkflowSet (declared: readonly DeclaredWorkflow[], contex
   }
 }
 
-/** A workflow with a name, as it is stored with its runs. */
+/** A named workflow, as it is stored with its runs. */
 export function definitionOf ({ id, steps, webhookOnComplete }: Workflow): WorkflowDefinition {
   return { id, named: true, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
 }
 
-/** Those of a document that was read without faults. */
+/** The workflows of a document that was read without faults. */
 export function workflowsOf (workflows: readonly Workflow[]): DeclaredWorkflow[] {
   return workflows.map((value, index) => ({ value, pointer: `/workflows/${index}` }))
 }

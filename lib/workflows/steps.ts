@@ -1,4 +1,4 @@
-/** Compiles the steps of a workflow in the order in which they run: each sees those that have ended by then. */
+/** Compiles the steps of a workflow in the order in which they run: each can read the steps that have ended by then. */
 import type { CompiledQuery, Reference, Scope } from '../expressions/types.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Query } from '../schema/query.js'
@@ -22,15 +22,15 @@ export interface Compilation {
   /** Without the steps. */
   readonly templates: TemplateContext
   readonly query: Omit<QueryContext, keyof TemplateContext>
-  /** Collected: what all steps read. */
+  /** Collected: the reads of all steps. */
   readonly references: Reference[]
   /** Collected. */
   readonly queries: CompiledQuery[]
-  /** All steps were compiled. Only a partial catalogue leaves one out without a fault. */
+  /** All steps were compiled. Only a partial catalogue omits one without a fault. */
   isComplete: boolean
 }
 
-/** Compiles steps that run one after the other; those with faults are not in the result. `ended` gets their ids. */
+/** Compiles sequential steps; those with faults are left out. `ended` gets their ids. */
 export function compileInOrder (places: readonly Place[], ended: Set<string>, compilation: Compilation): CompiledStep[] {
   return places.flatMap((place) => compileStep(place, ended, compilation) ?? [])
 }
@@ -75,7 +75,7 @@ function compileStep (place: Place, ended: Set<string>, compilation: Compilation
       case 'switch':
         return compileSwitch(place, ended, templates, compilation, base)
       case 'parallel': {
-        // Each sees what ended before the group, and none of its siblings.
+        // Each can read the steps before the group, and not its siblings.
         const inside = place.parallel.map((one) => ({ one, ended: new Set(ended) }))
         const steps = inside.flatMap(({ one, ended: own }) => compileStep(one, own, compilation) ?? [])
         for (const { ended: own } of inside) for (const id of own) ended.add(id)
@@ -130,7 +130,7 @@ function compileIntegration (
   return call
 }
 
-/** Stands for kinds of steps that are not known: any step is taken to be run. */
+/** Accepts all steps of unknown kinds. */
 export const unknownStepKinds: StepKinds = Object.freeze({ llm: {}, embeddings: {}, storage: {}, realtime: {} })
 
 const reasons = {
@@ -182,7 +182,7 @@ function compileSwitch (
     const target = compileStep(place, own, compilation)
     if (target !== null) compiled.set(id, target)
   }
-  // Whichever was picked, the steps after the switch may ask for it; of the others there is nothing.
+  // Later steps may read every target of the switch; those that were not chosen have no result.
   for (const { ended: own } of inside) for (const id of own) ended.add(id)
   if (value === null) return null
   const cases = new Map(
@@ -194,7 +194,7 @@ function compileSwitch (
   return { ...base, kind: 'switch', value: valueOf(value, `${pointer}/value`), cases, fallback: compiled.get(step.default ?? '') ?? null }
 }
 
-/** A value that cannot be computed is reported, and picks no case. */
+/** An error in the value is reported, and no case matches. */
 function valueOf ({ evaluate }: CompiledExpression, pointer: string): (scope: Scope, report: ReportFault) => unknown {
   return (scope, report) => {
     try {

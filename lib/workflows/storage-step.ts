@@ -1,4 +1,4 @@
-/** The declaration of a workflow step of the kind `storage`, as far as it is known before it runs. */
+/** The check of steps of the type `storage`. */
 import type { MemberFault, StepKind } from './types.js'
 import { nearest } from '../schema/faults.js'
 import { isRecord } from '../json/plain-value.js'

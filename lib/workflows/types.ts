@@ -1,4 +1,4 @@
-/** A workflow ready to run: plain frozen data with closures in it, free of I/O. */
+/** A compiled workflow: plain frozen data with closures, without I/O. */
 import type { CompiledCall } from '../connectors/types.js'
 import type { CompiledQuery, CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { TableUse } from '../cache/store.js'
@@ -6,17 +6,17 @@ import type { Condition, ReportFault } from '../expressions/condition.js'
 import type { CopyCheck } from '../expressions/copies.js'
 import type { Callback, Step } from '../schema/workflow.js'
 
-/** A workflow as it was declared: plain JSON, which compiles again to the same against today's tables and connectors. */
+/** The declared workflow: plain JSON, which compiles again with current tables and connectors. */
 export interface WorkflowDefinition {
-  /** Of a named one what `ref` names; of an inline one its `id`, where it has one. */
+  /** For a named one the target of `ref`; for an inline one its `id`, if it has one. */
   readonly id?: string
-  /** Its steps read `input` and other steps, not the request: it stands among a document's `workflows`. */
+  /** Its steps read `input` and other steps, not the request: it is one of the document's `workflows`. */
   readonly named: boolean
   readonly steps: readonly Step[]
   readonly webhookOnComplete?: Callback
 }
 
-/** What a workflow reads of the request that starts it. Secrets are not among it: they are read anew wherever it runs. */
+/** The parts of the request that a workflow reads, without secrets, which each process reads again. */
 export interface ReadSources {
   readonly body: boolean
   readonly params: boolean
@@ -33,9 +33,9 @@ export interface ReadSources {
 /** The receiver of the end of a run. */
 export interface CompiledCallback {
   readonly url: CompiledValue
-  /** null: the tenant's generated one signs. */
+  /** null: the tenant's generated secret signs. */
   readonly secret: CompiledValue | null
-  /** Measures what both would copy, as that of a step does. */
+  /** Measures the copies of both, as for a step. */
   readonly copies: CopyCheck | null
   /** The address is fixed in the platform's document. */
   readonly trusted: boolean
@@ -43,49 +43,49 @@ export interface CompiledCallback {
 
 export interface CompiledWorkflow {
   readonly id: string | null
-  /** As it was declared. */
+  /** The declaration. */
   readonly definition: WorkflowDefinition
-  /** Whose document it stands in. */
+  /** The owner of the document. */
   readonly origin: 'platform' | 'tenant'
-  /** In the order of the list, without those that a switch picks. */
+  /** In the order of the list, without targets of switches. */
   readonly steps: readonly CompiledStep[]
-  /** All of them in the order of the document, those within others and those that a switch picks included. */
+  /** All of them in the order of the document, with nested steps and targets of switches. */
   readonly stepIds: readonly string[]
-  /** Those of whose result or error something reads: it is parsed for them. */
+  /** Steps whose result or error is read: results are parsed for these. */
   readonly readSteps: ReadonlySet<string>
   readonly sources: ReadSources
-  /** All that it reads of a scope. */
+  /** Everything that it reads of a scope. */
   readonly references: readonly Reference[]
-  /** The keys of the secrets that it can read, each once. */
+  /** The keys of the secrets that it can read, without duplicates. */
   readonly secrets: readonly string[]
-  /** A query of it reads or writes a tenant-scoped table. */
+  /** A query reads or writes a tenant-scoped table. */
   readonly tenantScoped: boolean
   /** Steps call other services. */
   readonly calls: boolean
-  /** Steps say how long they may take. */
+  /** Steps have their own time limits. */
   readonly timed: boolean
-  /** Steps wait for more than the database: for other services, for what other plugins run, or before they are tried again. */
+  /** Steps wait for more than the database: for other services, for other plugins, or before a retry. */
   readonly waits: boolean
-  /** What its queries read and what they write: of two queries on one table, once. */
+  /** The tables that its queries read and write, without duplicates. */
   readonly reads: readonly TableUse[]
   readonly writes: readonly TableUse[]
   readonly callback: CompiledCallback | null
 }
 
-/** What every step has. */
+/** The common members of steps. */
 interface StepBase {
   readonly id: string
-  /** Whether it runs; null: always. What cannot be computed is false. */
+  /** Whether it runs; null: always. An error counts as false. */
   readonly condition: Condition | null
-  /** Tries in all. */
+  /** The total number of tries. */
   readonly attempts: number
   /** Milliseconds before the second try; each further wait is twice as long. */
   readonly backoffMs: number
-  /** Of one try; null: as long as it takes. */
+  /** Of one try; null: unlimited. */
   readonly timeoutMs: number | null
-  /** A failure of it does not end the workflow. */
+  /** The workflow continues after its failure. */
   readonly continues: boolean
-  /** Measures what its templates would copy before they are evaluated; null where that can never be much. */
+  /** Measures the copies of its templates before they are evaluated; null if they are always few. */
   readonly copies: CopyCheck | null
 }
 
@@ -99,7 +99,7 @@ export interface IntegrationStep extends StepBase {
   readonly call: CompiledCall
 }
 
-/** A kind of step that another part of the server runs. */
+/** A kind of step of another plugin. */
 export type RunnerKind = 'llm' | 'embeddings' | 'storage' | 'realtime'
 
 export interface RunnerStep extends StepBase {
@@ -110,7 +110,7 @@ export interface RunnerStep extends StepBase {
 
 export interface SwitchStep extends StepBase {
   readonly kind: 'switch'
-  /** What picks the step; undefined where it cannot be computed. */
+  /** Chooses the step; undefined if the value cannot be computed. */
   readonly value: (scope: Scope, report: ReportFault) => unknown
   readonly cases: ReadonlyMap<string, CompiledStep>
   readonly fallback: CompiledStep | null
@@ -123,17 +123,17 @@ export interface ParallelStep extends StepBase {
 
 export type CompiledStep = DatabaseStep | IntegrationStep | RunnerStep | SwitchStep | ParallelStep
 
-/** Faults of the members of a step, found by the runner of its kind. */
+/** Faults of a step's members, found by the runner of its kind. */
 export interface MemberFault {
   /** JSON Pointer within the step, such as `/prompt`. */
   readonly pointer: string
   readonly message: string
 }
 
-/** Who runs a kind of steps, as far as compilation needs it. */
+/** The runner of a kind of step, for the compiler. */
 export interface StepKind {
   check?(members: Readonly<Record<string, unknown>>): readonly MemberFault[]
 }
 
-/** The kinds that are run; a document with steps of another is refused. */
+/** The available kinds; a document with other steps is refused. */
 export type StepKinds = { readonly [kind in RunnerKind]?: StepKind }
