@@ -1,7 +1,7 @@
 /** The version and the folder of this package. */
 import { existsSync, readFileSync } from 'node:fs'
 
-/** Ends with a slash. Modules find other files from here, wherever the build puts their code. */
+/** Ends with a slash. Modules locate other files from here, independently of the build's layout. */
 export const packageRoot = rootAbove(new URL('.', import.meta.url))
 
 /** As in package.json: `1.2.3`. */
