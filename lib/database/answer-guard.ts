@@ -1,15 +1,15 @@
 /**
- * pg reads answers in a listener of the socket's `data`. An exception thrown there would end the process, and some answers
- * throw: one above 512 MB is longer than a string can be.
+ * pg parses results in a listener of the socket's `data`. An exception thrown there would end the process, and some results throw: one
+ * above 512 MB is longer than a string can be.
  */
 import type { EventEmitter } from 'node:events'
 
-/** A stream as far as the guard is concerned: a socket, TLS, or the embedded database's own. */
+/** The used part of a stream: a socket, TLS, or the embedded database's own. */
 export type GuardedStream = Pick<EventEmitter, 'listeners' | 'removeListener' | 'on'> & { destroy(error: Error): unknown }
 
 type Listener = (this: unknown, chunk: unknown) => void
 
-/** From here on an exception of a listener of `data` ends the connection, and fails whatever waits for an answer on it. */
+/** From here on, an exception of a `data` listener ends the connection and fails its pending statements. */
 export function guardAnswers (stream: GuardedStream): void {
   for (const listener of stream.listeners('data') as Listener[]) {
     stream.removeListener('data', listener)

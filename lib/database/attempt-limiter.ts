@@ -1,6 +1,6 @@
 /**
- * Tries that may fail only so often: passwords, one-time codes. They are counted before they are made, in the database, so
- * that neither tries at the same time nor tries on several servers are more than the rule allows.
+ * Limits failing tries: passwords, one-time codes. Tries are counted in the database before they are made, so that concurrent tries on
+ * several servers cannot exceed the rule.
  */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -11,35 +11,34 @@ import { removal, sweep } from './retention.js'
 import { failure } from '../errors.js'
 
 export interface AttemptRule {
-  /** What is tried, such as `password`: kinds have counts of their own. */
+  /** The kind of try, such as `password`; each kind has its own counts. */
   readonly kind: string
   /** Tries within any window. */
   readonly max: number
   /** The window, in milliseconds. */
   readonly windowMs: number
   /**
-   * How long after so many tries the next one is refused, in milliseconds; then there is one, and the next pause, until fewer
-   * were within a window. Default: a window, after which all are there again.
+   * The pause after so many tries, in milliseconds; then one try is allowed, and the next pause follows, until a window has fewer. Default:
+   * a window, after which all tries are available again.
    */
   readonly pauseMs?: number
 }
 
 export interface AttemptLimiter {
   /**
-   * Counts a try of the subject, any text, before it is made; throws `tooManyAttempts` beyond the rule. `tenant`: empty for the
-   * platform's.
+   * Counts a try of the subject, any text, before it is made; throws `tooManyAttempts` beyond the rule. `tenant`: empty for the platform's.
    */
   consume(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
-  /** The next try is refused, as far as a look tells that takes no lock: a flood of tries need not write. Only `take` is exact. */
+  /** Whether the next try would be refused, without a lock, so that a flood of tries need not write. Only `take` is exact. */
   isSpent(rule: AttemptRule, tenant: Owner, subject: string): Promise<boolean>
-  /** The subject has proven itself: its tries are forgotten. */
+  /** The subject has authenticated: its tries are forgotten. */
   reset(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
   /**
-   * The attempt succeeded or was not made. Failed attempts of others still count. During a rule's pause nothing is given back,
-   * since each success would allow an attacker another attempt.
+   * The try succeeded or was not made. Failed tries of others still count. During a rule's pause nothing is returned, since each success
+   * would allow an attacker another try.
    */
   refund(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
-  /** Removes what has ended; false where another server does so now. */
+  /** Removes expired counts; false if another server does so now. */
   sweep(): Promise<boolean>
 }
 
@@ -49,7 +48,7 @@ export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => numbe
     async consume ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
       const time = now()
       const [at, paused] = [new Date(time), new Date(time - pauseMs)]
-      // The last tries that were admitted come first; one that is refused writes nothing.
+      // The latest admitted tries come first; a refused one writes nothing.
       const { rows } = await sql`
         insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
         values (${tenant}, ${kind}, ${digest(subject)}, array[${at}]::timestamptz[], ${new Date(time + windowMs)})
@@ -94,7 +93,7 @@ export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => numbe
   }
 }
 
-/** Of one length, and nothing of the text: subjects are e-mail addresses. */
+/** Of fixed length, and without the text: subjects are e-mail addresses. */
 function digest (subject: string): Buffer {
   return createHash('sha256').update(subject).digest()
 }

@@ -1,7 +1,6 @@
 /**
- * The audit log: actor, action, tenant, address, time and outcome of each change. Entries are never changed, except the
- * one that counts the uses of a secret within an hour. The plan of the tenant says how long they are kept. A change and its
- * entry are written in one transaction.
+ * The audit log: actor, action, tenant, address, time and outcome of each change. Entries are never changed, except the hourly one that
+ * counts uses of a secret. The tenant's plan sets how long they are kept. A change and its entry are written in one transaction.
  */
 import { tenantRef, type Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -11,7 +10,7 @@ import { CompiledQuery } from 'kysely'
 import { markClaim } from './idempotency-claim.js'
 import { storable } from '../json/storable.js'
 
-/** Everything that is audited. */
+/** All audited actions. */
 export const auditActions = [
   'secret.create',
   'secret.update',
@@ -97,36 +96,36 @@ export const auditActions = [
 ] as const
 export type AuditAction = typeof auditActions[number]
 
-/** Who did it. */
+/** The actor of an entry. */
 export interface Actor {
-  /** The `sub`; null for the server itself, and for strangers. */
+  /** The `sub`; null for the server itself, and for callers without credentials. */
   readonly userId: string | null
-  /** The address that the request came from; null where there was none, or it is none of the tenant's business. */
+  /** The address of the request; null without one, or if the tenant must not see it. */
   readonly address: string | null
-  /** The id of the tenant's API key that was sent in place of a token; it is `apiKey` in the details of the entry. */
+  /** The id of the tenant's API key that replaced a token; it is `apiKey` in the details of the entry. */
   readonly apiKey?: string | undefined
   /** The request holds an idempotency key, which the transaction of a successful entry marks. */
   readonly claim?: IdempotencyClaim | undefined
 }
 
-/** The actor of changes that the server makes by itself. */
+/** The actor of the server's own changes. */
 export const noActor: Actor = Object.freeze({ userId: null, address: null })
 
 export interface AuditEntry {
-  /** Whose log it is in; empty for the platform's. */
+  /** The tenant of the log; empty for the platform's. */
   readonly tenant: Owner
   readonly action: AuditAction
   readonly actor: Actor
-  /** What it was done to: a key, a role, an e-mail address. Never a value that is secret. */
+  /** The changed thing: a key, a role, an e-mail address. Never a secret value. */
   readonly target?: string | null | undefined
   /** Default: `success`. */
   readonly outcome?: 'success' | 'failure' | undefined
-  /** Further facts, as JSON; nothing that is secret. */
+  /** Further facts, as JSON, without secrets. */
   readonly details?: Readonly<Record<string, unknown>> | undefined
   readonly at: Date
 }
 
-const maxText = 256 // characters that are kept of a user, an address, a target, and of each text of the details
+const maxText = 256 // characters of a stored user, address, target, and of each text of the details
 
 /**
  * The `tenant_id` of the entries of a deleted tenant. No tenant has it, since `~` is not allowed in an id: a new tenant of the
@@ -177,8 +176,8 @@ function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, ou
 }
 
 /**
- * A text as the log keeps it: callers send long ones, and characters that PostgreSQL's text has not, NUL and halves of surrogate
- * pairs. Each is replaced by another character, so that no user looks like another one.
+ * A text in the form of the log: cut, and with replacements for NUL and lone surrogates, which PostgreSQL cannot store. Each is replaced by
+ * a different character, so that distinct users stay distinct.
  */
 export function keptText (text: string): string {
   return storable(text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text)

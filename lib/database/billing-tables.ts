@@ -3,20 +3,20 @@ import type { ColumnType, Generated } from 'kysely'
 
 type OptionalTime = ColumnType<Date | null, Date | null | undefined, Date | null>
 
-/** What billing remembers of a tenant. */
+/** The billing state of a tenant. */
 export interface BillingTenantsTable {
   tenant_id: string
-  /** What its subscriptions gave it last; null where none ever gave anything. */
+  /** The last plan of its subscriptions; null if none ever gave one. */
   plan: string | null
-  /** When time changes something: a period or a grace ends, or the provider is to be asked. */
+  /** The next due time: the end of a period or a grace, or the next call to the provider. */
   due_at: OptionalTime
-  /** When the provider answered last, */
+  /** The time of the provider's last answer, */
   pulled_at: OptionalTime
-  /** and when it was asked last. */
+  /** and of the last call to it. */
   tried_at: OptionalTime
 }
 
-/** A subscription as its provider had it last. */
+/** The last known state of a subscription. */
 export interface BillingSubscriptionsTable {
   tenant_id: string
   provider: string
@@ -26,7 +26,7 @@ export interface BillingSubscriptionsTable {
   as_of: OptionalTime
   customer_id: string | null
   product_ids: Generated<string[]>
-  /** What the products stood for when it was written. */
+  /** The plan and cycle of its products when it was written. */
   plan: string | null
   cycle: string | null
   status: string | null
@@ -38,13 +38,13 @@ export interface BillingSubscriptionsTable {
   past_due_since: OptionalTime
   payment_method: string | null
   payment_method_as_of: OptionalTime
-  /** Several states of one moment were received. */
+  /** Several states with one timestamp were received. */
   unsure: Generated<boolean>
-  /** The time of the last event about it that did not tell its state; null where none came since the provider was asked. */
+  /** The time of the last event without a state; null if the provider was called since then. */
   asked_at: OptionalTime
 }
 
-/** Events of providers that were handled. */
+/** Handled events of providers. */
 export interface BillingEventsTable {
   tenant_id: string
   provider: string
@@ -53,13 +53,13 @@ export interface BillingEventsTable {
   received_at: ColumnType<Date, Date, Date>
 }
 
-/** Events whose tenant is not there. */
+/** Events of unknown tenants. */
 export interface BillingUnclaimedTable {
   provider: string
   id: string
   /** In the order of arrival. */
   place: Generated<string>
-  /** The tenant that the event names; null if it names none. */
+  /** The tenant in the event; null if it names none. */
   tenant: string | null
   subscription_id: string | null
   customer_id: string | null

@@ -5,7 +5,7 @@ import type { ConstraintReader } from './failures.js'
 import type { Session } from './engine.js'
 import { identifier } from './sql.js'
 
-/** What one reading found. */
+/** The result of one reading. */
 export interface Reading {
   readonly catalogue: Catalogue
   readonly constraints: ConstraintReader
@@ -23,21 +23,21 @@ interface Row extends Record<string, unknown> {
   partitioned: boolean
   columns: FoundColumn[]
   keys: { name: string, type: 'p' | 'u', columns: string[] }[]
-  /** Unique ones that no constraint has made; `plain` without a condition or an expression. */
+  /** Unique indexes without a constraint; `plain` without a condition or an expression. */
   indexes: { name: string, columns: string[], plain: boolean }[]
   foreign_keys: ForeignKey[]
-  /** null for what is no view. */
+  /** null for tables. */
   reads_from: string[] | null
   /** null for a table without inheritance. */
   family: string[] | null
-  /** null where none is. */
+  /** null without one. */
   tenant_heirs: string[] | null
   checks: { name: string, columns: string[] }[]
 }
 
 /**
- * Tables, partitioned tables, views, materialized and foreign tables. Partitions are no tables of their own, and what an
- * extension brought is not the application's.
+ * Tables, partitioned tables, views, materialized and foreign tables. Partitions are not listed separately, and objects of extensions are
+ * left out.
  */
 const text = `
 select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as partitioned,
@@ -108,7 +108,7 @@ where c.relnamespace = (select oid from pg_namespace where nspname = $1)
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
 order by c.relname`
 
-/** Those of PostgreSQL come last: of two of one name they are the ones that are found. */
+/** PostgreSQL's own come last: they take precedence over others of the same name. */
 const searchText = `
 select c.cfgname as name, n.nspname as schema from pg_ts_config c join pg_namespace n on n.oid = c.cfgnamespace
 where n.nspname in ('pg_catalog', $1) order by n.nspname = 'pg_catalog', c.cfgname`

@@ -1,6 +1,4 @@
-/**
- * The catalogue: what the application's schema holds. Identifiers in SQL come only from here, never from a caller.
- */
+/** The catalogue: the objects of the application's schema. Identifiers in SQL come only from here, never from a caller. */
 import type { columnTypeNames } from '../schema/table.js'
 
 /** The column that makes a table tenant-scoped. */
@@ -10,8 +8,8 @@ export const tenantColumn = 'tenant_id'
 export interface Column {
   readonly name: string
   /**
-   * PostgreSQL's type as `format_type` prints it without modifiers: `text`, `uuid`, `timestamp with time zone`, `text[]`, or an
-   * enum's name.
+   * PostgreSQL's type as `format_type` prints it without modifiers: `text`, `uuid`, `timestamp with time zone`, `text[]`, or an enum's
+   * name.
    */
   readonly type: string
   readonly notNull: boolean
@@ -19,13 +17,13 @@ export interface Column {
   readonly hasDefault: boolean
   /** Generated always: it can be read and never written. */
   readonly generated: boolean
-  /** The labels, where the type is an enum. */
+  /** The labels of an enum. */
   readonly labels?: readonly string[]
-  /** Of `varchar(20)`, `char(20)` and arrays of them: how many characters it takes. */
+  /** For `varchar(20)`, `char(20)` and arrays of them: the number of characters. */
   readonly maxLength?: number
-  /** Of `numeric(5, 2)` and arrays of it: how many digits it has, */
+  /** For `numeric(5, 2)` and arrays of it: the number of digits, */
   readonly precision?: number
-  /** and how many of them behind the point; negative where the digits before the point are rounded. */
+  /** and of those behind the point; negative if digits before the point are rounded. */
   readonly scale?: number
 }
 
@@ -35,7 +33,7 @@ export interface ForeignKey {
   readonly columns: readonly string[]
   readonly referencedTable: string
   readonly referencedColumns: readonly string[]
-  /** Deleting the referenced row changes rows of this table: `on delete cascade`, `set null` or `set default`. Default: it does not. */
+  /** Deleting the referenced row changes rows of this table: `on delete cascade`, `set null` or `set default`. Default: false. */
   readonly followsDelete?: boolean
   /** The same for a change of the referenced columns. */
   readonly followsUpdate?: boolean
@@ -53,17 +51,17 @@ export interface Table {
   readonly tenantScoped: boolean
   /** It has `deleted` (boolean) and `deleted_at` (timestamp) columns. */
   readonly softDelete: boolean
-  /** A view is read only. */
+  /** A view is read-only. */
   readonly view: boolean
-  /** Its rows stand in partitions. Default: false. */
+  /** Its rows are in partitions. Default: false. */
   readonly partitioned?: boolean
-  /** Of a view: the tables of the schema that it reads, through other views too. */
+  /** For a view: the tables of the schema that it reads, also through other views. */
   readonly readsFrom?: readonly string[]
-  /** Of a table that inherits, or is inherited from: the other tables of its family, in which its rows may stand too. */
+  /** For a table with inheritance: the other tables of its family, which may contain its rows. */
   readonly family?: readonly string[]
   /**
-   * Of a table without `tenant_id`: the tables that inherit from it and have one, of any schema. A query on this table reads
-   * and changes their rows too, of every tenant, and no policy of theirs applies.
+   * For a table without `tenant_id`: the tables of any schema that inherit from it and have one. A query on this table reads and changes
+   * the rows of every tenant in them, and their policies do not apply.
    */
   readonly tenantHeirs?: readonly string[]
 }
@@ -72,46 +70,46 @@ export interface Table {
 export interface FunctionArgument {
   readonly name: string
   readonly type: string
-  /** The function has a default for it. */
+  /** The database has a default for it. */
   readonly hasDefault: boolean
 }
 
-/** A function of the schema; procedures, aggregates and those of extensions are none. */
+/** A function of the schema, without procedures, aggregates and functions of extensions. */
 export interface DatabaseFunction {
   readonly name: string
-  /** Those that a caller gives. */
+  /** The arguments that a caller gives. */
   readonly arguments: readonly FunctionArgument[]
-  /** As PostgreSQL writes it: `integer`, `SETOF articles`, `TABLE(id uuid, n bigint)`, `void`. */
+  /** In PostgreSQL's form: `integer`, `SETOF articles`, `TABLE(id uuid, n bigint)`, `void`. */
   readonly returns: string
   /** The type of one result, or of each. */
   readonly type: string
   readonly many: boolean
-  /** The columns of a row; null where the result is one value. */
+  /** The columns of a row; null for a single value. */
   readonly columns: readonly Column[] | null
   readonly volatile: boolean
-  /** Why no request may call it; null where one may. */
+  /** The reason why no request may call it; null if it is callable. */
   readonly refused: string | null
 }
 
-/** The application tables of one schema at one moment; frozen, replaced as a whole by a refresh. */
+/** The application tables of one schema at one time; frozen, replaced as a whole by a refresh. */
 export interface Catalogue {
   /** The schema that holds the application's tables, `public` by default. */
   readonly schema: string
   readonly tables: ReadonlyMap<string, Table>
-  /** By name, each with what is overloaded under it. Default: they are not known, and calls are compiled without them. */
+  /** By name, each with its overloads. Default: unknown, and calls are compiled without them. */
   readonly functions?: ReadonlyMap<string, readonly DatabaseFunction[]>
-  /** Policies keep the rows of tenants apart in whatever a statement runs. Default: false. */
+  /** Policies keep the rows of tenants apart in every statement. Default: false. */
   readonly rowLevelSecurity?: boolean
-  /** Text search configurations by name, each as its quoted name with its schema. Default: they are not known. */
+  /** Text search configurations by name, each as its quoted name with its schema. Default: unknown. */
   readonly searchConfigurations?: ReadonlyMap<string, string>
   /** The database may have further tables: queries on them are compiled without their columns. Default: false. */
   readonly partial?: boolean
 }
 
-/** The catalogue of a document whose database was not asked. */
+/** The catalogue of a document without a database. */
 export const unknownCatalogue: Catalogue = Object.freeze({ schema: 'public', tables: new Map(), partial: true })
 
-/** Whether two keys are of the same columns, in whatever order. */
+/** Whether two keys have the same columns, in any order. */
 export function sameColumns (left: readonly string[], right: readonly string[]): boolean {
   return left.length === right.length && left.every((column) => right.includes(column))
 }

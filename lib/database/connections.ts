@@ -3,43 +3,43 @@ import type { ClientConfig, Pool } from 'pg'
 
 export interface Connections {
   readonly kind: 'postgres' | 'embedded'
-  /** Of an embedded database that is not in memory. */
+  /** The folder of an embedded database on disk. */
   readonly folder?: string
   readonly pool: Pool
-  /** Connections of the pool at most. */
+  /** The highest number of connections in the pool. */
   readonly max: number
-  /** How long a statement waits for one. */
+  /** The longest wait of a statement for a connection. */
   readonly acquireTimeoutMs: number
   readonly settings: SessionSettings
-  /** How the connection is made that hears what other servers change; absent where no other can have the database. */
+  /** The options of the connection for change notices; absent for a database of this process only. */
   readonly notices?: ClientConfig
-  /** How sessions for migrations are made, apart from the pool; absent where the database has one session only. */
+  /** The options of sessions for migrations, apart from the pool; absent if the database has one session only. */
   readonly migrations?: ClientConfig
-  /** Closes what is below the pool; called once, when the pool has ended. */
+  /** Closes the layer below the pool; called once, after the pool has ended. */
   close(): Promise<void>
 }
 
 export interface SessionSettings {
-  /** How long a statement may run. */
+  /** The time limit of a statement. */
   readonly statementTimeoutMs: number
-  /** How long a connection may say nothing while an answer is due before it is ended; undefined for as long as it takes. */
+  /** The time limit of a silent connection with a pending result; undefined for no limit. */
   readonly silenceMs: number | undefined
-  /** Give statements their names, so that each connection plans them once. Not through a transaction pooler. */
+  /** Name statements, so that each connection plans them once. Not possible through a transaction pooler. */
   readonly prepared: boolean
   /** Each statement and transaction has its tenant in `app.tenant_id`. */
   readonly rowLevelSecurity: boolean
   /**
-   * Settings of each transaction, where a connection cannot keep its own: behind a transaction pooler two transactions
-   * of one client may run on two sessions. Empty where `pool` sets them once a connection.
+   * Settings of each transaction if connections cannot keep them: behind a transaction pooler, two transactions of one client may use two
+   * sessions. Empty if `pool` sets them once for each connection.
    */
   readonly transaction: Readonly<Record<string, string>>
 }
 
-/** The setting that says whose rows a session sees. */
+/** The setting with the visible tenant of a session. */
 export const tenantSetting = 'app.tenant_id'
 /** Its value for the rows of every tenant. No tenant's id has a `*`. */
 export const everyTenant = '*'
-/** Its value for a request of no tenant, which sees the platform's own rows. No tenant's id has a `/`. */
+/** Its value for a request without a tenant, which sees the platform's own rows. No tenant's id has a `/`. */
 export const platformRows = '/platform'
 
 /** Settings of a session or a transaction (PostgreSQL "Client Connection Defaults"). */
@@ -47,7 +47,7 @@ export function settingsOf (statementTimeoutMs: number): Record<string, string> 
   return {
     timezone: 'UTC',
     statement_timeout: String(statementTimeoutMs),
-    // A transaction is of one request; one that stands still holds locks and a connection.
+    // A transaction belongs to one request; an idle one holds locks and a connection.
     idle_in_transaction_session_timeout: String(statementTimeoutMs),
     [tenantSetting]: everyTenant
   }

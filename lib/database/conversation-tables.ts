@@ -6,14 +6,14 @@ export interface ConversationsTable {
   id: string
   /** The `sub` of the user that the conversation belongs to. */
   user_id: string
-  /** The user is a user of the platform, and none of the tenant. */
+  /** The user belongs to the platform, not to the tenant. */
   platform: boolean
   title: string
   /** That of the last message. */
   last_position: number
-  /** Messages that are kept. */
+  /** The number of kept messages. */
   messages: number
-  /** Bytes of them. */
+  /** Their bytes. */
   bytes: number
   created_at: ColumnType<Date, Date, never>
   updated_at: ColumnType<Date, Date, Date>
@@ -25,7 +25,7 @@ export interface ConversationMessagesTable {
   position: number
   role: 'user' | 'assistant'
   content: string
-  /** Chunks of documents that the answer had at hand; null for none. */
+  /** The chunks of documents that the response could use; null without any. */
   citations: ColumnType<ReadonlyArray<{ id: string, chunk: number, score: number }> | null, string | null, never>
   /** Of the content. */
   bytes: number

@@ -1,11 +1,11 @@
-/** The tables that a document declares, worked out to what the database is to hold. */
+/** The tables that a document declares, in the form that the database should have. */
 import type { ColumnDefinition, TableDefinition } from '../schema/table.js'
 import { sameColumns, tenantColumn, typeNames, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
 
 /** By name. */
 export type DeclaredTables = Readonly<Record<string, TableDefinition>>
 
-/** A declared table as it is to be. */
+/** A declared table in its target form. */
 export interface WantedTable extends Table {
   readonly columns: ReadonlyMap<string, WantedColumn>
   readonly indexes: readonly (readonly string[])[]
@@ -23,17 +23,17 @@ export const softDeleteColumns = {
 } as const satisfies Record<string, ColumnDefinition>
 
 /**
- * Works the declarations out: columns that `tenantScoped` and `softDelete` add, and what keeps tenants apart. The primary
- * key and unique columns of a tenant-scoped table are unique within a tenant, and a reference between two such tables
- * holds the tenant too: otherwise one tenant could find out, take or hold on to what another one has. What a table without
- * tenants refers to is unique over all of them, since such a reference names no tenant.
+ * Derives the target form: the columns of `tenantScoped` and `softDelete`, and the separation of tenants. The primary key and unique
+ * columns of a tenant-scoped table are unique within a tenant, and a reference between two such tables includes the tenant. Otherwise one
+ * tenant could detect, occupy or block ids of another. The key of a table that a table without tenants refers to is unique over all
+ * tenants, since such a reference names no tenant.
  */
 export function wantedTables (declared: DeclaredTables): ReadonlyMap<string, WantedTable> {
   const wanted = new Map(Object.entries(declared).map(([name, definition]) => [name, wantedTable(name, definition, declared)]))
   for (const { foreignKeys } of wanted.values()) {
     for (const { referencedTable, referencedColumns } of foreignKeys) {
       const target = wanted.get(referencedTable)
-      // Also where it is the primary key: one that is in the database already may be another.
+      // Also for the primary key: an existing one in the database may differ.
       if (target?.tenantScoped !== true || target.uniqueKeys.some((key) => sameColumns(key, referencedColumns))) continue
       wanted.set(referencedTable, { ...target, uniqueKeys: [...target.uniqueKeys, referencedColumns] })
     }
@@ -49,7 +49,7 @@ export function wantedTables (declared: DeclaredTables): ReadonlyMap<string, Wan
   return wanted
 }
 
-/** The catalogue as it will be when the migration is done: routes compile although the database still lacks something. */
+/** The catalogue after the migration: routes compile before the database has all of it. */
 export function withDeclared (found: Catalogue, wanted: ReadonlyMap<string, WantedTable>): Catalogue {
   const tables = new Map(found.tables)
   for (const [name, table] of wanted) {
@@ -59,7 +59,7 @@ export function withDeclared (found: Catalogue, wanted: ReadonlyMap<string, Want
   return Object.freeze({ ...found, tables })
 }
 
-/** A key brings an index of its own, which serves the columns that it begins with. */
+/** A key has its own index, which also serves its leading columns. */
 export function hasKeyIndex (keys: readonly (readonly string[])[], columns: readonly string[]): boolean {
   return keys.some((key) => begins(key, columns))
 }
@@ -80,7 +80,7 @@ function wantedTable (name: string, definition: TableDefinition, declared: Decla
     ...definition.unique ?? []
   ]
     .map(within).filter((key, place, keys) => keys.findIndex((other) => sameColumns(other, key)) === place)
-  // The order of a tenant's list is that of the primary key.
+  // A tenant's list has the order of the primary key.
   const tenantIndex = [tenantColumn, ...primaryKey.filter((column) => column !== tenantColumn)]
   return {
     name,
@@ -128,7 +128,7 @@ function foreignKey (table: string, column: string, references: string, tenantSc
   const shared = tenantScoped && target !== undefined && isTenantScoped(target) && column !== tenantColumn &&
     referencedColumn !== tenantColumn
   return {
-    // What a `select` may name; PostgreSQL keeps 63 bytes of a name.
+    // The valid names for `select`; PostgreSQL keeps 63 bytes of a name.
     name: `${`${table}_${column}`.slice(0, 58)}_fkey`,
     columns: shared ? [tenantColumn, column] : [column],
     referencedTable,
@@ -136,12 +136,12 @@ function foreignKey (table: string, column: string, references: string, tenantSc
   }
 }
 
-/** A table as the database will tell of it. */
+/** A table as the database will report it. */
 function made (wanted: WantedTable): Table {
   return Object.freeze({ ...wanted, uniqueKeys: wanted.uniqueKeys.filter((key) => !sameColumns(key, wanted.primaryKey)) })
 }
 
-/** An existing table with the columns and references that it lacks. */
+/** An existing table with its missing columns and references. */
 function completed (existing: Table, wanted: WantedTable): Table {
   const columns = new Map([...wanted.columns, ...existing.columns])
   if (existing.view || columns.size === existing.columns.size) return existing

@@ -4,13 +4,13 @@ import type { ColumnType } from 'kysely'
 export interface AgentDocumentsTable {
   tenant_id: string
   id: string
-  /** Of the content: another one with each replacement. */
+  /** The version of the content: each replacement has a new one. */
   version: string
   content_type: string
   metadata: ColumnType<Record<string, unknown>, string, string>
-  /** How many it has. */
+  /** The number of its chunks. */
   chunks: number
-  /** The model that embedded the chunks, the numbers of its vectors, and where they are kept: `pgvector`, or `qdrant:<collection>`. */
+  /** The model that embedded the chunks, the dimensions of its vectors, and their store: `pgvector`, or `qdrant:<collection>`. */
   model: string
   dimensions: number
   store: string
@@ -22,16 +22,16 @@ export interface AgentChunksTable {
   document_id: string
   position: number
   content: string
-  /** Kept by the database: the words of the content, and one lexeme that stands for the tenant. */
+  /** Maintained by the database: the words of the content, and one lexeme for the tenant. */
   terms: ColumnType<string, never, never>
 }
 
-/** Versions whose vectors an external store may have although no document has them: they are to be deleted there. */
+/** Versions whose vectors an external store may still have without a document: they must be deleted there. */
 export interface AgentStaleVectorsTable {
   tenant_id: string
   document_id: string
   version: string
-  /** Until then an upload may be under way that makes it the version of the document. */
+  /** Until then, a running upload may make it the version of the document. */
   due_at: ColumnType<Date, Date, Date>
 }
 
@@ -40,7 +40,7 @@ export interface AgentBatchesTable {
   id: string
   status: 'queued' | 'running' | 'completed'
   total: number
-  /** Who sent it, as the audit log shows it. */
+  /** The sender, as the audit log shows it. */
   actor: ColumnType<Record<string, unknown>, string, never>
   created_at: ColumnType<Date, Date, never>
   finished_at: ColumnType<Date | null, null, Date>
@@ -51,19 +51,19 @@ export interface AgentBatchDocumentsTable {
   batch_id: string
   /** In the request. */
   position: number
-  /** The document as it was sent; null when it is done. */
+  /** The document as it was sent; null when it is finished. */
   input: ColumnType<Record<string, unknown> | null, string, null>
   status: 'waiting' | 'done' | 'failed'
-  /** Why it failed. */
+  /** The reason of the failure. */
   error: string | null
 }
 
-/** Numbers of a vector where the configuration does not say. */
+/** The default number of dimensions. */
 export const defaultDimensions = 1536
 
 /** The vectors of pgvector: a table for each number of dimensions, which a column has in its type. */
 export interface VectorTable {
-  /** 1 to 2,000, as many as an index of pgvector takes. */
+  /** 1 to 2,000, the limit of an index of pgvector. */
   readonly dimensions: number
 }
 

@@ -7,14 +7,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 interface Holder {
   readonly pid: number
-  /** When the process started, as the system tells it: a later process may have the same pid. */
+  /** The start time of the process: a later process may have the same pid. */
   readonly startedAt: string | null
 }
 
 const guardPauseMs = 20
 const guardAbandonedAfterMs = 2000 // it is held for a few file operations
 
-/** Takes the lock, or throws an error that names the folder and the process that has it. Returns what gives it back. */
+/** Takes the lock, or throws an error that names the folder and the process that holds it. Returns the function that releases it. */
 export async function takeLock (folder: string): Promise<() => Promise<void>> {
   const path = join(folder, 'lock.json')
   const own: Holder = { pid: process.pid, startedAt: startOf(process.pid) }
@@ -35,7 +35,7 @@ export async function takeLock (folder: string): Promise<() => Promise<void>> {
 async function readHolder (path: string): Promise<Holder | null> {
   const text = await readFile(path, 'utf8').catch(() => '')
   const found = /^\{"pid":(\d+),"startedAt":(?:"([^"]*)"|null)\}$/.exec(text)
-  // A process that was killed while it wrote the lock had not opened the data.
+  // A process that was killed while it wrote the lock had not opened the data yet.
   return found?.[1] === undefined ? null : { pid: Number(found[1]), startedAt: found[2] ?? null }
 }
 
@@ -43,18 +43,18 @@ function isAlive ({ pid, startedAt }: Holder): boolean {
   try {
     process.kill(pid, 0)
   } catch (error) {
-    // It exists, and is another user's.
+    // The process exists, and belongs to another user.
     if (!(error instanceof Error && 'code' in error && error.code === 'EPERM')) return false
   }
   const now = startOf(pid)
   return startedAt === null || now === null || now === startedAt
 }
 
-/** When a process started; null where the system does not tell. */
+/** The start time of a process; null if the system does not report it. */
 function startOf (pid: number): string | null {
   try {
     if (process.platform === 'linux') {
-      // The name of the program, in parentheses, may hold anything; the 22nd field counts from the boot of the system.
+      // The name of the program, in parentheses, may contain anything; the 22nd field counts from the boot of the system.
       const status = readFileSync(`/proc/${pid}/stat`, 'utf8')
       const ticks = status.slice(status.lastIndexOf(')') + 2).split(' ')[19]
       return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${ticks}`
@@ -66,7 +66,7 @@ function startOf (pid: number): string | null {
   }
 }
 
-/** One process at a time looks at the lock and takes it. */
+/** One process at a time checks and takes the lock. */
 async function underGuard (path: string, work: () => Promise<void>): Promise<void> {
   while (!await writeFile(path, String(process.pid), { flag: 'wx' }).then(() => true, whenTaken)) {
     const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }))

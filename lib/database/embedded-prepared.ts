@@ -22,7 +22,7 @@ export const preparedDate = 'epoch'
 const folder = new URL('lib/database/', packageRoot)
 const prefix = 'embedded-data-'
 
-// The three databases of a cluster are nearly the same: a window that spans two of them makes the file small.
+// The three databases of a cluster are nearly equal: a window that spans two of them keeps the file small.
 const compression = {
   [constants.BROTLI_PARAM_QUALITY]: 5, // 1 s; 9 takes twice that for 3 %
   [constants.BROTLI_PARAM_LGWIN]: constants.BROTLI_MAX_WINDOW_BITS
@@ -37,7 +37,7 @@ export function preparedFile (): string {
   return `${prefix}${pgliteVersion}-${digest}.tar.br`
 }
 
-/** The data as a tar archive. Makes the file where it is missing. */
+/** The data as a tar archive. Creates the file if it is missing. */
 export async function preparedData (pglite: Pglite): Promise<Buffer> {
   const name = preparedFile()
   const compressed = await readFile(new URL(name, folder)).catch(() => null)
@@ -47,7 +47,7 @@ export async function preparedData (pglite: Pglite): Promise<Buffer> {
   return data
 }
 
-/** Makes the file where it is missing. */
+/** Creates the file if it is missing. */
 export async function prepareData (): Promise<void> {
   await preparedData(await loadPglite())
 }
@@ -71,7 +71,7 @@ async function makeData (pglite: Pglite): Promise<Buffer> {
   }
 }
 
-/** Replaces the files of other versions. Where the folder of the package is read only, no file is kept. */
+/** Replaces the files of other versions. If the folder of the package is read-only, no file is kept. */
 async function save (name: string, data: Buffer): Promise<void> {
   const compressed = await promisify(brotliCompress)(data, { params: compression })
   const draft = new URL(`${name}.${randomBytes(4).toString('hex')}`, folder)

@@ -10,8 +10,8 @@ import { connectPglite, loadPglite, type Pglite } from './pglite.js'
 import { unpack } from './tar.js'
 
 /**
- * Opens the folder, or a database in memory. Acknowledged writes survive the end of the process in any way, but not the
- * loss of power (PGlite does not sync). Throws where another process uses the folder.
+ * Opens the folder, or a database in memory. Acknowledged writes survive any end of the process, but not a power loss (PGlite does not
+ * sync). Throws if another process uses the folder.
  */
 export async function connectEmbedded ({ dbPath }: Embedded = {}): Promise<Connections> {
   const pglite = await loadPglite()
@@ -43,7 +43,7 @@ async function openMemory (pglite: Pglite): Promise<PGlite> {
 async function openFolder (pglite: Pglite, folder: string): Promise<PGlite> {
   const data = join(folder, 'data')
   if (!await exists(join(data, 'PG_VERSION'))) {
-    // The data gets its name when it is complete: a first start that was cut off begins anew.
+    // The data gets its name when it is complete: an interrupted first start begins again.
     const unfinished = join(folder, 'data.unfinished')
     await rm(unfinished, { recursive: true, force: true })
     unpack(await preparedData(pglite), unfinished)
@@ -52,7 +52,7 @@ async function openFolder (pglite: Pglite, folder: string): Promise<PGlite> {
   return begin(await pglite.create(data))
 }
 
-/** Dates the migrations of prepared data at their first start: servers tell databases apart by these dates. */
+/** Dates the migrations of prepared data at their first start: servers distinguish databases by these dates. */
 async function begin (database: PGlite): Promise<PGlite> {
   await database.exec(`do $$ begin
     if to_regclass('tenantry.migrations') is not null then

@@ -16,33 +16,30 @@ import type { SystemTables } from './system-tables.js'
 export interface Statement {
   readonly text: string
   /**
-   * Makes it a statement that a connection prepares when it comes back (prepared-statements.ts). It begins with `t_` where
-   * the text comes from a tenant's document: those have room of their own, so that they push out none of the platform's.
+   * The name under which a connection prepares a repeated statement (prepared-statements.ts). It begins with `t_` for a tenant's document:
+   * these have separate room, so that they cannot displace the platform's.
    */
   readonly name?: string
 }
 
-/** Where statements run: the engine itself, or one transaction of it. */
+/** Executes statements: the engine itself, or one transaction of it. */
 export interface Session {
   /**
-   * Runs a statement that answers at most one row of one text column, and returns that text (compiled queries let
-   * PostgreSQL build the JSON), or null where there was no row.
+   * Runs a statement that returns at most one row of one text column, and returns that text (compiled queries let PostgreSQL build the
+   * JSON), or null without a row.
    */
   text(statement: Statement, values: readonly unknown[]): Promise<string | null>
   /** Runs a statement and returns its rows as objects. */
   rows<Row extends Record<string, unknown>>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>
 }
 
-/** Whose statements these are: with `rowLevelSecurity` the tenant becomes the transaction's `app.tenant_id`. */
+/** The tenant of the statements: with `rowLevelSecurity` it becomes the transaction's `app.tenant_id`. */
 export interface SessionOptions {
   readonly tenant: TenantRef
 }
 
 export interface TextOptions extends SessionOptions {
-  /**
-   * Runs before the statement, in the same transaction and round trip: what it waits for is there for the statement to see.
-   * Its rows are dropped.
-   */
+  /** Runs before the statement, in the same transaction and round trip, so that the statement sees its effects. Its rows are dropped. */
   readonly first?: { readonly statement: Statement, readonly values: readonly unknown[] } | undefined
 }
 
@@ -53,85 +50,80 @@ export interface TransactionOptions extends SessionOptions {
   readonly isolation?: Isolation | undefined
 }
 
-/** What of a logger the engine uses. */
+/** The used part of a logger. */
 export interface EngineLog {
   info(object: object, message: string): void
   warn(object: object, message: string): void
 }
 
-/** What the engine tells about its connections, for `/metrics` and `/system/info`. */
+/** The figures of the connections, for `/metrics` and `/system/info`. */
 export interface EngineStatus {
   readonly total: number
   readonly idle: number
   readonly waiting: number
 }
 
-/** What the database lacks, and how it gets it. */
+/** Finds and applies the missing changes of the database. */
 export interface Migration {
-  /** `policies: false` plans without row-level security and takes it out of force: for development. Default: true. */
+  /** `policies: false` plans without row-level security and disables existing policies: for development. Default: true. */
   plan(options?: { policies?: boolean }): Promise<MigrationPlan>
   /**
-   * Applies what is lacking, under a lock that all servers of the database share, and reads the catalogue again. Returns
-   * the names of the applied migrations, in order; none where nothing was lacking. Rejects with `conflict` where the
-   * database refuses a migration, and with `databaseBusy` where other sessions hold its locks too long; both messages name
-   * the migration and the table. Finished steps stay, and the next call continues behind them. The platform's audit log
-   * has a record of each migration that an actor asks for.
+   * Applies missing changes, under a lock that all servers of the database share, and reads the catalogue again. Returns the names of the
+   * applied migrations, in order; empty if nothing was missing. Rejects with `conflict` if the database refuses a migration, and with
+   * `databaseBusy` if other sessions hold its locks too long; both messages name the migration and the table. Finished steps stay, and the
+   * next call continues behind them. The platform's audit log has a record of each migration that an actor requests.
    */
   apply(actor?: Actor, onProgress?: (progress: MigrationProgress) => void): Promise<string[]>
 }
 
 /**
- * A database. Errors are already those of the catalogue of errors: `databaseUnavailable`, `databaseBusy`, `conflict`,
- * `constraintViolated`, `invalidValue`, `schemaChanged`; anything else is a fault of ours and answers 500.
+ * A database. It throws errors of the catalogue: `databaseUnavailable`, `databaseBusy`, `conflict`, `constraintViolated`, `invalidValue`,
+ * `schemaChanged`; any other error is a bug and answers 500.
  */
 export interface Engine {
   readonly kind: 'postgres' | 'embedded'
-  /** Where the data of an embedded database are, absolute; undefined for one in memory, and on PostgreSQL. */
+  /** The absolute path of an embedded database's data; undefined for one in memory, and on PostgreSQL. */
   readonly folder: string | undefined
   /**
-   * Statements of a tenant see the tenant's rows, those of the platform and of requests without a tenant see the platform's,
-   * and the server's own see all.
+   * Statements of a tenant see the tenant's rows, those of the platform and of requests without a tenant see the platform's, and the
+   * server's own statements see all.
    */
   readonly rowLevelSecurity: boolean
-  /** The tables of the platform's roles; null where the document has none. */
+  /** The tables of the platform's roles; null without them. */
   readonly roleTables: RoleTables | null
-  /** The table of vectors in pgvector; null where the document has none. */
+  /** The table of vectors in pgvector; null without one. */
   readonly vectorTable: VectorTable | null
-  /** Typed access to the system tables; what `app.db` is. */
+  /** Typed access to the system tables, as `app.db`. */
   readonly kysely: Kysely<SystemTables>
   /**
-   * The same for what a tenant asks of the system tables: its statements wait in the tenant's turn for a connection, as
-   * those of its routes do, and not as the server's own. They see what `kysely` sees. The platform's users
-   * have a turn of theirs: anybody may be one, with an account of an identity provider. For look-ups that requests of any
-   * tenant wait for, `kysely` is.
+   * The same for statements of a tenant on the system tables: they wait in the tenant's turn for a connection, like those of its routes,
+   * and see the same rows as `kysely`. The platform's users have their own turn, since anybody can be one with an account of an identity
+   * provider. Use `kysely` for look-ups that requests of all tenants wait for.
    */
   kyselyFor(tenant: TenantRef): Kysely<SystemTables>
-  /** Changes of what tenants own; what `app.events` is. */
+  /** Changes of tenants' data, as `app.events`. */
   readonly events: Events
   /**
-   * Begins to hear what other servers of the database change; without it `events` tells of this server's own changes only.
-   * Resolves when notices arrive, or when that was tried once: it goes on trying, and warns, until the engine is closed.
+   * Starts to receive changes of other servers of the database; without it, `events` reports this server's own changes only. Resolves when
+   * notices arrive, or after one failed attempt: it keeps trying, and warns, until the engine is closed.
    */
   listen(): Promise<void>
-  /** The application's tables as they were at the last refresh. */
+  /** The application's tables at the last refresh. */
   readonly catalogue: Catalogue
-  /**
-   * Reads the catalogue again, from now on, and tells `onCatalogue` listeners; calls that come while it is read share the read
-   * after that.
-   */
+  /** Reads the catalogue again, and calls `onCatalogue` listeners. Calls during a read share the next read. */
   refresh(): Promise<Catalogue>
-  /** Calls back after each refresh that changed something; returns the function that ends it. */
+  /** Calls back after each refresh with a change; returns the function that ends it. */
   onCatalogue(listener: (catalogue: Catalogue) => void): () => void
-  /** One statement in a transaction of its own; tried again as a transaction is. */
+  /** One statement in its own transaction; repeated like a transaction. */
   text(statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null>
   /**
-   * Runs the work in one transaction: committed when it resolves, rolled back when it rejects. After a serialization
-   * failure or a deadlock the work runs again, up to three times more: it must do nothing that cannot be done twice. It
-   * must use its session only: another statement of the engine may wait for the connection that the work has.
+   * Runs the work in one transaction: committed when it resolves, rolled back when it rejects. After a serialization failure or a deadlock
+   * the work runs again, up to three times more, so it must be repeatable. It must use its session only: another statement of the engine
+   * may wait for the connection that the work has.
    */
   transaction<T>(options: TransactionOptions, work: (session: Session) => Promise<T>): Promise<T>
   readonly migration: Migration
-  /** The names of migrations, system and declared tables alike, that routes wait for; policies count with `rowLevelSecurity`. */
+  /** The names of missing migrations that routes wait for, system and declared tables alike; policies count with `rowLevelSecurity`. */
   pendingMigrations(): Promise<string[]>
   /** Resolves when the database answers within the time, in milliseconds; rejects with `databaseUnavailable` otherwise. */
   ping(timeoutMs: number): Promise<void>

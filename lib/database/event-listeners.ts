@@ -1,9 +1,9 @@
-/** The listeners for changes on this server. The failure of one does not affect the others. */
+/** The listeners for changes on this server. One listener's failure does not affect the others. */
 import type { Owner } from '../identity/tenant-ref.js'
 import { topics, type Change, type Events, type Topic } from './events.js'
 
 export interface EventListeners extends Pick<Events, 'on' | 'onGap'> {
-  /** Something changed. */
+  /** A change. */
   tell(change: Change): void
   /** Notices may have been missed. */
   tellGap(): void
@@ -18,7 +18,7 @@ export function createEventListeners (warn: (error: unknown, message: string) =>
   function call<Value> ({ listener }: Listener<Value>, value: Value): void {
     try {
       const result: unknown = listener(value)
-      // What its type forbids, an async function, is accepted by the compiler all the same.
+      // The type forbids async functions, but the compiler accepts them.
       if (result instanceof Promise) result.catch(failed)
     } catch (error) {
       failed(error)
@@ -37,7 +37,7 @@ export function createEventListeners (warn: (error: unknown, message: string) =>
   }
 }
 
-/** An entry of its own for each call, so that a function that listens twice ends twice. */
+/** A separate entry for each call, so that a function that is added twice is removed twice. */
 interface Listener<Value> {
   readonly listener: (value: Value) => void
 }

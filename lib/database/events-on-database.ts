@@ -1,4 +1,4 @@
-/** `app.events` on a database: a change is written and noticed in one transaction (PostgreSQL, "NOTIFY"). */
+/** `app.events` on a database: a change and its notice share one transaction (PostgreSQL, "NOTIFY"). */
 import type { ClientConfig } from 'pg'
 import type { EngineLog } from './engine.js'
 import type { Change, Events, Notice } from './events.js'
@@ -10,11 +10,11 @@ import { decodeNotice, encodeNotice, isNoticed } from './notice.js'
 import { createNoticeConnection } from './notice-connection.js'
 
 export interface EventsOptions {
-  /** What a change is written with. */
+  /** The transaction of a change. */
   readonly writer: (change: Change) => Kysely<SystemTables>
-  /** How the connection is made that hears other servers; undefined where there can be none. */
+  /** The options of the connection for notices; undefined if it is impossible. */
   readonly notices: ClientConfig | undefined
-  /** Notifies at once, on the connections that changes are written on. */
+  /** Notifies at once, on the pool's connections. */
   readonly notify: (channel: string, payload: string) => Promise<unknown>
   readonly log: EngineLog | undefined
 }
@@ -31,7 +31,7 @@ const times = { beatMs: 250, answerMs: 750, probeMs: 30_000 } // a connection th
 export function createEvents ({ writer, notices, notify, log }: EventsOptions): DatabaseEvents {
   const server = randomBytes(8).toString('hex')
   const listeners = createEventListeners((err, message) => log?.warn({ err }, message))
-  /** Own changes whose commit had no answer: they may yet be committed, and noticed. */
+  /** Own changes whose commit got no response: they may still be committed, and noticed. */
   const unsure = new Set<number>()
   let changes = 0
 
@@ -50,7 +50,7 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions): 
 
   function hear (payload: string): void {
     const notice = decodeNotice(payload)
-    // This server has heard of its own changes when they were committed.
+    // This server handled its own changes when they were committed.
     if (notice === null || (notice.from === server && !unsure.delete(notice.number))) return
     listeners.tell(notice)
   }

@@ -1,36 +1,30 @@
-/**
- * Database failures as errors of the catalogue. They hold nothing of SQL, of values or of other rows. The driver's error is
- * their `cause`, for the log.
- */
+/** Database failures as errors of the catalogue, without SQL, values and other rows. The driver's error is their `cause`, for the log. */
 import { catalogue, failure, isFailure, TenantryError, type CatalogueEntry } from '../errors.js'
 import { tenantColumn } from './catalogue.js'
 import { tenantSetting } from './connections.js'
 
-/** Seconds after which a caller may try again; the database is looked for at once, so the shortest that HTTP can say. */
+/** Seconds until a caller may retry; the server reconnects at once, so this is the shortest possible value. */
 const retryAfter = { 'retry-after': '1' }
 
-/** Constraints of the application's tables: errors name the constraint, answers name its columns. */
+/** Constraints of the application's tables: errors name the constraint, responses name its columns. */
 export interface ConstraintReader {
   columnsOf(table: string, constraint: string): readonly string[] | undefined
 }
 
-/** A column of a write that breaks a rule of its table. */
+/** A column of a write that violates a rule of its table. */
 export interface BrokenColumn {
   readonly column: string
   readonly message: string
   readonly keyword: string
 }
 
-/**
- * A conflict, or a broken rule of the table, that names the columns where they are known: not those of a partition, or of
- * another schema.
- */
+/** A conflict, or a violated rule of the table, with its columns if they are known: not for partitions and other schemas. */
 export class ColumnsError extends TenantryError {
   readonly table: string
   readonly #entry: CatalogueEntry
   readonly #columns: readonly BrokenColumn[]
 
-  /** `places`: where the caller gave the columns, as JSON Pointers; the others have their names. */
+  /** `places`: the JSON Pointers of the columns that the caller gave; other columns have their names. */
   constructor (
     entry: CatalogueEntry,
     table: string,
@@ -57,26 +51,26 @@ export function sqlStateOf (error: unknown): string | undefined {
   return /^[0-9A-Z]{5}$/.test(error.code) && 'severity' in error ? error.code : undefined
 }
 
-/** A serialization failure or a deadlock: the same work may succeed when it is tried again. */
+/** A serialization failure or a deadlock: a repetition may succeed. */
 export function isRetryable (error: unknown): boolean {
   const state = sqlStateOf(error)
   return state === '40001' || state === '40P01'
 }
 
-/** A prepared statement no longer fits the tables, or is gone: nothing has run, and preparing it anew helps. */
+/** A prepared statement no longer fits the tables, or is gone: nothing has run, and preparing it again helps. */
 export function isStalePlan (error: unknown): boolean {
   const state = sqlStateOf(error)
-  // 0A000 is "feature not supported" in general; from here it is about a prepared statement that was fine before.
+  // 0A000 is "feature not supported" in general; here it means a formerly valid prepared statement.
   return state === '26000' || (state === '0A000' && fieldOf(error, 'routine') === 'RevalidateCachedQuery')
 }
 
-/** A policy did not find the setting of the tenant in the session: the session is not the one that the setting was made in. */
+/** A policy did not find the tenant's setting in the session: another session made the setting. */
 export function isLostSetting (error: unknown): boolean {
-  // The text is translated; the name of the setting in it is not.
+  // The text is translated, except for the name of the setting.
   return error instanceof Error && sqlStateOf(error) === '42704' && error.message.includes(tenantSetting)
 }
 
-/** The catalogue's error for what a driver threw; anything unknown is returned as it is, and answers 500. */
+/** The catalogue's error for a driver's error; an unknown one is returned unchanged, and answers 500. */
 export function translate (error: unknown, constraints: ConstraintReader): unknown {
   if (error instanceof TenantryError) return error
   const state = sqlStateOf(error)
@@ -91,25 +85,25 @@ export function databaseBusy (cause?: unknown): TenantryError {
   return failure('databaseBusy', { headers: retryAfter, cause })
 }
 
-/** The database cannot be reached. */
+/** The database is unreachable. */
 export function databaseUnavailable (cause?: unknown): TenantryError {
   return failure('databaseUnavailable', { headers: retryAfter, cause })
 }
 
-/** The database cannot be reached, or not in time: another try may find it there. */
+/** The database is unreachable, or too slow: a retry may succeed. */
 export function isOutage (error: unknown): error is TenantryError {
   return isFailure(error, 'databaseUnavailable') || isFailure(error, 'databaseBusy')
 }
 
-/** The driver's own texts of errors without values. */
+/** The driver's texts of errors without values. */
 const fullTexts = new WeakMap<Error, string>()
 
-/** What PostgreSQL said, values and all: for who runs the platform and changes its tables, and for no log. */
+/** PostgreSQL's text with its values: for the platform's operator who changes tables, never for the log. */
 export function fullTextOf (error: Error): string | undefined {
   return fullTexts.get(error) ?? (sqlStateOf(error) === undefined ? undefined : error.message)
 }
 
-/** The database refused a value, and by which code. */
+/** The database refused a value, with the code. */
 export class DatabaseRefusal extends Error {
   readonly state: string
 
@@ -130,12 +124,11 @@ function withoutValue (error: unknown, state: string): Error {
   return refusal
 }
 
-/** Classes of errors that are about a value: data exceptions, broken rules, limits, and what triggers raise. */
+/** Classes of errors about a value: data exceptions, violated rules, limits, and errors of triggers. */
 const aboutValues = /^(?:22|23|44|54|P0|TN)/
 
 /**
- * Some types are written in a language of their own, such as `tsvector` and `jsonpath`. Of a mistake in a statement PostgreSQL
- * tells the position.
+ * Some types have their own syntax, such as `tsvector` and `jsonpath`. For a syntax error in a statement, PostgreSQL reports a position.
  */
 function isValueSyntax (state: string, error: unknown): boolean {
   return (state === '42601' || state === '42602') && fieldOf(error, 'position') === undefined
@@ -149,7 +142,7 @@ function translateState (state: string, error: unknown, constraints: ConstraintR
   switch (state) {
     case '23505':
       return broken(catalogue.conflict, error, cause, constraints, 'unique', (columns) => `another record has the same ${columns}`)
-    // The second is PostgreSQL's of `on delete restrict`, from version 18.
+    // The second is PostgreSQL's code for `on delete restrict`, from version 18.
     case '23503':
     case '23001':
       return broken(
@@ -173,7 +166,7 @@ function translateState (state: string, error: unknown, constraints: ConstraintR
       )
     case '23502':
       return required(error, cause)
-    // A table, column, type, constraint or schema that is gone, or a column of another type than the statement was written for.
+    // A table, column, type, constraint or schema is gone, or a column has another type than the statement expects.
     case '42P01':
     case '42703':
     case '42704':
@@ -187,13 +180,13 @@ function translateState (state: string, error: unknown, constraints: ConstraintR
     case '40P01':
     case '55P03':
       return databaseBusy(cause)
-    // Raised by compiled writes that refer to another tenant's row, and by an upsert that names one row twice.
+    // Raised by compiled writes that refer to another tenant's row, and by an upsert that names a row twice.
     case '21000':
       return failure('constraintViolated', { cause })
     // Raised by a trigger of the application.
     case 'P0001':
       return failure('constraintViolated', { cause })
-    // Raised by compiled statements, of which nothing else fails so.
+    // Raised by compiled statements only.
     case '2201G':
       return failure('answerTooLarge', { cause })
     case '25P03':
@@ -232,10 +225,10 @@ function shown (text: string): string {
   return text.length > maxShown ? `${text.slice(0, maxShown)}…` : text
 }
 
-/** Errors of the socket, and those of pg's client and pool about connections that are gone, which have no code. */
+/** Errors of the socket, and those of pg's client and pool about lost connections, which have no code. */
 function isLost (error: Error): boolean {
   if ('code' in error && typeof error.code === 'string' && /^E[A-Z_]+$/.test(error.code) && 'syscall' in error) return true
-  // Node reports a host with several addresses, none of which answers, as one error that holds the others.
+  // For a host with several unreachable addresses, Node reports one error that contains the others.
   if (error instanceof AggregateError) return error.errors.some((one) => one instanceof Error && isLost(one))
   return /^Connection terminated|^Client (has encountered a connection error|was closed)|^timeout expired$|^Cannot use a pool after/.test(
     error.message
@@ -255,7 +248,7 @@ function broken (
   const table = fieldOf(error, 'table')
   const constraint = fieldOf(error, 'constraint')
   const columns = table === undefined || constraint === undefined ? undefined : constraints.columnsOf(table, constraint)
-  // The tenant is in keys of tenant-scoped tables, and is nothing that a caller sends.
+  // The tenant is in keys of tenant-scoped tables, but callers do not send it.
   const own = columns?.filter((column) => column !== tenantColumn) ?? []
   if (table === undefined) return new TenantryError(entry, { cause })
   const text = message(own.join(', '), table)
@@ -274,7 +267,7 @@ function required (error: unknown, cause: unknown): TenantryError {
   )
 }
 
-/** One of the fields that PostgreSQL puts into an error; names are in fields of their own since its texts are translated. */
+/** A field of PostgreSQL's error; names have their own fields, since its texts are translated. */
 function fieldOf (error: unknown, field: 'table' | 'column' | 'constraint' | 'routine' | 'position'): string | undefined {
   const value: unknown = error instanceof Error ? Object.getOwnPropertyDescriptor(error, field)?.value : undefined
   return typeof value === 'string' ? value : undefined

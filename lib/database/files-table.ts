@@ -2,12 +2,12 @@
 import type { ColumnType } from 'kysely'
 
 /**
- * - `pending`: its bytes are on their way, or may come by a signed upload
- * - `receiving`: a signed upload has begun, and no other one may
+ * - `pending`: its bytes are arriving, or may come by a signed upload
+ * - `receiving`: a signed upload has begun, and excludes others
  * - `resumable`: its bytes arrive in several requests, see `FilePartsTable`
- * - `quarantined`: a scanner must find it clean before it can be read
- * - `ready`: it can be read
- * - `removed`: its object is to be deleted, then the row
+ * - `quarantined`: a scanner must find it clean before it is readable
+ * - `ready`: it is readable
+ * - `removed`: its object must be deleted, then the row
  */
 export type FileStatus = 'pending' | 'receiving' | 'resumable' | 'quarantined' | 'ready' | 'removed'
 
@@ -17,12 +17,12 @@ export interface FilesTable {
   id: string
   status: FileStatus
   bucket: string
-  /** As the uploader called it. */
+  /** The uploader's name of the file. */
   name: string
   content_type: string
-  /** Bytes; of a signed upload those that are announced. */
+  /** Bytes; the announced ones for a signed upload. */
   size: ColumnType<string, number, number>
-  /** Bytes of it that the usage of the tenant has. */
+  /** Its bytes in the usage of the tenant. */
   counted: ColumnType<string, number, number>
   /** In hexadecimal; null until it is ready. */
   sha256: string | null
@@ -34,21 +34,21 @@ export interface FilesTable {
   created_at: ColumnType<Date, Date, Date>
   /** When the sweep removes it; null for never. */
   expires_at: ColumnType<Date | null, Date | null, Date | null>
-  /** When the next scan is due, or the running one is taken for lost; null if none is. */
+  /** The time of the next scan, or of the timeout of a running one; null without a scan. */
   scan_at: ColumnType<Date | null, never, Date | null>
-  /** Of a file that stays in quarantine. */
+  /** For a file that stays in quarantine. */
   scan_result: ColumnType<'infected' | 'tooLarge' | null, never, 'infected' | 'tooLarge'>
-  /** The name that the scanner has for the malware. */
+  /** The scanner's name of the malware. */
   scan_signature: ColumnType<string | null, never, string>
-  /** The step of a workflow that made it, `<run id>:<step id>`; null for all others. */
+  /** The workflow step that created it, `<run id>:<step id>`; null for others. */
   origin: ColumnType<string | null, never, string | null>
 }
 
-/** An image that was made of a file. It may lack its object for a while, and then is made again. */
+/** An image derived from a file. Its object may be missing for a while, and is then created again. */
 export interface FileTransformsTable {
   tenant_id: string
   file_id: string
-  /** Of the parameters; the object is `<tenant_id>/<file_id>-<name>`. */
+  /** A hash of the parameters; the object is `<tenant_id>/<file_id>-<name>`. */
   name: string
   content_type: string
   size: ColumnType<string, number, never>
@@ -63,8 +63,8 @@ export interface FilePartsTable {
   file_id: string
   /** Of the object: `<tenant_id>/<file_id>-<id>`. */
   id: string
-  /** Where its bytes begin in the file. */
+  /** The offset of its bytes in the file. */
   start: ColumnType<string, number, number>
-  /** null until the object is there. */
+  /** null until the object exists. */
   size: ColumnType<string | null, null, number>
 }

@@ -6,19 +6,19 @@ import { tenantSetting } from './connections.js'
 interface Row extends Record<string, unknown> {
   name: string
   arguments: { name: string, type: string, mode: string }[]
-  /** How many of the last arguments that a caller gives have one. */
+  /** The number of the last arguments with a default. */
   defaults: number
   returns: string
   type: string
   many: boolean
-  /** Of a composite type; null for others. */
+  /** For a composite type; null for others. */
   attributes: { name: string, type: string }[] | null
   record: boolean
   volatile: boolean
   variadic: boolean
   definer: boolean
   allowed: boolean
-  /** It changes the setting that says whose rows a session sees. */
+  /** It changes the setting with the visible tenant. */
   scopes: boolean
 }
 

@@ -1,32 +1,32 @@
 /**
- * Notices a database that takes connections and answers nothing: a frozen machine, a stalled disk, a network that drops
- * packets. A slow statement is no such sign, so a connection of its own is asked `select 1` where nothing else moves.
+ * Detects a database that accepts connections and answers nothing: a frozen machine, a stalled disk, a network that drops packets. A slow
+ * statement is not such a sign, so the server sends `select 1` on a separate connection if nothing else ends.
  */
 import type { ClientConfig } from 'pg'
 import pg from 'pg'
 import { settlesWithin } from '../concurrency/with-timeout.js'
 
-const checkMs = 250 // without the end of any statement, while some are under way
-const probeMs = 1000 // that the database has to answer `select 1`, as for /health
-const endAfter = 2 // probes without an answer, after which statements under way are ended: a short stall is not to cost them
+const checkMs = 250 // without the end of any statement, while some are running
+const probeMs = 1000 // the time to answer `select 1`, as for /health
+const endAfter = 2 // probes without an answer, after which running statements are ended: they survive a short stall
 
 export interface HangWatchParts {
   /** Of the probe's connection; undefined where the database lives in this process. */
   readonly connection: ClientConfig | undefined
-  /** Whether statements are under way, or wait for a connection. */
+  /** Whether statements are running, or wait for a connection. */
   readonly isBusy: () => boolean
-  /** A number that grows with each statement that ends. */
+  /** The number of ended statements. */
   readonly ended: () => number
-  /** The database has begun to hang: what waits is refused. */
+  /** The database has begun to hang: waiting statements are refused. */
   readonly onHang: () => void
-  /** It still hangs: what is under way is ended. */
+  /** It still hangs: running statements are ended. */
   readonly onLongHang: () => void
   /** It answers again. */
   readonly onAnswer: () => void
 }
 
 export interface HangWatch {
-  /** The database is known to answer nothing. */
+  /** The database is known to hang. */
   readonly hangs: boolean
   close(): void
 }
@@ -69,8 +69,8 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
   }
 
   /**
-   * Whether there is an answer in time; connecting, which starts a process of the database, has as long again. An error is
-   * an answer too: what it is about, statements find out by themselves, and at once.
+   * Whether there is an answer in time. Connecting, which starts a process of the database, has the same time again. An error is an answer
+   * too: statements will meet its cause themselves, at once.
    */
   async function isAnswered (config: ClientConfig): Promise<boolean> {
     const own = client ?? new pg.Client(config)
@@ -82,7 +82,7 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
       settled = true
     })
     if (await settlesWithin(answer, withinMs)) return true
-    // After a busy event loop the timer comes before an answer that has arrived.
+    // After a busy event loop, the timer fires before an answer that has already arrived.
     await new Promise(setImmediate)
     return settled
   }
@@ -99,7 +99,7 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
   function drop (): void {
     const own = client
     client = null
-    // It may hang: nothing waits for a farewell.
+    // It may hang, so nothing waits for an orderly end.
     own?.connection.stream.destroy()
   }
 

@@ -22,26 +22,24 @@ export interface EngineOptions {
   readonly embedded?: Embedded | undefined
   /** The application tables that the document declares. Default: none. */
   readonly tables?: DeclaredTables | undefined
-  /** The tables of the platform's roles, for the plugin rbac. Default: there are none. */
+  /** The tables of the platform's roles, for the plugin rbac. Default: none. */
   readonly roleTables?: RoleTables | undefined
-  /** The table of vectors in pgvector, for the plugin embeddings. Default: there is none. */
+  /** The table of vectors in pgvector, for the plugin embeddings. Default: none. */
   readonly vectorTable?: VectorTable | undefined
   /** The tables whose changes are recorded, for the plugin realtime. Default: none. */
   readonly watched?: WatchedTables | undefined
   /**
-   * `auto` applies what is lacking at start; `manual` leaves it to `tenantry migrate` and `POST /migration/apply`. Default:
-   * `auto` for the embedded engine, else `manual`.
+   * `auto` applies missing changes at start; `manual` leaves them to `tenantry migrate` and `POST /migration/apply`. Default: `auto` for
+   * the embedded engine, else `manual`.
    */
   readonly migrate?: 'auto' | 'manual' | undefined
   readonly log?: EngineLog | undefined
 }
 
 /**
- * Connects, reads the catalogue and (with `migrate: 'auto'`) applies what the database lacks. Rejects with
- * `databaseUnavailable` where there is no database, and with an error that says so where the database is newer than
- * this version, where a pooler would lose the settings of its sessions, where its role bypasses the policies that
- * `rowLevelSecurity` counts on, and where another process has
- * the embedded folder.
+ * Connects, reads the catalogue and (with `migrate: 'auto'`) applies missing changes. Rejects with `databaseUnavailable` without a
+ * database. It also rejects if the database is newer than this version, a pooler would lose the settings of its sessions, its role bypasses
+ * the policies of `rowLevelSecurity`, or another process has the embedded folder.
  */
 export async function createEngine (options: EngineOptions): Promise<Engine> {
   const { tables = {}, log } = options

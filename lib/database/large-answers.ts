@@ -1,6 +1,6 @@
 /**
- * Reads large answers of the database in turns: the driver copies each chunk, and makes one string of a large value. Bytes of
- * smaller answers are only counted.
+ * Reads large results of the database in turns: the driver copies each chunk, and makes one string of a large value. Bytes of smaller
+ * results are only counted.
  */
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
 
@@ -19,14 +19,14 @@ export interface AnswerStream {
   resume(): unknown
 }
 
-/** The answers that one connection reads. */
+/** The results that one connection reads. */
 export class AnswerReader {
   readonly #stream: AnswerStream
   readonly #yielderOf: () => Yielder
   #bytes = 0
   #yielder: Yielder | null = null
 
-  /** Reads later large answers of the stream in turns. `yielderOf()` is called once for each of them. */
+  /** Reads later large results of the stream in turns. `yielderOf()` is called once for each of them. */
   constructor (stream: AnswerStream, yielderOf: () => Yielder) {
     this.#stream = stream
     this.#yielderOf = yielderOf
@@ -40,7 +40,7 @@ export class AnswerReader {
     }
   }
 
-  /** The connection returns to the pool: the next answer is another caller's. */
+  /** The connection returns to the pool: the next result belongs to another caller. */
   ended (): void {
     this.#bytes = 0
     this.#yielder = null

@@ -11,10 +11,10 @@ import { encodeValues } from './encode.js'
 import { databaseUnavailable } from './failures.js'
 import { runRows, TransactionSession } from './session.js'
 
-/** The key of the advisory lock: any number that no other program is likely to choose. */
+/** The key of the advisory lock: a number that other programs are unlikely to choose. */
 const lockKey = 7_236_815_402
 
-const firstPauseMs = 100 // between looks at a lock that another server holds
+const firstPauseMs = 100 // between attempts to get a lock that another server holds
 const longestPauseMs = 1000
 
 export interface MigrationConnections {
@@ -28,9 +28,9 @@ export interface MigrationConnections {
 }
 
 /**
- * Runs the work while it holds the lock. A transaction of a session of its own holds it: it lasts while others commit, and
- * behind a pooler too. A server that waits asks again and again, since an index that is built concurrently waits for every
- * statement that began before it, such as one that waits for a lock.
+ * Runs the work while it holds the lock. A transaction on a separate session holds it: it lasts while others commit, also behind a pooler.
+ * A waiting server tries again and again, since an index that is built concurrently waits for every statement that began before it,
+ * including one that waits for a lock.
  */
 export async function withMigrationSession<T> (
   connections: MigrationConnections,
@@ -66,8 +66,8 @@ function open (config: ClientConfig): pg.Client {
 }
 
 /**
- * An index that is built concurrently waits for every open snapshot. This transaction must have none: it reads committed
- * rows, and in the simple protocol, since the portal of an extended statement keeps its snapshot.
+ * An index that is built concurrently waits for every open snapshot. This transaction must have none: it reads committed rows, and uses the
+ * simple protocol, since the portal of an extended statement keeps its snapshot.
  */
 async function holdLock (client: pg.Client, closed: AbortSignal): Promise<void> {
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {

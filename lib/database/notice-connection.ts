@@ -1,4 +1,4 @@
-/** The connection that brings notices, made again for as long as the engine is open. */
+/** The connection for notices, restored for as long as the engine is open. */
 import type { EngineLog } from './engine.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { NoticeSession, Unheard, type NoticeSessionOptions } from './notice-session.js'
@@ -16,8 +16,8 @@ export interface NoticeConnection {
 }
 
 const minPauseMs = 50 // before the first of several attempts to connect again
-const maxPauseMs = 150 // so that a second is enough, also where the first packet of an attempt is swallowed and its answer waited for
-const maxUnheardPauseMs = 5000 // where connecting again will hardly help
+const maxPauseMs = 150 // so that notices return within a second, even if the first packet of an attempt is lost
+const maxUnheardPauseMs = 5000 // if reconnecting will hardly help
 
 export function createNoticeConnection (options: NoticeConnectionOptions): NoticeConnection {
   const { log, onGap } = options
@@ -34,14 +34,14 @@ export function createNoticeConnection (options: NoticeConnectionOptions): Notic
       tried()
       if (closed.signal.aborted) return
       report(reason)
-      // Servers that lost the same database do not come back in step.
+      // Random, so that servers which lost the same database do not return in step.
       await sleep(pauseMs * (0.5 + Math.random() / 2), undefined, { ref: false, signal: closed.signal }).catch(() => {})
       pauseMs = Math.min(pauseMs * 2, reason instanceof Unheard ? maxUnheardPauseMs : maxPauseMs)
     }
     tried()
   }
 
-  /** Resolves with the reason why it is no longer connected. */
+  /** Resolves with the reason of the loss. */
   async function attempt (missed: boolean): Promise<unknown> {
     session = new NoticeSession({ ...options, onHeard: recovered })
     try {

@@ -1,6 +1,6 @@
 /**
- * One connection that listens for notices, from its first byte to its loss. Whether it is alive is asked all the time:
- * a network that swallows packets says nothing of it, and notices would silently stay away.
+ * One connection that listens for notices, until its loss. It is checked all the time: a network that drops packets would silently keep
+ * notices away.
  */
 import type { ClientConfig } from 'pg'
 import { Socket } from 'node:net'
@@ -8,9 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
 export interface NoticeTimes {
-  /** Between an answer and the next question whether the connection is alive. */
+  /** The time between an answer and the next check of the connection. */
   readonly beatMs: number
-  /** How long an answer, a notice to oneself and a new connection's first packet may take. */
+  /** The time for an answer, a notice to oneself and a new connection's first packet. */
   readonly answerMs: number
   /** Between notices to oneself through the pool. */
   readonly probeMs: number
@@ -18,14 +18,14 @@ export interface NoticeTimes {
 
 export interface NoticeSessionOptions {
   readonly client: ClientConfig
-  /** Where notices for all listeners arrive. */
+  /** Receives notices for all listeners. */
   readonly channel: string
   /** A channel of this server alone. */
   readonly ownChannel: string
-  /** Notifies through the connections that writes use; what it rejects with is their trouble, not this connection's. */
+  /** Notifies through the pool's connections; its errors concern these, not this connection. */
   readonly notify: (channel: string, payload: string) => Promise<unknown>
   readonly onPayload: (payload: string) => void
-  /** Notices arrive: it was tried. */
+  /** Called when notices arrive, after a test. */
   readonly onHeard: () => void
   readonly times: NoticeTimes
 }
@@ -34,7 +34,7 @@ const connectMs = 5000 // for finding the address, which may take several name s
 const handshakeMs = 2000 // for TLS and the password, which take several turns
 const probeAgainMs = 1000 // when the pool had no answer to a probe
 
-/** The connection answers, and what is notified does not arrive on it. */
+/** The connection answers, and notices do not arrive on it. */
 export class Unheard extends Error {}
 
 export class NoticeSession {
@@ -75,7 +75,7 @@ export class NoticeSession {
     const reached = new Promise<void>((resolve) => {
       this.socket.once('connect', resolve)
     })
-    // A first packet that was swallowed would be sent again after a second, then after two more, and so on.
+    // A lost first packet would be sent again after a second, then after two more, and so on.
     this.socket.once('connectionAttempt', () => {
       within(reached, times.answerMs).catch((error: unknown) => this.end(error))
     })
@@ -87,8 +87,8 @@ export class NoticeSession {
   }
 
   /**
-   * Sends a notice as writes do, and resolves with true when it arrives. If it does not arrive, the connection is ended:
-   * a pooler of transactions gave the listening session to another client. Resolves with false if it could not be sent.
+   * Sends a notice as writes do, and resolves with true when it arrives. If it does not arrive, the connection is ended: a transaction
+   * pooler gave the listening session to another client. Resolves with false if it could not be sent.
    */
   async confirm (): Promise<boolean> {
     const { notify, ownChannel, onHeard, times } = this.options
@@ -110,7 +110,7 @@ export class NoticeSession {
     }
   }
 
-  /** Confirms again and again, since some day the pool's connections may lead elsewhere. */
+  /** Repeated, since the pool's connections may lead elsewhere later. */
   async keepConfirming (confirmed: boolean): Promise<void> {
     for (;;) {
       await this.pause(confirmed ? this.options.times.probeMs : probeAgainMs)
@@ -119,7 +119,7 @@ export class NoticeSession {
     }
   }
 
-  /** Takes leave of the database, where that still can be done. */
+  /** Closes the connection in order, if that is still possible. */
   async close (): Promise<void> {
     if (this.listening && !this.ended.signal.aborted) await within(this.client.end(), this.options.times.answerMs).catch(() => {})
     this.end(new Error('closed'))
@@ -137,7 +137,7 @@ export class NoticeSession {
     this.socket.unref()
   }
 
-  /** A connection that is silent altogether is lost; one that answers, and has not brought the notice by then, never will. */
+  /** A silent connection is lost; one that answers without the notice by then never delivers it. */
   private async missing (arrived: Promise<void>): Promise<void> {
     await within(this.client.query('select'), this.options.times.answerMs)
     if (!await settles(arrived, 0)) throw new Unheard('a notice was sent and did not arrive')
@@ -166,7 +166,7 @@ async function settles (promise: Promise<void>, ms: number): Promise<boolean> {
 async function within<T> (promise: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_resolve, reject) => {
-    // A process that was busy looks at the clock before it reads what has arrived meanwhile.
+    // A busy process checks the clock before it reads data that has arrived meanwhile.
     timer = setTimeout(() => setImmediate(() => reject(new Error('Connection terminated: the database does not answer'))), ms)
     timer.unref()
   })

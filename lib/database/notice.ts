@@ -1,16 +1,16 @@
-/** Notices as they travel between servers. Any client of the database can send one, so each is checked. */
+/** Notices between servers. Any client of the database can send one, so each is checked. */
 import { isTenantId, platformRef, type Owner } from '../identity/tenant-ref.js'
 import { topics, type Change, type Topic } from './events.js'
 
-/** What one server tells the others. */
+/** The content of a notice. */
 export interface SentNotice extends Change {
   /** The server that made the change. */
   readonly from: string
-  /** Which of its changes. */
+  /** The number of the change on that server. */
   readonly number: number
 }
 
-const maxLength = 1000 // characters; the longest that is ours has some 200
+const maxLength = 1000 // characters; the server's own have at most 200
 
 export function isNoticed (tenant: unknown): tenant is Owner {
   return tenant === platformRef || isTenantId(tenant)
@@ -20,7 +20,7 @@ export function encodeNotice ({ topic, tenant, from, number }: SentNotice): stri
   return JSON.stringify({ topic, tenant, from, number })
 }
 
-/** null for what no server of ours has sent. */
+/** null for a notice of another program. */
 export function decodeNotice (text: string): SentNotice | null {
   if (text.length > maxLength) return null
   const value = parsed(text)

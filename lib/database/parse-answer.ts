@@ -1,9 +1,9 @@
-/** Parses JSON that the database answered: a tenant may have stored far more keys than one request may send. */
+/** Parses JSON from the database: a tenant may have stored far more keys than one request may send. */
 import { failure } from '../errors.js'
 import { storedExcess } from '../json/bounds.js'
 import { parseJson } from '../json/parse.js'
 
-/** As `parseJson`. Throws `answerTooLarge` for a text whose keys would hold the event loop. */
+/** Like `parseJson`. Throws `answerTooLarge` for a text whose keys would block the event loop. */
 export function parseAnswer (text: string): unknown {
   const excess = storedExcess(text)
   if (excess !== null) throw failure('answerTooLarge', { message: `The JSON of the answer ${excess}: ask for fewer records or fields` })

@@ -4,11 +4,11 @@ import type { Connections } from './connections.js'
 import pg from 'pg'
 import { setSession, settingsOf } from './connections.js'
 
-/** One session serves all requests in turn, so they often wait. After this time the response is that the database is busy. */
+/** One session serves all requests in turn, so they often wait. After this time the response says that the database is busy. */
 const acquireTimeoutMs = 5000
 const statementTimeoutMs = 30_000 // PGlite accepts the setting and ignores it
 
-/** The parts of PGlite that the server uses. Only a server with the embedded engine loads its packages. */
+/** The used parts of PGlite. Only a server with the embedded engine loads its packages. */
 export interface Pglite {
   create(folder: string, options?: { loadDataDir: Blob }): Promise<PGlite>
   configOf(database: PGlite): object

@@ -1,11 +1,11 @@
-/** Looks at the database again and again: at once while there is more to do, else after a pause, or when it is woken. */
+/** Polls the database: at once while there is more to do, else after a pause, or when it is woken. */
 import type { EngineLog } from './engine.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isFailure } from '../errors.js'
 import { isOutage } from './failures.js'
 
-const outagePauseMs = 1000 // before a database that is lost or busy is asked again,
-const faultPauseMs = 5000 // and one that is not migrated, say
+const outagePauseMs = 1000 // before a lost or busy database is polled again,
+const faultPauseMs = 5000 // and one that is not migrated, for example
 
 export interface PollerParts {
   /** Does the work; resolves with the milliseconds until the next poll. With `Infinity` it waits until it is woken. */
@@ -13,15 +13,15 @@ export interface PollerParts {
   /** Ends it. */
   readonly signal: AbortSignal
   readonly log: EngineLog
-  /** What the log says when looks begin to fail, and when one succeeds again. */
+  /** The log messages when polls begin to fail, and when one succeeds again. */
   readonly messages: { readonly failed: string, readonly again: string }
 }
 
 export interface Poller {
   start(): void
-  /** There may be something to do. */
+  /** There may be work. */
   wake(): void
-  /** Says so in the log, once until a look succeeds. */
+  /** Logs it once until a poll succeeds. */
   failed(error: unknown): void
   /** Resolves when it has ended. */
   ended(): Promise<void>
@@ -66,7 +66,7 @@ export function createPoller ({ look, signal, log, messages }: PollerParts): Pol
   }
 
   function failed (error: unknown): void {
-    // A busy database is reported by the request that met it.
+    // A busy database is reported by the affected request.
     if (warned || isFailure(error, 'databaseBusy')) return
     warned = true
     log.warn({ err: error }, messages.failed)

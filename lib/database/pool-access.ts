@@ -14,7 +14,7 @@ import { AnswerReader } from './large-answers.js'
 type Acquired = (error: unknown, client: PoolClient | null) => void
 
 export interface PoolAccessOptions {
-  /** The caller's error for one of the driver. */
+  /** The caller's error for a driver's error. */
   readonly translate: (error: unknown) => unknown
   readonly log?: EngineLog | undefined
   readonly warn: (error: unknown, message: string) => void
@@ -25,10 +25,10 @@ export interface PoolAccess {
   acquire(tenant: TenantRef, done: Acquired): void
   connected(tenant: TenantRef): Promise<PoolClient>
   release(client: PoolClient, broken?: boolean): void
-  /** Statements on it may take as long as they take, until its release. */
+  /** Statements on it have no time limit until its release. */
   keep(client: PoolClient): void
   readonly waiting: number
-  /** Refuses new work, and gives what is under way `timeoutMs`; then ends it. */
+  /** Refuses new work, and gives running work `timeoutMs`; then ends it. */
   close(timeoutMs: number): Promise<void>
 }
 
@@ -74,7 +74,8 @@ export function createPoolAccess (
     running++
     const until = performance.now() + acquireTimeoutMs
     gate.acquire(tenant, (party) => {
-      // An idle connection that no earlier call gets is there at once. The pool hands it out in the next tick, and counts it until then.
+      // An idle connection that no earlier call gets is available at once. The pool hands it out in the next tick, and counts it until
+      // then.
       if (pool.idleCount > asked) return take((error, client) => acquired(party, error, client, done))
       connect(party, until - performance.now(), done)
     }, () => {
@@ -83,7 +84,7 @@ export function createPoolAccess (
     })
   }
 
-  /** A new connection, within what is left of the time: the wait for a place counts. */
+  /** A new connection, within the remaining time: the wait for a place counts. */
   function connect (party: Party, withinMs: number, done: Acquired): void {
     let abandoned = false
     const abandon = (error: unknown) => {
@@ -126,7 +127,7 @@ export function createPoolAccess (
 
   function release (client: PoolClient, broken = false): void {
     const party = busy.get(client)
-    // The end of the engine, or a database that hangs, may have taken it from a statement that still runs.
+    // The end of the engine, or a hanging database, may have taken it from a running statement.
     if (party === undefined) return
     busy.delete(client)
     patient.delete(client)
@@ -163,7 +164,7 @@ export function createPoolAccess (
         timer = setTimeout(resolve, timeoutMs)
       })
       clearTimeout(timer)
-      // A statement may run for half a minute yet, and a stop takes 10 s.
+      // A statement may run for half a minute longer, and a stop takes 10 s.
       gate.close()
       for (const client of [...busy.keys()]) release(client, true)
     }

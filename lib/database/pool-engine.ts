@@ -24,16 +24,16 @@ import { createPreludes, runRows, stepOf, TransactionSession } from './session.j
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 
 const maxRetries = 3 // of a serialization failure or a deadlock
-const closingMs = 500 // that running statements have to finish when the engine closes; no request waits for them by then
-const patienceFactor = 2 // times the longest statement of a request: what holds a lock for longer is no request
-const refreshPauseMs = 1000 // between refreshes that failing statements ask for
+const closingMs = 500 // for running statements when the engine closes; no request waits for them by then
+const patienceFactor = 2 // times the longest statement of a request: a longer lock does not belong to a request
+const refreshPauseMs = 1000 // between refreshes after failing statements
 
 const poolerWarningPauseMs = 10_000 // each request would write the same line
 const lostSetting =
   `a session has lost its setting ${tenantSetting}: a pooler between this server and the database gives statements to other sessions; the connection is made again. ` +
   `The settings postgres.preparedStatements and postgres.rowLevelSecurity tell how sessions are used: ${poolerAdvice}`
 
-/** What the engine needs besides its connections. */
+/** The engine's parts besides its connections. */
 export interface PoolEngineOptions {
   readonly schema: string
   readonly wanted: ReadonlyMap<string, WantedTable>
@@ -41,7 +41,7 @@ export interface PoolEngineOptions {
   readonly vectorTable: VectorTable | null
   readonly watched?: WatchedTables | undefined
   readonly log?: EngineLog | undefined
-  /** Called for connections that broke while idle, and for refreshes that failed. */
+  /** Called for idle connections that broke, and for failed refreshes. */
   readonly warn: (error: unknown, message: string) => void
 }
 
@@ -61,14 +61,14 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   let closing: Promise<void> | null = null
   const access = createPoolAccess(connections, { translate: fail, log: options.log, warn: options.warn })
   const { acquire, connected, release } = access
-  // A read that is under way may have begun before the tables were as its caller knows them: it waits for the one after.
+  // A running read may have begun before the caller's change of the tables: it waits for the next one.
   const refresh = together<void, Catalogue>(read)
 
   pool.on('error', (error) => options.warn(error, 'a database connection broke while it was idle'))
-  // The next statement fails if a connection breaks during a transaction. Without a listener the event would end the process.
+  // If a connection breaks during a transaction, the next statement fails. Without a listener the event would end the process.
   pool.on('connect', (client) => client.on('error', () => {}))
 
-  /** The error for the caller; a statement that the tables no longer fit starts a refresh. */
+  /** The error for the caller; a statement that no longer fits the tables starts a refresh. */
   function fail (error: unknown): unknown {
     const translated = translate(error, reading.constraints)
     if (isLostSetting(error)) warnOfPooler(error)
@@ -135,7 +135,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
         await session.commit()
         return result
       } catch (error) {
-        // Where even this fails the connection is gone, and the transaction with it.
+        // If this fails too, the connection is gone, and the transaction with it.
         await session.rollback().catch(() => {})
         if (attempts < maxRetries && (isRetryable(fault ?? error) || isStalePlan(fault))) continue
         throw fail(error)
@@ -145,7 +145,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     }
   }
 
-  /** Statements of the server itself, each on its own. */
+  /** Statements of the server itself, each separate. */
   const own: Pick<Session, 'rows'> = {
     async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
       const client = await connected(serverRef)
@@ -198,13 +198,13 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     watched: options.watched,
     rowLevelSecurity: settings.rowLevelSecurity
   }
-  // A plan asks whether large tables have rows, which may take longer than a request may.
+  // A plan checks whether large tables have rows, which may take longer than a request may.
   const ownTransaction = <T>(work: (session: Session) => Promise<T>) => transaction(serverRef, work, { ...settings, silenceMs: undefined })
   const plan = ({ policies = true }: { policies?: boolean } = {}) =>
     ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
 
   async function applyLacking (applyOptions: ApplyOptions): Promise<string[]> {
-    // Most starts find nothing lacking, and need no lock.
+    // Most starts find nothing to do, and need no lock.
     if (await ownTransaction((session) => planNext(session, planOptions)) === null) return []
     const { migrations: config } = connections
     const work = (session: MigrationSession) => applyMigrations(session, applyOptions)
@@ -228,7 +228,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const kysely = kyselyFor(serverRef)
 
   const events = createEvents({
-    // That a tenant is made, suspended or deleted is the platform's: it must not wait behind the tenant's own statements.
+    // The platform creates, suspends and deletes tenants, and must not wait behind a tenant's own statements.
     writer: ({ topic, tenant }) => topic === 'tenant' ? kysely : kyselyFor(tenant),
     notices: connections.notices,
     notify: (channel, payload) => own.rows({ text: 'select pg_notify($1, $2)' }, [channel, payload]),
@@ -261,7 +261,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       plan,
       async apply (actor, onProgress) {
         const applied = await applyLacking({ ...planOptions, actor, onProgress })
-        // Also where nothing was lacking: another program may have changed the tables.
+        // Even if nothing was missing: another program may have changed the tables.
         await refresh()
         return applied
       }

@@ -1,15 +1,15 @@
-/** Recognises a transaction pooler, which runs the statements of one connection on sessions that change. */
+/** Detects a transaction pooler, which runs the statements of one connection on changing sessions. */
 import type { ClientConfig, Pool, PoolClient } from 'pg'
 import pg from 'pg'
 
-/** What to do about a pooler that loses the settings of a session. */
+/** The remedy for a pooler that loses the settings of a session. */
 export const poolerAdvice =
   'set "preparedStatements": false in the section "postgres", which sends the settings with each transaction, or connect to the database itself or through a pooler of sessions'
 
 /**
- * Throws where the pool leads through a transaction pooler: the settings that a connection makes once, such as the tenant
- * whose rows it sees, would end with the session behind it. The process id tells: the database itself announces the one
- * that it works under, a pooler makes one up. A pooler of sessions passes, since an idle connection keeps its session.
+ * Throws if the pool leads through a transaction pooler: settings of a connection, such as the visible tenant, would end with the session
+ * behind it. The process id shows it: the database announces its own, a pooler invents one. A session pooler passes, since an idle
+ * connection keeps its session.
  */
 export async function refuseTransactionPooler (pool: Pool, config: ClientConfig): Promise<void> {
   const client = await pool.connect()
@@ -27,7 +27,7 @@ export async function refuseTransactionPooler (pool: Pool, config: ClientConfig)
   }
 }
 
-/** Whether another connection, in a transaction, gets the session that the idle client had, or leaves another one to it. */
+/** Whether another connection, in a transaction, gets the idle client's session, or leaves it another one. */
 async function isShared (client: PoolClient, session: number, config: ClientConfig): Promise<boolean> {
   const other = new pg.Client(config)
   other.on('error', () => {})

@@ -10,9 +10,9 @@ import { runRows } from './session.js'
 export type PostgresOptions = Static<ReturnType<typeof Postgres>> & { readonly connectionString: string }
 
 const defaults = { max: 10, acquireTimeoutMs: 5000, statementTimeoutMs: 30_000 }
-const timeToTell = 1000 // ms that the database may take to say that a statement took too long
-const keepAliveAfterMs = 10_000 // without traffic; a peer that vanished is noticed by the system's probes from then on
-const idleAfterMs = 60_000 // an unused connection is given back to the server
+const timeToTell = 1000 // ms for the database to report a statement's timeout
+const keepAliveAfterMs = 10_000 // without traffic; then the system's probes detect a vanished peer
+const idleAfterMs = 60_000 // an unused connection is closed
 
 export function connectPostgres (
   {

@@ -1,29 +1,25 @@
 /**
- * The statements that one connection keeps prepared. A prepared statement saves its parsing and most of its planning, and holds
- * memory in the server. Tenants who write their own routes bring more texts than a server has room for. So a statement is
- * prepared when it comes a second time, the least recently used one makes room, and statements of tenants have room apart from
- * those of the platform.
+ * The prepared statements of one connection. A prepared statement saves its parsing and most of its planning, and uses memory in the
+ * server. Tenants who write their own routes bring more texts than a server has room for. So a statement is prepared when it repeats, the
+ * least recently used one is dropped, and statements of tenants have room apart from those of the platform.
  */
 
-/** Statements that each of the two rooms of a connection holds at most. docs/operations/engines.md tells their memory. */
+/** The most statements in each of a connection's two rooms. docs/operations/engines.md describes their memory. */
 export const maxStatements = 1000
 /**
- * Characters of their texts at most. What a statement holds in the server grows with its text, by 70 to 180 bytes a
- * character: as many of the longest that a tenant may write would be hundreds of megabytes.
+ * The most characters of their texts. A statement's memory in the server grows with its text, by 70 to 180 bytes a character: the longest
+ * texts of tenants would otherwise take hundreds of megabytes.
  */
 export const maxCharacters = 300_000
-/** A longer text is never prepared: one statement does not push out a tenth of the others. */
+/** A longer text is never prepared, so that one statement cannot displace a tenth of the others. */
 const maxLength = maxCharacters / 10
 /**
- * The use that prepares a statement, counted while it is among the last `maxStatements` of its room that came unprepared.
- * At the second, statements that come evenly out of some thousand would push each other out by chance.
+ * The use that prepares a statement, counted while it is among the last `maxStatements` unprepared ones of its room. With the second use,
+ * evenly distributed statements out of some thousand would displace each other by chance.
  */
 const preparedAtUse = 3
 
-/**
- * How a statement is sent: `unnamed`, parsed and planned for this once; `prepare`, parsed under its name; `ready`, by its
- * name alone.
- */
+/** The way a statement is sent: `unnamed`, parsed and planned once; `prepare`, parsed under its name; `ready`, by its name alone. */
 export type Way = 'unnamed' | 'prepare' | 'ready'
 
 type Close = (name: string) => void
@@ -34,19 +30,19 @@ export class PreparedStatements {
   readonly #tenants = new Room()
 
   /**
-   * Counts a use and says how the statement is sent. Names that it gives to `close` are closed first, ahead of all that
-   * can fail in the same batch: after a failure the server reads on only behind the next Sync.
+   * Counts a use and returns how the statement is sent. Names passed to `close` are closed first, before anything in the same batch that
+   * can fail: after a failure the server continues only behind the next Sync.
    */
   use (name: string, text: string, close: Close): Way {
     return this.#roomOf(name).use(name, text, close)
   }
 
-  /** Whether the server has the statement is not known: it keeps its room, and is closed before its name is used again. */
+  /** It is unknown whether the server has the statement: it keeps its room, and is closed before its name is used again. */
   doubt (name: string): void {
     this.#roomOf(name).doubt(name)
   }
 
-  /** What `Statement.name` says of its beginning. */
+  /** The prefix of `Statement.name`. */
   #roomOf (name: string): Room {
     return name.startsWith('t_') ? this.#tenants : this.#platform
   }
@@ -58,16 +54,16 @@ interface Held {
 }
 
 /**
- * The most recently used statements that came back. What remains to a tenant that means harm: it can push others' out of
- * the room of tenants, with more statements than fit, each called three times. What others use meanwhile stays; the rest
- * is sent unnamed twice, which costs its planning, and is prepared again. The platform's statements are out of its reach.
+ * The most recently used repeated statements. A hostile tenant can only displace others from the room of tenants, with more statements than
+ * fit, each called three times. Statements in use stay; the rest is sent unnamed twice, which costs its planning, and is prepared again. It
+ * cannot affect the platform's statements.
  */
 class Room {
-  /** What the server has or may have, the least recently used first. */
+  /** Statements that the server has or may have, the least recently used first. */
   readonly #held = new Map<string, Held>()
-  /** How often those came that it does not have, the least recent first. */
+  /** The use counts of other statements, the least recent first. */
   readonly #uses = new Map<string, number>()
-  /** The last of `#held`: what is used over and over is not moved again. */
+  /** The last of `#held`: a repeatedly used statement is not moved again. */
   #latest = ''
   #characters = 0
 
@@ -79,8 +75,8 @@ class Room {
     }
     if (text.length > maxLength) return 'unnamed'
     if (held === undefined && !this.#comesBack(name)) return 'unnamed'
-    // The session may have the name with another text, for example from an earlier client of a pooler. Closing a name that
-    // does not exist is no error.
+    // The session may have the name with another text, for example from an earlier client of a pooler. Closing an unknown name is not an
+    // error.
     close(name)
     this.#drop(name)
     this.#makeRoom(text.length, close)

@@ -6,13 +6,13 @@ export interface RealtimeChangesTable {
   tenant_id: string
   /** Orders the changes of one transaction, and those of one row. */
   place: GeneratedAlways<string>
-  /** Orders the changes of a tenant as clients see them; null until it is given, after the commit. */
+  /** Orders the changes of a tenant for clients; null until the position is assigned, after the commit. */
   position: ColumnType<string | null, never, number>
   table_name: string
   /** Insert, update or delete. */
   kind: 'I' | 'U' | 'D'
   key: ColumnType<Record<string, unknown>, string, never>
-  /** The row after the change, of a delete before it. */
+  /** The row after the change, or, for a delete, before it. */
   record: ColumnType<Record<string, unknown>, string, never>
   /** The old values of the columns that an update changed. */
   before: ColumnType<Record<string, unknown> | null, string | null, never>
@@ -21,17 +21,17 @@ export interface RealtimeChangesTable {
   at: ColumnType<Date, Date | undefined, never>
 }
 
-/** How far the changes of a tenant have positions. */
+/** The progress of assigning positions to a tenant's changes. */
 export interface RealtimeHeadsTable {
   tenant_id: string
   position: ColumnType<string, number, number>
-  /** Changes up to this position are not kept any more. */
+  /** Changes up to this position were removed. */
   floor: ColumnType<string, number | undefined, number>
   /** Grows over all tenants with every batch of positions. */
   stamp: ColumnType<string, number, number>
 }
 
-/** Processes that have connections. */
+/** Processes with connections. */
 export interface RealtimeInstancesTable {
   id: string
   seen_at: ColumnType<Date, Date, Date>

@@ -1,51 +1,51 @@
-/** The tables of what is done once, in the `tenantry` schema, as kysely sees them: a part of the system tables. */
+/** The tables for work that is done once, in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType } from 'kysely'
 
 type Timestamp = ColumnType<Date, Date, Date>
 
-/** A delivery of an inbound webhook that is being handled, or was. */
+/** A current or earlier delivery of an inbound webhook. */
 export interface WebhookReceiptsTable {
   /** Empty for the platform. */
   tenant_id: string
-  /** That of the route, with its parameters. */
+  /** The path of the route, with its parameters. */
   path: string
-  /** What the sender calls the delivery, or a hash of what was signed. */
+  /** The sender's id of the delivery, or a hash of the signed bytes. */
   id: string
   /** The process that handles it. */
   holder: string
-  /** When others take it over from the holder; null once it was handled. */
+  /** The time at which others take it over; null once it was handled. */
   held_until: ColumnType<Date | null, Date | null, Date | null>
   received_at: Timestamp
 }
 
-/** An idempotency key of a request, with the answer that is given again. */
+/** An idempotency key of a request, with its kept response. */
 export interface IdempotencyKeysTable {
   /** Empty for the platform. */
   tenant_id: string
   /** SHA-256 of caller, method, path and key. */
   id: Buffer
-  /** The request that holds it. */
+  /** The request that holds the key. */
   holder: string
-  /** `running`: nothing is written yet. `written`: the write is committed, and the answer is not kept yet. */
+  /** `running`: nothing is written yet. `written`: the write is committed, and the response is not kept yet. */
   state: 'running' | 'written' | 'answered'
   /** The caller sent no credentials. */
   stranger: boolean
   /** `content` is encrypted, see lib/secrets. */
   encrypted: boolean
-  /** SHA-256 of the query string and the body, in hexadecimal; then the body of the answer. */
+  /** SHA-256 of the query string and the body, in hexadecimal; then the body of the response. */
   content: Buffer
   status: number | null
   headers: ColumnType<Record<string, string> | null, string | null, string | null>
-  /** Until then `running` and `written` are believed. */
+  /** The states `running` and `written` are valid until then. */
   leased_until: Timestamp
   expires_at: Timestamp
 }
 
-/** A limit that a tenant has reached, with a notice that was sent. */
+/** A reached limit of a tenant, whose notice was sent. */
 export interface UsageNoticesTable {
   tenant_id: string
   metric: string
-  /** `YYYY-MM`; the day for what is open at a time. */
+  /** `YYYY-MM`, or the day for current totals. */
   period: string
   at: Timestamp
 }

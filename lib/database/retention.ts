@@ -1,17 +1,17 @@
-/** Removes rows that time has ended: every hour, in short statements, by one server of a database at a time. */
+/** Removes expired rows: every hour, in short statements, by one server of a database at a time. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 import { sql } from 'kysely'
 
-const every = 3_600_000 // ms; what is over is judged when it is looked at, so that only rows wait for it
+const every = 3_600_000 // ms; expiry is checked at use, so only rows wait for it
 
-/** Rows that one statement of a sweep removes at most. */
+/** The most rows that one statement of a sweep removes. */
 export const maxSweptRows = 10_000
 
-/** Removes up to `maxSweptRows` rows and tells how many it found. */
+/** Removes up to `maxSweptRows` rows and returns how many it found. */
 export type SweepPart = (transaction: Kysely<SystemTables>) => Promise<number>
 
-/** Removes the rows of a table that match the condition. Rows that are locked wait for the next sweep. */
+/** Removes the rows of a table that match the condition. Locked rows wait for the next sweep. */
 export function removal (table: keyof SystemTables, condition: ReturnType<typeof sql>): SweepPart {
   const rows = sql.table(table)
   return async (transaction) => {
@@ -21,11 +21,11 @@ export function removal (table: keyof SystemTables, condition: ReturnType<typeof
   }
 }
 
-/** Runs each part until it finds no more; false where another server sweeps under the name now. */
+/** Runs each part until it finds no more; false if another server sweeps under the name now. */
 export async function sweep (db: Kysely<SystemTables>, name: string, parts: readonly SweepPart[]): Promise<boolean> {
   for (const part of parts) {
     for (let rows = maxSweptRows; rows >= maxSweptRows;) {
-      // Between the statements others get their turn.
+      // Others get their turn between the statements.
       rows = await db.transaction().execute(async (transaction) => {
         const { rows: [row] } = await sql<{ locked: boolean }>`select pg_try_advisory_xact_lock(hashtextextended(${name}, 0)) as locked`
           .execute(transaction)
@@ -38,9 +38,10 @@ export async function sweep (db: Kysely<SystemTables>, name: string, parts: read
 }
 
 /**
- * Runs the work every hour, on the servers of one database at different times; returns the end of it, which waits for work that runs.
+ * Runs the work every hour, on the servers of one database at different times; returns the function that ends it and waits for running
+ * work.
  *
- * @param onError called with the error of the work, which is tried again an hour later
+ * @param onError called with an error of the work, which is repeated an hour later
  */
 export function everyHour (work: () => Promise<unknown>, onError: (error: unknown) => void): () => Promise<void> {
   let running: Promise<unknown> = Promise.resolve()

@@ -1,4 +1,4 @@
-/** The tables of the platform's roles, in the schema `tenantry`, under the names that the document gives them. */
+/** The tables of the platform's roles, in the schema `tenantry`, with the names from the document. */
 
 export interface RoleTables {
   readonly roles: string
@@ -8,5 +8,5 @@ export interface RoleTables {
 
 export const defaultRoleTables: RoleTables = Object.freeze({ roles: 'roles', permissions: 'permissions', userRoles: 'user_roles' })
 
-/** Which role holds which permission; no document names it. */
+/** The permissions of roles, with a fixed name. */
 export const rolePermissions = 'role_permissions'

@@ -1,4 +1,4 @@
-/** kysely on the transaction of a session, so that stores of system tables write within the transaction of a route. */
+/** kysely on the transaction of a session, so that stores of system tables can write in the transaction of a route. */
 import type { SystemTables } from './system-tables.js'
 import type { Session } from './engine.js'
 import {
@@ -26,7 +26,7 @@ export async function withinSession<T> (session: Session, work: (transaction: Tr
   return await db.transaction().execute(work)
 }
 
-/** The session has begun its transaction, and ends it. */
+/** The session begins and ends the transaction itself. */
 class SessionDriver implements Driver {
   readonly #connection: DatabaseConnection
 

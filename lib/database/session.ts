@@ -7,7 +7,7 @@ import { encodeValues } from './encode.js'
 import { RowsExchange, TextExchange, type RowsResult, type Step } from './wire-query.js'
 import { isTenantId, serverRef, type TenantRef, isTenant } from '../identity/tenant-ref.js'
 
-/** Makes the steps that go before a statement, or before the first one of a transaction. */
+/** Creates the steps before a statement, or before the first one of a transaction. */
 export type Preludes = (tenant: TenantRef) => readonly Step[]
 
 /** The server itself sees every tenant's rows; the platform and requests without a tenant see the platform's. */
@@ -50,7 +50,7 @@ export function runRows (client: ClientBase, steps: readonly Step[], silenceMs: 
   })
 }
 
-/** A transaction: `begin` and the tenant go along with the first statement. */
+/** A transaction: `begin` and the tenant are sent with the first statement. */
 export class TransactionSession implements Session {
   private readonly client: ClientBase
   private readonly settings: SessionSettings
@@ -87,7 +87,7 @@ export class TransactionSession implements Session {
     return rows as Row[]
   }
 
-  /** Rejects where the transaction cannot be committed, since one of its statements failed. */
+  /** Rejects if the transaction cannot be committed, since one of its statements failed. */
   async commit (): Promise<void> {
     this.ended = true
     if (!this.begun) return

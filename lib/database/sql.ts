@@ -1,4 +1,4 @@
-/** Names and literals in SQL that is written out: migrations, which take no parameters. */
+/** Names and literals in SQL text, for migrations, which take no parameters. */
 import type { Owner } from '../identity/tenant-ref.js'
 import { sql } from 'kysely'
 

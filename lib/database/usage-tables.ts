@@ -5,19 +5,19 @@ type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
 
 /** Requests of one kind in one hour. */
 export interface RequestStatsTable {
-  /** Empty for the platform, whose rows are those of all requests. */
+  /** Empty for the platform, whose rows cover all requests. */
   tenant_id: string
   /** Its start. */
   hour: ColumnType<Date, Date, Date>
-  /** The `serviceName` of who counted them. */
+  /** The `serviceName` of the counting server. */
   service: string
   method: string
   route: string
   status: number
   count: ColumnType<string, number, number>
-  /** How long they took: buckets of a histogram, in their order, */
+  /** The durations: buckets of a histogram, in their order, */
   buckets: number[]
-  /** and how many requests are in each. */
+  /** and the number of requests in each. */
   counts: ColumnType<string[], number[], number[]>
 }
 
@@ -29,7 +29,7 @@ export interface RequestStatsWritersTable {
   written_at: ColumnType<Date, Date, Date>
 }
 
-/** What a tenant's requests used on a day; at most 2^53 - 1 of each. */
+/** The requests of a tenant on a day; at most 2^53 - 1 of each. */
 export interface UsageRequestsTable {
   tenant_id: string
   /** `YYYY-MM-DD`, in UTC. */
@@ -38,7 +38,7 @@ export interface UsageRequestsTable {
   bandwidth_bytes: ColumnType<string, number, number>
 }
 
-/** What else a tenant has used in a period; nothing negative, and at most 2^53 - 1. */
+/** A tenant's other usage in a period; never negative, and at most 2^53 - 1. */
 export interface UsageCountersTable {
   tenant_id: string
   counter: string
@@ -55,27 +55,27 @@ export interface UsageInstancesTable {
   last_batch: ColumnType<string, number, number>
 }
 
-/** What of a tenant a process has open. */
+/** The open connections and similar items of a tenant in a process. */
 export interface UsageGaugesTable {
   instance_id: string
   tenant_id: string
   gauge: string
   value: ColumnType<string, number, number>
-  /** Counts the writes of the process: an older one that arrives late changes nothing. */
+  /** Counts the writes of the process, so that an older one that arrives late has no effect. */
   written: ColumnType<string, number, number>
   written_at: Timestamp
 }
 
-/** Amounts that operations under way may use. */
+/** Amounts reserved for running operations. */
 export interface UsageReservationsTable {
   id: string
   instance_id: string
   tenant_id: string
   counter: string
-  /** That of the figures that it is booked to: a day, or `total`. */
+  /** The period of the figures for its booking: a day, or `total`. */
   period: string
   amount: ColumnType<string, number, number>
-  /** What others booked of it when its process was gone; null where it is open. */
+  /** The amount that others booked after its process was gone; null while it is open. */
   booked: ColumnType<string | null, number | null | undefined, number | null>
   created_at: Timestamp
   resolved_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>

@@ -14,13 +14,13 @@ export interface UsersTable {
   password_hash: string
   role: string
   status: Generated<'active' | 'disabled'>
-  /** When the user proved to receive mail at the address. */
+  /** When the user confirmed the address. */
   email_verified_at: ColumnType<Date | null, Date | null | undefined, Date | null>
   created_at: Timestamp
   updated_at: Timestamp
 }
 
-/** Tokens that were ended before their time. */
+/** Tokens that were ended early. */
 export interface RevocationsTable {
   /** Empty for the platform. */
   tenant_id: string
@@ -28,7 +28,7 @@ export interface RevocationsTable {
   subject: Buffer
   /** SHA-256 of what was signed; empty for all tokens of the user. */
   token: Buffer
-  /** Of all tokens: when they were ended, and their session sequence. Of one: when it was issued, where that is in the future. */
+  /** Of all tokens: when they were ended, and their session sequence. Of one: when it was issued, if that is in the future. */
   revoked_before: ColumnType<Date | null, Date | null | undefined, Date | null>
   expires_at: ColumnType<Date, Date, Date>
 }
@@ -40,11 +40,11 @@ export interface UserLinksTable {
   kind: 'reset' | 'verify' | 'invite'
   /** In lower case. */
   email: string
-  /** Of an invitation: the id of the user to come. */
+  /** For an invitation: the id of the future user. */
   user_id: string
-  /** Of an invitation. */
+  /** For an invitation. */
   role: string | null
-  /** Of an invitation: the `sub` of its author. */
+  /** For an invitation: the `sub` of its author. */
   invited_by: string | null
   /** SHA-256 of the token; null until the mail is sent. */
   token: Buffer | null
@@ -58,7 +58,7 @@ export interface RefreshTokensTable {
   /** The claim `session_id` of the session's tokens. */
   id: string
   user_id: string
-  /** SHA-256 of the part that all refresh tokens of the session share. */
+  /** SHA-256 of the common part of the session's refresh tokens. */
   secret: Buffer
   /** SHA-256 of the part that only the newest one has. */
   token: Buffer
@@ -74,15 +74,15 @@ export interface UserMfaTable {
   user_id: string
   /** Encrypted, see lib/secrets, in base64; null until it is enabled. */
   secret: string | null
-  /** The number of the secret among those that the user has had; 0 without one. */
+  /** The number of the secret among all that the user had; 0 without one. */
   version: Generated<number>
   enabled: Generated<boolean>
-  /** SHA-256 of each that was not used, in hexadecimal. */
+  /** SHA-256 of each unused code, in hexadecimal. */
   backup_codes: Generated<string[]>
-  /** That of a setup which is not enabled yet, likewise encrypted. */
+  /** The secret of an unfinished setup, likewise encrypted. */
   pending_secret: string | null
   pending_version: Generated<number>
-  /** The time step of the code that was used last (RFC 6238). */
+  /** The time step of the last used code (RFC 6238). */
   last_step: ColumnType<string, number | undefined, number>
   created_at: Timestamp
   updated_at: Timestamp

@@ -4,9 +4,9 @@ import type { ColumnType, Generated } from 'kysely'
 type Timestamp = ColumnType<Date, Date, Date>
 type OptionalTime = ColumnType<Date | null, Date | null | undefined, Date | null>
 
-/** What happened, written in the transaction in which it did. */
+/** An event, written in the transaction of its change. */
 export interface WebhookEventsTable {
-  /** In the order of writing; of one subject that is the order in which the transactions were committed. */
+  /** In the order of writing, which is, for one subject, the order of the commits. */
   place: Generated<string>
   /** What receivers see as `webhook-id`. */
   id: Generated<string>
@@ -17,16 +17,16 @@ export interface WebhookEventsTable {
   /** JSON, members in their order. */
   data: ColumnType<unknown, string, string>
   at: Timestamp
-  /** There is a delivery for each webhook that hears it. */
+  /** Every subscribed webhook has a delivery. */
   fanned_out: Generated<boolean>
 }
 
-/** An event on its way to one address. */
+/** A delivery of an event to one address. */
 export interface WebhookDeliveriesTable {
   id: Generated<string>
-  /** Whose webhook it is; empty for the platform's. */
+  /** The owner of the webhook; empty for the platform's. */
   tenant_id: string
-  /** The tenant of the event where the webhook is the platform's, so that tenants take turns; else empty. */
+  /** The tenant of the event for the platform's webhooks, so that tenants take turns; else empty. */
   source: Generated<string>
   /** The place of the event. */
   event: string
@@ -34,29 +34,28 @@ export interface WebhookDeliveriesTable {
   subject: string
   /** The `name` of the webhook; empty for a callback. */
   endpoint: string
-  /** Without its query string, templates as they are written. */
+  /** Without its query string, with its templates. */
   url: string
-  /** Of a callback: its address and secret, encrypted, see lib/secrets. */
+  /** For a callback: its address and secret, encrypted, see lib/secrets. */
   sealed: Buffer | null
   status: Generated<'pending' | 'delivered' | 'failed'>
   attempts: Generated<number>
-  /** What the receiver answered last; null where it did not. */
+  /** The receiver's last status; null without a response. */
   last_status: number | null
   last_error: string | null
   /**
-   * When it is tried, or, while it is, when others take it over. null where another of its subject goes before it, and when it
-   * has ended.
+   * The time of the next attempt, or of the takeover by others during one. null while another of its subject goes first, and after its end.
    */
   next_attempt_at: OptionalTime
-  /** The attempt under way. */
+  /** The running attempt. */
   holder: string | null
-  /** The last time at which it is tried. */
+  /** The time of the last possible attempt. */
   give_up_at: Timestamp
   created_at: Timestamp
   delivered_at: OptionalTime
 }
 
-/** What signs where no other secret is named. */
+/** Secrets that sign by default. */
 export interface WebhookSecretsTable {
   /** Empty for the platform. */
   tenant_id: string

@@ -1,7 +1,6 @@
 /**
- * One statement on the wire. pg accepts any object that speaks the protocol; these send less than its own queries do:
- * no description of a result whose form is known, no event emitter, and what must run before a statement (the tenant of
- * its transaction) goes in the same round trip.
+ * One statement on the wire. pg accepts any object that speaks the protocol; these send less than its own queries: no description of a
+ * known result, no event emitter, and the preceding steps (the tenant of the transaction) share the round trip.
  */
 import type { Connection, Submittable } from 'pg'
 import type { Parameter } from './encode.js'
@@ -18,22 +17,22 @@ export interface Step {
   readonly values: Parameter[]
 }
 
-/** What a statement answered. */
+/** The result of a statement. */
 export interface RowsResult {
   readonly rows: Record<string, unknown>[]
   /** The command tag, such as `UPDATE 3` or `ROLLBACK`. */
   readonly tag: string
 }
 
-/** What connections have prepared. */
+/** The prepared statements of connections. */
 const preparedOn = new WeakMap<Connection, PreparedStatements>()
 
-/** Sockets that end when nothing comes while an answer is due. */
+/** Sockets that end if nothing arrives while a result is pending. */
 const watched = new WeakSet<Socket>()
 
 /**
- * Ends the connection when nothing comes for that long. PostgreSQL ends statements that take too long itself; where it
- * says nothing at all, its machine or the network is gone, and the system would go on trying for a quarter of an hour.
+ * Ends the connection if nothing arrives for that long. PostgreSQL ends slow statements itself; if it is silent, its machine or the network
+ * is gone, and the system would keep trying for a quarter of an hour.
  */
 function expectAnswer (socket: Socket, withinMs: number): void {
   if (!watched.has(socket)) {
@@ -50,8 +49,8 @@ function preparedStatementsOf (connection: Connection): PreparedStatements {
 }
 
 /**
- * Sends the steps in one batch up to one Sync: they are one transaction, unless one of them says otherwise. The results
- * of all but the last are dropped.
+ * Sends the steps in one batch up to one Sync: they are one transaction, unless one of them changes that. The results of all but the last
+ * are dropped.
  */
 abstract class Exchange implements Submittable {
   private readonly steps: readonly Step[]
@@ -60,7 +59,7 @@ abstract class Exchange implements Submittable {
   private socket: Socket | undefined
   private waitingFor: number
   private prepared: PreparedStatements | undefined
-  /** How each step is sent. */
+  /** The way each step is sent. */
   private ways: readonly Way[] = []
   protected tag = ''
 
@@ -82,7 +81,7 @@ abstract class Exchange implements Submittable {
     }
     connection.stream.cork?.()
     try {
-      // For all of them before the first is sent: statements are closed ahead of whatever may fail.
+      // For all of them before the first is sent: statements are closed before anything that may fail.
       this.ways = steps.map((step) => this.wayOf(step, connection))
       for (let index = 0; index < steps.length; index++) this.send(connection, steps[index]!, this.ways[index]!, index === steps.length - 1)
       connection.sync()
@@ -105,7 +104,7 @@ abstract class Exchange implements Submittable {
     connection.execute(null, true)
   }
 
-  // What follows is called by pg's client.
+  // pg's client calls the following methods.
 
   handleRowDescription (_message: { fields: { name: string, dataTypeID: number }[] }): void {}
 
@@ -123,7 +122,7 @@ abstract class Exchange implements Submittable {
   handleCopyData (): void {}
 
   handleError (error: unknown): void {
-    // Whether the server got as far as preparing is not known, and a plan that no longer fits must go.
+    // It is unknown whether the server prepared the statement, and a plan that no longer fits must go.
     const stale = isStalePlan(error)
     this.steps.forEach(({ name }, index) => {
       const way = this.ways[index]
@@ -139,7 +138,7 @@ abstract class Exchange implements Submittable {
   }
 }
 
-/** Answers at most one row of one text column: the first field of the last row, or null without a row. */
+/** Returns at most one row of one text column: the first field of the last row, or null without a row. */
 export class TextExchange extends Exchange {
   private value: string | null = null
   private readonly done: (error: unknown, value: string | null) => void
@@ -160,7 +159,7 @@ export class TextExchange extends Exchange {
 
 const jsonTypes: ReadonlySet<number> = new Set([114, 3802]) // json and jsonb
 
-/** Answers rows as objects, with values as pg parses them, but JSON with every digit of its numbers. */
+/** Returns rows as objects, with values as pg parses them, but JSON with every digit of its numbers. */
 export class RowsExchange extends Exchange {
   private names: string[] = []
   private parsers: ((text: string) => unknown)[] = []

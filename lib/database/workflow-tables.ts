@@ -4,7 +4,7 @@ import type { ColumnType, Generated } from 'kysely'
 type Timestamp = ColumnType<Date, Date | undefined, Date>
 type OptionalTime = ColumnType<Date | null, Date | null | undefined, Date | null>
 
-/** Why a run or a step failed. */
+/** The reason of a run's or step's failure. */
 export interface StoredError {
   readonly message: string
   readonly code: string
@@ -18,14 +18,14 @@ export interface WorkflowRunsTable {
   id: string
   /** The `sub` of the caller who started it; null without a caller, for example for a webhook. */
   user_id: string | null
-  /** The id of the workflow; null for one that has none. */
+  /** The id of the workflow; null without one. */
   workflow: string | null
-  /** What was declared, with where it stands, as JSON: no later change of a document changes the run. */
+  /** The declaration and its place, as JSON: later changes of a document do not change the run. */
   definition: string
-  /** What of the request its templates read, as JSON; no secret is in it. */
+  /** The parts of the request that its templates read, as JSON, without secrets. */
   scope: string
   status: Generated<'queued' | 'running' | 'completed' | 'failed' | 'canceled'>
-  /** Counts the processes that have had it: only the last one writes how a step ended. */
+  /** Counts its processes: only the last one writes how a step ended. */
   attempt: Generated<number>
   /** JSON. */
   result: string | null
@@ -45,11 +45,11 @@ export interface WorkflowSchedulesTable {
   /** The pattern and the time zone that `next_at` was made from. */
   schedule: string
   next_at: ColumnType<Date, Date, Date>
-  /** The run that it started last; null before the first. */
+  /** The last run that it started; null before the first. */
   last_run: ColumnType<string | null, string | null | undefined, string | null>
 }
 
-/** Steps that have begun. */
+/** Started steps. */
 export interface WorkflowStepsTable {
   tenant_id: string
   run_id: string
@@ -61,6 +61,6 @@ export interface WorkflowStepsTable {
   error: OptionalError
   started_at: Timestamp
   finished_at: OptionalTime
-  /** When it made a call that may have been charged; null if none is known. */
+  /** The time of a call that may have been charged; null without a known one. */
   sent_at: OptionalTime
 }

@@ -1,4 +1,4 @@
-/** Applies the migrations that a database lacks. */
+/** Applies the missing migrations of a database. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Actor } from '../audit.js'
 import type { Session } from '../engine.js'
@@ -16,9 +16,9 @@ const firstPauseMs = 100 // between attempts to get a lock; requests that queued
 const longestPauseMs = 1000
 
 export interface ApplyOptions extends PlanOptions {
-  /** How long a step waits for locks of other sessions, with all its attempts. */
+  /** The longest wait of a step for locks of other sessions, over all its attempts. */
   readonly patienceMs: number
-  /** The caller that asked for it, for the audit log; undefined for a start of the server. */
+  /** The caller who requested it, for the audit log; undefined for a start of the server. */
   readonly actor?: Actor | undefined
   readonly onProgress?: ((progress: MigrationProgress) => void) | undefined
 }
@@ -29,19 +29,18 @@ export interface MigrationStatement {
   readonly values: readonly unknown[]
 }
 
-/** A session of its own, on which migrations run. It sees the rows of every tenant. */
+/** A separate session for migrations. It sees the rows of every tenant. */
 export interface MigrationSession {
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
-  /** Runs the statements in one transaction with these settings, in one round trip: locks are not held while one is on its way. */
+  /** Runs the statements in one transaction with these settings, in one round trip: no lock is held while a statement is in transit. */
   batch(settings: Readonly<Record<string, string>>, statements: readonly MigrationStatement[]): Promise<void>
   /** Runs a statement that PostgreSQL refuses in a transaction. */
   alone(text: string): Promise<void>
 }
 
 /**
- * Applies each migration, planning anew each time. The caller holds the lock that all servers of the database share.
- * Returns the names in order; none where nothing was lacking. A migration that fails leaves its finished steps in place,
- * and applying again continues behind them.
+ * Applies each migration, planning again each time. The caller holds the lock that all servers of the database share. Returns the names in
+ * order; empty if nothing was missing. A failed migration leaves its finished steps in place, and the next attempt continues behind them.
  */
 export async function applyMigrations (session: MigrationSession, options: ApplyOptions): Promise<string[]> {
   const applied: PlannedMigration[] = []
@@ -84,7 +83,7 @@ async function patiently (
       for (const text of step.statements) await session.alone(text)
       return
     } catch (error) {
-      // The step fails for the first reason; an index that this cannot remove either is removed before the next attempt.
+      // The step fails for the first reason; an index that cannot be removed here is removed before the next attempt.
       if (step.undo !== undefined && !isFailure(error, 'databaseUnavailable')) await session.alone(step.undo).catch(() => {})
       if (!isContended(error, step)) throw refused(migration, step, error)
       if (Date.now() + pauseMs > end) throw await overdue(session, migration, step, options.patienceMs, error)
@@ -103,7 +102,7 @@ async function auditOf (session: Session, { name, steps }: PlannedMigration, act
   return isMade ? [auditStatement([{ tenant: platformRef, action: 'migration.apply', actor, target: name, at: new Date() }])] : []
 }
 
-/** A lock that another session holds, or a deadlock with it. Only a `change` has a time limit of its own. */
+/** A lock of another session, or a deadlock with it. Only a `change` has its own time limit. */
 function isContended (error: unknown, { kind }: MigrationStep): boolean {
   const state = sqlStateOf(isOutage(error) ? error.cause : error)
   return state === '55P03' || state === '40P01' || state === '40001' || (state === '57014' && kind === 'change')
@@ -140,7 +139,7 @@ async function holdersOf (session: Session, table: string): Promise<string> {
   return rows.map(({ holder }) => holder).join('; ')
 }
 
-/** The table as a message names it. */
+/** The table's name in messages. */
 function shown ({ table }: MigrationStep): string | undefined {
   return table?.replaceAll('"', '')
 }

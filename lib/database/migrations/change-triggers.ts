@@ -7,31 +7,31 @@ import { identifier, literal } from '../sql.js'
 /** The watched tables, by name: whether writes of other programs are recorded too. */
 export type WatchedTables = Readonly<Record<string, { readonly trigger?: true | undefined }>>
 
-/** Bytes of JSON that a change keeps of a row; of a larger one it keeps the short columns. */
+/** Bytes of JSON that a change keeps of a row; for a larger one it keeps the short columns. */
 export const maxChangeBytes = 262_144
 
 export const recordFunction = 'tenantry.record_change'
 const triggerName = 'tenantry_changes'
 
-/** SQL for a row `c` of `pg_class`: the comment on its trigger, which says how it was made; null without one. */
+/** SQL for a row `c` of `pg_class`: the comment on its trigger, with its parameters; null without one. */
 export const changeTriggerSql =
   `(select coalesce(obj_description(g.oid, 'pg_trigger'), '') from pg_trigger g where g.tgrelid = c.oid and g.tgname = ${
     literal(triggerName)
   })`
 
-/** Columns by which a change names its row. */
+/** Columns that identify a row in a change. */
 export function changeKeys ({ primaryKey }: Pick<Table, 'primaryKey'>): readonly string[] {
   const own = primaryKey.filter((name) => name !== tenantColumn)
   return own.length > 0 ? own : primaryKey
 }
 
-/** A table can be watched where it has a tenant and a key. */
+/** A table can be watched if it has a tenant and a key. */
 export function isWatchable ({ tenantScoped, view, primaryKey }: Table): boolean {
   return tenantScoped && !view && primaryKey.length > 0
 }
 
 /**
- * The statements that give the table its trigger; none where it has it.
+ * The statements that create the table's trigger; empty if it exists.
  *
  * @param quoted    the table, with its schema
  * @param existing  the comment on its trigger; null without one

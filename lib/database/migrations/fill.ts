@@ -1,6 +1,6 @@
 /**
- * Adds a column whose default differs for each row, such as `uuid()`. PostgreSQL would write the whole table anew and block
- * it meanwhile; here the rows get their values in small batches, each a transaction of its own.
+ * Adds a column whose default differs for each row, such as `uuid()`. PostgreSQL would rewrite the whole table and block it; here the rows
+ * get their values in small batches, each in its own transaction.
  */
 import type { WantedColumn } from '../declared-tables.js'
 import { createHash } from 'node:crypto'
@@ -10,10 +10,10 @@ import { change, lockTimeoutMs, scan, type MigrationStep } from './steps.js'
 
 const pagesAtOnce = 32 // some 5,000 rows at most, which stay locked until their batch is committed
 
-/** The comment of a column whose rows do not all have their values yet. */
+/** The comment of a column while some rows have no value yet. */
 export const fillingMark = 'tenantry: its rows are being given their values'
 
-/** Values of the default are not the same for all rows. */
+/** Values of the default differ between rows. */
 export function isFilled ({ default: value }: WantedColumn): boolean {
   return value === 'uuid()'
 }
@@ -30,7 +30,7 @@ export function addFilled (table: string, column: WantedColumn, defaultText: str
   ]
 }
 
-/** What is left to do for a column that has the mark. */
+/** The remaining work for a column with the mark. */
 export function fill (table: string, column: WantedColumn): MigrationStep[] {
   const name = identifier(column.name)
   const unmark = `comment on column ${table}.${name} is null`
@@ -39,10 +39,10 @@ export function fill (table: string, column: WantedColumn): MigrationStep[] {
   const drop = `alter table ${table} drop constraint if exists ${checkName(column)}`
   return [
     filling,
-    // Not before: PostgreSQL would refuse updates of rows that have no value yet.
+    // Not earlier: PostgreSQL would refuse updates of rows without a value.
     ...change(table, [drop, `alter table ${table} add constraint ${checkName(column)} check (${name} is not null) not valid`]),
     scan(table, `alter table ${table} validate constraint ${checkName(column)}`),
-    // A validated check spares PostgreSQL the scan.
+    // A validated check saves PostgreSQL the scan.
     ...change(table, [`alter table ${table} alter column ${name} set not null`, drop, unmark])
   ]
 }
@@ -52,8 +52,8 @@ function checkName ({ name }: WantedColumn): string {
 }
 
 /**
- * Passes over the pages until a pass finds nothing to fill: an update by another session may move a row to a page that was
- * passed already. Settings end with each commit, so each batch makes them again.
+ * Passes over the pages until a pass finds nothing to fill, since an update by another session may move a row to an earlier page. Settings
+ * end with each commit, so each batch sets them again.
  */
 function fillSql (table: string, column: string): string {
   const settings = `perform set_config(${literal(tenantSetting)}, ${

@@ -1,4 +1,4 @@
-/** The contents of a database, as far as a migration needs to know. */
+/** The state of a database that a migration needs. */
 import type { Catalogue } from '../catalogue.js'
 import type { Session } from '../engine.js'
 import { outdatedSql, type Security } from './policies.js'
@@ -13,7 +13,7 @@ export interface AppliedMigration {
   readonly kind: 'system' | 'tables'
 }
 
-/** What the catalogue does not tell of a table. */
+/** Details of a table beyond the catalogue. */
 export interface TableState extends Security {
   /** This role may alter the table. */
   readonly owned: boolean
@@ -23,13 +23,13 @@ export interface TableState extends Security {
   readonly indexes: readonly (readonly string[])[]
   /** Names of valid unique indexes that no constraint uses. */
   readonly looseKeys: readonly string[]
-  /** Names of constraints that were added and not validated. */
+  /** Names of unvalidated constraints. */
   readonly unvalidated: readonly string[]
-  /** Columns whose rows do not all have their values yet (fill.ts). */
+  /** Columns with rows that still need values (fill.ts). */
   readonly filling: readonly string[]
-  /** The comment on the trigger that records its changes; null where it has none. */
+  /** The comment on the trigger that records its changes; null without one. */
   readonly changeTrigger: string | null
-  /** null where the table has no partitions. */
+  /** null without partitions. */
   readonly partitions: PartitionTree | null
 }
 
@@ -39,13 +39,13 @@ export interface Inspection {
   readonly states: ReadonlyMap<string, TableState>
   /** Tables of the server's own schemas, with their schema. */
   readonly systemTables: ReadonlySet<string>
-  /** Those of them that hold what tenants own. */
+  /** Those of them with data of tenants. */
   readonly tenantOwned: readonly OwnedTable[]
 }
 
-/** A system table that holds what tenants own. */
+/** A system table with data of tenants. */
 export interface OwnedTable {
-  /** With its schema, quoted where it must be. */
+  /** With its schema, quoted if necessary. */
   readonly quoted: string
   readonly security: Security
 }
@@ -102,7 +102,7 @@ export async function inspect (session: Session, schema: string): Promise<Inspec
   }
 }
 
-/** In the order of application. Throws where there is one that this version does not know. */
+/** In the order of application. Throws for an unknown migration. */
 export async function appliedMigrations (session: Session): Promise<AppliedMigration[]> {
   const [found] = await session.rows<{ there: boolean }>({ text: "select to_regclass('tenantry.migrations') is not null as there" })
   if (found?.there !== true) return []

@@ -1,18 +1,18 @@
 /**
- * Indexes, unique keys and references of a partitioned table that has rows. PostgreSQL would build them in one statement
- * that blocks writes. Here each partition gets its own without blocking, and the parent then takes those over. Steps that
- * an earlier attempt finished are left out, so that a migration that was cut off continues.
+ * Indexes, unique keys and references of a partitioned table with rows. PostgreSQL would build them in one statement that blocks writes.
+ * Here each partition gets its own without blocking, and the parent then takes those over. Finished steps of an earlier attempt are
+ * skipped, so that an interrupted migration continues.
  */
 import { identifier, identifiers } from '../sql.js'
 import { buildIndex, change, scan, type MigrationStep } from './steps.js'
 
-/** A table of the tree of a partitioned table: the root, a partition, or a partition that is partitioned itself. */
+/** A table of the tree of a partitioned table: the root, a partition, or a partitioned partition. */
 export interface Partition {
   readonly schema: string
   readonly name: string
-  /** The place of its parent in the list; -1 for the root. */
+  /** The index of its parent in the list; -1 for the root. */
   readonly parent: number
-  /** `r` has rows, `p` has partitions; nothing can be built on another. */
+  /** `r` has rows, `p` has partitions; other kinds cannot have indexes. */
   readonly kind: string
   readonly indexes: readonly PartitionIndex[]
   /** Unique constraints and references by name. */
@@ -22,14 +22,14 @@ export interface Partition {
 export interface PartitionIndex {
   readonly name: string
   readonly valid: boolean
-  /** It is a part of an index of the parent. */
+  /** It belongs to an index of the parent. */
   readonly attached: boolean
 }
 
 /** The tree of a partitioned table, parents before their partitions. */
 export interface PartitionTree {
   readonly tables: readonly Partition[]
-  /** The columns that every unique key must have; null where an expression tells the partition. */
+  /** The columns that every unique key must have; null if an expression selects the partition. */
   readonly keyColumns: readonly string[] | null
 }
 
@@ -59,7 +59,7 @@ export interface PartitionedIndex {
   readonly nameOf: (table: string) => string
 }
 
-/** Why the tree cannot have the index; null if it can. */
+/** The reason why the tree cannot have the index; null if it can. */
 export function refusedIndex (
   { tables, keyColumns }: PartitionTree,
   { unique, columns }: Pick<PartitionedIndex, 'unique' | 'columns'>
@@ -77,12 +77,12 @@ export function refusedTree (tables: readonly Partition[]): string | null {
   return other === undefined ? null : `its partition ${other.name} is a foreign table`
 }
 
-/** Whether an earlier attempt has begun to build the index, and not ended. */
+/** Whether an earlier attempt began to build the index without finishing. */
 export function isUnfinished ({ tables: [root] }: PartitionTree, name: string): boolean {
   return root?.indexes.some((index) => index.name === name && !index.valid) === true
 }
 
-/** Makes the index on the parents alone, where it is invalid, builds it on each partition, and attaches these. */
+/** Creates an invalid index on the parents, builds it on each partition, and attaches these. */
 export function indexPartitions ({ tables }: PartitionTree, { unique, columns, nameOf }: PartitionedIndex): MigrationStep[] {
   const list = `(${identifiers(columns)})`
   const parents: MigrationStep[] = []
@@ -108,7 +108,7 @@ export function indexPartitions ({ tables }: PartitionTree, { unique, columns, n
     }
     const parent = tables[partition.parent]
     if (parent === undefined || found?.attached === true) continue
-    // The last first: an index of a partition that is partitioned itself becomes valid before it is attached.
+    // The last first: an index of a partitioned partition becomes valid before it is attached.
     attached.unshift(
       ...change(table, [
         `alter index ${identifier(parent.schema)}.${identifier(nameOf(parent.name))} attach partition ${identifier(schema)}.${name}`

@@ -19,30 +19,30 @@ import { difference, needsRows, type Reference } from './tables.js'
 export interface PlanOptions {
   readonly schema: string
   readonly wanted: ReadonlyMap<string, WantedTable>
-  /** The tables of the platform's roles; null where the document has none. */
+  /** The tables of the platform's roles; null without them. */
   readonly roleTables: RoleTables | null
-  /** The table of vectors in pgvector; null where the document has none. */
+  /** The table of vectors in pgvector; null without one. */
   readonly vectorTable: VectorTable | null
   /** The tables whose changes are recorded. Default: none. */
   readonly watched?: WatchedTables | undefined
   readonly rowLevelSecurity: boolean
   /** Other sessions read and write existing tables while migrations run. */
   readonly concurrent: boolean
-  /** false plans without policies, and takes existing policies out of force. Default: true. */
+  /** false plans without policies, and disables existing policies. Default: true. */
   readonly policies?: boolean
-  /** Tables that the same run made: they are empty. Default: none. */
+  /** Tables that the same run created: they are empty. Default: none. */
   readonly made?: ReadonlySet<string>
 }
 
 type Draft = Omit<PlannedMigration, 'name'> & {
   readonly description: string,
-  /** How many of its statements an earlier run finished; undefined for a migration that is new. */
+  /** The number of its statements that an earlier run finished; undefined for a new migration. */
   readonly begun?: { readonly name: string, readonly done: number } | undefined,
   /** The count of statements after each step, for a system migration of several steps. */
   readonly counts?: readonly number[]
 }
 
-/** Reads the database and plans. Throws where the database has a migration that this version does not know. */
+/** Reads the database and plans. Throws for an unknown migration in the database. */
 export async function planMigration (session: Session, options: PlanOptions): Promise<MigrationPlan> {
   const inspection = await inspect(session, options.schema)
   refuseNewer(inspection.applied)
@@ -63,7 +63,7 @@ export async function planMigration (session: Session, options: PlanOptions): Pr
   }
 }
 
-/** The first of the plan; null where nothing is lacking. Before the server's own tables all exist, only their records are read. */
+/** The first of the plan; null if nothing is missing. Until the server's own tables all exist, only their records are read. */
 export async function planNext (session: Session, options: PlanOptions): Promise<PlannedMigration | null> {
   const applied = await appliedMigrations(session)
   refuseNewer(applied)
@@ -95,7 +95,7 @@ function descriptionOf ({ name }: AppliedMigration): string {
   return name.replace(/^\d+_/, '')
 }
 
-/** The record of a system migration that was not finished: its name, and how many of its statements are done. */
+/** The record of an unfinished system migration: its name, and the number of finished statements. */
 const begunRecord = /^(\d+_(.+))\.(\d+)$/
 
 function finished (applied: readonly AppliedMigration[]): AppliedMigration[] {
@@ -110,7 +110,7 @@ function named (drafts: readonly Draft[], applied: readonly AppliedMigration[]):
   })
 }
 
-/** Adds the records. A system migration of several steps records how far it came, since its statements run once only. */
+/** Adds the records. A system migration of several steps records its progress, since its statements run once only. */
 function recorded (
   name: string,
   kind: PlannedMigration['kind'],
@@ -178,7 +178,7 @@ function begunOf (description: string, applied: readonly AppliedMigration[]): Dr
   return undefined
 }
 
-/** How many statements of the migration are done after each step; an index is two statements in the place of one. */
+/** The number of finished statements of the migration after each step; an index is two statements in place of one. */
 function countsOf (steps: readonly MigrationStep[], done: number): number[] {
   let count = done
   return steps.map(({ kind, statements }) => {
@@ -187,7 +187,7 @@ function countsOf (steps: readonly MigrationStep[], done: number): number[] {
   })
 }
 
-/** Makes, in one transaction, all tables that are lacking, since they refer to each other; then changes those that exist. */
+/** Creates all missing tables in one transaction, since they refer to each other; then changes existing ones. */
 async function declaredDraft (
   session: Session,
   { catalogue, states }: Inspection,
@@ -215,14 +215,14 @@ async function declaredDraft (
       ...found.references.map((reference) => ({ ...reference, isNew: existing === undefined && !catalogue.tables.has(reference.to) }))
     )
     const tenantColumn = existing?.columns.get('tenant_id') ?? table.columns.get('tenant_id')
-    // Tables that had the column before get their policies with all others that were found.
+    // Tables that already had the column get their policies with all other found tables.
     if (policies && table.tenantScoped && tenantColumn !== undefined && existing?.tenantScoped !== true && existing?.view !== true) {
       const secured = policyStatements(name, tenantColumn.type, states.get(table.name) ?? noSecurity)
       if (existing === undefined) made.push(...secured)
       else changes.push(...change(name, secured))
     }
   }
-  // A reference between two new tables blocks no request; one to an existing table waits for its lock by itself.
+  // A reference between two new tables blocks no request; one to an existing table waits for its lock in a separate step.
   made.push(...references.filter(({ isNew }) => isNew).flatMap(({ steps }) => steps.flatMap(({ statements }) => statements)))
   const ofExisting = references.filter(({ isNew }) => !isNew).flatMap(({ steps }) => steps)
   if (made.length + changes.length + ofExisting.length === 0) return []
@@ -241,7 +241,7 @@ function draftOf (
   return { description, kind: 'tables', tables, steps: concurrent ? steps : together(steps), required }
 }
 
-/** Tenant-scoped tables that exist, declared or not, and lack a policy; and all tables with policies of an earlier version. */
+/** Existing tenant-scoped tables, declared or not, without a policy; and all tables with policies of an earlier version. */
 function policyDraft ({ catalogue, states, tenantOwned }: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
   const tables: string[] = []
   const steps: MigrationStep[] = []
@@ -266,7 +266,7 @@ function policyDraft ({ catalogue, states, tenantOwned }: Inspection, options: P
   return tables.length === 0 ? [] : [draftOf(describe('isolate', tables), tables, steps, options.rowLevelSecurity, options)]
 }
 
-/** Triggers on watched tables. Routes do not wait for them: a watch is refused until they are there. */
+/** Triggers on watched tables. Routes do not wait for them: a watch is refused until they exist. */
 function triggerDraft ({ catalogue, states }: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
   const { schema, wanted, watched = {} } = options
   const tables: string[] = []
@@ -290,7 +290,7 @@ function triggerDraft ({ catalogue, states }: Inspection, options: PlanOptions, 
   return tables.length === 0 ? [] : [draftOf(describe('record_changes_of', tables), tables, steps, false, options)]
 }
 
-/** The opposite, for development: policies stay and are out of force. */
+/** The opposite, for development: policies stay but are disabled. */
 function insecureDraft ({ catalogue, states, tenantOwned }: Inspection, options: PlanOptions): Draft[] {
   const found = [...securable(catalogue, states)].filter(({ state }) => state.enabled && state.owned)
   const names = [

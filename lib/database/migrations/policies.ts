@@ -1,14 +1,13 @@
 /**
  * Row-level security of tenant-scoped tables.
  *
- * The setting `app.tenant_id` says whose rows a session sees and writes: those of one tenant, those of all (`*`), or the
- * platform's own, whose tenant is empty (`/platform`); no tenant's id has such characters. A session without the setting
- * gets an error: PostgreSQL raises it for a setting that was never made. A setting that a transaction made and that ended
- * with it is empty afterwards, which the policies refuse as loudly. No rows in place of the error would look like data that
- * vanished. The policies hold for the owner of the table too (FORCE).
+ * The setting `app.tenant_id` decides which rows a session sees and writes: those of one tenant, those of all (`*`), or the platform's own,
+ * whose tenant is empty (`/platform`); no tenant's id has such characters. A session without the setting gets an error: PostgreSQL raises
+ * it for a setting that was never made. A setting that ended with its transaction is empty afterwards, which the policies refuse with an
+ * error too. An empty result instead would look like lost data. The policies bind the owner of the table too (FORCE).
  *
- * Permissive policies of one table add up, so the policy that keeps tenants apart is restrictive. A permissive one stands
- * beside it only where the table has no other, since PostgreSQL shows no rows without any.
+ * Permissive policies of one table add up, so the policy that keeps tenants apart is restrictive. A permissive one is added only if the
+ * table has no other, since PostgreSQL shows no rows without any.
  */
 import { everyTenant, platformRows, tenantSetting } from '../connections.js'
 import { identifier, literal } from '../sql.js'
@@ -19,11 +18,11 @@ export const accessPolicy = 'tenantry_access'
 export interface Policy {
   readonly name: string
   readonly permissive: boolean
-  /** An earlier version made it, with a rule that shows no rows to a session without the setting. */
+  /** A policy of an earlier version, with a rule that shows no rows to a session without the setting. */
   readonly outdated: boolean
 }
 
-/** The security that a table has. */
+/** The security of a table. */
 export interface Security {
   readonly enabled: boolean
   readonly forced: boolean
@@ -32,10 +31,10 @@ export interface Security {
 
 export const noSecurity: Security = { enabled: false, forced: false, policies: [] }
 
-/** Tables to which requests of every tenant may add rows of the platform: events of rows that have no tenant. */
+/** Tables to which requests of every tenant may add rows of the platform: events of rows without a tenant. */
 const platformWrites: ReadonlySet<string> = new Set(['tenantry.webhook_events'])
 
-/** The statements that a table lacks; none where it is secured. `table` is quoted; `type` is that of `tenant_id`. */
+/** The missing statements of a table; empty if it is secured. `table` is quoted; `type` is that of `tenant_id`. */
 export function policyStatements (table: string, type: string, security: Security): string[] {
   const { enabled, forced, policies } = security
   return [
@@ -59,18 +58,18 @@ export function renewStatements (table: string, type: string, { policies }: Secu
 }
 
 /**
- * SQL for a row of `pg_policy`: whether an earlier version made it, with a subquery. It searches the stored tree, since
- * pg_get_expr() locks the table.
+ * SQL for a row of `pg_policy`: whether an earlier version created it, with a subquery. It searches the stored tree, since pg_get_expr()
+ * locks the table.
  */
 export const outdatedSql = `polname in (${literal(isolationPolicy)}, ${literal(accessPolicy)}) and polqual::text like '%{SUBLINK%'`
 
 const accessRule = 'using (true) with check (true)'
 
-/** No subquery: databases that spread tables over machines have none in policies. */
+/** No subquery: distributed databases do not support them in policies. */
 function isolationRule (table: string, type: string): string {
   const column = type === 'text' || type === 'character varying' ? identifier('tenant_id') : `${identifier('tenant_id')}::text`
   const setting = `current_setting(${literal(tenantSetting)})`
-  // PostgreSQL knows no such setting, and says its name.
+  // PostgreSQL does not know the setting; the error names it.
   const raise = `current_setting(${literal(`${tenantSetting} (empty)`)})::boolean`
   // In the order of frequency: the rule is evaluated for each row.
   const rule = `case ${setting} when ${
@@ -81,7 +80,7 @@ function isolationRule (table: string, type: string): string {
   return `using (${rule}) with check (${platformWrites.has(table) ? `(${rule}) or ${column} = ''` : rule})`
 }
 
-/** The statements that take the policies out of force, for development. */
+/** The statements that disable the policies, for development. */
 export function disableStatements (table: string): string[] {
   return [`alter table ${table} no force row level security`, `alter table ${table} disable row level security`]
 }

@@ -1,4 +1,4 @@
-/** A step of a migration, for those who watch. */
+/** The progress of a migration. */
 export interface MigrationProgress {
   readonly migration: string
   /** Counted from 1. */

@@ -6,7 +6,7 @@ import { identifier } from '../sql.js'
 import { noSecurity, policyStatements } from './policies.js'
 import { difference } from './tables.js'
 
-/** Makes the table, with its schema where that is not there; where it is tenant-scoped, with its policies. */
+/** Creates the table, with its schema if that is missing, and with policies if it is tenant-scoped. */
 export function tableProposal (
   { schema, hasSchema }: { readonly schema: string, readonly hasSchema: boolean },
   name: string,
@@ -20,7 +20,7 @@ export function tableProposal (
   ])
 }
 
-/** Adds those of the columns that the table lacks. */
+/** Adds the missing columns. */
 export function columnsProposal (schema: string, table: Table, columns: Readonly<Record<string, ColumnDefinition>>): string {
   return script(statementsFor(schema, wantedTable(table.name, { columns }), table))
 }

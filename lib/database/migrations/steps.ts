@@ -1,29 +1,29 @@
 /**
- * The steps of a migration. A server keeps serving while they run, so no step may block the reads or writes of an existing
- * table for long. PostgreSQL queues every later request behind a lock that waits: a step therefore gives up its wait
- * quickly and is tried again, and work that takes long runs under locks that block neither reads nor writes.
+ * The steps of a migration. A server keeps serving while they run, so no step may block reads or writes of an existing table for long.
+ * PostgreSQL queues every later request behind a waiting lock: a step therefore stops waiting quickly and tries again, and long work runs
+ * under locks that block neither reads nor writes.
  */
 
 /**
- * - `make`: one transaction that makes new objects and writes the server's own rows
+ * - `make`: one transaction that creates new objects and writes the server's own rows
  * - `change`: one transaction of short statements on one existing table
  * - `scan`: one transaction that reads a whole table under a lock which blocks neither reads nor writes
- * - `alone`: statements that PostgreSQL refuses in a transaction, one after the other; running them again is harmless
+ * - `alone`: statements that PostgreSQL refuses in a transaction, one after the other; repeatable
  */
 export type StepKind = 'make' | 'change' | 'scan' | 'alone'
 
 export interface MigrationStep {
   readonly kind: StepKind
   readonly statements: readonly string[]
-  /** The existing table that it locks, quoted; undefined where it only makes new objects. */
+  /** The existing table that it locks, quoted; undefined if it only creates new objects. */
   readonly table?: string
-  /** Removes the leftovers of an attempt that failed. */
+  /** Removes the leftovers of a failed attempt. */
   readonly undo?: string
 }
 
-/** How long a step waits for one lock. Requests that queue behind this wait are blocked as long. */
+/** The wait of a step for one lock. Requests that queue behind this wait are blocked as long. */
 export const lockTimeoutMs = 80
-/** How long one statement of a `change` runs, with its waits: an inheritance tree has a lock for each table. */
+/** The time limit of one statement of a `change`, with its waits: an inheritance tree has a lock for each table. */
 export const changeTimeoutMs = 150
 
 /** Settings of the transaction in which a step runs. */
@@ -56,10 +56,10 @@ export function scan (table: string, statement: string): MigrationStep {
 }
 
 /**
- * Builds an index while its table is read and written. An attempt that failed, or was killed, leaves an invalid index
- * behind, so each attempt removes that first.
+ * Builds an index while its table is read and written. A failed or killed attempt leaves an invalid index behind, so each attempt removes
+ * that first.
  *
- * @param name  that of the index, quoted, without the schema
+ * @param name  of the index, quoted, without the schema
  */
 export function buildIndex (
   { schema, table, name, unique, rest }: { schema: string, table: string, name: string, unique: boolean, rest: string }
@@ -73,7 +73,7 @@ export function buildIndex (
   }
 }
 
-/** All of them in one transaction: for an engine of one session, where no request runs meanwhile. */
+/** All of them in one transaction: for an engine with one session, where no request runs meanwhile. */
 export function together (steps: readonly MigrationStep[]): MigrationStep[] {
   return make(steps.flatMap(({ statements }) => statements))
 }

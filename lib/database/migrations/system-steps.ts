@@ -1,6 +1,6 @@
 /**
- * Turns the statements of a system migration into steps. A table that an earlier version made may be large by now; one that
- * this run makes is empty, and no other session knows it.
+ * Turns the statements of a system migration into steps. A table of an earlier version may be large by now; one that this run creates is
+ * empty, and unknown to other sessions.
  */
 import { buildIndex, change, make, scan, type MigrationStep } from './steps.js'
 
@@ -10,7 +10,7 @@ const createIndex = new RegExp(`^create (unique )?index (?:(\\w+) )?on (${table}
 const validate = new RegExp(`^alter table (${table}) validate constraint `)
 const changes = new RegExp(`^(?:alter table|(?:create|alter|drop) policy \\w+ on|drop trigger \\w+ on) (${table})`)
 
-/** The table that the statement makes. */
+/** The table that the statement creates. */
 export function madeBy (statement: string): string | undefined {
   return createTable.exec(statement)?.[1]
 }
@@ -18,7 +18,7 @@ export function madeBy (statement: string): string | undefined {
 /**
  * The steps of the statements from `done` on.
  *
- * @param made  tables that earlier migrations of the same run made
+ * @param made  tables that earlier migrations of the same run created
  */
 export function systemSteps (statements: readonly string[], made: ReadonlySet<string>, done = 0): MigrationStep[] {
   const fresh = new Set([...made, ...statements.flatMap((statement) => madeBy(statement) ?? [])])

@@ -1,4 +1,4 @@
-/** The SQL that brings the application's tables to what the document declares. Nothing is dropped and nothing is narrowed. */
+/** The SQL that brings the application's tables to their declared form. Nothing is dropped or narrowed. */
 import { createHash } from 'node:crypto'
 import type { Table } from '../catalogue.js'
 import type { WantedColumn, WantedTable } from '../declared-tables.js'
@@ -25,9 +25,9 @@ export interface TableDifference {
   readonly made: readonly string[]
   /** Adds columns, keys and indexes to the existing table. */
   readonly changes: readonly MigrationStep[]
-  /** Add references. Run when all tables exist, and have their keys. */
+  /** Adds references. Run when all tables exist, and have their keys. */
   readonly references: readonly Reference[]
-  /** Declarations that the migration leaves unapplied. */
+  /** Declarations that the migration does not apply. */
   readonly warnings: readonly string[]
 }
 
@@ -37,7 +37,7 @@ export interface Reference {
   readonly steps: readonly MigrationStep[]
 }
 
-/** What the table lacks. */
+/** The missing parts of the table. */
 export function difference (wanted: WantedTable, context: TableContext): TableDifference {
   const { existing, schema } = context
   const name = `${identifier(schema)}.${identifier(wanted.name)}`
@@ -55,7 +55,7 @@ export function difference (wanted: WantedTable, context: TableContext): TableDi
   return addTo(name, existing, wanted, context)
 }
 
-/** Whether it matters that the existing table has rows: it lacks a column that has no value for them, or is partitioned. */
+/** Whether the rows of the existing table matter: it lacks a column without a value for them, or is partitioned. */
 export function needsRows (wanted: WantedTable, existing: Table): boolean {
   return existing.partitioned === true ||
     [...wanted.columns.values()].some((column) => column.notNull && !column.hasDefault && !existing.columns.has(column.name))
@@ -163,7 +163,7 @@ function partitionedWarning (table: string, lacking: string, reason: string): st
 
 const nameBytes = 63 // of an identifier in PostgreSQL
 
-/** Tells the columns by a hash too: two names of columns may read like one, and PostgreSQL cuts long names off. */
+/** Identifies the columns by a hash too: two names of columns may read alike, and PostgreSQL cuts long names. */
 function indexName (table: string, columns: readonly string[], kind: 'key' | 'idx'): string {
   const end = `_${createHash('sha256').update(JSON.stringify([table, columns])).digest('hex').slice(0, 8)}_${kind}`
   return `${Buffer.from([table, ...columns].join('_')).subarray(0, nameBytes - end.length).toString('utf8').replace(/\uFFFD+$/, '')}${end}`
@@ -180,7 +180,7 @@ function compare (table: string, wanted: WantedColumn, found: { type: string, no
   return []
 }
 
-/** Tables that were made without the tenant in their key keep it: its values are then common to all tenants. */
+/** Tables that were created without the tenant in their key keep it: its values are then common to all tenants. */
 function hasWantedKey ({ primaryKey }: Table, { primaryKey: wanted, tenantScoped }: WantedTable): boolean {
   return sameColumns(primaryKey, wanted) || (tenantScoped && sameColumns(primaryKey, wanted.filter((column) => column !== 'tenant_id')))
 }
@@ -205,7 +205,7 @@ function defaultSql (value: unknown, type: string): string {
   return `${literal(typeof value === 'string' ? value : JSON.stringify(value))}::${type}`
 }
 
-/** PostgreSQL finds a name that is free. */
+/** PostgreSQL chooses a free name. */
 function createIndex (name: string, columns: readonly string[]): string {
   return `create index on ${name} (${identifiers(columns)})`
 }
