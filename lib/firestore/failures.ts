@@ -18,7 +18,7 @@ const internal = 13
 const unavailable = 14
 const unauthenticated = 16
 
-/** The answer to a query that no index serves. */
+/** The error for a query without an index. */
 export class IndexMissing extends Error {
   /** Where an administrator of the project creates the index. */
   readonly link: string | undefined
@@ -30,23 +30,23 @@ export class IndexMissing extends Error {
   }
 }
 
-/** The code of gRPC of an error that Firestore answered, or its client. */
+/** The gRPC code of an error of Firestore or its client. */
 export function grpcCodeOf (error: unknown): number | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'number' ? error.code : undefined
 }
 
-/** There is no such document, where a write needs one. */
+/** The document that a write needs does not exist. */
 export function isNotFound (error: unknown): boolean {
   return grpcCodeOf(error) === notFound
 }
 
-/** The document of a write with a precondition was changed, or is gone. */
+/** The document of a write with a precondition was changed or deleted. */
 export function isChanged (error: unknown): boolean {
   const code = grpcCodeOf(error)
   return code === failedPrecondition || code === notFound || code === aborted
 }
 
-/** The catalogue's error for what the client threw; anything unknown is returned as it is, and answers 500. */
+/** The catalogue's error for a client's error; an unknown one is returned unchanged, and answers 500. */
 export function translate (error: unknown): unknown {
   if (error instanceof TenantryError || !(error instanceof Error)) return error
   switch (grpcCodeOf(error)) {
@@ -82,7 +82,7 @@ export function firestoreUnavailable (cause?: unknown): TenantryError {
   return failure('databaseUnavailable', { headers: retryAfter, cause })
 }
 
-/** The error with the link to its index, for administrators of the platform; any other error as it is. */
+/** The error with the link to its index, for administrators of the platform; other errors unchanged. */
 export function withIndexLink (error: unknown): unknown {
   const cause: unknown = error instanceof TenantryError ? error.cause : undefined
   if (!(cause instanceof IndexMissing) || cause.link === undefined) return error

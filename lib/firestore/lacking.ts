@@ -1,11 +1,11 @@
-/** What endpoints do not do with documents in Firestore, for the descriptions of the API. */
+/** Notes for the API's description about endpoints that do not reach documents in Firestore. */
 
-/** Of endpoints on tables. */
+/** For endpoints on tables. */
 export const notReached = 'It reaches tables only: documents in Firestore are not rows of a table.'
 export const notWatched = 'Documents in Firestore cannot be watched: a `watch` names a table.'
 export const noEvents = 'Changes of documents in Firestore send no `entity.*` events.'
 
-/** The description with the note, where the server has Firestore. */
+/** The description with the note, if the server has Firestore. */
 export function withNote (description: string, note: string, { firestore }: { readonly firestore: object | null }): string {
   return firestore === null ? description : `${description}\n\n${note}`
 }

@@ -1,4 +1,4 @@
-/** Opens Firestore as the document says, with the client of Google: an optional package. */
+/** Opens Firestore according to the document, with Google's client: an optional package. */
 import type { DocumentStore, FirestoreOptions } from './types.js'
 import { randomUUID } from 'node:crypto'
 import { createReader } from './read.js'
@@ -8,11 +8,11 @@ import { createValues } from './values.js'
 const defaultTimeoutMs = 10_000
 
 export interface OpenOptions extends FirestoreOptions {
-  /** Bytes of JSON that one query answers. */
+  /** The most bytes of JSON that one query returns. */
   readonly maxAnswerBytes: number
 }
 
-/** Rejects where the package is missing; Firestore itself is reached with the first operation. */
+/** Rejects if the package is missing; the first operation connects to Firestore. */
 export async function openFirestore (options: OpenOptions): Promise<DocumentStore> {
   const {
     projectId,
@@ -33,7 +33,7 @@ export async function openFirestore (options: OpenOptions): Promise<DocumentStor
     useBigInt: true,
     ...databaseId !== undefined && { databaseId },
     ...credentials !== undefined && { credentials: { client_email: credentials.clientEmail, private_key: credentials.privateKey } },
-    // Without any credentials the client would look for some.
+    // Without any credentials, the client would search for some.
     ...emulatorHost !== undefined && { host: emulatorHost, ssl: false, credentials: { client_email: 'emulator', private_key: 'emulator' } }
   })
   const shared = new Set(sharedCollections)

@@ -1,6 +1,6 @@
 /**
- * Paths in Firestore. The documents of a tenant are below `tenants/{tenant}`, and every query names that path: no filter
- * keeps tenants apart. No name from outside can end a segment or begin another one.
+ * Paths in Firestore. The documents of a tenant are below `tenants/{tenant}`, and every query names that path: no filter keeps tenants
+ * apart. Names from outside cannot end a segment or begin another one.
  */
 import { isStorable } from '../json/storable.js'
 import { isTenantId, platformRef, type Owner } from '../identity/tenant-ref.js'
@@ -8,25 +8,25 @@ import { isTenantId, platformRef, type Owner } from '../identity/tenant-ref.js'
 /** The collection at the root whose documents are the tenants. */
 export const tenantsCollection = 'tenants'
 
-/** Documents of the platform. No tenant has this id, and none begins like it. */
+/** The id for documents of the platform. No tenant's id equals it or begins like it. */
 const platformId = '~'
 
-const maxBytes = 1500 // of a segment, as Firestore has it
-const maxLength = 512 // characters, as the SQL database has it
+const maxBytes = 1500 // of a segment, Firestore's limit
+const maxLength = 512 // characters, as in the SQL database
 
-/** What a segment must be, for messages. */
+/** The rule of a segment, for messages. */
 export const pathSegmentRule =
   `has 1 to ${maxLength} characters and at most 1,500 bytes, holds no \`/\`, and is neither \`.\` nor \`..\` nor of the form \`__name__\``
 
-/** Where a collection is. */
+/** The place of a collection. */
 export interface CollectionPlace {
   /** `tenants/acme/notes`, or `countries` for a collection of the platform. */
   readonly path: string
-  /** `tenants/acme`: references are written from here. */
+  /** `tenants/acme`: references are relative to it. */
   readonly root: string
 }
 
-/** Whether Firestore takes the text as the name of a collection or the id of a document. */
+/** Whether Firestore accepts the text as the name of a collection or the id of a document. */
 export function isPathSegment (text: string): boolean {
   return text !== '' && text.length <= maxLength && text !== '.' && text !== '..' && !text.includes('/') && !isReserved(text) &&
     isStorable(text) && Buffer.byteLength(text) <= maxBytes
@@ -37,7 +37,7 @@ export function isReserved (name: string): boolean {
   return name.length >= 4 && name.startsWith('__') && name.endsWith('__')
 }
 
-/** `tenants/acme`. Throws for what is no id of a tenant. */
+/** `tenants/acme`. Throws for an invalid id of a tenant. */
 export function rootOf (owner: Owner): string {
   if (owner === platformRef) return `${tenantsCollection}/${platformId}`
   if (!isTenantId(owner)) throw new Error('not the id of a tenant')
@@ -51,7 +51,7 @@ export function placeOf (owner: Owner, collection: string, shared: boolean): Col
   return { path: shared ? collection : `${root}/${collection}`, root }
 }
 
-/** The path of a document. Throws for what is no id. */
+/** The path of a document. Throws for an invalid id. */
 export function documentPath ({ path }: CollectionPlace, id: string): string {
   if (!isPathSegment(id)) throw new Error('not the id of a document')
   return `${path}/${id}`

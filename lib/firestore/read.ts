@@ -1,4 +1,4 @@
-/** Reads of documents: queries as the client has them, and the JSON texts of what they find. */
+/** Reads of documents: the client's queries, and the JSON texts of their results. */
 import type * as Sdk from '@google-cloud/firestore'
 import type { CollectionPlace } from './paths.js'
 import type { DocumentFilter, FieldNames, OrderKey, PageOperation, Shape } from './types.js'
@@ -20,7 +20,7 @@ export interface Reader {
   query(operation: PageOperation): Sdk.Query
   /** The query of one page. */
   page(operation: PageOperation): Sdk.Query
-  /** The answer; `count` gives the total where the page does not show it. */
+  /** The result; `count` gives the total if the page does not show it. */
   answer(operation: PageOperation, found: PageTexts, count: () => Promise<number>): Promise<string>
 }
 
@@ -54,7 +54,7 @@ export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestor
     page (operation) {
       const { only } = operation.shape
       const { cursor, order, place } = operation
-      // One document more tells whether another page follows.
+      // One further document shows whether another page follows.
       const page = continued(query(operation), order, place, cursor?.after ?? null).limit(operation.limit + (cursor === undefined ? 0 : 1))
       const from = operation.offset === 0 ? page : page.offset(operation.offset)
       return only === null ? from : from.select(...[...only].map((name) => new FieldPath(name)))
@@ -69,7 +69,7 @@ export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestor
   }
 }
 
-/** The JSON text of a document. Its id is the one of its path, whatever its fields say. */
+/** The JSON text of a document. Its id comes from its path, not from its fields. */
 export function textOf ({ id, fields }: Found, { only, without }: Shape): string {
   const record: Record<string, unknown> = {}
   for (const name of Object.keys(fields)) {
@@ -82,7 +82,7 @@ export function textOf ({ id, fields }: Found, { only, without }: Shape): string
   return stringifyJson(record)
 }
 
-/** Collects texts up to a number of bytes; beyond it, the answer would be too large. */
+/** Collects texts up to a number of bytes; beyond it, the result would be too large. */
 export class Texts {
   readonly list: string[] = []
   readonly #most: number
@@ -115,7 +115,7 @@ export class PageTexts {
     return this.#texts.list
   }
 
-  /** The values of the order's keys in the last document, where more documents follow; else empty. */
+  /** The values of the order's keys in the last document, if more documents follow; else empty. */
   get next (): string {
     return this.#next
   }

@@ -1,6 +1,6 @@
 /**
- * Security rules of Firestore, for programs that read and write documents without the server. They allow what a route allows
- * to every user of a tenant, on any document of a collection, and deny all else: rules know neither permissions nor filters.
+ * Security rules of Firestore, for programs that read and write documents without the server. They allow what a route allows to every user
+ * of a tenant on any document of a collection, and deny all else: rules know neither permissions nor filters.
  */
 import type { DocumentQuery, Filter } from '../schema/query.js'
 import type { Route } from '../schema/route.js'
@@ -21,7 +21,7 @@ const methodsOf = {
   delete: ['delete']
 } as const satisfies Record<DocumentQuery['operation'], readonly Method[]>
 
-/** Members of a route that restrict neither its callers nor what they read and write. Others are for the server to judge. */
+/** Members of a route that restrict neither its callers nor its data. Routes with others are not translated. */
 const openRoute: ReadonlySet<string> = new Set<keyof Route>([
   'path',
   'method',
@@ -50,7 +50,7 @@ const openQuery: ReadonlySet<string> = new Set<keyof DocumentQuery>([
   'alias'
 ])
 
-/** The parts of a configuration that decide what direct clients may do. */
+/** The parts of a configuration that determine the rules. */
 export interface DirectAccess {
   readonly firebase?: { readonly isDefault: boolean, readonly sharedCollections: readonly string[] }
   readonly authProviders: Readonly<Record<string, { readonly tenantClaim?: string | undefined }>>
@@ -59,13 +59,13 @@ export interface DirectAccess {
 
 /** An id that the caller chooses. */
 const chosenId = /^\{\{(?:params|query|body)\.\w+\}\}$/
-/** Names that mean themselves in the path of a rule, and in a comment. */
+/** Names without special meaning in the path of a rule, and in a comment. */
 const plainName = /^[A-Za-z0-9_-]+$/
-/** Names of claims that mean themselves in a text of rules. */
+/** Names of claims without special meaning in a text of rules. */
 const plainClaim = /^[\w.:/-]+$/
 const defaultClaim = 'tenant_id'
 
-/** The rules of a document; undefined where it has no Firestore. */
+/** The rules of a document; undefined without Firestore. */
 export function securityRules ({ firebase, authProviders, routes }: DirectAccess): string | undefined {
   if (firebase === undefined) return undefined
   const collections = collectionsOf(routes, firebase.isDefault)
@@ -107,14 +107,14 @@ export function securityRules ({ firebase, authProviders, routes }: DirectAccess
   ].join('\n')
 }
 
-/** What open routes do with each collection of Firestore. */
+/** The operations of open routes on each collection of Firestore. */
 function collectionsOf (routes: readonly Route[], isDefault: boolean): Map<string, Set<Method>> {
   const found = new Map<string, Set<Method>>()
   const secret = new Set<string>()
   for (const route of routes) {
     const { authProvider = 'jwt' } = route
     const queries = route.firebaseQueries ?? []
-    // Several queries depend on one another: where one finds nothing, none is made.
+    // Several queries depend on one another: if one finds nothing, none is made.
     const isOpen = hasOnly(route, openRoute) && queries.length === 1 && (authProvider === 'jwt' || authProvider === 'firebase')
     for (const query of queries) {
       const { collection, store, operation, data } = query
@@ -122,7 +122,7 @@ function collectionsOf (routes: readonly Route[], isDefault: boolean): Map<strin
       const allowed = found.get(collection) ?? new Set()
       found.set(collection, allowed)
       if (isOpen && isOpenQuery(query)) for (const method of methodsOf[operation]) allowed.add(method)
-      // The server never answers values of secrets.
+      // The server never returns values of secrets.
       if (/\bsecret\b|\benv\b|\$\{/.test(stringifyJson(data ?? null))) secret.add(collection)
     }
   }

@@ -1,6 +1,6 @@
 /**
- * The operations of one transaction. Firestore takes all reads of a transaction before its writes: writes wait until the
- * work is done, and later reads of the same documents see them here.
+ * The operations of one transaction. Firestore requires all reads of a transaction before its writes: writes wait until the work is done,
+ * and later reads of the same documents see them here.
  */
 import type * as Sdk from '@google-cloud/firestore'
 import type { CollectionPlace } from './paths.js'
@@ -10,7 +10,7 @@ import { failure } from '../errors.js'
 import { documentPath } from './paths.js'
 import { PageTexts, type Reader, Texts, textOf } from './read.js'
 
-/** Writes that one transaction makes together. */
+/** The writes that one transaction makes together. */
 export const maxWrites = 500
 
 export interface SessionParts {
@@ -27,7 +27,7 @@ type Write = (transaction: Sdk.Transaction) => void
 export class TransactionSession implements DocumentSession {
   readonly #parts: SessionParts
   readonly #transaction: Sdk.Transaction
-  /** Documents as they will be; null for those that are not there. */
+  /** Documents in their new state; null for missing ones. */
   readonly #known = new Map<string, Fields | null>()
   readonly #writes: Write[] = []
 
@@ -36,7 +36,7 @@ export class TransactionSession implements DocumentSession {
     this.#transaction = transaction
   }
 
-  /** Hands the writes to the transaction, which commits them next. */
+  /** Passes the writes to the transaction, which commits them next. */
   finish (): void {
     for (const write of this.#writes) write(this.#transaction)
   }
@@ -71,7 +71,7 @@ export class TransactionSession implements DocumentSession {
         const fields = { ...before, ...operation.fields }
         const changes = Object.keys(operation.fields)
         if (before !== null && changes.length === 0) return textOf({ id, fields }, shape)
-        // Only these: what other programs wrote into the others need not have a form in JSON.
+        // Only these: fields of other programs need not have a form in JSON.
         const how = changes.length === 0 ? { merge: true } : { mergeFields: changes.map((name) => new this.#parts.FieldPath(name)) }
         this.#write(path, fields, (transaction) => transaction.set(reference, values.encode(operation.fields, place), how))
         return textOf({ id, fields }, shape)
@@ -90,7 +90,7 @@ export class TransactionSession implements DocumentSession {
       const isGone = this.#known.has(path)
       this.#write(path, fields, (transaction) => {
         const encoded = values.encode(fields, place)
-        // One that the transaction deletes is still there when its writes begin.
+        // A document that the transaction deletes still exists when its writes begin.
         if (isGone) transaction.set(reference, encoded)
         else transaction.create(reference, encoded)
       })

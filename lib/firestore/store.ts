@@ -7,7 +7,7 @@ import { documentPath, rootOf } from './paths.js'
 import { PageTexts, Texts, textOf } from './read.js'
 import { type SessionParts, TransactionSession } from './session.js'
 
-const transactionTimes = 3 // as long as one operation: a transaction is tried up to five times, with pauses between
+const transactionTimes = 3 // times one operation: a transaction is tried up to five times, with pauses between
 
 export interface StoreParts extends SessionParts {
   readonly isDefault: boolean
@@ -74,7 +74,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     return reader.answer(operation, found, async () => (await reader.query(operation).count().get()).data().count)
   }
 
-  /** One document at a time, so that a page that is too large ends before it is in memory. */
+  /** One document at a time, so that a too large page ends before it is in memory. */
   function stream (operation: PageOperation, found: PageTexts): Promise<void> {
     const documents = reader.page(operation).stream()
     return new Promise((resolve, reject) => {
@@ -97,7 +97,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
       if (isOver()) throw firestoreUnavailable()
       const session = new TransactionSession(parts, transaction)
       const result = await work(session)
-      // The caller was answered already.
+      // The caller got an answer already.
       if (isOver()) throw firestoreUnavailable()
       session.finish()
       return result
@@ -106,7 +106,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
 
   const running = new Set<Promise<unknown>>()
 
-  /** The client goes on trying after that time. */
+  /** The client keeps trying after that time. */
   async function timely<Result> (ms: number, work: (isOver: () => boolean) => Promise<Result>): Promise<Result> {
     let isOver = false
     let timer: NodeJS.Timeout | undefined
@@ -143,7 +143,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
         await client.doc('tenants/~').get()
       }),
     close () {
-      // A client that is ended while it tries again fails with a rejection that nothing handles: it ends when it has given up.
+      // Ending a client during its retries causes an unhandled rejection: it ends when it has given up.
       if (closing === null && running.size > 0) {
         Promise.allSettled(running).then(() => client.terminate()).catch(() => {})
         closing = Promise.resolve()

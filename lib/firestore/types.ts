@@ -1,11 +1,11 @@
 /**
- * Documents in Firestore: what compiled queries ask of it, as plain data. The store is made by open.ts; the other store of
- * documents is the SQL database, whose queries are SQL (lib/queries/document-sql.ts). One suite of tests runs on both.
+ * Documents in Firestore: the requests of compiled queries, as plain data. open.ts creates the store; the other store of documents is the
+ * SQL database, whose queries are SQL (lib/queries/document-sql.ts). One suite of tests runs on both.
  */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { CollectionPlace } from './paths.js'
 
-/** How Firestore is reached. */
+/** The access to Firestore. */
 export interface FirestoreOptions {
   readonly projectId: string
   /** Default: the Application Default Credentials of the machine. */
@@ -15,9 +15,9 @@ export interface FirestoreOptions {
   readonly emulatorHost?: string | undefined
   /** Collections of the platform. */
   readonly sharedCollections?: readonly string[] | undefined
-  /** Queries that name no store use it. Default: false. */
+  /** The default of queries without a store. Default: false. */
   readonly isDefault?: boolean | undefined
-  /** Milliseconds that an operation may take. Default: 10,000. */
+  /** The time limit of an operation in milliseconds. Default: 10,000. */
   readonly timeoutMs?: number | undefined
 }
 
@@ -35,7 +35,7 @@ export interface OrderKey {
   readonly descending: boolean
 }
 
-/** Which fields an answer has. */
+/** The fields of a result. */
 export interface Shape {
   /** null: all. */
   readonly only: ReadonlySet<string> | null
@@ -47,7 +47,7 @@ interface Common {
   readonly shape: Shape
 }
 
-/** A document that the operation is on; null where the request names none, which finds nothing. */
+/** The document of the operation; null if the request names none, which finds nothing. */
 interface One extends Common {
   readonly id: string | null
 }
@@ -62,8 +62,8 @@ export interface PageOperation extends Common {
   readonly limit: number
   readonly offset: number
   /**
-   * The page follows the document whose values of the order's keys are `after`; null at the start of the list. Its text
-   * ends with a line break and the values of the next position: lib/queries/cursor.ts makes a cursor of them.
+   * The page follows the document whose values of the order's keys are `after`; null at the start of the list. Its text ends with a line
+   * break and the values of the next position: lib/queries/cursor.ts makes a cursor of them.
    */
   readonly cursor?: { readonly after: readonly unknown[] | null }
 }
@@ -71,13 +71,13 @@ export interface PageOperation extends Common {
 export type DocumentOperation =
   | PageOperation
   | One & { readonly kind: 'get' | 'delete' }
-  /** With new ids where `id` is null; `many`: a list is answered. */
+  /** With new ids if `id` is null; `many`: the result is a list. */
   | One & { readonly kind: 'create', readonly documents: readonly Fields[], readonly many: boolean }
   | One & { readonly kind: 'set' | 'merge' | 'update', readonly fields: Fields }
 
-/** The operations of one request, by themselves or in a transaction. */
+/** The operations of one request, single or in a transaction. */
 export interface DocumentSession {
-  /** The JSON text of the answer, or null where there is no such document: as `Session.text` of the SQL database. */
+  /** The JSON text of the result, or null for a missing document: as `Session.text` of the SQL database. */
   text(operation: DocumentOperation): Promise<string | null>
 }
 
@@ -89,16 +89,16 @@ export interface DocumentStore extends DocumentSession {
   readonly isDefault: boolean
   readonly sharedCollections: ReadonlySet<string>
   /**
-   * Runs the work in one transaction: its writes are made together when it resolves, and none when it rejects. Where another
-   * request changed what it read, it runs again, up to four times more. Its reads see its own writes of documents by id.
+   * Runs the work in one transaction: its writes are made together when it resolves, and none when it rejects. If another request changed
+   * its reads, it runs again, up to four times more. Its reads see its own writes of documents by id.
    */
   transaction<Result>(work: (session: DocumentSession) => Promise<Result>): Promise<Result>
   /**
-   * Removes the tenant's documents, in batches. `mayErase` is asked before each batch: false ends the work. After a failure,
-   * another call continues.
+   * Removes the tenant's documents, in batches. `mayErase` is called before each batch: false ends the work. After a failure, another call
+   * continues.
    */
   erase(tenant: Owner, mayErase: () => Promise<boolean>): Promise<void>
-  /** Resolves if Firestore can be reached. */
+  /** Resolves if Firestore is reachable. */
   check(): Promise<void>
   close(): Promise<void>
 }

@@ -7,7 +7,7 @@ import { isRecord } from '../json/plain-value.js'
 export type Fields = Readonly<Record<string, unknown>>
 
 export interface Values {
-  /** The fields as Firestore stores them. They were checked: lib/queries/document-firestore.ts. */
+  /** The fields as Firestore stores them. lib/queries/document-firestore.ts has checked them. */
   encode(fields: Fields, place: CollectionPlace): Record<string, unknown>
   encodeValue(value: unknown, place: CollectionPlace): unknown
   /** The fields as JSON has them. */
@@ -78,7 +78,7 @@ export function createValues (
     return decode(Object(value), place)
   }
 
-  /** null for a document of another tenant, whose id is no business of this one. */
+  /** null for a document of another tenant, whose id must not be shown. */
   function relativePath (path: string, { root }: CollectionPlace): string | null {
     if (path.startsWith(`${root}/`)) return path.slice(root.length + 1)
     return shared.has(path.slice(0, path.indexOf('/'))) ? path : null
