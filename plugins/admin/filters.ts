@@ -1,6 +1,6 @@
 /**
- * Filters as PostgREST writes them: `filter[title]=eq.Bread`, `filter[id]=in.(1,2)`, `filter[deleted_at]=not.is.null`. What
- * comes out of them reads its values by reference: none is ever in the text of a query.
+ * Filters in the form of PostgREST: `filter[title]=eq.Bread`, `filter[id]=in.(1,2)`, `filter[deleted_at]=not.is.null`. The resulting query
+ * reads their values by reference; its text contains none.
  */
 import type { Filter } from '../../lib/schema/query.js'
 import type { Column, Table } from '../../lib/database/catalogue.js'
@@ -15,9 +15,9 @@ const maxLength = 1000 // characters of one
 const maxItems = 100 // of a list
 
 export interface ReadFilters {
-  /** Their values are references to `values`, or words that are one of three. */
+  /** Their values are references to `values`, or one of three words. */
   readonly filters: readonly Filter[]
-  /** Templates such as `{{body.f0}}` read these. They are parsed already, and a template of the query string would parse them again. */
+  /** Templates such as `{{body.f0}}` read these. They are parsed already; a template of the query string would parse them again. */
   readonly values: Readonly<Record<string, unknown>>
   /** The JSON Pointer to each filter, in their order. */
   readonly places: readonly string[]
@@ -25,7 +25,7 @@ export interface ReadFilters {
   readonly named: readonly string[]
 }
 
-/** Reads the filters, one text or several by column; throws `validationFailed` where one cannot be read. */
+/** Parses the filters, one text or several by column; throws `validationFailed` for an invalid one. */
 export function readFilters (given: Readonly<Record<string, unknown>>, table: Table): ReadFilters {
   const texts = Object.entries(given).flatMap(([name, texts]) => [texts].flat().map((text) => ({ name, text: String(text) })))
   if (texts.length > maxFilters) throw invalidInput('/query/filter', `must be at most ${maxFilters} filters`, 'maxItems')
@@ -76,7 +76,7 @@ function partsOf (text: string, at: string): { operator: Operator, negated: bool
   return { operator, negated: not !== undefined, value }
 }
 
-/** Whether it is one, wherever it stands. */
+/** Whether it is true for every place of the value. */
 export function isFilter (text: unknown): boolean {
   return typeof text === 'string' && operators.has(form.exec(text)?.[2] ?? '')
 }
@@ -89,7 +89,7 @@ function wordOf (text: string, at: string): boolean | null {
   return word
 }
 
-/** The value that the column is compared with. What fits no column is refused where it is bound. */
+/** The compared value. A value that does not fit its column is refused when it is bound. */
 function valueOf (operator: Exclude<Operator, 'is'>, { name, type }: Column, text: string, at: string): unknown {
   if (operator === 'in') return listOf(text, '(', ')', at, `${operator}.(a,"b, with a comma")`)
   if (operator === 'like' || operator === 'ilike' || operator === 'fts') return text
@@ -112,8 +112,7 @@ function listOf (text: string, open: string, close: string, at: string, example:
 }
 
 /**
- * The items between the brackets; undefined where it is no list. In double quotes anything may stand, a backslash before what it
- * takes literally.
+ * The items between the brackets; undefined if it is not a list. Double quotes allow any character, with a backslash before literal ones.
  */
 function itemsOf (text: string, open: string, close: string): string[] | undefined {
   if (text.length < 2 || !text.startsWith(open) || !text.endsWith(close)) return undefined

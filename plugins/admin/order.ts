@@ -1,11 +1,11 @@
-/** The order of a list as PostgREST writes it: `title.desc,id.asc`, `price.desc.nullslast`, `"a.b".asc`. */
+/** The order of a list in the form of PostgREST: `title.desc,id.asc`, `price.desc.nullslast`, `"a.b".asc`. */
 import type { Order } from '../../lib/schema/query.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 
 const maxKeys = 5
 const key = /(?:"((?:[^"]|"")+)"|([^".,]+))(?:\.(asc|desc))?(?:\.(nullsfirst|nullslast))?(,|$)/sy
 
-/** Throws `validationFailed`. Whether there are the columns is not looked at. */
+/** Throws `validationFailed`. Does not check whether the columns exist. */
 export function readOrder (text: string): Order[] {
   const keys: Order[] = []
   key.lastIndex = 0

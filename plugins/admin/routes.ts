@@ -166,13 +166,13 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
   }, async (request, reply) => json(reply, await entities().restore(callerOf(request), request.params.table, request.params.id)))
 }
 
-/** The database has made the text. */
+/** The database has created the text. */
 function json (reply: FastifyReply, text: string): string {
   reply.header('content-type', 'application/json; charset=utf-8')
   return text
 }
 
-/** Throws `tenantRequired` for a caller of no tenant who is no administrator of the platform. */
+/** Throws `tenantRequired` for a caller without a tenant who is not an administrator of the platform. */
 function callerOf (request: FastifyRequest): Caller {
   const { auth } = request
   const platform = auth !== null && isPlatformAdmin(auth)
@@ -182,7 +182,7 @@ function callerOf (request: FastifyRequest): Caller {
 
 const filterName = /^filter\[(.*)\]$/s
 
-/** `filter[title]=a&filter[id]=b` becomes the one member `filter`, so that all others are unknown parameters. */
+/** Merges `filter[title]=a&filter[id]=b` into one member `filter`, so that all other parameters are unknown. */
 const gatherFilters: preValidationHookHandler = (request, _reply, done) => {
   const others: [string, unknown][] = []
   const filters: [string, unknown][] = []
@@ -190,7 +190,7 @@ const gatherFilters: preValidationHookHandler = (request, _reply, done) => {
     const column = filterName.exec(name)?.[1]
     if (column !== undefined) filters.push([column, value])
     else if (name === 'filter') return done(invalidInput('/query/filter', 'must name its column: `filter[column]=operator.value`', 'type'))
-    // PostgREST has filters so.
+    // PostgREST's form of filters.
     else if (isFilter(value)) {
       return done(
         invalidInput(

@@ -23,12 +23,12 @@ import { keyOf, refused, requireSoftDelete, requireWritable, tableOf } from './t
 import type { Reach } from './views.js'
 import { tenantOrNone, tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
 
-/** Who asks, and for which tenant. */
+/** The caller and the tenant. */
 export interface Caller {
   readonly request: ActingRequest
   /** null only for the platform's administrators. */
   readonly tenant: ScopeTenant | null
-  /** A platform administrator, who may see tables that have no tenant. */
+  /** A platform administrator, who may also see tables without a tenant. */
   readonly platform: boolean
 }
 
@@ -41,29 +41,26 @@ export interface ListQuery {
   readonly offset: number
 }
 
-/** Every method throws `notFound` for a table that is not there or that the caller may not know, and answers JSON text. */
+/** Every method returns JSON text, and throws `notFound` for a table that does not exist or is invisible to the caller. */
 export interface Entities {
   /** `{"data":[...],"pagination":{...}}` */
   list(caller: Caller, table: string, query: ListQuery): Promise<string>
   /** The record; throws `notFound`. */
   one(caller: Caller, table: string, id: string, query: Pick<ListQuery, 'select' | 'includeDeleted'>): Promise<string>
-  /**
-   * Marks the row as deleted, or with `hard` removes it, marked or not: `{"success":true}`, with `"softDeleted":true` where it
-   * was marked.
-   */
+  /** Marks the row as deleted, or with `hard` removes it, marked or not: `{"success":true}`, with `"softDeleted":true` for a mark. */
   remove(caller: Caller, table: string, id: string, hard: boolean): Promise<string>
-  /** The record, which is no longer marked as deleted; throws `stateConflict` where it was not. */
+  /** The record, without its mark; throws `stateConflict` if it was not marked. */
   restore(caller: Caller, table: string, id: string): Promise<string>
 }
 
 export interface EntitiesDependencies {
   readonly engine: Engine
   readonly tenants: Pick<Tenants, 'get'>
-  /** null where the plugin is not registered. */
+  /** null if the plugin is not registered. */
   readonly cache: CacheStore | null
   /** null if the plugin is off: writes then send no events. */
   readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
-  /** Rows that are deleted take their files with them. */
+  /** Files of deleted rows are deleted too. */
   readonly deletesFiles: () => boolean
 }
 
@@ -72,7 +69,7 @@ const byId = '{{params.id}}'
 export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles }: EntitiesDependencies): Entities {
   const shapes = createShapes(engine, deletesFiles)
 
-  /** Whose rows the caller reads; throws `tenantRequired` where it would be those of every tenant and none can be seen. */
+  /** The reach of the caller; throws `tenantRequired` if it would be every tenant's rows and these cannot be read together. */
   function reachOf ({ platform, tenant }: Caller, table: Table): Reach {
     if (!platform) return 'tenant'
     if (tenant !== null) return 'platform'
@@ -86,8 +83,8 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
   }
 
   /**
-   * The tenant of the row that the platform names without its tenant. Throws `notFound`, and `tenantRequired` where rows of
-   * several tenants have the id. null for a row that belongs to none.
+   * The tenant of a row that the platform names without a tenant. Throws `notFound`, and `tenantRequired` if rows of several tenants have
+   * the id. null for a row without a tenant.
    */
   async function tenantOfRow (table: Table, id: string, includeDeleted: boolean): Promise<string | null> {
     const column = keyOf(table)
@@ -107,7 +104,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     return tenant === null ? null : String(tenant)
   }
 
-  /** The tenant of the row that is written; null for a table without tenants. Throws if the row's tenant cannot be requested. */
+  /** The tenant of the written row; null for a table without tenants. Throws if the request cannot act for that tenant. */
   async function ownerOf (caller: Caller, table: Table, id: string, includeDeleted: boolean): Promise<ScopeTenant | null> {
     if (!table.tenantScoped) return null
     if (caller.tenant !== null) return caller.tenant
@@ -122,7 +119,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     return owner
   }
 
-  /** Writes as the row's owner. */
+  /** Writes on behalf of the row's tenant. */
   function write (
     owner: ScopeTenant | null,
     { compiled, bound }: Asked,
@@ -138,7 +135,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     return webhooks !== null && await webhooks.hears(tenantOrPlatform(owner))
   }
 
-  /** Writes a read to the audit log of the owner, or of the platform for null, before it is answered. */
+  /** Writes a read to the audit log of the tenant, or of the platform for null, before the response. */
   async function auditRead (
     caller: Caller,
     owner: ScopeTenant | null,
@@ -147,7 +144,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     await writeAudit(owner === null ? engine.kysely : engine.kyselyFor(owner.id), entryOf(caller, owner, entry))
   }
 
-  /** The tenant of that id, where it has a log: not while it is being deleted. */
+  /** The tenant of that id, if it can have entries: not while it is being deleted. */
   async function withLog (id: string | null): Promise<ScopeTenant | null> {
     const tenant = id === null ? null : await tenants.get(id)
     return tenant?.status === 'deleting' ? null : tenant
@@ -176,7 +173,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
         target: name,
         details: { ...named.length > 0 && { filters: named }, ...includeDeleted && { includeDeleted } }
       })
-      // A page is there whatever is on it.
+      // A page exists even if it is empty.
       return text ?? ''
     },
 
@@ -185,7 +182,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       const column = keyOf(table)
       const reach = reachOf(caller, table)
       const owner = table.tenantScoped ? caller.tenant ?? await withLog(await tenantOfRow(table, id, includeDeleted)) : null
-      // Of every tenant's rows the key has a column more, of which the id says nothing.
+      // Over all tenants, the key has a further column, which the id does not contain.
       const query: Query = {
         table: name,
         operation: 'select',
@@ -252,7 +249,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
   }
 }
 
-/** What the caller may know of, before anything is known of the database. */
+/** Checks the caller's reach before the database is used. */
 function ownReach ({ platform }: Caller): Reach {
   return platform ? 'platform' : 'tenant'
 }
@@ -270,7 +267,7 @@ function entryOf (
   return { ...entry, tenant: tenantOrPlatform(owner), actor: actorOf({ auth, ip, tenant: owner }), at: new Date() }
 }
 
-/** All that a query of this plugin reads: nothing in it is a template, whatever it looks like. */
+/** Everything that a query of this plugin reads: values are never evaluated as templates. */
 function scopeOf (tenant: ScopeTenant | null, params: Scope['params'], query: Scope['query'] = {}, events = false): Scope {
   return { ...noScope, params, query, tenant, fullAccess: true, events }
 }
@@ -280,7 +277,7 @@ function recordsOf (text: string | null): Record<string, unknown>[] {
   return Array.isArray(data) ? data.filter(isRecord) : []
 }
 
-/** Where the members of a list's query stand in its request. */
+/** The places of a list's members in its request. */
 function placesOf (filters: readonly string[]): Places {
   return (pointer) => {
     const [, index] = /^\/(?:filters\/|body\/f)(\d+)(?:\/|$)/.exec(pointer) ?? []

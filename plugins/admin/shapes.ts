@@ -1,6 +1,6 @@
 /**
- * Queries by shape. What callers send becomes values, which a query reads by reference and never as text; what is left of
- * it, the table, the columns with their operators, the order and the members, is compiled once and kept.
+ * Queries by shape. Callers' values are read by reference and never become text. The rest, the table, the columns with their operators, the
+ * order and the members, is compiled once and cached.
  */
 import type { Query } from '../../lib/schema/query.js'
 import type { QueryContext } from '../../lib/queries/context.js'
@@ -14,13 +14,13 @@ import { isRecord } from '../../lib/json/plain-value.js'
 import { viewOf, type Reach } from './views.js'
 
 const maxShapes = 500 // of all callers
-const maxKeptText = 16_384 // characters of SQL; the few that are longer are compiled each time
+const maxKeptText = 16_384 // characters of SQL; longer ones are compiled each time
 const maxDetails = 20
 
-/** What is compiled: two requests of one shape differ in values only. */
+/** A shape: requests of one shape differ in values only. */
 export interface Shape {
   readonly reach: Reach
-  /** Rows that are marked as deleted are rows like any other. */
+  /** Includes rows that are marked as deleted. */
   readonly includeDeleted: boolean
   readonly query: Query
 }
@@ -31,19 +31,19 @@ export interface Asked {
   readonly bound: BoundQuery
 }
 
-/** Where in the request a member of the query, or a value that it reads, comes from: JSON Pointers by JSON Pointers. */
+/** The place in the request of a member of the query, or of a value that it reads: JSON Pointers by JSON Pointers. */
 export type Places = (pointer: string) => string
 
 export interface Shapes {
-  /** Throws `validationFailed` where the tables have nothing of this shape, or a value fits no column; and `tenantRequired`. */
+  /** Throws `validationFailed` for unknown columns, or a value that does not fit its column; and `tenantRequired`. */
   bind(shape: Shape, scope: Scope, places: Places): Asked
 }
 
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['body', 'params', 'query'])
-/** Every list names its page, which the endpoint has bounded. */
+/** Every list has a page, which the endpoint has bounded. */
 const pagination = { defaultLimit: 1, maxLimit: Number.MAX_SAFE_INTEGER, defaultOffset: 0 }
 
-/** @param deletesFiles  rows that are deleted take their files with them */
+/** @param deletesFiles  files of deleted rows are deleted too */
 export function createShapes (engine: Pick<Engine, 'catalogue'>, deletesFiles: () => boolean): Shapes {
   const known = new LRUCache<string, CompiledQuery>({ max: maxShapes })
   let { catalogue } = engine
@@ -60,7 +60,7 @@ export function createShapes (engine: Pick<Engine, 'catalogue'>, deletesFiles: (
       callerPages: true,
       excludeFields: [],
       softDelete: { enabled: query.operation === 'delete' && !includeDeleted },
-      // The view holds what may be read, and no more.
+      // The view contains only readable tables.
       sharedTables: new Set(view.tables.keys()),
       deletesFiles: deletesFiles(),
       origin: originOf(query, view)
@@ -92,8 +92,8 @@ export function createShapes (engine: Pick<Engine, 'catalogue'>, deletesFiles: (
 }
 
 /**
- * Callers make up shapes, so their statements have the room of tenants' statements and push out none of the platform's; and
- * what they embed is bounded. Writes of tables that have no tenant are the platform's, and one or two a table.
+ * Callers choose shapes, so their statements use the room of tenants' statements and cannot displace the platform's; and their embeds are
+ * bounded. Writes to tables without tenants are the platform's, one or two for each table.
  */
 function originOf ({ operation, table = '' }: Query, { tables }: QueryContext['catalogue']): QueryContext['origin'] {
   return operation === 'select' || tables.get(table)?.tenantScoped === true ? 'tenant' : 'platform'
@@ -107,7 +107,7 @@ function detailOf ({ pointer, message, suggestion }: Fault, places: Places) {
   }
 }
 
-/** A value that fits no column, with its place in the request. */
+/** A value that does not fit its column, with its place in the request. */
 function placed (error: unknown, places: Places): unknown {
   if (!(error instanceof TenantryError) || !Array.isArray(error.extras['details'])) return error
   const details = error.extras['details'].map((detail: unknown) =>

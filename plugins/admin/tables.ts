@@ -1,4 +1,4 @@
-/** The requirements of a table for work on its rows, and the refusals. */
+/** The requirements on a table for work on its rows, and the refusals. */
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
 import { keyColumns } from '../../lib/queries/row-key.js'
 import { meant } from '../../lib/schema/faults.js'
@@ -10,7 +10,7 @@ import { isRecord } from '../../lib/json/plain-value.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { isSeen, type Reach } from './views.js'
 
-/** The table of that name. Throws the same `notFound` for a table that does not exist and one that the caller may not see. */
+/** The table of that name. Throws the same `notFound` for a missing table and one that the caller may not see. */
 export function tableOf ({ tables }: Catalogue, name: string, reach: Reach): Table {
   const table = tables.get(name)
   if (table !== undefined && isSeen(table, reach)) return table
@@ -18,7 +18,7 @@ export function tableOf ({ tables }: Catalogue, name: string, reach: Reach): Tab
   throw failure('notFound', { message: `There is no table of this name${meant(name, seen.map(({ name }) => name))}` })
 }
 
-/** The one column that tells rows of a tenant apart; throws `validationFailed` for a table whose rows no single value names. */
+/** The single column that identifies rows within a tenant; throws `validationFailed` for a table without one. */
 export function keyOf (table: Table): string {
   const [key, ...others] = keyColumns(table)
   if (key === undefined) {
@@ -34,15 +34,12 @@ export function keyOf (table: Table): string {
   return key
 }
 
-/** Throws for what has no rows of its own. */
+/** Throws for views and other relations without their own rows. */
 export function requireWritable ({ name, view }: Table): void {
   if (view) throw invalidInput('/params/table', `"${name}" is a view: its rows can only be read`, 'readOnly')
 }
 
-/**
- * Throws `stateConflict`, with what would change it, for a table whose rows cannot be marked as deleted; `otherwise` is what can
- * be done without.
- */
+/** Throws `stateConflict`, with its remedy, for a table whose rows cannot be marked as deleted; `otherwise` names an alternative. */
 export function requireSoftDelete (schema: string, table: Table, otherwise = ''): void {
   if (table.softDelete) return
   const missing = Object.entries(softDeleteColumns).filter(([name]) => !table.columns.has(name))
@@ -61,13 +58,13 @@ export function requireSoftDelete (schema: string, table: Table, otherwise = '')
 }
 
 /**
- * The error of a delete that a foreign key forbids. It names the referring table if the caller may see it. Other errors are
- * returned unchanged.
+ * The error of a delete that a foreign key forbids. It names the referring table if the caller may see it. Other errors are returned
+ * unchanged.
  */
 export function refused (error: unknown, { tables }: Catalogue, reach: Reach): unknown {
   if (!(error instanceof ColumnsError)) return error
   const table = tables.get(error.table)
-  // One that is not in the catalogue is a partition, or of another schema.
+  // A table outside the catalogue is a partition, or of another schema.
   if (table === undefined ? reach === 'tenant' : !isSeen(table, reach)) {
     return failure('stateConflict', { message: 'Rows of another table refer to it', cause: error })
   }
@@ -81,6 +78,6 @@ export function refused (error: unknown, { tables }: Catalogue, reach: Reach): u
 
 function columnsOf ({ extras: { details } }: TenantryError): string[] {
   const found: unknown[] = Array.isArray(details) ? details : []
-  // A column has its name if the caller gave it nowhere.
+  // A column that the caller did not send has its name.
   return found.flatMap((detail) => isRecord(detail) && typeof detail['path'] === 'string' ? [detail['path'].slice(1)] : [])
 }

@@ -2,16 +2,16 @@
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
 
 /**
- * Whose rows a query reaches:
- * - `tenant`: those of the request's tenant, in tables that have a tenant
- * - `platform`: in tables that have a tenant those of the request's tenant, and all of the others
- * - `every`: all rows of all tables, whatever tenant they are of
+ * The rows that a query reaches:
+ * - `tenant`: those of the request's tenant, in tables with a tenant
+ * - `platform`: those of the request's tenant in tables with a tenant, and all rows of other tables
+ * - `every`: all rows of all tables and tenants
  */
 export type Reach = 'tenant' | 'platform' | 'every'
 
 const views = new WeakMap<Catalogue, Map<string, Catalogue>>()
 
-/** The view of a catalogue, made once. With `includeDeleted` rows that are marked as deleted are rows like any other. */
+/** The view of a catalogue, created once. With `includeDeleted` it includes rows that are marked as deleted. */
 export function viewOf (catalogue: Catalogue, reach: Reach, includeDeleted: boolean): Catalogue {
   let known = views.get(catalogue)
   if (known === undefined) views.set(catalogue, known = new Map())
