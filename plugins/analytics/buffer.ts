@@ -1,6 +1,6 @@
 /**
- * Requests that were counted and are not written yet: summed up by hour, tenant and line, written by time and by number,
- * off the way of requests. A batch whose fate is not known is written again as it was, under its number.
+ * Counted requests that are not written yet: summed by hour, tenant and line, and written by time and number, outside of requests. A batch
+ * with an unknown outcome is written again unchanged, under its number.
  */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
@@ -10,49 +10,49 @@ import { TenantryError } from '../../lib/errors.js'
 import { bucketOf } from './histogram.js'
 import { otherRoutes, RouteLines } from './lines.js'
 
-const maxWaiting = 20_000 // sums that wait at most; requests beyond are not counted while the database cannot be reached
-const maxOfTenant = 200 // sums of one tenant and hour that wait at most; others are under `otherRoutes`
-const maxBatch = 1000 // sums a statement
+const maxWaiting = 20_000 // waiting sums; further requests are not counted while the database is unreachable
+const maxOfTenant = 200 // waiting sums of one tenant and hour; others are under `otherRoutes`
+const maxBatch = 1000 // sums in a statement
 const [shortestPause, longestPause] = [1000, 30_000] // ms after a failure
-const maxRefusals = 3 // times that the database may refuse a batch, though it can be reached
+const maxRefusals = 3 // times that a reachable database may refuse a batch
 
 /** Requests of one tenant and line in one hour. */
 export interface Sum {
-  /** Empty for requests of no tenant. */
+  /** Empty for requests without a tenant. */
   readonly tenant: Owner
   readonly line: Line
-  /** How many there are in each bucket of the histogram. */
+  /** The number of requests in each bucket of the histogram. */
   readonly buckets: ReadonlyMap<number, number>
 }
 
 export interface Batch {
   /** Counts the batches of this process. */
   readonly number: number
-  /** When its hour began, in milliseconds since 1970. */
+  /** The beginning of its hour, in milliseconds since 1970. */
   readonly hour: number
   readonly sums: readonly Sum[]
 }
 
 export interface BufferOptions {
-  /** Writes a batch, once however often it is called with it. */
+  /** Writes a batch exactly once, even if it is called repeatedly. */
   readonly write: (batch: Batch) => Promise<void>
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
-  /** Milliseconds from the first request that is not written yet. */
+  /** Milliseconds from the first unwritten request. */
   readonly flushInterval: number
-  /** Requests: as many as this are written before their time. */
+  /** The number of requests that triggers an earlier write. */
   readonly maxSize: number
-  /** Milliseconds that lie at least between the beginnings of two such flushes, unless there are many sums. */
+  /** The least number of milliseconds between the beginnings of two such flushes, unless there are many sums. */
   readonly pause: number
 }
 
 export interface RequestBuffer {
-  /** The tenant is empty for a request of none; `ms` is how long it took. */
+  /** The tenant is empty for a request without one; `ms` is its duration. */
   count(tenant: Owner, line: Line, ms: number): void
-  /** Writes what was counted until now; resolves also where that failed, which is logged and tried again. */
+  /** Writes the counts so far; a failure is logged and repeated, and does not reject. */
   flush(): Promise<void>
-  /** Writes what there is, and begins nothing anew. */
+  /** Writes the remaining counts, and starts no further flush. */
   close(): Promise<void>
 }
 
@@ -72,27 +72,27 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
   let requests = 0
   let dropped = 0
   let batches = 0
-  /** The batch that is being written, or that could not be. */
+  /** The batch that is being written, or whose write failed. */
   let pending: Batch | undefined
   let failures = 0
   let timer: NodeJS.Timeout | undefined
-  /** The timer is that of a flush before its time. */
+  /** The timer belongs to an early flush. */
   let hastened = false
-  /** When the last flush began, by the process's own clock. */
+  /** The beginning of the last flush, by the process's own clock. */
   let begun = -Infinity
   /** Flushes that wait for their turn. */
   let queued = 0
   let closed = false
   let last: Promise<void> = Promise.resolve()
 
-  /** The clock has come to another hour. */
+  /** The hour has changed. */
   function turnTo (at: number): void {
     start = Math.floor(at / hourMs) * hourMs
     current = hours.get(start) ?? new Map<Owner, Sums>()
     hours.set(start, current)
   }
 
-  /** The histogram of a line that is not there yet, or of the others of its tenant; undefined where there is no room. */
+  /** The histogram of a new line, or of its tenant's other lines; undefined without room. */
   function added (tenant: Owner, line: Line): Buckets | undefined {
     const sums = current.get(tenant) ?? new Map<string, { line: Line, buckets: Buckets }>()
     const kept = tenant !== platformRef && sums.size >= maxOfTenant ? others.of(line.method, line.status) : line
@@ -106,7 +106,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
     return buckets
   }
 
-  /** Takes the next sums, of one hour, out of what waits. */
+  /** Takes the next sums, of one hour, from those that wait. */
   function take (): Batch | undefined {
     for (const [begin, tenants] of hours) {
       const sums: Sum[] = []
@@ -131,7 +131,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
     requests = 0
     begun = performance.now()
     end()
-    // What comes meanwhile is not waited for.
+    // Later counts are not awaited.
     for (let left = size + (pending?.sums.length ?? 0); left > 0;) {
       pending ??= take()
       if (pending === undefined) break
@@ -159,7 +159,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
   function failed (err: unknown, batch: Batch): void {
     failures++
     if (failures === 1) log.warn({ err }, 'figures of requests could not be written; they are kept')
-    // What the database refuses for itself would keep back all that comes after it.
+    // A refused batch would block all later ones.
     if (failures >= maxRefusals && !(err instanceof TenantryError && err.statusCode === 503)) {
       log.error({ err, requests: requestsIn(batch.sums) }, 'requests are missing in the figures: the database refuses them')
       pending = undefined
@@ -172,7 +172,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
     return requests >= maxSize || size >= maxBatch
   }
 
-  /** Enough waits to be written before its time. After a failure it is the timer's turn. */
+  /** There is enough for an early flush. After a failure the timer decides. */
   function hasten (): void {
     if (queued > 0 || failures > 0 || closed || (hastened && size < maxBatch)) return
     const wait = size >= maxBatch ? 0 : begun + pause - performance.now()

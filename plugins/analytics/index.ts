@@ -1,7 +1,6 @@
 /**
- * Figures of requests by tenant and route: how many, how many failed, and how long they took; `app.analytics` and its
- * endpoint. It counts the requests of routes that are registered after it, and those of unknown paths. It stores no body,
- * query string, id or address.
+ * Figures of requests by tenant and route: counts, failures and durations; `app.analytics` and its endpoint. It counts requests of routes
+ * that are registered after it, and those of unknown paths. It stores no body, query string, id or address.
  */
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
@@ -25,7 +24,7 @@ export type { Range } from './range.js'
 export type { Analytics } from './service.js'
 export type { Figures } from './store.js'
 
-/** Marks the configuration of routes that are counted. */
+/** Marks the configuration of counted routes. */
 const counted = Symbol('tenantry.analytics.counted')
 
 declare module 'fastify' {
@@ -33,29 +32,29 @@ declare module 'fastify' {
     analytics: Analytics
   }
   interface FastifyContextConfig {
-    /** The lines of the route; those of a route that takes every path depend on the request. */
+    /** The lines of the route; those of a fallback route depend on the request. */
     [counted]?: RouteLines | 'any path'
   }
 }
 
-const pauseMs = 1000 // between flushes that a number of requests asks for, so that a busy server writes larger batches
+const pauseMs = 1000 // between early flushes, so that a busy server writes larger batches
 
 /** The document's `analytics`. */
 export interface AnalyticsOptions {
-  /** Accepted as a member of the section; a registered plugin counts. */
+  /** Accepted as a member of the section; a registered plugin always counts. */
   readonly enabled?: boolean | undefined
-  /** Patterns of routes that are not counted; one that ends in `*` stands for all that begin like it. Default: none. */
+  /** Patterns of excluded routes; a `*` at the end matches all that begin like it. Default: none. */
   readonly excludePaths?: readonly string[] | undefined
-  /** Servers of one name share their figures, those of other names on the same database have their own. Default: the empty name. */
+  /** Servers of one name share their figures; other names on the same database have their own. Default: the empty name. */
   readonly serviceName?: string | undefined
-  /** Days, 1 to 366, for which figures are kept. Default: 30. */
+  /** The days, 1 to 366, that figures are kept. Default: 30. */
   readonly retentionDays?: number | undefined
   readonly buffer?: {
-    /** `false`: each request is written when it has been answered. Default: true. */
+    /** `false`: each request is written after its response. Default: true. */
     readonly enabled?: boolean | undefined,
-    /** Milliseconds, 1 to 3,600,000, after which what was counted is written. Default: 10,000. */
+    /** Milliseconds, 1 to 3,600,000, until counts are written. Default: 10,000. */
     readonly flushInterval?: number | undefined,
-    /** Requests, 1 to 100,000, that are written before their time, once a second at most. Default: 1000. */
+    /** The number of requests, 1 to 100,000, that triggers an earlier write, once a second at most. Default: 1000. */
     readonly maxSize?: number | undefined
   } | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
@@ -95,7 +94,7 @@ export default definePlugin<AnalyticsOptions>({
     const unknown = new RouteLines(unknownRoute)
     const tenantLines = new WeakMap<TenantRoute, RouteLines | 'excluded'>()
 
-    /** The lines of a route that a tenant declared, looked for once. */
+    /** The lines of a tenant's route, looked up once. */
     function linesOf (route: TenantRoute): RouteLines | 'excluded' {
       const { path } = route.declared
       const lines = isExcluded(path) ? 'excluded' : new RouteLines(path, true)
@@ -103,13 +102,13 @@ export default definePlugin<AnalyticsOptions>({
       return lines
     }
 
-    /** What the request is counted under; undefined where it is not counted. */
+    /** The line of the request; undefined if it is not counted. */
     function linesFor (request: FastifyRequest): RouteLines | undefined {
       const { url, config } = request.routeOptions
       if (url === undefined) return unknown
       const lines = config[counted]
       if (lines !== 'any path') return lines
-      // There is none without the plugin tenant-config.
+      // Absent without the plugin tenant-config.
       const route: TenantRoute | null | undefined = request.tenantRoute
       if (route === null || route === undefined) return unknown
       const own = tenantLines.get(route) ?? linesOf(route)
@@ -122,7 +121,7 @@ export default definePlugin<AnalyticsOptions>({
     })
     whenEnded(app, (request, reply, ms) => {
       const lines = linesFor(request)
-      // Of a rate limit's refusals it is their own, so that none is an error of the server.
+      // A rate limit may set any status: its refusals are never errors of the server.
       if (lines !== undefined) buffer.count(tenantOrPlatform(request.tenant), lines.of(request.method, endStatusOf(request, reply)), ms)
     })
     return (group) => analyticsRoutes(group, now)

@@ -1,29 +1,29 @@
-/** Under what requests are counted: a method, the pattern of a route and a status. Never a path as it came. */
+/** The lines of counts: a method, the pattern of a route and a status. Never the path of a request. */
 import { storable } from '../../lib/json/storable.js'
 
-/** Paths that no route has, and those that only a wildcard for every path takes, share it. */
+/** The shared name of unknown paths, and of paths that only a fallback route takes. */
 export const unknownRoute = '(unknown)'
-/** What is beyond the bounds of a tenant is counted under it. */
+/** The shared name beyond the bounds of a tenant. */
 export const otherRoutes = '(other)'
 
 const maxRouteLength = 500 // characters of a pattern; a longer one is cut
 
 export interface Line {
-  /** Tells it apart from every other one. */
+  /** The unique key of the line. */
   readonly key: string
   readonly method: string
   readonly route: string
   readonly status: number
-  /** Of a route that a tenant declared, and not the server. */
+  /** A tenant declared the route, not the server. */
   readonly own: boolean
 }
 
-/** The lines of one route, made when they are first asked for. */
+/** The lines of one route, created when they are first needed. */
 export class RouteLines {
   readonly #route: string
   readonly #own: boolean
   readonly #lines = new Map<string, Line>()
-  /** Most requests of a route are of the line of the one before. */
+  /** Consecutive requests of a route usually have the same line. */
   #last: Line | undefined
 
   constructor (route: string, own = false) {
@@ -42,7 +42,7 @@ export class RouteLines {
   }
 }
 
-/** Whether a pattern is one of those that are not counted; one that ends in `*` stands for all that begin like it. */
+/** Whether a pattern is excluded; a `*` at the end matches all that begin like it. */
 export function createExclusion (paths: readonly string[]): (route: string) => boolean {
   const exact = new Set(paths.filter((path) => !path.endsWith('*')))
   const starts = paths.filter((path) => path.endsWith('*')).map((path) => path.slice(0, -1))

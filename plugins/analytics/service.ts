@@ -6,14 +6,14 @@ import type { Figures, StatsStore } from './store.js'
 import { hourMs } from '../../lib/time/spans.js'
 
 export interface Analytics {
-  /** Days for which figures are kept. */
+  /** The days that figures are kept. */
   readonly retentionDays: number
   /**
-   * The figures of a tenant, or without one of all requests. They are kept by the hour: the result has every hour that the
-   * period touches as a whole, and the figures that wait in this server.
+   * The figures of a tenant, or without one of all requests. They are kept by the hour: the result includes the first and last hour as a
+   * whole, and this server's waiting figures.
    */
   summary(range: Range, tenant?: string): Promise<Figures>
-  /** Writes what was counted; resolves also where that failed, which is logged and tried again. */
+  /** Writes the counts; a failure is logged and repeated, and does not reject. */
   flush(): Promise<void>
 }
 

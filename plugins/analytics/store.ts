@@ -11,16 +11,16 @@ import { dayMs } from '../../lib/time/spans.js'
 import { durationOf } from './histogram.js'
 import { otherRoutes } from './lines.js'
 
-/** The rows of an hour that name a route: beyond, whatever is not there yet is added to `otherRoutes`. */
+/** The rows of an hour with the name of a route; beyond, new ones are added to `otherRoutes`. */
 const maxRows = { tenant: 200, platform: 2000 }
 export const maxRoutes = 1000 // of a summary
-const writersKept = 86_400_000 // ms since the last batch: no batch is tried again for as long
+const writersKept = 86_400_000 // ms since the last batch: retries never take that long
 
 export interface RouteFigures {
   readonly method: string
   readonly route: string
   readonly count: number
-  /** The part of them that failed: 0 to 1. */
+  /** The share of failures: 0 to 1. */
   readonly errorRate: number
   /** Milliseconds. */
   readonly p50: number
@@ -36,9 +36,9 @@ export interface Figures {
   readonly routes: readonly RouteFigures[]
 }
 
-/** What figures are of. */
+/** The scope of figures. */
 export interface Scope {
-  /** Empty for all requests, those of no tenant among them. */
+  /** Empty for all requests, including those without a tenant. */
   readonly tenant: Owner
   readonly from: Date
   /** Exclusive. */
@@ -46,11 +46,11 @@ export interface Scope {
 }
 
 export interface StatsStore {
-  /** Adds a batch to the figures of its tenants and of the platform, unless that was done already. */
+  /** Adds a batch to the figures of its tenants and of the platform, unless it was added already. */
   write(batch: Batch, at: Date): Promise<void>
-  /** Of the hours that begin in the time. */
+  /** For the hours that begin in the period. */
   read(scope: Scope): Promise<Figures>
-  /** Removes the hours that begin before the date; false where another server does so now. */
+  /** Removes the hours that begin before the date; false if another server does so now. */
   sweep(before: Date, at: Date): Promise<boolean>
 }
 
@@ -66,12 +66,12 @@ interface ReadRow {
   readonly p99: number
 }
 
-/** `service` is the name under which this server counts. */
+/** `service` is the name of this server's figures. */
 export function createStatsStore (db: Kysely<SystemTables>, service: string): StatsStore {
   const writer = randomUUID()
   const stats = sql.raw('tenantry.request_stats')
 
-  /** Lines with whether they have a row of the hour, and their place among those of their tenant that have none. */
+  /** Lines, whether they have a row for the hour, and their rank among their tenant's new ones. */
   function ranked (lines: RawBuilder<unknown>, start: Date) {
     return sql`select l.*, s.there is not null as stored, dense_rank() over (partition by l.tenant_id, s.there is not null order by l.method, l.route, l.status) as place
         from (${lines}) l left join lateral (
@@ -80,7 +80,7 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
         ) s on true`
   }
 
-  /** Lines with the route that they are kept under: their own where that is certain, or there is room for another row. */
+  /** Lines with their stored route: their own if that is certain, or there is room for another row. */
   function placed (lines: RawBuilder<unknown>, isCertain: RawBuilder<unknown>, max: number, start: Date) {
     return sql`select r.*, case
           when ${isCertain} then route
@@ -181,7 +181,7 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
       const ended = new Date(at.getTime() - writersKept)
       return await sweep(db, `tenantry.request_stats.sweep ${service}`, [
         removal('tenantry.request_stats', sql`hour < ${before} and service = ${service}`),
-        // Figures under a former name: no service keeps any for longer.
+        // Figures of a former name, which no service maintains.
         removal('tenantry.request_stats', sql`hour < ${new Date(at.getTime() - maxRetentionDays * dayMs)}`),
         removal('tenantry.request_stats_writers', sql`written_at < ${ended}`)
       ])
@@ -189,7 +189,7 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
   }
 }
 
-/** As a number: the text of a date past the year 9999 is one that the database does not read. */
+/** As a number: the database cannot parse the text of a date past the year 9999. */
 function time (date: Date) {
   return sql`to_timestamp(${date.getTime() / 1000}::float8)`
 }
