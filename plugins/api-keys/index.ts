@@ -30,7 +30,7 @@ export default definePlugin<ApiKeysOptions>({
     requireSameContext(app, 'auth', 'api-keys')
     app.decorate('apiKeys', { find: (key, admit) => memory.find(key, admit) })
 
-    // The deletion of a tenant is a change of its keys too.
+    // The deletion of a tenant changes its keys too.
     listen(app, events, { 'api-keys': memory.forget, users: memory.forget, gap: memory.clear })
     app.addHook('onClose', () => uses.close())
     return (group) => apiKeyRoutes(group, createApiKeys({ store, events, dbFor: (tenant) => engine.kyselyFor(tenant), uses, now }), now)

@@ -1,6 +1,6 @@
 /**
- * Keys that this process remembers: the tenant of each id, which never changes, and the keys of each tenant, which a change
- * removes. Unknown ids are kept apart, few and for a short time: many of them push out only each other.
+ * Keys in this process's memory: the tenant of each id, which never changes, and the keys of each tenant, which a change removes. Unknown
+ * ids are kept apart, few and for a short time: many of them displace only each other.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
@@ -16,11 +16,11 @@ import { claimsOfKey } from '../auth/callers.js'
 import { hashOf, idOf } from './key-text.js'
 
 const maxIds = 100_000
-const maxWeight = 67_108_864 // bytes, about, of all keys that are remembered
+const maxWeight = 67_108_864 // bytes of all keys in memory, approximately
 const maxLookups = 1000
-const lookupAge = 60_000 // ms for which an unknown id is remembered: ids are random, and none appears after it was asked for
+const lookupAge = 60_000 // ms that an unknown id is remembered: ids are random, so none appears after it was looked up
 
-/** A key as requests need it. */
+/** The members of a key that requests need. */
 interface LiveKey {
   readonly hash: Buffer
   readonly previous: { readonly hash: Buffer, readonly until: number } | null
@@ -35,7 +35,7 @@ interface TenantKeys {
 }
 
 export interface KeyMemory {
-  /** The claims of the key's owner, at once where it is remembered; null where the key does not hold. */
+  /** The claims of the key's owner, at once if they are in memory; null if the key is not valid. */
   find: ApiKeyOwners['find']
   /** The keys of the tenant have changed. */
   forget(tenant: Owner): void
@@ -43,11 +43,11 @@ export interface KeyMemory {
 }
 
 export interface KeyMemoryParts {
-  /** Tenants whose keys are remembered at most. */
+  /** The highest number of tenants with keys in memory. */
   readonly maxTenants: number
   readonly store: Pick<ApiKeyStore, 'tenantOf' | 'read'>
   readonly uses: Pick<KeyUses, 'note'>
-  /** The clock, in milliseconds since 1970: it decides when keys end. */
+  /** The clock, in milliseconds since 1970, for the expiry of keys. */
   readonly now: () => number
 }
 
@@ -75,7 +75,7 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
     const { tenant } = await lookups.get(id)
     if (tenant === null) return null
     tenants.set(id, tenant)
-    // A key that another server has made this moment, of which this one has not heard yet.
+    // Another server may have created the key just now, before its notice arrives here.
     if (keysOf.peek(tenant)?.keys.has(id) === false) keysOf.invalidate(tenant)
     return judge(await keysOf.get(tenant), tenant, id, text)
   }
@@ -119,12 +119,12 @@ function liveKey (
     hash,
     previous: previousHash === null || until === null ? null : { hash: previousHash, until: until.getTime() },
     expires: expires?.getTime() ?? Infinity,
-    // Requests share them.
+    // Shared by requests.
     claims: claimsOfKey(id, { sub: `api-key:${id}`, tenant_id: tenant, permissions: Object.freeze(scopes) })
   }
 }
 
-/** In memory, in bytes, about. */
+/** Approximate bytes in memory. */
 function weightOf ({ scopes }: KeyRow): number {
   return scopes.reduce((sum, scope) => sum + 64 + scope.length, 800)
 }

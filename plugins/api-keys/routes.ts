@@ -142,7 +142,7 @@ async function grantorOf (request: FastifyRequest): Promise<Grantor> {
 function futureTime (text: string | null | undefined, now: number): Date | null {
   if (text === null || text === undefined) return null
   const time = new Date(text)
-  // A leap second has the form of a time, and is none here.
+  // A leap second matches the format, but is not a valid time here.
   if (time.getTime() > now) return time
   throw invalidInput('/body/expiresAt', 'must be in the future', 'minimum')
 }

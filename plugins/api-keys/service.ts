@@ -16,13 +16,13 @@ import { createKeyText, hashOf } from './key-text.js'
 export const maxKeys = 100 // of one tenant
 export const maxGraceDays = 90
 
-/** A key as it is shown; nothing of it tells its secret. */
+/** A key without its secret. */
 export interface ApiKey {
   readonly id: string
   readonly name: string
   readonly scopes: readonly string[]
   readonly createdAt: Date
-  /** The `sub` of who made it. */
+  /** The `sub` of its creator. */
   readonly createdBy: string
   /** null: never. */
   readonly expiresAt: Date | null
@@ -35,7 +35,7 @@ export interface NewApiKey {
   readonly expiresAt: Date | null
 }
 
-/** Who asks. */
+/** The caller. */
 export interface Grantor {
   readonly sub: string
   readonly held: PermissionSet
@@ -44,22 +44,23 @@ export interface Grantor {
 
 export interface ApiKeys {
   list(tenant: Owner): Promise<ApiKey[]>
-  /** The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` past 100 keys. */
+  /**
+   * The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` beyond 100 keys.
+   */
   create(tenant: Owner, key: NewApiKey, by: Grantor): Promise<ApiKey & { readonly key: string }>
   /**
-   * Makes a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older
-   * ones end at once. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, and `conflict` for a
-   * key that has expired.
+   * Creates a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older ones end at
+   * once. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, and `conflict` for an expired key.
    */
   rotate(tenant: Owner, id: string, gracePeriodDays: number, by: Grantor): Promise<{ key: string, oldKeyValidUntil: Date }>
-  /** The key ends at once. `notFound`. */
+  /** Ends the key at once. `notFound`. */
   delete(tenant: Owner, id: string, actor: Actor): Promise<void>
 }
 
 export interface ApiKeysParts {
   readonly store: ApiKeyStore
   readonly events: Events
-  /** For what a tenant's endpoints read. */
+  /** For reads of a tenant's endpoints. */
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly uses: Pick<KeyUses, 'waiting'>
   readonly now: () => number

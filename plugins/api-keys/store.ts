@@ -8,7 +8,7 @@ import { lockTenant } from '../../lib/database/tenant-lock.js'
 export type KeyRow = Omit<Selectable<ApiKeysTable>, 'tenant_id'>
 type Writer = Transaction<SystemTables>
 
-/** When a key was used last. */
+/** The last use of a key. */
 export interface Use {
   readonly tenant: Owner
   readonly id: string
@@ -19,7 +19,7 @@ export type ApiKeyStore = ReturnType<typeof createApiKeyStore>
 
 export function createApiKeyStore (db: Kysely<SystemTables>) {
   return {
-    /** The tenant whose key this is: a key names its tenant by its id alone. */
+    /** The tenant of a key: a key names its tenant by its id alone. */
     async tenantOf (id: string): Promise<TenantId | null> {
       const row = await db.selectFrom('tenantry.api_keys').select('tenant_id').where('id', '=', id).executeTakeFirst()
       return row === undefined ? null : tenantIdOf(row.tenant_id)
@@ -66,14 +66,14 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
       await writer.updateTable('tenantry.api_keys').set(hashes).where('tenant_id', '=', tenant).where('id', '=', id).execute()
     },
 
-    /** Whether there was one. */
+    /** Whether it existed. */
     async delete (writer: Writer, tenant: Owner, id: string): Promise<boolean> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.api_keys').where('tenant_id', '=', tenant).where('id', '=', id)
         .executeTakeFirst()
       return numDeletedRows > 0n
     },
 
-    /** Not a change that other servers must hear of. Rows are locked in one order, so that two servers never wait for each other. */
+    /** Other servers need no notice. Rows are locked in one order, so that two servers never wait for each other. */
     async writeUses (uses: readonly Use[]): Promise<void> {
       const [ids, tenants, times] = [uses.map(({ id }) => id), uses.map(({ tenant }) => tenant), uses.map(({ at }) => at.toISOString())]
       await sql`update tenantry.api_keys k set last_used_at = u.at

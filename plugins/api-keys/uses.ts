@@ -1,16 +1,16 @@
-/** The last use of each key: noted in memory, and written apart from requests. */
+/** The last use of each key, collected in memory and written outside of requests. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Use } from './store.js'
 
 const interval = 60_000 // ms between writes; a key is in each at most once
-const maxWaiting = 10_000 // keys whose use waits; uses of others are not noted until the next write
+const maxWaiting = 10_000 // keys with a waiting use; uses of others are dropped until the next write
 
 export interface KeyUses {
   note(tenant: Owner, id: string, at: number): void
-  /** The use that is not written yet, in milliseconds since 1970. */
+  /** The unwritten use, in milliseconds since 1970. */
   waiting(id: string): number | undefined
-  /** Writes what waits, and nothing afterwards. */
+  /** Writes the waiting uses, and stops. */
   close(): Promise<void>
 }
 
