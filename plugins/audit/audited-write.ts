@@ -1,4 +1,4 @@
-/** One statement that writes rows, with its entry in the audit log. After it the cache is invalidated and webhooks are sent. */
+/** One writing statement with its entry in the audit log. Afterwards the cache is invalidated and webhooks are sent. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { AuditEntry } from '../../lib/database/audit.js'
 import type { BoundQuery, CompiledQuery } from '../../lib/expressions/types.js'
@@ -11,28 +11,28 @@ import { failure, isFailure } from '../../lib/errors.js'
 
 export interface AuditedWriteDependencies {
   readonly engine: Pick<Engine, 'transaction'>
-  /** null where the plugin is not registered. */
+  /** null if the plugin is not registered. */
   readonly cache: Pick<CacheStore, 'invalidate'> | null
   /** null if the plugin is off: writes then send no events. */
   readonly webhooks: Pick<Webhooks, 'wake'> | null
 }
 
 export interface AuditedWrite {
-  /** Whose rows they are; the platform's for a table that has no tenant. */
+  /** The owner of the rows; the platform for a table without tenants. */
   readonly tenant: Owner
   readonly compiled: Pick<CompiledQuery, 'writes'>
   readonly bound: BoundQuery
   /** The statement writes events. */
   readonly events: boolean
-  /** The entry of what the statement answered. */
+  /** The entry for the result of the statement. */
   readonly entry: (text: string) => AuditEntry
-  /** The error where it answered no row, looked for in the same transaction. */
+  /** The error if the statement returned no row, found in the same transaction. */
   readonly missing: (session: Session) => Promise<Error>
 }
 
 /**
- * Runs the statement and writes the entry in one transaction; resolves with the text that the statement answered. Throws
- * `tenantUnknown`, and undoes it, where the tenant is being deleted: it has no entries, and what came late would outlive it.
+ * Runs the statement and writes the entry in one transaction; resolves with the statement's text. Throws `tenantUnknown`, and rolls back,
+ * if the tenant is being deleted: it can have no entries, and a late row would outlive it.
  */
 export async function writeAudited (
   { engine, cache, webhooks }: AuditedWriteDependencies,
@@ -56,7 +56,7 @@ export async function writeAudited (
     await written()
     return text
   } catch (error) {
-    // The connection was lost: the database may have committed all the same.
+    // The connection was lost: the database may still have committed.
     if (isFailure(error, 'databaseUnavailable')) await written()
     throw error
   } finally {

@@ -1,7 +1,4 @@
-/**
- * The audit log: `app.audit`, the endpoint `GET /audit`, and the removal of old entries. Plugins write their entries with
- * or without it.
- */
+/** The audit log: `app.audit`, the endpoint `GET /audit`, and the removal of old entries. Other plugins write their entries without it. */
 import type {} from '../database/index.js'
 import { defaultRetentionDays, maxRetentionDays } from '../../lib/schema/audit.js'
 import { definePlugin } from '../../lib/plugin/define.js'
@@ -26,7 +23,7 @@ declare module 'fastify' {
 }
 
 export interface AuditOptions {
-  /** Days, 1 to 36,500, for which the platform's own entries are kept; those of a tenant are as long as its plan says. Default: 365. */
+  /** The days, 1 to 36,500, that the platform's own entries are kept; a tenant's plan sets those of its entries. Default: 365. */
   readonly retentionDays?: number | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined

@@ -16,7 +16,7 @@ import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
 const maxTimeLength = 64 // characters of a date and time
 
-/** What each value of `action` asks for: an action, or a group such as `secret.*`. */
+/** The actions of each value of `action`: an action, or a group such as `secret.*`. */
 const asked = actionsByName()
 
 const Time = (description: string) =>
@@ -91,8 +91,7 @@ export function auditRoutes (app: FastifyInstance): void {
 }
 
 /**
- * The tenant of the request, or the one that its query names; empty for all entries. The latter two are for platform
- * administrators only.
+ * The tenant of the request, or the one that its query names; empty for all entries. The latter two are for platform administrators only.
  */
 function whose (request: FastifyRequest<{ Querystring: Static<typeof Query> }>): Pick<AuditFilter, 'tenant' | 'deletedTenant'> {
   const { auth, tenant, query: { tenantId, deletedTenant } } = request

@@ -8,14 +8,14 @@ import { dayMs } from '../../lib/time/spans.js'
 import { readAudit, type AuditFilter, type AuditPage } from './store.js'
 
 export interface Audit {
-  /** Adds an entry of this moment; nothing for a tenant that is not there, or is being deleted. Throws for an action that is none. */
+  /** Adds an entry with the current time; none for an unknown tenant, or one that is being deleted. Throws for an unknown action. */
   record(entry: Omit<AuditEntry, 'at' | 'tenant'> & { readonly tenant: string }): Promise<void>
   /** The newest first: a tenant's as far back as its plan keeps them, the platform's own as long as they are kept. */
   page(filter: AuditFilter, page: { readonly limit: number, readonly offset: number }): Promise<AuditPage>
 }
 
 export interface TenantAuditParts {
-  /** For what a tenant's endpoints read. */
+  /** For reads of a tenant's endpoints. */
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly plans: Plans
   /** The clock, in milliseconds since 1970. */
@@ -24,7 +24,7 @@ export interface TenantAuditParts {
 
 export interface AuditParts extends TenantAuditParts {
   readonly db: Kysely<SystemTables>
-  /** Days for which the platform's own entries are kept. */
+  /** The days that the platform's own entries are kept. */
   readonly retentionDays: number
 }
 
@@ -47,7 +47,7 @@ export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): 
   }
 }
 
-/** Reads a tenant's entries, as far back as its plan keeps them; also for those who show some of them without the plugin. */
+/** Reads a tenant's entries, as far back as its plan keeps them; also for endpoints that show some of them without the plugin. */
 export function createTenantAudit ({ dbFor, plans, now }: TenantAuditParts) {
   return async (
     tenant: Owner,
@@ -60,7 +60,7 @@ export function createTenantAudit ({ dbFor, plans, now }: TenantAuditParts) {
   }
 }
 
-/** The filter without entries that are older than so many days. */
+/** The filter, without entries older than so many days. */
 function since (filter: AuditFilter, days: number, now: number): AuditFilter {
   if (days === unlimited) return filter
   return { ...filter, from: new Date(Math.max(now - days * dayMs + 1, filter.from?.getTime() ?? 0)) }

@@ -6,33 +6,33 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { archivedTenant, keptText } from '../../lib/database/audit.js'
 
-/** How many entries are counted at most, and may be skipped: what that costs has a bound, however long the log is. */
+/** The highest number of counted and skipped entries, so that the cost is bounded for a log of any length. */
 export const maxCounted = 10_000
 
-/** An entry as it stands in the log. */
+/** A stored entry. */
 export interface AuditRow {
   readonly id: string
   readonly timestamp: Date
   readonly action: string
-  /** The `sub` of who did it; null for the server itself, and for strangers. */
+  /** The `sub` of the actor; null for the server itself, and for callers without credentials. */
   readonly userId: string | null
-  /** Empty for the platform's own; of a deleted tenant as `archivedTenant` gives it. */
+  /** Empty for the platform's own; `archivedTenant` for a deleted tenant. */
   readonly tenant: Owner
   readonly target: string | null
   readonly address: string | null
   readonly outcome: 'success' | 'failure'
-  /** How many uses of a secret the entry stands for. */
+  /** The number of uses of a secret in the entry. */
   readonly count: number
   readonly details: Readonly<Record<string, unknown>> | null
 }
 
-/** Which entries; what is left out narrows nothing. */
+/** Filters of entries; missing members do not filter. */
 export interface AuditFilter {
-  /** Whose log; empty for the platform's own, undefined for all. */
+  /** The tenant of the log; empty for the platform's own, undefined for all. */
   readonly tenant?: Owner | undefined
-  /** The entries that the deletion of this tenant archived. Not together with `tenant`. */
+  /** The archived entries of this deleted tenant. Not together with `tenant`. */
   readonly deletedTenant?: string | undefined
-  /** Archived entries that are kept beyond this time only. */
+  /** Only archived entries that are kept beyond this time. */
   readonly keptAt?: Date | undefined
   readonly actions?: readonly AuditAction[] | undefined
   readonly userId?: string | undefined
@@ -51,8 +51,8 @@ export interface AuditPage {
 
 const order = sql`order by entry.created_at desc, entry.id desc`
 /**
- * The same, since neither is null, and only indexes have it that begin with a tenant, a user or target, and an action: of none
- * in common no entry is looked at.
+ * An equivalent condition, since neither is null. Indexes that begin with a tenant, a user or target, and an action support it: entries
+ * outside the result are not read.
  */
 const orderOfBoth = sql`order by entry.created_at desc nulls last, entry.id desc nulls last`
 
@@ -85,7 +85,7 @@ export async function readAudit (
   // A tenant's entries of a target are sorted. In the usual order, the index of the target would be read with the entries of other tenants.
   const pageOrder = tenant !== undefined && target !== undefined ? orderOfBoth : order
   const isBoth = tenant !== undefined && (userId !== undefined || target !== undefined)
-  // Of several actions each gives its own, out of an index: of one that is rare not the whole log is looked through.
+  // Each of several actions uses its own index range, so that a rare one does not scan the whole log.
   const ofActions = (columns: ReturnType<typeof sql>, limit: number) =>
     sql`select own.* from unnest(${actions}::text[]) as asked (name) cross join lateral (
         select ${columns} from tenantry.audit_log entry where action = asked.name and ${conditions} ${

@@ -1,4 +1,4 @@
-/** Removes entries that have been kept long enough. */
+/** Removes expired entries. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
@@ -6,13 +6,13 @@ import { maxSweptRows as maxRows, removal, sweep } from '../../lib/database/rete
 import { unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 
 export interface Retention {
-  /** They say how long a tenant's entries are kept. */
+  /** The plans, which set how long a tenant's entries are kept. */
   readonly plans: Plans
-  /** Days for which the platform's own are. */
+  /** The days that the platform's own are kept. */
   readonly retentionDays: number
 }
 
-/** Sweeps once; false where another server does so now. */
+/** Sweeps once; false if another server does so now. */
 export function sweepAudit (db: Kysely<SystemTables>, { plans, retentionDays }: Retention, at: Date): Promise<boolean> {
   return sweep(db, 'tenantry.audit_log.sweep', [
     (transaction) => deleteOfTenants(transaction, plans, at),
@@ -21,7 +21,7 @@ export function sweepAudit (db: Kysely<SystemTables>, { plans, retentionDays }: 
   ])
 }
 
-/** How many entries went that are older than the plan of their tenant keeps them. */
+/** The number of removed entries that their tenant's plan no longer keeps. */
 async function deleteOfTenants (db: Kysely<SystemTables>, plans: Plans, at: Date): Promise<number> {
   const daysOf = (plan: Plan) => plan.limits.tenantConfig.auditRetentionDays
   const { numAffectedRows = 0n } = await sql`delete from tenantry.audit_log where id in (
