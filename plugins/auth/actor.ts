@@ -5,7 +5,7 @@ import type { Actor } from '../../lib/database/audit.js'
 import { isPlatformAdmin } from './access.js'
 import { keyOf } from './callers.js'
 
-/** What is looked at of a request. */
+/** The used parts of a request. */
 export interface ActingRequest {
   readonly auth: Claims | null
   readonly ip: string
@@ -14,9 +14,9 @@ export interface ActingRequest {
   readonly idempotency?: IdempotencyClaim | null
 }
 
-/** The caller of the request. From where the platform's administrators act on a tenant is none of the tenant's business. */
+/** The caller of the request. The address of platform administrators who act on a tenant is left out, since the tenant must not see it. */
 export function actorOf ({ auth, ip, tenant, idempotency }: ActingRequest): Actor {
-  // Without the plugins auth and tenancy there is no caller and no tenant, rather than null.
+  // Undefined, not null, without the plugins auth and tenancy.
   const caller = auth ?? null
   const claimed = (idempotency ?? null) !== null && { claim: idempotency ?? undefined }
   if (caller === null) return { userId: null, address: ip, ...claimed }

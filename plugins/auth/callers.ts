@@ -7,41 +7,41 @@ import { apiKeyUnknown } from './errors.js'
 import { unionOf, type PermissionSet } from './permissions.js'
 import { noSources, type Admit, type RoleSource, type Sources } from './sources.js'
 
-const maxKeyLength = 256 // characters; longer ones are not looked at
+const maxKeyLength = 256 // characters; longer keys are refused unread
 const platformKey = /^[\x21-\x7e]{16,256}$/
 const platformClaims: Claims = Object.freeze({ sub: 'api-key', role: 'admin' })
 
-/** Marks the claims of the owner of a tenant's key. A symbol, so that no token can hold it. */
+/** Marks the claims of a tenant's key. A symbol, so that no token can contain it. */
 const keyId = Symbol('tenantry.auth.key')
 
-/** The claims of the owner of a tenant's key: those, and `api_key`, its id. */
+/** The claims of a tenant's key: those of a caller, and `api_key`, its id. */
 export function claimsOfKey (id: string, claims: Claims): Claims {
   return Object.freeze({ ...claims, api_key: id, [keyId]: id })
 }
 
-/** The id of the tenant's key that was sent in place of a token; undefined for the owner of a token. */
+/** The id of the tenant's key that replaced a token; undefined for a token. */
 export function keyOf (claims: Claims): string | undefined {
   return keyId in claims ? String(claims[keyId]) : undefined
 }
 
 export interface Callers {
-  /** Forgets what roles give. To be called after a change of a role, or of a user's roles. */
+  /** Drops the cached permissions. Call it after a change of a role, or of a user's roles. */
   forgetPermissions(): void
-  /** The claims of a key's owner, at once where they are known; throws `tokenInvalid`, or rejects with it. */
+  /** The claims of a key's owner, at once if they are known; throws, or rejects with, `tokenInvalid`. */
   identify(key: string, admit?: Admit): Claims | Promise<Claims>
   /** The permissions of the caller's roles, besides the caller's own `permissions`; at once if they are in memory. */
   readonly permissionsOf: RoleSource['permissionsOf']
 }
 
-/** What a caller holds in a tenant. */
+/** The permissions of a caller in a tenant. */
 interface Given {
   readonly tenant: Owner | undefined
   readonly held: PermissionSet
 }
 
 /**
- * @param apiKey the platform's key: its owner is a platform administrator. Throws for one that is too short to be a
- * secret, or that no header can hold.
+ * @param apiKey the platform's key: its owner is a platform administrator. Throws for a key that is too short to be secret, or invalid in a
+ * header.
  */
 export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = noSources): Callers {
   if (apiKey !== undefined && !platformKey.test(apiKey)) {
@@ -64,12 +64,12 @@ export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = no
     },
     identify (key, admit = () => {}) {
       if (key === '' || key.length > maxKeyLength) throw apiKeyUnknown()
-      // Digests are of one length, and comparing them tells nothing about the key.
+      // Digests have equal length, and comparing them reveals nothing about the key.
       if (platform !== null && timingSafeEqual(digest(key), platform)) return platformClaims
       const found = apiKeys()?.find(key, admit) ?? null
       return whenKnown(found, known)
     },
-    // Asked with every request. The claims of a token are one object as long as the token is remembered.
+    // Called for every request. The claims of a token are one object while the token is remembered.
     permissionsOf (auth, tenant) {
       const known = remembered.get(auth)
       if (known !== undefined && known.tenant === tenant) return known.held

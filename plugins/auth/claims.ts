@@ -1,17 +1,17 @@
-/** The claims of a verified token: which are demanded, which types they have, and when they hold. */
+/** The claims of a verified token: required ones, their types, and their validity. */
 import type { Claims } from '../../lib/expressions/types.js'
 import { deepFreeze } from '../../lib/json/plain-value.js'
 import { isTenantId } from '../../lib/identity/tenant-ref.js'
 import { tokenExpired, tokenInvalid } from './errors.js'
 
-const clockTolerance = 5_000 // ms that the clocks of issuer and server may differ
+const clockTolerance = 5_000 // ms of tolerated clock difference between issuer and server
 
 /** Throws for a payload that no server would accept. */
 export function requireForm (payload: object): void {
   if (!isClaims(payload)) throw new Error('a claim has a wrong form: see `Claims`')
 }
 
-/** Throws for times of a token that no server of ours would take. `maxLifetime`: seconds. */
+/** Throws for invalid times of a token. `maxLifetime`: seconds. */
 export function requireLifetime ({ iat, exp }: Readonly<Record<string, unknown>>, maxLifetime: number): void {
   if (maxLifetime === Infinity) return
   if (typeof iat !== 'number' || typeof exp !== 'number') {
@@ -35,20 +35,20 @@ function isClaims (payload: unknown): payload is Claims {
     (permissions === undefined || (Array.isArray(permissions) && permissions.every((permission) => typeof permission === 'string')))
 }
 
-/** Claims that hold. */
+/** Valid claims. */
 export interface Held {
   /** Deeply frozen, since requests share them. */
   readonly claims: Claims
-  /** The payload of the token as it was signed. Deeply frozen. */
+  /** The signed payload of the token. Deeply frozen. */
   readonly payload: object
-  /** Until when, in milliseconds since 1970. */
+  /** The end of validity, in milliseconds since 1970. */
   readonly until: number
 }
 
 /**
- * The claims of a payload that holds at this time; throws `tokenExpired` after it, and `tokenInvalid` before it and for
- * one with a wrong form, without `exp`, with times that are not numbers, or that lives longer than `maxLifetime`.
- * The signature has been verified, so that the error may name the claim.
+ * The claims of a payload that is valid at this time. Throws `tokenExpired` after it, and `tokenInvalid` before it and for an invalid
+ * payload: with a wrong form, without `exp`, with times that are not numbers, or with a life longer than `maxLifetime`. The signature has
+ * been verified, so the error may name the claim.
  *
  * @param maxLifetime seconds from `iat` to `exp`, Infinity for no bound. With a bound, a token without `iat` is refused
  */

@@ -1,4 +1,4 @@
-/** Holds the decorators of @fastify/jwt to the rules of `access`: `app.jwt`, `request.jwtVerify` and `reply.jwtSign`. */
+/** Applies the rules of `access` to the decorators of @fastify/jwt: `app.jwt`, `request.jwtVerify` and `reply.jwtSign`. */
 import type { VerifyOptions } from '@fastify/jwt'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Registration } from './registration.js'
@@ -41,7 +41,7 @@ export function applyRules (app: FastifyInstance, registration: Registration, to
     }
   )
 
-  /** Returns a promise if revocations are known to another plugin: it may have to ask the database. */
+  /** Returns a promise if another plugin adds revocations: it may have to ask the database. */
   function verifyToken (token: string, options: object | undefined): unknown {
     const found = tokens.look(token)
     const settled = (known: Verified): unknown =>
@@ -65,13 +65,13 @@ function createRequestVerification ({ jwt, isOfApp, decoratorName }: Registratio
     const found = await tokens.look(lookUp(request, checks))
     const verify = { ...checks, ...keyOf(found) }
     return await new Promise((resolve, reject) => {
-      // Without options the package uses the verifier that it has compiled. With a callback it does not call this function again.
+      // Without options the package uses its compiled verifier. With a callback it does not call this function again.
       const given = Object.keys(verify).length === 0 ? undefined : { verify }
       call(original, request, given, (error, user) => error ? reject(translated(error, request)) : resolve(user))
     })
   }
 
-  /** The token may be in a cookie, or where `extractToken` finds it. */
+  /** The token may be in a cookie, or in the place that `extractToken` returns. */
   function lookUp (request: FastifyRequest, options: Partial<VerifyOptions> | undefined): string {
     try {
       return jwt.lookupToken(request, options)
@@ -99,7 +99,7 @@ function own (verify: () => unknown): unknown {
   }
 }
 
-/** Our error for an error of the package. Errors of the app, such as those of `trusted`, stay as they are. */
+/** Our error for an error of the package. Errors of the app, such as those of `trusted`, are unchanged. */
 function translated (error: unknown, request?: FastifyRequest): unknown {
   const code = isRecord(error) ? String(error['code']) : ''
   if (code === 'FST_JWT_AUTHORIZATION_TOKEN_EXPIRED' || code === 'FAST_JWT_EXPIRED') return tokenExpired()
@@ -108,7 +108,7 @@ function translated (error: unknown, request?: FastifyRequest): unknown {
   return code.startsWith('FST_JWT_') || code.startsWith('FAST_JWT_') ? tokenInvalid(undefined, error) : error
 }
 
-/** The package takes options of a function as they are, or under its name. */
+/** The package accepts options of a function directly, or under its name. */
 function nested (options: object | undefined, name: 'sign' | 'verify'): object | undefined {
   if (!isRecord(options)) return undefined
   const inner = options[name]
@@ -120,7 +120,7 @@ function optionsIn (argument: Argument): object | undefined {
   return typeof argument === 'object' ? argument : undefined
 }
 
-/** Gives the result to the callback, which is the last argument. Without one returns it. */
+/** Passes the result to the callback, which is the last argument; without one returns it. */
 function settle (run: () => unknown, ...last: readonly Argument[]): unknown {
   const callback = last.find(isCallback)
   if (callback === undefined) return run()

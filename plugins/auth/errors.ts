@@ -3,7 +3,7 @@ import { failure, type TenantryError } from '../../lib/errors.js'
 
 const invalidToken = { 'www-authenticate': 'Bearer error="invalid_token"' }
 
-/** @param message only of a token whose signature holds: a forged one gets no hint */
+/** @param message only for a token with a valid signature: a forged one gets no hint */
 export function tokenInvalid (message?: string, cause?: unknown): TenantryError {
   return failure('tokenInvalid', { headers: invalidToken, cause, ...message !== undefined && { message } })
 }

@@ -2,7 +2,7 @@
 import { failure } from '../../lib/errors.js'
 import { covers, type PermissionSet } from './permissions.js'
 
-/** Throws `grantExceeds`, naming the permission, unless all of them are held. Administrators hold everything. */
+/** Throws `grantExceeds` with the missing permission, unless all are held. Administrators hold everything. */
 export function requireGrant (held: PermissionSet, permissions: Iterable<string>): void {
   for (const permission of permissions) {
     if (covers(held, permission)) continue

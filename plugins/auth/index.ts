@@ -1,7 +1,4 @@
-/**
- * Identity: JSON Web Tokens, API keys, `request.auth`, and the access of routes. It guards routes that declare
- * `config: { access }`, and no other route of the app.
- */
+/** Identity: JSON Web Tokens, API keys, `request.auth`, and the access of routes. It guards only routes with `config: { access }`. */
 import type {} from '../rate-limit/index.js'
 import type {} from '@fastify/jwt'
 import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
@@ -37,35 +34,35 @@ declare module 'fastify' {
     auth: Auth
   }
   interface FastifyRequest {
-    /** The verified claims of the caller, a token's or those of an API key's owner; null without either, and on `public` routes. */
+    /** The verified claims of the caller, of a token or an API key; null without either, and on `public` routes. */
     auth: Claims | null
   }
   interface FastifyContextConfig {
-    /** What the route asks of its caller. Default: the route is none of this plugin's business. */
+    /** The accepted callers. Default: this plugin ignores the route. */
     access?: Access
-    /** What a caller without the role `admin` must hold on a `tenant-admin` route. */
+    /** The alternative to the role `admin` on a `tenant-admin` route. */
     permission?: string
-    /** What every caller must hold, all of them. */
+    /** The required permissions of every caller. */
     permissions?: readonly string[]
     /**
-     * Whose tokens the route takes: `jwt`, those of the own key, or the name of a provider. Default: all of them. API keys are
-     * taken whatever it says.
+     * The issuer of accepted tokens: `jwt` for the server's own key, or the name of a provider. Default: all of them. API keys are always
+     * accepted.
      */
     authProvider?: string
   }
 }
 
-/** What `app.auth` is. */
+/** The type of `app.auth`. */
 export interface Auth extends Tokens, Callers {}
 
 export interface AuthOptions {
-  /** The own keys. Without them every token that is not of a provider is refused. */
+  /** The server's own keys. Without them, only tokens of providers are accepted. */
   readonly jwt?: JwtOptions | undefined
   /** The document's `authProviders`, whose tokens are accepted too. Default: none. */
   readonly authProviders?: AuthProviders | undefined
   /**
-   * The platform's own key (the setting API_KEY). A caller who sends it as `x-api-key` is a platform administrator. 16 to
-   * 256 visible ASCII characters, else the plugin does not start. Default: none.
+   * The platform's own key (the setting API_KEY). A caller with it as `x-api-key` is a platform administrator. 16 to 256 visible ASCII
+   * characters, otherwise the start fails. Default: none.
    */
   readonly apiKey?: string | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
@@ -137,7 +134,7 @@ function ownKeysOf (
   return registered && registeredKey(jwt, registered)
 }
 
-/** Throws a ConfigError that names every fault. */
+/** Throws a ConfigError that lists every fault. */
 function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record<string, CompleteAuthProvider>> {
   const faults = new FaultList()
   const providers = checkAuthProviders(authProviders, jwt?.issuer, faults)
@@ -145,7 +142,7 @@ function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record
   return providers
 }
 
-/** Throws where a member of the route's config would have no effect, and the route would be more open than it looks. */
+/** Throws if a member of the route's config would have no effect, and the route would be more open than it looks. */
 function refuseUnreadMembers ({ method, url, config: { access, permissions = [], permission, authProvider } = {} }: RouteOptions): void {
   const route = `${String(method)} ${url}`
   const asksForNothing = access === undefined || access === 'public'
@@ -171,12 +168,12 @@ function refuseUnreadMembers ({ method, url, config: { access, permissions = [],
   }
 }
 
-/** The caller must be more than known. */
+/** The route needs more than an identity. */
 function asksMore (access: Access): boolean {
   return access === 'tenant-admin' || access === 'platform-admin'
 }
 
-/** Roles and permissions, judged before the body is read: a stranger learns nothing from a 400. */
+/** Roles and permissions, checked before the body is parsed: a caller without permission learns nothing from a 400. */
 function addPermissionStep (route: RouteOptions, access: Access, permissions: readonly string[]): void {
   const permission = route.config?.permission
   addStep(route, 'permission', (request, _reply, done) => {
@@ -185,7 +182,7 @@ function addPermissionStep (route: RouteOptions, access: Access, permissions: re
   })
 }
 
-/** The headers that say who calls, and for which tenant: other responses to the same URL may differ. */
+/** The headers that identify the caller and the tenant: other responses to the same URL may differ. */
 const identityHeaders = 'authorization, x-api-key, x-tenant-id'
 
 function createIdentification (
@@ -213,7 +210,7 @@ function createIdentification (
   }
 }
 
-/** The token is sent like any other, or as `partialToken` in the body; the same one where it is sent twice. */
+/** The token is a bearer, or `partialToken` in the body; both must be equal. */
 function createPartialIdentification (auth: Auth): onRequestHookHandler {
   return (request, _reply, done) => {
     const token = bearerToken(request)
@@ -230,17 +227,17 @@ function createPartialIdentification (auth: Auth): onRequestHookHandler {
   }
 }
 
-/** Goes on at once where the caller is known. */
+/** Synchronous if the caller is known. */
 function identified (claims: Claims | Promise<Claims>, request: FastifyRequest, done: (error?: Error) => void): void {
   hookWhenKnown(claims, (found) => {
     request.auth = found
   }, done)
 }
 
-/** Of one address: keys that this process does not remember. Those that open something are given back. */
+/** Limits the unknown keys of one address. Valid keys are not counted. */
 const unknownKeys = createLimit({ max: 100, windowMs: 60_000, skipSuccessfulRequests: true }, 'x-api-key')
 
-/** Several headers are joined with a comma, which no key has. */
+/** Repeated headers are joined with a comma, which no key contains. */
 function identifyKey (auth: Auth, request: FastifyRequest, reply: FastifyReply, key: string, done: (error?: Error) => void): void {
   if (request.headers.authorization !== undefined) throw failure('credentialsAmbiguous')
   const claims = auth.identify(key, () => checkLimit(request, reply, unknownKeys))

@@ -1,4 +1,4 @@
-/** The keys of `jwt`: which algorithm each verifies, decided by the configuration and never by a token. */
+/** The keys of `jwt`: the configuration, never a token, decides the algorithm of each. */
 import type { Settable } from '../../lib/schema/annotations.js'
 import type { Jwt } from '../../lib/schema/jwt.js'
 import { createHmac, createPublicKey } from 'node:crypto'
@@ -9,16 +9,16 @@ import { maxPreviousSecrets, minSecretLength } from '../../lib/schema/jwt.js'
 /** The document's `jwt` section. */
 export type JwtOptions = Settable<Jwt>
 
-/** What verifies and signs. */
+/** Verifies and signs. */
 export interface Keys {
   readonly algorithm: Jwt['algorithm']
   /** The current key first. */
   readonly verifying: readonly string[]
-  /** undefined where tokens are issued elsewhere. */
+  /** undefined if tokens are issued elsewhere. */
   readonly signing: string | undefined
 }
 
-/** Throws a ConfigError that names every member of `jwt` that cannot be used; the rules are those of the document. */
+/** Throws a ConfigError for every invalid member of `jwt`; the rules are those of the document. */
 export function keysOf (jwt: JwtOptions): Keys {
   const faults = new FaultList()
   const { secret, previousSecrets = [], publicKey, privateKey, expiresIn = 1, maxLifetime = 1 } = jwt
@@ -37,9 +37,9 @@ export function keysOf (jwt: JwtOptions): Keys {
     : { algorithm, verifying: [publicKey], signing: privateKey }
 }
 
-/** Identifies a verifying key in the header `kid` of its tokens. It reveals nothing of a secret. */
+/** Identifies a verifying key in the header `kid` of its tokens, without revealing a secret. */
 export function keyIdOf (algorithm: Jwt['algorithm'], key: string): string {
-  // The text of a public key may be written in several ways; what it holds may not.
+  // The text of a public key may vary; its content may not.
   const material = algorithm === 'HS256' ? key : createPublicKey(key).export({ type: 'spki', format: 'der' })
   return createHmac('sha256', material).update('tenantry key id').digest('base64url').slice(0, 11)
 }

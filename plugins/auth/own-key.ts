@@ -1,4 +1,4 @@
-/** The own keys: @fastify/jwt signs and verifies their tokens. The claims are judged elsewhere. */
+/** The server's own keys: @fastify/jwt signs and verifies their tokens. The claims are checked elsewhere. */
 import type { JWT, SignOptions } from '@fastify/jwt'
 import { keyIdOf, type JwtOptions, type Keys } from './keys.js'
 import { createPartialTokens, type PartialTokens } from './partial.js'
@@ -10,13 +10,13 @@ export interface OwnKeys {
   readonly decode: (token: string) => Decoded
   /** Signs with the current key; undefined without one. */
   readonly encode: ((payload: object, options: Partial<SignOptions>) => string) | undefined
-  /** undefined without the text of a key to sign with. */
+  /** undefined without the text of a signing key. */
   readonly partial: PartialTokens | undefined
-  /** Claims of every token that is signed. */
+  /** Claims of every signed token. */
   readonly claims: { readonly iss?: string, readonly aud?: string | readonly string[] }
-  /** Lifetime of a token in seconds, if something configures it. */
+  /** The configured lifetime of a token in seconds. */
   readonly lifetime: number | undefined
-  /** A token can become invalid before it expires, by `maxAge`: it is verified with each request. */
+  /** A token can become invalid before it expires, by `maxAge`, so it is verified with each request. */
   readonly isAged: boolean
 }
 
@@ -61,14 +61,14 @@ function isAged ({ options: { verify } }: JWT): boolean {
 }
 
 /**
- * Accepts tokens that one of the keys signed. If the header is one of ours, it names the key. A token with any other
- * header is tried with each key, since other programs that share the secret may sign tokens too.
+ * Accepts tokens that one of the keys signed. A known header names the key. Other tokens are tried with each key, since other programs that
+ * share the secret may sign tokens too.
  */
 function createDecoder ({ issuer, audience }: JwtOptions, { algorithm, verifying }: Keys, jwt: JWT): (token: string) => Decoded {
   const decoders = verifying.map((key, index) => {
     const verify = verifierOf(jwt, algorithm, {
       key,
-      // A claim that is absent would pass the check of its value.
+      // A missing claim would pass the check of its value.
       requiredClaims: [...issuer === undefined ? [] : ['iss'], ...audience === undefined ? [] : ['aud']],
       ...(issuer !== undefined && { allowedIss: issuer }),
       ...(audience !== undefined && { allowedAud: typeof audience === 'string' ? audience : [...audience] })
@@ -85,7 +85,7 @@ function createEncoder ({ algorithm, verifying: [current], signing }: Keys, jwt:
   return (payload, options) => jwt.sign(payload, { ...options, ...fixed })
 }
 
-/** The first part of every token that is signed with the key. */
+/** The first part of every token that the key signs. */
 function headerOf (algorithm: Keys['algorithm'], key: string): string {
   return Buffer.from(JSON.stringify({ alg: algorithm, typ: 'JWT', kid: keyIdOf(algorithm, key) })).toString('base64url')
 }

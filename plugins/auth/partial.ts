@@ -1,6 +1,6 @@
 /**
- * Partial tokens: the caller has given a password, and the second factor is missing. A key that is derived from the signing
- * key signs them, so that a partial token is never accepted as a token, nor a token as a partial one.
+ * Partial tokens: the caller has given a password, and the second factor is missing. A key derived from the signing key signs them, so that
+ * a partial token is never accepted as a full one, nor the reverse.
  */
 import type { JWT } from '@fastify/jwt'
 import type { Claims } from '../../lib/expressions/types.js'
@@ -9,17 +9,17 @@ import { createPrivateKey, hkdfSync, randomUUID } from 'node:crypto'
 import { heldAt, requireForm } from './claims.js'
 import { verifierOf, verifyWithAny } from './verifiers.js'
 
-/** Seconds that a partial token lives. */
+/** The life of a partial token in seconds. */
 export const partialLifetime = 300
 
 const algorithm = 'HS256'
-const keyUse = 'tenantry partial tokens' // HKDF's info: no other key is derived with it
+const keyUse = 'tenantry partial tokens' // HKDF's info, unique to this key
 
-/** Whom a partial token names. */
+/** The user of a partial token. */
 export interface PartialClaims {
   readonly sub: string
   readonly tenant_id?: string | undefined
-  /** The user's session sequence when the password was given: see plugins/sessions/sequence.ts. */
+  /** The user's session sequence at the time of the password: see plugins/sessions/sequence.ts. */
   readonly session_seq?: number | undefined
 }
 
@@ -28,7 +28,7 @@ export interface PartialTokens {
   verify(token: string): Claims
 }
 
-/** Returns undefined without a key to sign with. Tokens of a previous secret are valid until they expire. */
+/** Returns undefined without a signing key. Tokens of a previous secret are valid until they expire. */
 export function createPartialTokens ({ algorithm: own, verifying, signing }: Keys, jwt: JWT, now: () => number): PartialTokens | undefined {
   if (signing === undefined) return undefined
   const options = { key: derive(own, signing), algorithm, expiresIn: partialLifetime } as const
@@ -52,7 +52,7 @@ export function createPartialTokens ({ algorithm: own, verifying, signing }: Key
   }
 }
 
-/** One private key can be written as several texts, but has one DER form. */
+/** One private key can have several texts, but one DER form. */
 function derive (own: Keys['algorithm'], key: string): Buffer {
   const material = own === 'HS256' ? Buffer.from(key) : createPrivateKey(key).export({ type: 'pkcs8', format: 'der' })
   return Buffer.from(hkdfSync('sha256', material, '', keyUse, 32))

@@ -1,7 +1,7 @@
 /** Permissions: `resource:action`, `resource:*` for every action of a resource, and `*` for all. */
 import { Type } from 'typebox'
 
-/** A permission that a tenant may write down. */
+/** A valid permission in a tenant's roles and keys. */
 export const Permission = Type.String({
   maxLength: 128,
   pattern: '^(?:\\*|[A-Za-z0-9_.-]+:(?:\\*|[A-Za-z0-9_.:-]+))$',
@@ -9,10 +9,10 @@ export const Permission = Type.String({
   description: '`resource:action`, `resource:*` or `*`.'
 })
 
-/** Permissions as they are held. A Set of texts is one. */
+/** Held permissions. A Set of texts is one. */
 export interface PermissionSet {
   has(permission: string): boolean
-  /** All of them; some may come twice. */
+  /** All of them, possibly repeated. */
   values(): Iterable<string>
 }
 
@@ -26,7 +26,7 @@ export function covers (held: PermissionSet, permission: string): boolean {
   return colon > 0 && held.has(`${permission.slice(0, colon)}:*`)
 }
 
-/** What any of the sets holds. */
+/** The union of the sets. */
 export function unionOf (sets: readonly PermissionSet[]): PermissionSet {
   return {
     has (permission) {

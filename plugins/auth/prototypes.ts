@@ -1,21 +1,21 @@
-/** Replaces decorators of requests and replies: Fastify adds decorators, and has no function to replace one. */
+/** Replaces decorators of requests and replies, for which Fastify has no function. */
 import type { FastifyInstance } from 'fastify'
 
 type Kind = 'Request' | 'Reply'
 
-/** Returns the present decorator. Throws without one. */
+/** Returns the current decorator. Throws without one. */
 export function decoratorOf (app: FastifyInstance, kind: Kind, name: string): object {
   const found: unknown = Reflect.get(prototypeOf(app, kind), name)
   if (typeof found !== 'function') throw new Error(`@fastify/jwt is registered without the decorator ${name}`)
   return found
 }
 
-/** Replaces the decorator in the context, those below it, and those that exist already. Contexts above it keep theirs. */
+/** Replaces the decorator in the context, its children and existing ones. Parent contexts keep theirs. */
 export function replaceDecorator (app: FastifyInstance, kind: Kind, name: string, value: object): void {
   Reflect.defineProperty(prototypeOf(app, kind), name, { value, writable: true, configurable: true, enumerable: true })
 }
 
-/** A context keeps the classes of its requests and replies under symbols. */
+/** A context stores the classes of its requests and replies under symbols. */
 function prototypeOf (app: FastifyInstance, kind: Kind): object {
   for (let context: unknown = app; isObject(context); context = Object.getPrototypeOf(context)) {
     const symbol = Object.getOwnPropertySymbols(context).find(({ description }) => description === `fastify.${kind}`)

@@ -1,4 +1,4 @@
-/** Reads the key of an app's own registration of @fastify/jwt, by what it signs and verifies. */
+/** Finds the key of an app's own registration of @fastify/jwt, by signing and verifying tokens. */
 import type { JWT } from '@fastify/jwt'
 import type { Keys } from './keys.js'
 import type { Registered } from './own-key.js'
@@ -30,7 +30,7 @@ export function readRegistered (jwt: JWT, keys: Keys | undefined): Registered {
   }
 }
 
-/** Returns null if the registration has no key to sign with. */
+/** Returns null if the registration has no signing key. */
 function signProbe (jwt: JWT): string | null {
   let signed: unknown
   try {
@@ -47,7 +47,7 @@ function signProbe (jwt: JWT): string | null {
 }
 
 function hasOtherKey (jwt: JWT, { algorithm, verifying: [current], signing }: Keys, signed: string | null): boolean {
-  // Without a signature of one side there is nothing to compare.
+  // If neither side signs, there is nothing to compare.
   if (signed === null) return false
   try {
     if (signing !== undefined) ignoreRejection(jwt.verify(jwt.sign({ ...probe }, { key: signing, algorithm })))

@@ -1,4 +1,4 @@
-/** The registration of @fastify/jwt: that of the app, or one that is made here. */
+/** The registration of @fastify/jwt: the app's own, or one that is created here. */
 import type { FastifyJWTOptions, JWT } from '@fastify/jwt'
 import type { FastifyInstance, FastifyPluginCallback } from 'fastify'
 import type { Keys } from './keys.js'
@@ -9,13 +9,13 @@ const namespace = 'tenantry'
 /** The functions of @fastify/jwt before the rules of `access` apply to them. */
 export interface Registration {
   readonly jwt: JWT
-  /** The app registered the package itself, perhaps with rules of its own (`trusted`, `formatUser`, `cookie`). */
+  /** The app registered the package itself, possibly with its own rules (`trusted`, `formatUser`, `cookie`). */
   readonly isOfApp: boolean
-  /** The member of a request that holds the claims. */
+  /** The member of a request with the claims. */
   readonly decoratorName: string
 }
 
-/** Takes the registration of the app, or registers @fastify/jwt. Without keys it verifies nothing. */
+/** Uses the registration of the app, or registers @fastify/jwt. Without keys it verifies nothing. */
 export async function registerJwt (app: FastifyInstance, keys: Keys | undefined): Promise<Registration> {
   const known = app.hasDecorator('jwt') ? app.jwt : undefined
   if (known !== undefined && isJwt(known)) {
@@ -29,14 +29,14 @@ export async function registerJwt (app: FastifyInstance, keys: Keys | undefined)
   return { jwt: { ...app.jwt }, isOfApp: false, decoratorName }
 }
 
-/** The options of a registration with the own keys. Keys that are not named verify nothing: the secret is random. */
+/** The options of a registration with the server's own keys. Without keys nothing is verified: the secret is random. */
 export function packageOptions (keys: Keys | undefined): FastifyJWTOptions {
   const { algorithm = 'HS256', verifying: [current] = [], signing } = keys ?? {}
   const secret = { public: current ?? randomBytes(32).toString('hex'), ...signing !== undefined && { private: signing } }
   return { secret, sign: { algorithm }, verify: { algorithms: [algorithm], cache: false } }
 }
 
-/** `app.jwt` exists already, and holds namespaces of the app. */
+/** `app.jwt` exists already, with namespaces of the app. */
 async function registerBeside (
   app: FastifyInstance,
   fastifyJwt: FastifyPluginCallback<FastifyJWTOptions>,
@@ -50,7 +50,7 @@ async function registerBeside (
   Reflect.deleteProperty(app.jwt, namespace)
 }
 
-/** A registration with namespaces alone has no functions of its own. */
+/** A registration with only namespaces has no functions of its own. */
 function isJwt (value: object): value is JWT {
   return 'sign' in value && typeof value.sign === 'function'
 }

@@ -1,4 +1,4 @@
-/** Decorators that other plugins add, and auth reads: revoked tokens, API keys of tenants, and roles. */
+/** Decorators that other plugins add and auth reads: revoked tokens, API keys of tenants, and roles. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
@@ -8,7 +8,7 @@ import { optional } from '../../lib/plugin/optional.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Tokens that ended before their time. Added by the plugin sessions. */
+    /** Tokens that ended early. Added by the plugin sessions. */
     revocations: RevocationList
     /** The API keys of tenants. Added by the plugin api-keys. */
     apiKeys: ApiKeyOwners
@@ -24,8 +24,8 @@ export type Admit = () => void | Promise<void>
 
 export interface ApiKeyOwners {
   /**
-   * The claims of a key's owner, frozen; null for a key that is unknown or no longer valid. Awaits `admit` before it looks
-   * for a key that is not in memory, so that guesses are limited.
+   * The claims of a key's owner, frozen; null for an unknown or invalid key. Awaits `admit` before it looks up a key that is not in memory,
+   * so that guesses are limited.
    */
   find(key: string, admit: Admit): Claims | null | Promise<Claims | null>
 }
@@ -35,7 +35,7 @@ export interface RoleSource {
   permissionsOf(auth: Claims, tenant?: Owner): PermissionSet | Promise<PermissionSet>
 }
 
-/** Each function returns null, or leaves out a source, as long as no plugin has added it. */
+/** Each function returns null, or omits a source, until a plugin has added it. */
 export interface Sources {
   revocations(): RevocationList | null
   apiKeys(): ApiKeyOwners | null

@@ -16,7 +16,7 @@ import { noRevocations, tokenId } from './revocations.js'
 import { noSources, type Sources } from './sources.js'
 
 const defaultExpiresIn = 3600 // s
-const maxTokenLength = 8192 // characters; longer ones are not looked at
+const maxTokenLength = 8192 // characters; longer ones are refused unread
 const maxCachedTokens = 50_000
 const maxCachedCharacters = 33_554_432 // 32 MB of tokens, whatever their number
 
@@ -25,68 +25,65 @@ export interface SignOptions {
   readonly expiresIn?: number
 }
 
-/** What `app.auth` does with tokens. */
+/** The token functions of `app.auth`. */
 export interface Tokens {
   /**
-   * A token with these claims, `jti` where they have none, `iat`, `exp`, and the configured `iss` and `aud`. Throws where
-   * there is no key to sign with, or a claim has a wrong form.
+   * A token with these claims, `jti` if they have none, `iat`, `exp`, and the configured `iss` and `aud`. Throws without a signing key, or
+   * for a claim with a wrong form.
    */
   sign(claims: Claims, options?: SignOptions): string
   /**
-   * The claims of a valid token, frozen, at once where nothing has to be asked for; throws, or rejects with, `tokenInvalid`,
-   * `tokenExpired` or `identityProviderUnavailable`.
+   * The claims of a valid token, frozen, at once if nothing has to be read; throws, or rejects with, `tokenInvalid`, `tokenExpired` or
+   * `identityProviderUnavailable`.
    *
    * @param provider `jwt`: only a token of the own key; a name: only one of that provider. Default: any of them, which `iss` names
    */
   verify(token: string, provider?: string): Claims | Promise<Claims>
-  /** A token that is good for the second factor alone, and lives 5 minutes. Throws where there is no key to sign with. */
+  /** A token for the second factor alone, with a life of 5 minutes. Throws without a signing key. */
   signPartial(claims: PartialClaims): string
-  /**
-   * The claims of a partial token, frozen: those that it was signed with. Whether it was revoked is not looked at. Throws
-   * `tokenInvalid` or `tokenExpired`.
-   */
+  /** The signed claims of a partial token, frozen. Does not check revocation. Throws `tokenInvalid` or `tokenExpired`. */
   verifyPartial(token: string): Claims
   /** The id by which a token is revoked. */
   tokenId(token: string): string
-  /** Seconds that a token lives which `sign` makes: `jwt.expiresIn`. */
+  /** The life of a token from `sign` in seconds: `jwt.expiresIn`. */
   readonly lifetime: number
   /** The longest life of a token of any issuer, in seconds: `jwt.maxLifetime`, Infinity without it. */
   readonly maxLifetime: number
-  /** There is a key to sign with. */
+  /** There is a signing key. */
   readonly canSign: boolean
-  /** There is a key to sign partial tokens with: that of the option `jwt`. */
+  /** There is a signing key for partial tokens: that of the option `jwt`. */
   readonly canSignPartial: boolean
   /** The names of the external providers. */
   readonly providers: readonly string[]
 }
 
-/** The part of the service that stays inside the plugin. */
+/** The internal part of the service. */
 export interface TokenStore extends Tokens {
   /** Tokens of the provider are verified again at their next use. */
   forget(provider: string): void
-  /** As `verify`, with what is known of the token besides its claims. */
+  /** Like `verify`, with further facts about the token. */
   look(token: string, provider?: string): Verified | Promise<Verified>
   /**
-   * Signs as `app.jwt.sign` of @fastify/jwt, and completes the claims: `jti`, `iat`, `exp`, and the configured `iss` and
-   * `aud`. Throws if `access` would refuse the token.
+   * Signs like `app.jwt.sign` of @fastify/jwt, and completes the claims: `jti`, `iat`, `exp`, and the configured `iss` and `aud`. Throws if
+   * `access` would refuse the token.
    */
   issue(payload: unknown, options?: Partial<PackageOptions>): string
   /** A plugin has added a list of revoked tokens. */
   readonly hasRevocations: boolean
 }
 
-/** A token that was verified, and is remembered. */
+/** A verified, remembered token. */
 export interface Verified extends Held {
   readonly provider: string
   /** The own key that signed it, if @fastify/jwt does not use it by itself: that of a previous secret. */
   readonly key: string | undefined
-  /** The version of the list of revocations when it was last asked. */
+  /** The version of the list of revocations at the last check. */
   version: number
 }
 
 /**
- * Tokens of the own keys and of external providers. A verified token is remembered until it expires, so that the caller's
- * next request costs one look-up. Without own keys nothing is signed.
+ * Tokens of the server's own keys and of external providers. A verified token is remembered until it expires, so that the caller's next
+ * request costs one look-up. Without own keys nothing is signed.
  *
  * @param now the clock, in milliseconds since 1970
  */
@@ -118,7 +115,7 @@ export function createTokens (
   }
 
   function remember (token: string, { claims, payload, until }: Held, provider: string, key?: string): Verified | Promise<Verified> {
-    // No list has this version: it has not been asked yet.
+    // No list has this version: it has not been checked yet.
     const entry = { claims, payload, until, provider, key, version: NaN }
     verified.set(token, entry)
     if (verified.size > maxCachedTokens) verified.pop()
@@ -126,7 +123,7 @@ export function createTokens (
   }
 
   function unlessRevoked (token: string, entry: Verified): Verified | Promise<Verified> {
-    // A change during the call is asked for again.
+    // A change during the call is checked again.
     const revocations = listOf() ?? noRevocations
     const { version } = revocations
     const settle = (refused: boolean) => {
@@ -205,7 +202,7 @@ export function createTokens (
   }
 }
 
-/** Throws for options that ask for another key or algorithm. */
+/** Throws for options with another key or algorithm. */
 function requireOwnKey ({ algorithm }: OwnKeys, options: Partial<PackageOptions>): void {
   if (options.key !== undefined) {
     throw new Error('app.jwt.sign takes no `key`: register @fastify/jwt with a `namespace` for tokens of another key')

@@ -1,4 +1,4 @@
-/** Verifies tokens with the own keys, through @fastify/jwt. Times are judged elsewhere. */
+/** Verifies tokens with the server's own keys, through @fastify/jwt. Times are checked elsewhere. */
 import type { JWT, VerifyOptions } from '@fastify/jwt'
 import { tokenInvalid } from './errors.js'
 
@@ -6,7 +6,7 @@ export type Algorithm = NonNullable<VerifyOptions['algorithms']>[number]
 
 export interface Decoded {
   readonly payload: unknown
-  /** The key that verified the token, if it is not the one that @fastify/jwt was registered with. */
+  /** The verifying key, if it is not the one that @fastify/jwt was registered with. */
   readonly key: string | undefined
 }
 
@@ -14,7 +14,7 @@ export interface Decoded {
 export type Verify = (token: string) => unknown
 
 /**
- * @param algorithm the only accepted one, whatever the header of the token says
+ * @param algorithm the only accepted one, independently of the token's header
  * @param options `key`: default the key of the registration
  */
 export function verifierOf (jwt: JWT, algorithm: Algorithm, options: Partial<VerifyOptions> = {}): Verify {

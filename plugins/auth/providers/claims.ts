@@ -1,11 +1,11 @@
-/** The claims that are taken from an external token, as the document allows. */
+/** The claims of an external token that the document accepts. */
 import type { Claims } from '../../../lib/expressions/types.js'
 import type { CompleteAuthProvider } from '../../../lib/document/rules/auth-providers.js'
 import { isRecord } from '../../../lib/json/plain-value.js'
 import { isTenantId } from '../../../lib/identity/tenant-ref.js'
 import { tokenInvalid } from '../errors.js'
 
-// Characters of a claim: more is no name of anything.
+// Characters of a claim; longer ones are refused.
 const maxSubject = 255
 const maxRole = 128
 const maxEmail = 254
@@ -14,17 +14,17 @@ const control = /[\u0000-\u001f\u007f]/ // eslint-disable-line no-control-regex 
 /** The name for tokens of the platform's own key, beside the names of providers. */
 export const ownProvider = 'jwt'
 
-/** Marks claims of an external provider. A symbol, so that no token can hold it. */
+/** Marks claims of an external provider. A symbol, so that no token can contain it. */
 const issuedBy = Symbol('tenantry.auth.provider')
 
-/** Whose token the claims are of. */
+/** The issuer of the claims. */
 export function providerOf (claims: Claims): string {
   return issuedBy in claims ? String(claims[issuedBy]) : ownProvider
 }
 
 /**
- * The claims of a payload that the provider has signed. Throws `tokenInvalid` for one without a subject, or with a tenant
- * that is none. A role or an e-mail address of a wrong form is left out, and so is the role `admin` without a tenant.
+ * The claims of a payload that the provider has signed. Throws `tokenInvalid` without a subject, or with an invalid tenant. An invalid role
+ * or e-mail address is left out, and so is the role `admin` without a tenant.
  */
 export function mapClaims (
   name: string,
@@ -50,7 +50,7 @@ export function mapClaims (
   }
 }
 
-/** A member of that name, which may have dots in it as addresses have, or else the one at the end of the path. */
+/** A member of that name, which may contain dots, or else the one at the end of the path. */
 function claimAt (payload: Readonly<Record<string, unknown>>, path: string): unknown {
   if (Object.hasOwn(payload, path)) return payload[path]
   let value: unknown = payload
@@ -61,7 +61,7 @@ function claimAt (payload: Readonly<Record<string, unknown>>, path: string): unk
   return value
 }
 
-/** A text that a database keeps as it is. */
+/** A text that a database can store unchanged. */
 function isText (value: unknown, maxLength: number): value is string {
   return typeof value === 'string' && value !== '' && value.length <= maxLength && !control.test(value) && !/\p{Surrogate}/u.test(value)
 }

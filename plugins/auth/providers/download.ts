@@ -2,14 +2,14 @@
 import { parseBounded } from '../../../lib/json/bounds.js'
 
 const maxBytes = 1_048_576 // of the document, unpacked
-const standardLimit = 5_000 // ms for everything
+const standardLimit = 5_000 // ms for the whole download
 
 /**
- * The document at the address. Redirects are refused: the address was chosen, what it refers to was not. Rejects for
- * another status than 200, a document beyond 1 MB, one that is not there within the limit, and text that is no JSON.
+ * The document at the address. Redirects are refused, since only the address itself was chosen. Rejects for another status than 200, a
+ * document beyond 1 MB, a timeout, and text that is not JSON.
  *
  * @param stop ends it, by the caller or by the limit
- * @param timeLimit milliseconds for everything. Default: 5000
+ * @param timeLimit milliseconds for the whole download. Default: 5000
  */
 export async function downloadJson (address: string, stop: AbortController, timeLimit = standardLimit): Promise<unknown> {
   const timer = setTimeout(() => stop.abort(new Error(`no whole answer within ${timeLimit / 1000} s`)), timeLimit)
@@ -21,7 +21,7 @@ export async function downloadJson (address: string, stop: AbortController, time
     }
     const chunks: Uint8Array[] = []
     let size = 0
-    // To leave the loop is to close the connection.
+    // Leaving the loop closes the connection.
     for await (const chunk of body) {
       size += chunk.byteLength
       if (size > maxBytes) throw new Error(`the answer has more than ${maxBytes} bytes`)

@@ -1,4 +1,4 @@
-/** Tokens of external identity providers: `iss` names the provider, and the document has the rules. */
+/** Tokens of external identity providers: `iss` names the provider, and the document has its rules. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { CompleteAuthProvider } from '../../../lib/document/rules/auth-providers.js'
 import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
@@ -12,21 +12,18 @@ import { createJwks, type Jwks } from './jwks.js'
 import { isSigned } from './signature.js'
 import { readToken, type ReadToken } from './token.js'
 
-const renewEvery = 60_000 // ms between looks at whether keys are old: tokens that are remembered ask for none
+const renewEvery = 60_000 // ms between checks of the keys' age: remembered tokens do not trigger any
 
-/** A token that says that it is of a provider. */
+/** A token whose `iss` names a provider. */
 export interface ExternalToken {
   readonly provider: string
-  /**
-   * Its claims, at once where its key is known; throws, or rejects with, `tokenInvalid`, `tokenExpired` or
-   * `identityProviderUnavailable`.
-   */
+  /** Its claims, at once if its key is known; throws, or rejects with, `tokenInvalid`, `tokenExpired` or `identityProviderUnavailable`. */
   verify(): Held | Promise<Held>
 }
 
 export interface Providers {
   readonly names: readonly string[]
-  /** null for a token of another issuer, and for what is no token. */
+  /** null for a token of another issuer, and for an invalid token. */
   read(token: string): ExternalToken | null
   close(): void
 }
@@ -35,10 +32,10 @@ export interface ProvidersOptions {
   readonly providers: Readonly<Record<string, CompleteAuthProvider>>
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
-  /** Seconds that a token may live; Infinity: no bound. */
+  /** The longest life of a token in seconds; Infinity: no bound. */
   readonly maxLifetime: number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
-  /** The keys of a provider are others than before: what they verified holds no more. */
+  /** The keys of a provider have changed: tokens that they verified are checked again. */
   readonly onChange: (provider: string) => void
 }
 
@@ -97,7 +94,7 @@ function requireFit (
 ): { algorithm: SignatureAlgorithm, kid: string | undefined } {
   const algorithm = algorithms.find((name) => name === alg)
   const named: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
-  // An extension that must be understood (RFC 7515, 4.1.11): none is.
+  // Critical extensions (RFC 7515, 4.1.11) are not supported.
   if (
     algorithm === undefined || crit !== undefined || !named.some((one) => typeof one === 'string' && audience.includes(one))
   ) { throw tokenInvalid() }

@@ -1,6 +1,6 @@
 /**
- * The keys of one provider as they are known here. They are read when the first token comes, again for a key that is not
- * known, and in the background so that a key that was withdrawn goes; while the provider is down the known ones go on.
+ * The keys of one provider. They are read at the first token, again for an unknown key, and in the background so that withdrawn keys end.
+ * While the provider is down, known keys stay valid.
  */
 import type { KeyObject } from 'node:crypto'
 import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
@@ -9,17 +9,17 @@ import { tokenInvalid } from '../errors.js'
 import { downloadJson } from './download.js'
 import { readKeySet, type KeySet } from './key-set.js'
 
-const renewAfter = 600_000 // ms after which keys are read again
-const searchPause = 30_000 // ms between two searches for keys that are not known: strangers make them up
-const retryPause = 5_000 // ms until a provider is asked again that gave no keys at all
-const maxWaiting = 1_000 // requests that wait for one answer of the provider
+const renewAfter = 600_000 // ms between readings of the keys
+const searchPause = 30_000 // ms between two searches for unknown keys, which callers can invent
+const retryPause = 5_000 // ms until a provider without any known keys is asked again
+const maxWaiting = 1_000 // requests that wait for one response of the provider
 
 export interface JwksOptions {
   readonly address: string
   readonly algorithms: readonly SignatureAlgorithm[]
   /** The clock, in milliseconds. */
   readonly now: () => number
-  /** The keys are others than before. */
+  /** The keys have changed. */
   readonly onChange: () => void
   /** They could not be read. */
   readonly onError: (error: unknown) => void
@@ -27,11 +27,11 @@ export interface JwksOptions {
 
 export interface Jwks {
   /**
-   * The key of a token, at once where it is known. Throws, or rejects with, `tokenInvalid` where there is none, and
-   * `identityProviderUnavailable` where no keys can be had, or too many requests wait for them.
+   * The key of a token, at once if it is known. Throws, or rejects with, `tokenInvalid` for an unknown key, and
+   * `identityProviderUnavailable` if the keys cannot be read, or too many requests wait for them.
    */
   find(algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | Promise<KeyObject>
-  /** Reads the keys again in the background, where they are old enough. */
+  /** Reads the keys again in the background, if they are old enough. */
   renew(): void
   close(): void
 }
@@ -46,7 +46,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
   let stop: AbortController | null = null
   let closed = false
 
-  /** One at a time, for all who wait; it never rejects. */
+  /** One at a time, for all waiting requests; it never rejects. */
   function ask (): Promise<void> {
     asking ??= read().catch(onError).finally(() => {
       asking = null
@@ -60,7 +60,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
     stop = new AbortController()
     const found = readKeySet(await downloadJson(address, stop), algorithms)
     const before = keys?.text ?? ''
-    // A provider that is there and has no key has withdrawn them all.
+    // A reachable provider without keys has withdrawn them all.
     keys = found.text === '' ? null : found
     readAt = now()
     if (before !== found.text) onChange()
@@ -85,7 +85,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
     if (keys === null) throw unavailable(retryPause / 1000)
     const key = keys.find(algorithm, kid)
     if (key !== undefined) return key
-    // The answer that it waited for was the search for it.
+    // The response that it waited for was the search for it.
     searchedAt = askedAt
     throw tokenInvalid()
   }
@@ -99,7 +99,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
       renew()
       const key = keys.find(algorithm, kid)
       if (key !== undefined) return key
-      // Which of its keys such a token has, no search would tell.
+      // A search cannot tell which of several keys such a token has.
       if (kid === undefined) throw tokenInvalid()
       if (asking === null && !hasPassed(searchPause, searchedAt)) throw tokenInvalid()
       return search(algorithm, kid)

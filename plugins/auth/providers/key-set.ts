@@ -6,27 +6,27 @@ import { fits } from './signature.js'
 
 const maxKeys = 100 // providers have two or three
 
-/** Keys that tokens are verified with. */
+/** The keys that verify tokens. */
 export interface KeySet {
   /**
-   * The key of a token; undefined where there is none. A token that names no key has the one that fits its algorithm, unless
-   * there are several.
+   * The key of a token; undefined for an unknown one. A token without a key id has the key that fits its algorithm, unless there are
+   * several.
    */
   find(algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | undefined
-  /** Two sets with the same text verify the same tokens; empty where there is no key. */
+  /** Two sets with the same text verify the same tokens; empty without a key. */
   readonly text: string
 }
 
 /**
- * The keys of the set that can be used with these algorithms. Those for encryption, of other types, too short or wrong are
- * left out; secrets are never keys. Throws where the document is no set, or has too many.
+ * The usable keys of the set for these algorithms, without keys for encryption, of other types, too short or invalid ones; secrets are
+ * never keys. Throws if the document is not a set, or has too many keys.
  */
 export function readKeySet (document: unknown, algorithms: readonly SignatureAlgorithm[]): KeySet {
   const keys: unknown = isRecord(document) ? document.keys : undefined
   if (!Array.isArray(keys)) throw new Error('the answer is no JWK set')
   if (keys.length > maxKeys) throw new Error(`the set has ${keys.length} keys: expected at most ${maxKeys}`)
   const named = new Map<string, KeyObject>()
-  /** null where several keys fit. */
+  /** null if several keys fit. */
   const only = new Map<SignatureAlgorithm, KeyObject | null>()
   const texts: string[] = []
   for (const jwk of keys) {
@@ -50,7 +50,7 @@ function nameOf (algorithm: SignatureAlgorithm, kid: string): string {
   return `${algorithm} ${kid}`
 }
 
-/** null for what is no key of signatures. Of a private key, which a provider should not publish, the public half. */
+/** null for a key that is not for signatures. For a private key, which a provider should not publish, the public half. */
 function keyOf (jwk: unknown): KeyObject | null {
   if (!isRecord(jwk)) return null
   const { kty, use, key_ops: operations, n, e, crv, x, y } = jwk

@@ -1,4 +1,4 @@
-/** Signatures of external tokens (RFC 7518, 3; RFC 8037): which key fits an algorithm, and whether it has signed. */
+/** Signatures of external tokens (RFC 7518, 3; RFC 8037): the fitting key of an algorithm, and the verification. */
 import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
 import { constants, verify, type KeyObject } from 'node:crypto'
 
@@ -7,7 +7,7 @@ const maxModulusLength = 8192 // bits; a signature of a longer key takes a milli
 const minExponent = 3n // with 1 anyone could sign
 
 interface Scheme {
-  /** null where the algorithm has its own. */
+  /** null for algorithms with their own hash. */
   readonly hash: 'sha256' | 'sha384' | 'sha512' | null
   readonly key: 'rsa' | 'prime256v1' | 'secp384r1' | 'secp521r1' | 'ed25519'
   readonly options: { readonly padding?: number, readonly saltLength?: number, readonly dsaEncoding?: 'ieee-p1363' }
@@ -30,7 +30,7 @@ const schemes = {
   EdDSA: { hash: null, key: 'ed25519', options: {} }
 } as const satisfies Record<SignatureAlgorithm, Scheme>
 
-/** The key is of the type, and has the size, that the algorithm asks for. */
+/** The key has the type and the size of the algorithm. */
 export function fits (key: KeyObject, algorithm: SignatureAlgorithm): boolean {
   const { key: asked } = schemes[algorithm]
   const { asymmetricKeyType: type, asymmetricKeyDetails: { modulusLength = 0, publicExponent = 0n, namedCurve } = {} } = key

@@ -6,12 +6,12 @@ const parts = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/
 export interface ReadToken {
   readonly header: Readonly<Record<string, unknown>>
   readonly payload: Readonly<Record<string, unknown>>
-  /** What is signed. */
+  /** The signed part. */
   readonly input: string
   readonly signature: Buffer
 }
 
-/** null for what is no token. */
+/** null for an invalid token. */
 export function readToken (token: string): ReadToken | null {
   const [, header = '', payload = '', signature = ''] = parts.exec(token) ?? []
   const read = { header: decoded(header), payload: decoded(payload) }
