@@ -1,22 +1,22 @@
-/** The adapters that the settings ask for. */
+/** The adapters for the settings. */
 import type { BillingSettings } from '../../lib/document/rules/billing.js'
 import { loadProvider } from './providers/index.js'
 import { providerNames, type PaymentProvider, type ProviderName } from './providers/provider.js'
 import { adapterSettings } from './settings.js'
 
-/** An endpoint makes two calls at most, one after the other: 10 s together. */
+/** An endpoint makes at most two calls, one after the other: 10 s together. */
 const timeoutMs = 5000
 
 export interface Adapters {
-  /** The one that sells; null where none is chosen. */
+  /** The provider for sales; null without one. */
   readonly provider: PaymentProvider | null
-  /** Those with a key: they can be called. */
+  /** Providers with a key, which can be called. */
   readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
-  /** Those with a signing secret: their webhooks are served. */
+  /** Providers with a signing secret, whose webhooks are accepted. */
   readonly receivers: ReadonlyMap<ProviderName, PaymentProvider>
 }
 
-/** Loads the packages of the providers that have a key or a signing secret; rejects where one is not installed. */
+/** Loads the packages of the providers with a key or a signing secret; rejects if one is not installed. */
 export async function openAdapters (settings: BillingSettings): Promise<Adapters> {
   const providers = new Map<ProviderName, PaymentProvider>()
   const receivers = new Map<ProviderName, PaymentProvider>()

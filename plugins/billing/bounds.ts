@@ -1,10 +1,10 @@
-/** Times of a provider count as the present at the latest: a future time would win over all later events. */
+/** Caps a provider's times at the present: a future time would win over all later events. */
 import type { ProviderEvent, Snapshot } from './providers/provider.js'
 
-/** How far a provider's clock may be ahead, as with signatures. */
+/** The tolerated lead of a provider's clock, as with signatures. */
 const ahead = 300_000 // ms
 
-/** @param now when it was heard, in ms since 1970 */
+/** @param now the time of receipt, in ms since 1970 */
 export function heardSnapshot (snapshot: Snapshot, now: number): Snapshot {
   const { asOf, pastDueSince } = snapshot
   return {
@@ -14,7 +14,7 @@ export function heardSnapshot (snapshot: Snapshot, now: number): Snapshot {
   }
 }
 
-/** @param now when it was heard, in ms since 1970 */
+/** @param now the time of receipt, in ms since 1970 */
 export function heardEvent (event: ProviderEvent, now: number): ProviderEvent {
   const { at, snapshot } = event
   return { ...event, at: notAfter(at, now + ahead), snapshot: snapshot === null ? null : heardSnapshot(snapshot, now) }

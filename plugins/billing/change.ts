@@ -1,6 +1,6 @@
 /**
- * Changes the billing state of a tenant: in one transaction that locks the tenant, which then evaluates the tenant's plan anew.
- * Two servers that receive events of one tenant at the same time change it one after the other.
+ * Changes the billing state of a tenant: in one transaction that locks the tenant and then evaluates the tenant's plan again. Two servers
+ * with concurrent events of one tenant change it one after the other.
  */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
@@ -24,9 +24,9 @@ export interface ChangeParts {
   readonly db: Kysely<SystemTables>
   readonly events: Events
   readonly plans: Plans
-  /** What a subscription's products stand for; null where no product map has one of them. */
+  /** The plan and cycle of a subscription's products; null if no product map has one of them. */
   readonly productPlans: (ids: readonly string[]) => { readonly plan: string, readonly cycle: Cycle } | null
-  /** Whether the provider can be asked. */
+  /** Whether the provider can be called. */
   readonly canAsk: (provider: ProviderName) => boolean
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
@@ -35,27 +35,27 @@ export interface ChangeParts {
   readonly emitter: () => Emitter | null
 }
 
-/** A tenant, and what its subscriptions come to. */
+/** A tenant, and the result of its subscriptions. */
 export interface Settled {
   readonly view: View
   readonly judgement: Judgement
 }
 
-/** What one transaction makes of a tenant. */
+/** The changes of one transaction to a tenant. */
 export interface Draft {
   readonly view: View
   readonly held: ReadonlyMap<string, Held>
-  /** Takes over what an event tells; see `Outcome`. */
+  /** Applies an event; see `Outcome`. */
   receive(provider: ProviderName, event: ProviderEvent): Promise<'applied' | 'stale' | 'duplicate' | 'unclaimed'>
-  /** Takes over what the provider answered. */
+  /** Applies the provider's answer. */
   confirm(provider: ProviderName, snapshot: Snapshot): void
   /** Another tenant has had the subscription since then. */
   leave(provider: ProviderName, id: string, since: Date): void
-  /** The provider was asked at this time; where it answered, what was to be asked of the subscriptions `seen` before is answered. */
+  /** Records the time of a call to the provider; its answer covers the subscriptions `seen` before. */
   asked(at: number, answered: boolean, seen: readonly Held[]): void
 }
 
-/** Runs the work and judges the tenant; null where there is no such tenant, or it is being deleted. */
+/** Runs the work and evaluates the tenant; null for an unknown tenant, or one that is being deleted. */
 export type Change = <T>(tenant: Owner, work: (draft: Draft) => Promise<T>) => Promise<Settled & { readonly result: T } | null>
 
 /** Rolls back a transaction that would change the plan without a notice. It is repeated with a notice. */
@@ -64,7 +64,7 @@ const untold = new Error('the plan changes')
 export function createChange (
   { db, events, plans, productPlans, canAsk, now, log, emitter }: ChangeParts
 ): { change: Change, judged: (view: View) => Judgement } {
-  /** As the product map is now. Of products that it has no more, what they stood for when they were written. */
+  /** By the current product map. Products that it no longer has keep their plan from the time of writing. */
   function mapped (held: Held): Held {
     return { ...held, ...held.snapshot === null ? null : productPlans(held.snapshot.productIds) }
   }
@@ -89,7 +89,7 @@ export function createChange (
       entries.push({ tenant: whose, action, actor: noActor, target, details, at: new Date(at) })
     }
 
-    /** Whether it tells anything new. */
+    /** Whether it contains anything new. */
     function take (provider: ProviderName, id: string, reported: Known, how: typeof merged): boolean {
       const key = keyOf({ provider, id })
       const known = held.get(key)
@@ -189,21 +189,21 @@ export function createChange (
         if (!answered) return
         for (const { askedAt, ...one } of seen) {
           const known = held.get(keyOf(one))
-          // What came while the provider was asked is asked again.
+          // Events that arrived during a call to the provider trigger another call.
           if (known === undefined || askedAt === null || known.askedAt?.getTime() !== askedAt.getTime()) continue
           held.set(keyOf(one), { ...known, askedAt: null })
           touched.add(keyOf(one))
         }
       }
     })
-    // What came before its tenant, or its subscription, was known.
+    // Earlier events without a known tenant or subscription.
     for (
       let taken = await takeUnclaimed(transaction, tenant, [...held.values()]);
       taken.length > 0;
       taken = await takeUnclaimed(transaction, tenant, [...held.values()])
     ) {
       for (const { provider, event } of taken) {
-        // That of a tenant which was deleted has been reported.
+        // An event of a deleted tenant has been reported.
         if (!isOfDeleted(deletedAt, timeOf(event))) await receive(provider, event)
       }
     }
@@ -265,7 +265,7 @@ export function createChange (
   }
 }
 
-/** The description of an event that belongs to no tenant. */
+/** The description of an event without a tenant. */
 export function unclaimedOf (provider: ProviderName, event: ProviderEvent) {
   return { provider, event: event.id, type: event.type, subscription: event.subscriptionId, customer: customerOf(event) }
 }
@@ -274,12 +274,12 @@ function keyOf ({ provider, id }: Pick<Held, 'provider' | 'id'>): string {
   return `${provider} ${id}`
 }
 
-/** What tells an event of before a deletion: when its subscription began, or else its own time. */
+/** The time that shows whether an event is older than a deletion: the start of its subscription, or else its own time. */
 function timeOf ({ snapshot, at }: ProviderEvent): Date {
   return snapshot?.startedAt ?? at
 }
 
-/** A tenant has nothing of one of its id that was deleted. */
+/** A tenant gets nothing from a deleted one with the same id. */
 function isOfDeleted (deletedAt: Date | null, at: Date): boolean {
   return deletedAt !== null && at.getTime() <= deletedAt.getTime()
 }
@@ -288,7 +288,7 @@ function stateOf ({ snapshot, methodAsOf, unsure, askedAt }: Known): Known {
   return { snapshot, methodAsOf, unsure, askedAt }
 }
 
-/** What of a subscription is worth an entry in the audit log. */
+/** Changes of a subscription for the audit log. */
 function shownOf (held: Held | undefined) {
   if (held === undefined || held.snapshot === null) return undefined
   const { status, cancelAtPeriodEnd, periodEnd, endedAt, productIds } = held.snapshot
@@ -303,14 +303,14 @@ function shownOf (held: Held | undefined) {
   }
 }
 
-/** Which event tells of it. */
+/** The kind of event for the change. */
 function kindOf (known: Held | undefined, { snapshot }: Held): string {
   const before = known?.snapshot?.status
   if (snapshot?.status === 'canceled' && before !== 'canceled') return 'subscription.canceled'
   return before === undefined ? 'subscription.created' : 'subscription.updated'
 }
 
-/** Values that JSON can hold, whose members stand in one order. */
+/** JSON values with sorted members. */
 function same (one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other)
 }

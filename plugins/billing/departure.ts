@@ -1,6 +1,6 @@
 /**
- * A tenant that was deleted pays for nothing any longer: what it subscribes to is canceled at the provider. That is a job,
- * for the deletion must not hang on a provider, and the job is tried again where the provider fails.
+ * Cancels the subscriptions of a deleted tenant at the provider. This is a job, since the deletion must not depend on a provider, and a
+ * failed job is repeated.
  */
 import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -50,7 +50,7 @@ function isOver ({ status, endedAt, cancelAtPeriodEnd }: Snapshot): boolean {
   return status === 'canceled' || status === 'incomplete' || endedAt !== null || cancelAtPeriodEnd
 }
 
-/** A tenant that was made under the id meanwhile keeps what it has bought since. */
+/** A tenant that was created with the id meanwhile keeps its own subscriptions. */
 function departureOf ({ tenant, deletedAt }: Job['data']): { tenant: Owner, deletedAt: number } {
   if (typeof tenant !== 'string' || typeof deletedAt !== 'number') throw new Error('not the data of this job')
   return { tenant: tenantRef(tenant), deletedAt }

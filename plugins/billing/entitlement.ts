@@ -8,11 +8,11 @@ export const graceMs = 7 * dayMs
 /** Times in ms since 1970. */
 export interface Entitlement {
   readonly entitled: boolean
-  /** The period is over, and it is not known whether it was renewed. */
+  /** The period is over, and its renewal is unknown. */
   readonly overdue: boolean
-  /** When the next of these changes without an event; Infinity: never. */
+  /** The time of the next change without an event; Infinity: never. */
   readonly changesAt: number
-  /** Since when time alone has changed it, so that the provider is worth asking; null where it has not. */
+  /** The time at which it changed without an event, so that the provider should be asked; null without such a change. */
   readonly changedAt: number | null
 }
 
@@ -22,7 +22,7 @@ const none: Entitlement = Object.freeze({ entitled: false, overdue: false, chang
 export function entitlement (snapshot: Snapshot, now: number): Entitlement {
   const { status, cancelAtPeriodEnd, endedAt, pastDueSince, periodStart, periodEnd } = snapshot
   const end = periodEnd.getTime()
-  // An end that is set holds, whatever later events say.
+  // A scheduled end applies, also after later events.
   switch (endedAt !== null && gives(status) ? 'canceled' : status) {
     case 'active':
     case 'trialing':

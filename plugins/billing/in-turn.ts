@@ -1,6 +1,6 @@
 /**
- * One piece of work at a time for each tenant, on this server. What holds a tenant in the database goes through here:
- * many at once would wait for one another with a connection each, and leave none to the other tenants.
+ * One piece of work at a time for each tenant, on this server. Work that locks a tenant in the database goes through here: otherwise many
+ * would wait for one another with a connection each, and leave none to the other tenants.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { databaseBusy } from '../../lib/database/failures.js'
@@ -8,7 +8,7 @@ import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
 
 const waitMs = 5000 // for the turn
 
-/** Runs the work when it is the tenant's turn. Rejects with `databaseBusy` where that took too long. */
+/** Runs the work in the tenant's turn. Rejects with `databaseBusy` after a timeout. */
 export type InTurn = <T>(tenant: Owner, work: () => Promise<T>) => Promise<T>
 
 export function createInTurn (): InTurn {

@@ -94,7 +94,7 @@ export default definePlugin<BillingOptions>({
     return (group) => {
       billingRoutes(group, { billing: service, upgrade, plans })
       planRoutes(group, plans)
-      // In a context of their own, which parses bodies as bytes.
+      // In a separate context, which parses bodies as bytes.
       group.register(async (signed) => webhookRoutes(signed, { billing: service, receivers, now }))
     }
   }

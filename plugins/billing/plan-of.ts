@@ -1,19 +1,19 @@
-/** The plan that a tenant's subscriptions give it, and when that is to be looked at again. Pure. */
+/** The plan that a tenant's subscriptions give it, and the time of the next evaluation. Pure. */
 import type { Cycle, ProviderName } from './providers/provider.js'
 import type { Known } from './snapshots.js'
 import { entitlement } from './entitlement.js'
 import { hourMs } from '../../lib/time/spans.js'
 
-/** The plan of a tenant whose subscriptions have all ended. */
+/** The plan of a tenant without running subscriptions. */
 export const lowestPlan = 'free'
 
-const pauses = { answered: hourMs, failed: hourMs / 12 } // between two times that the scheduler asks a provider about a tenant
+const pauses = { answered: hourMs, failed: hourMs / 12 } // between two calls of the scheduler to a provider about a tenant
 
 /** A subscription of a tenant. */
 export interface Held extends Known {
   readonly provider: ProviderName
   readonly id: string
-  /** What its products stand for; null where they are in no product map. */
+  /** The plan and cycle of its products; null if no product map has them. */
   readonly plan: string | null
   readonly cycle: Cycle | null
 }
@@ -23,34 +23,34 @@ export interface Reported extends Held {
   readonly snapshot: NonNullable<Known['snapshot']>
 }
 
-/** What billing remembers of the tenant, times in ms since 1970. */
+/** The stored billing state of the tenant, times in ms since 1970. */
 export interface Memory {
-  /** What the subscriptions gave last; null where none ever gave anything. */
+  /** The last plan of its subscriptions; null if none ever gave one. */
   readonly given: string | null
-  /** When the provider answered last, */
+  /** The time of the provider's last answer, */
   readonly pulledAt: number | null
-  /** and when it was asked last. */
+  /** and of the last call to it. */
   readonly triedAt: number | null
-  /** Since when the tenant is there: a subscription that had ended before says nothing. */
+  /** The creation time of the tenant: subscriptions that had ended before do not count. */
   readonly since: number
 }
 
 export interface Judgement {
-  /** The subscription that entitles to the highest plan; of one plan that which began last. null where none entitles to any. */
+  /** The subscription with the highest plan; at equal plans the one that began last. null if none entitles. */
   readonly current: Reported | null
-  /** The one to show: that, or else the one that was there last. */
+  /** The displayed subscription: that, or else the last one. */
   readonly shown: Reported | null
-  /** What the subscriptions give; null where none ever gave anything. */
+  /** The plan of the subscriptions; null if none ever gave one. */
   readonly given: string | null
-  /** The provider knows more than is known here. */
+  /** The provider knows more than the stored state. */
   readonly asks: boolean
-  /** When it is to be judged again, in ms since 1970; Infinity: at the next event. */
+  /** The time of the next evaluation, in ms since 1970; Infinity: at the next event. */
   readonly dueAt: number
 }
 
 /**
  * @param tiers the plans, from the lowest
- * @param canAsk whether the provider of a subscription can be asked
+ * @param canAsk whether the provider of a subscription can be called
  */
 export function judge (
   held: readonly Held[],
@@ -70,7 +70,7 @@ export function judge (
     const { snapshot, unsure, askedAt } = one
     const { entitled, overdue, changesAt, changedAt } = entitlement(snapshot, now)
     if (entitled) entitling.push(one)
-    // One that was never paid has never given anything.
+    // A subscription that was never paid has never given a plan.
     else if (snapshot.status !== 'incomplete') left ||= endOf(one) >= since
     dueAt = Math.min(dueAt, changesAt)
     const isNews = askedAt !== null && askedAt > snapshot.asOf && (!entitled || overdue)
@@ -95,7 +95,7 @@ function isReported (held: Held): held is Reported {
   return held.snapshot !== null
 }
 
-/** The latest first; never by the order in which they came. */
+/** The latest first; never in the order of arrival. */
 function byStart (one: Reported, other: Reported, tiers: readonly string[]): number {
   return other.snapshot.startedAt.getTime() - one.snapshot.startedAt.getTime() ||
     other.snapshot.periodEnd.getTime() - one.snapshot.periodEnd.getTime() ||
@@ -106,7 +106,7 @@ function tierOf ({ plan }: Reported, tiers: readonly string[]): number {
   return plan === null ? -1 : tiers.indexOf(plan)
 }
 
-/** When one that entitles to nothing any more ended. */
+/** The end of one that no longer entitles. */
 function endOf ({ snapshot: { endedAt, periodEnd } }: Reported): number {
   return (endedAt ?? periodEnd).getTime()
 }

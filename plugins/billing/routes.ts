@@ -70,7 +70,7 @@ const Upgraded = named(
   })
 )
 
-/** The body, where a plan is one that the server has. */
+/** The body, with an existing plan. */
 function bodyOf (tiers: readonly string[]) {
   return Type.Object({
     targetPlan: Type.Enum([...tiers], {
@@ -83,7 +83,7 @@ function bodyOf (tiers: readonly string[]) {
 const tags = ['Billing']
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const config = { access: 'tenant-admin', permission: 'billing:write' } as const
-/** Of a tenant, what comes to the provider, which limits the rate of the platform's calls for all tenants together. */
+/** Limits a tenant's requests to the provider, which limits the platform's calls for all tenants together. */
 const asked = createLimit(
   { max: 10, windowMs: 60_000, message: 'The payment provider is asked ten times a minute for a tenant: wait' },
   'billing provider'
@@ -158,14 +158,14 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
   })
 }
 
-/** Throws `rateLimited`, or rejects with it, where the tenant asks too often. */
+/** Throws `rateLimited`, or rejects with it, if the tenant sends too many. */
 async function admit (request: FastifyRequest, reply: FastifyReply): Promise<void> {
   await checkLimit(request, reply, asked)
 }
 
 const emailFaults = lazyValidator(Type.Object({ email: Email }), 'body')
 
-/** The address of a user of the tenant. Administrators of the platform pay for no tenant. */
+/** The address of a user of the tenant. Administrators of the platform do not pay for a tenant. */
 function emailOf ({ auth }: FastifyRequest): string | undefined {
   const email = auth?.email
   return auth === null || isPlatformAdmin(auth) || typeof email !== 'string' || (emailFaults({ email }) ?? []).length > 0

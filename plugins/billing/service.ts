@@ -39,46 +39,46 @@ export interface InForce {
 }
 
 /**
- * `applied`: it counts; `stale`: something later, or the same, was known; `duplicate`: an event of its id was handled
- * before; `unclaimed`: its tenant is not there, or it is of one that was deleted.
+ * `applied`: it counts; `stale`: a later or equal state was known; `duplicate`: an event with its id was handled before; `unclaimed`: its
+ * tenant is unknown, or it belongs to a deleted one.
  */
 export type Outcome = 'applied' | 'stale' | 'duplicate' | 'unclaimed'
 
 export interface Billing {
   /**
-   * Handles an event whose signature was right. When it resolves, what it changed is committed; when it rejects nothing is, and
-   * the event may come again.
+   * Handles an event with a valid signature. When it resolves, the changes are committed; when it rejects nothing is, and the event may be
+   * sent again.
    */
   receive(provider: ProviderName, event: ProviderEvent): Promise<Outcome>
-  /** Judged now: what is over is settled first. `tenantUnknown` */
+  /** The current state: expired periods are settled first. `tenantUnknown` */
   subscription(tenant: string): Promise<Subscription>
   /**
-   * The subscription that entitles to the highest plan now; without one, that whose payment is missing for so long that it
-   * entitles to nothing, while the provider still tries to take it; else null. `tenantUnknown`
+   * The subscription with the highest plan now. Otherwise one whose payment is missing for so long that it no longer entitles, while the
+   * provider still tries to collect; else null. `tenantUnknown`
    */
   inForce(tenant: string): Promise<InForce | null>
-  /** Takes over what a call to the provider answered. */
+  /** Applies the answer of a call to the provider. */
   record(provider: ProviderName, tenant: string, snapshots: readonly Snapshot[]): Promise<void>
-  /** Asks the provider. `billingNotConfigured` without one, `tenantUnknown`, and what its call fails with. */
+  /** Asks the provider. `billingNotConfigured` without one, `tenantUnknown`, and the errors of its call. */
   sync(tenant: string): Promise<Subscription>
   /**
-   * Settles changes by time for tenants without requests, and events that came before their tenant: a hundred of them at
-   * most, each on one server at a time, for less than a minute. Resolves with their number. Removes rows after 90 days.
+   * Settles changes by time for tenants without requests, and stored events whose tenant exists now: a hundred of them at most, each on one
+   * server at a time, for less than a minute. Resolves with their number. Removes rows after 90 days.
    */
   settleDue(signal?: AbortSignal): Promise<number>
 }
 
 export interface BillingParts {
-  /** The server's own. */
+  /** The server's own members. */
   readonly db: Kysely<SystemTables>
   readonly engine: Pick<Engine, 'kyselyFor'>
   readonly events: Events
   readonly plans: Plans
-  /** The one that is chosen; null without one. */
+  /** The provider for sales; null without one. */
   readonly provider: PaymentProvider | null
-  /** Those that can be asked: a tenant may have a subscription with one that was chosen before. */
+  /** Callable providers: a tenant may have a subscription with a former one. */
   readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
-  /** What a subscription's products stand for; null where no product map has one of them. */
+  /** The plan and cycle of a subscription's products; null if no product map has one of them. */
   readonly productPlans: (ids: readonly string[]) => { readonly plan: string, readonly cycle: Cycle } | null
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
@@ -87,9 +87,9 @@ export interface BillingParts {
   readonly emitter?: () => Emitter | null
 }
 
-const readPause = 60_000 // ms between two times that reads of a tenant's subscription ask the provider
+const readPause = 60_000 // ms between two calls to the provider by reads of a tenant's subscription
 const due = { batch: 100, atOnce: 4, runMs: 45_000, againMs: 300_000 } // of a run of the scheduler
-const keptFor = 7_776_000_000 // ms, 90 days: providers send an event again for a few days
+const keptFor = 7_776_000_000 // ms, 90 days: providers repeat an event for a few days
 const maxCustomers = 10 // ids in one request to a provider
 
 export function createBilling (
@@ -102,14 +102,14 @@ export function createBilling (
     return await alone(tenant, present(await change(tenant, async () => {})))
   }
 
-  /** Each subscription is that of the tenant which had it last: of those that it knows, others have it no more, or it has not. */
+  /** Each subscription belongs to the tenant that had it last: others may have taken over some of the tenant's. */
   async function alone (tenant: Owner, settled: Settled): Promise<Settled> {
     const moved = await movedOf(db, settled.view.held)
     for (const { tenant: other, provider, id, since } of moved) await change(other, async ({ leave }) => leave(provider, id, since))
     return moved.some((one) => one.tenant === tenant) ? present(await change(tenant, async () => {})) : settled
   }
 
-  /** Asks the providers of the tenant; what one of them answered is taken over though another fails. */
+  /** Asks the providers of the tenant; each answer is applied even if another one fails. */
   async function pull (tenant: Owner): Promise<Settled> {
     const view = await readView(engine.kyselyFor(tenant), tenant)
     if (view === null) throw failure('tenantUnknown')
@@ -130,7 +130,7 @@ export function createBilling (
     return known
   }
 
-  /** One at a time for a tenant; where the provider fails, what is known. */
+  /** One at a time for a tenant; if the provider fails, the stored state. */
   async function pullOnce (tenant: Owner): Promise<Settled> {
     const running = pulls.get(tenant) ?? pull(tenant).finally(() => pulls.delete(tenant))
     pulls.set(tenant, running)
@@ -143,7 +143,7 @@ export function createBilling (
     }
   }
 
-  /** The tenant as it is now. If time has changed nothing, it writes nothing and calls no provider. */
+  /** The current state of the tenant. If time has changed nothing, it writes nothing and calls no provider. */
   async function current (tenant: Owner, pause = readPause): Promise<Settled> {
     const view = await readView(engine.kyselyFor(tenant), tenant)
     if (view === null) throw failure('tenantUnknown')
@@ -224,7 +224,7 @@ export function createBilling (
       let settled = 0
       const next = async (): Promise<void> => {
         for (let tenant = tenants.shift(); tenant !== undefined; tenant = tenants.shift()) {
-          // Those that are left are due again in a few minutes.
+          // Remaining ones are due again in a few minutes.
           if (signal?.aborted === true || performance.now() - startedAt > due.runMs) return
           if (await settleOne(tenantRef(tenant))) settled++
         }
@@ -236,7 +236,7 @@ export function createBilling (
   }
 }
 
-/** Removes what was received before that time. */
+/** Removes rows received before that time. */
 async function sweepBilling (db: Kysely<SystemTables>, before: Date): Promise<void> {
   const part = (table: ReturnType<typeof sql>) => async (transaction: Kysely<SystemTables>) => {
     const { numAffectedRows = 0n } =
@@ -252,7 +252,7 @@ function present (settled: Settled | null): Settled {
   return settled
 }
 
-/** The ids that the provider knows the tenant by, those of what it knows best first. */
+/** The ids of the tenant at the provider, the most reliable ones first. */
 function customersOf ({ held }: View, provider: ProviderName): string[] {
   const snapshots = held.flatMap(({ provider: name, snapshot }) => name === provider && snapshot !== null ? [snapshot] : [])
   snapshots.sort((one, other) => other.startedAt.getTime() - one.startedAt.getTime())
@@ -260,14 +260,14 @@ function customersOf ({ held }: View, provider: ProviderName): string[] {
 }
 
 function subscriptionOf ({ view: { plan, createdAt }, judgement: { current, shown, given } }: Settled, now: number): Subscription {
-  // A plan that the platform gave in place of that of a subscription which has ended is none of a provider's.
+  // A plan that the platform gave in place of that of an ended subscription does not come from a provider.
   if (shown === null || (current === null && plan !== (given ?? lowestPlan))) return withoutOne(plan, createdAt, now)
   const { status, startedAt, periodEnd, endedAt, cancelAtPeriodEnd, paymentMethod } = shown.snapshot
   const { entitled } = entitlement(shown.snapshot, now)
   const end = entitled ? periodEnd : endedAt ?? periodEnd
   return {
     plan,
-    // It has ended, although no event said so.
+    // It has ended without an event.
     status: !entitled && (status === 'active' || status === 'trialing') ? 'canceled' : status,
     startDate: startedAt,
     renewalDate: end,

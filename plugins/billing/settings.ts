@@ -3,20 +3,19 @@ import type { BillingSettings, ProviderAccount } from '../../lib/document/rules/
 import { soldAs } from '../../lib/document/rules/billing.js'
 import { providerNames, type Cycle, type ProviderName, type ProviderSettings } from './providers/provider.js'
 
-/** A plan for a cycle: what is sold. */
+/** A plan for a cycle. */
 export interface Sale {
   readonly plan: string
   readonly cycle: Cycle
 }
 
 export interface ProductMap {
-  /** The provider's id of what is sold; undefined where it is not. */
+  /** The provider's id for it; undefined if it is not for sale. */
   idOf(provider: ProviderName, sale: Sale): string | undefined
-  /** What the provider sells, from the lowest plan to the highest. */
+  /** The plans for sale at the provider, from the lowest. */
   soldBy(provider: ProviderName): readonly Sale[]
   /**
-   * What a subscription to these products and prices is, of whichever provider: the highest plan that is among them. null where
-   * none is.
+   * The plan and cycle of a subscription with these products and prices, for any provider: the highest plan among them. null without one.
    */
   saleOf(ids: readonly string[]): Sale | null
 }
@@ -53,7 +52,7 @@ export function createProductMap (settings: BillingSettings, tiers: readonly str
   }
 }
 
-/** @param timeoutMs milliseconds that one call may take with its retries */
+/** @param timeoutMs the time limit of one call with its retries, in milliseconds */
 export function adapterSettings (
   { apiKey = '', organizationId, webhookSecret, previousWebhookSecrets = [], baseUrl }: ProviderAccount,
   timeoutMs: number

@@ -1,21 +1,21 @@
 /**
- * The state of one subscription, from events in any order. `merged` is commutative, associative and idempotent: the same
- * events give the same state, in any order, late or twice.
+ * The state of one subscription, from events in any order. `merged` is commutative, associative and idempotent: the same events give the
+ * same state, in any order, late or repeated.
  */
 import type { Snapshot } from './providers/provider.js'
 
 export interface Known {
   /** The received state with the greatest `asOf`; null if only payments are known. */
   readonly snapshot: Snapshot | null
-  /** The `asOf` of the last snapshot that had a payment method, which those after it keep; null where none had one. */
+  /** The `asOf` of the last snapshot with a payment method, which later ones keep; null without one. */
   readonly methodAsOf: Date | null
-  /** Several states of that moment were received, and their order is unknown: the provider knows it. */
+  /** Several states with this time were received, and only the provider knows their order. */
   readonly unsure: boolean
-  /** The time of the last event about it that did not tell its state; null where there was none since the provider was asked. */
+  /** The time of the last event without a state; null if the provider was called since then. */
   readonly askedAt: Date | null
 }
 
-/** What a snapshot alone tells. */
+/** The state from a snapshot alone. */
 export function knownOf (snapshot: Snapshot): Known {
   return {
     snapshot: { ...snapshot, productIds: [...new Set(snapshot.productIds)].sort() },
@@ -25,7 +25,7 @@ export function knownOf (snapshot: Snapshot): Known {
   }
 }
 
-/** What an event tells that carries no snapshot. */
+/** The state from an event without a snapshot. */
 export function knownSince (askedAt: Date): Known {
   return { snapshot: null, methodAsOf: null, unsure: false, askedAt }
 }
@@ -39,8 +39,8 @@ export function merged (one: Known, other: Known): Known {
 }
 
 /**
- * The same for a snapshot that was asked of the provider. Of two states of one moment it is taken, unless only one event has
- * another state of that moment: that event may have happened right after the answer.
+ * The same for a snapshot from a call to the provider. At equal times it wins, unless only one event has another state for that time: that
+ * event may have happened right after the answer.
  */
 export function confirmed (known: Known, asked: Known): Known {
   const [before, answer] = [known.snapshot, asked.snapshot]
@@ -60,8 +60,8 @@ function pick ({ snapshot, unsure }: Known): { snapshot: Snapshot | null, unsure
 }
 
 /**
- * Of two states of one moment: an ended one stays ended, and an `incomplete` one came before all others. The order of the
- * others is unknown; the same one of them is taken in any order of arrival.
+ * At equal times: an ended state wins, and an `incomplete` one loses. The order of others is unknown; the same one wins in any order of
+ * arrival.
  */
 function sureOf (one: Snapshot, oneUnsure: boolean, other: Snapshot, otherUnsure: boolean): { snapshot: Snapshot, unsure: boolean } {
   const step = stageOf(one) - stageOf(other)
@@ -77,7 +77,7 @@ function stageOf ({ status, endedAt }: Snapshot): number {
   return status === 'incomplete' ? 0 : 1
 }
 
-/** What makes two snapshots of one moment the same. */
+/** The comparable content of snapshots with equal times. */
 function contentOf (
   { customerId, productIds, status, startedAt, periodStart, periodEnd, cancelAtPeriodEnd, endedAt, pastDueSince }: Snapshot
 ): string {

@@ -1,4 +1,4 @@
-/** The SQL of what billing knows of tenants. Times come from the caller, so that one clock judges them all. */
+/** The SQL of tenants' billing states. Times come from the caller, so that one clock decides. */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Selectable } from 'kysely'
 import type { BillingSubscriptionsTable } from '../../lib/database/billing-tables.js'
@@ -10,22 +10,22 @@ import { cycles, providerNames, statuses, type ProviderName, type Snapshot } fro
 /** On the database, or in one transaction of it. */
 type Db = Kysely<SystemTables>
 
-/** Subscriptions of a tenant that are kept though they give nothing any more: as many as a provider tells of. */
+/** The most ended subscriptions that a tenant keeps: as many as a provider returns. */
 const maxEnded = 100
 
-/** A tenant as billing sees it. */
+/** The billing state of a tenant. */
 export interface View {
   readonly plan: string
   readonly createdAt: Date
-  /** When a tenant of the id was deleted last; null where none ever was. */
+  /** The last deletion of a tenant with the id; null without one. */
   readonly deletedAt: Date | null
   readonly memory: Memory
-  /** When it is to be judged again, in ms since 1970; Infinity: at the next event. */
+  /** The time of the next evaluation, in ms since 1970; Infinity: at the next event. */
   readonly dueAt: number
   readonly held: readonly Held[]
 }
 
-/** null where there is no such tenant, or it is being deleted. */
+/** null for an unknown tenant, or one that is being deleted. */
 export async function readView (db: Db, tenant: Owner): Promise<View | null> {
   const row = await db.selectFrom('tenantry.tenants as t')
     .leftJoin('tenantry.billing_tenants as b', 'b.tenant_id', 't.id')
@@ -88,7 +88,7 @@ export async function removeSubscription (db: Db, tenant: Owner, { provider, id 
   ).execute()
 }
 
-/** Removes the oldest of the subscriptions that give nothing, where there are more than are kept. */
+/** Removes the oldest ended subscriptions beyond the bound. */
 export async function removeOldest (db: Db, tenant: Owner): Promise<void> {
   await sql`delete from tenantry.billing_subscriptions where tenant_id = ${tenant} and (provider, id) in (
     select provider, id from tenantry.billing_subscriptions where tenant_id = ${tenant} and (status is null or status in ('canceled', 'incomplete', 'unpaid'))
@@ -99,7 +99,7 @@ export async function removeOldest (db: Db, tenant: Owner): Promise<void> {
 export async function writeMemory (db: Db, tenant: Owner, { given, pulledAt, triedAt }: Memory, dueAt: number): Promise<void> {
   const date = (time: number | null) => time === null || time === Infinity ? null : new Date(time)
   const row = { plan: given, due_at: date(dueAt), pulled_at: date(pulledAt), tried_at: date(triedAt) }
-  // Nothing to remember leaves no row, whatever was there before.
+  // Without a state, any earlier row is removed.
   if (Object.values(row).every((value) => value === null)) {
     await db.deleteFrom('tenantry.billing_tenants').where('tenant_id', '=', tenant).execute()
     return
@@ -108,12 +108,12 @@ export async function writeMemory (db: Db, tenant: Owner, { given, pulledAt, tri
     .onConflict((conflict) => conflict.column('tenant_id').doUpdateSet(row)).execute()
 }
 
-/** The plan of a tenant that is held. */
+/** The plan of a locked tenant. */
 export async function writePlan (db: Db, tenant: Owner, plan: string): Promise<void> {
   await db.updateTable('tenantry.tenants').set({ plan, updated_at: sql`now()` }).where('id', '=', tenant).execute()
 }
 
-/** Notes an event as handled; false where one of its id was. */
+/** Records an event as handled; false if its id was handled before. */
 export async function noteEvent (db: Db, tenant: Owner, provider: ProviderName, id: string, at: Date): Promise<boolean> {
   const row = await db.insertInto('tenantry.billing_events').values({ tenant_id: tenant, provider, id, received_at: at })
     .onConflict((conflict) => conflict.columns(['provider', 'id']).doNothing()).returning('id').executeTakeFirst()
@@ -121,8 +121,8 @@ export async function noteEvent (db: Db, tenant: Owner, provider: ProviderName, 
 }
 
 /**
- * Whose a subscription is, or else a customer, where an event names no tenant; null where nothing is known of either, or several
- * tenants are one customer.
+ * The tenant of a subscription, or else of a customer, for an event without a tenant; null if both are unknown, or several tenants share
+ * the customer.
  */
 export async function ownerOf (
   db: Db,
@@ -148,7 +148,7 @@ export interface Moved {
   readonly since: Date
 }
 
-/** Of these subscriptions those that other tenants have had since: a subscription is one tenant's. */
+/** Those of the subscriptions that other tenants have had since: a subscription belongs to one tenant. */
 export async function movedOf (db: Db, held: readonly Pick<Held, 'provider' | 'id'>[]): Promise<Moved[]> {
   if (held.length === 0) return []
   const { rows } = await sql<Moved>`select tenant_id as tenant, provider, id, since from (
@@ -158,10 +158,7 @@ export async function movedOf (db: Db, held: readonly Pick<Held, 'provider' | 'i
   return rows
 }
 
-/**
- * Takes up to so many tenants that are to be judged, the longest due first. Others take them not before `until`: where
- * this server ends meanwhile, they do then.
- */
+/** Takes up to so many due tenants, the longest due first. Other servers take them not before `until`, in case this one ends meanwhile. */
 export async function takeDue (db: Db, at: Date, until: Date, limit: number): Promise<string[]> {
   const { rows } = await sql<{ tenant: Owner }>`update tenantry.billing_tenants b set due_at = ${until} from (
       select tenant_id from tenantry.billing_tenants where due_at <= ${at} order by due_at, tenant_id limit ${limit} for no key update skip locked
@@ -176,7 +173,7 @@ function heldOf (
 ): Held[] {
   const provider = providerNames.find((one) => one === name)
   const cycle = cycles.find((one) => one === period) ?? null
-  // Of a provider that a later version of the server knew.
+  // A provider of a later version of the server.
   return provider === undefined ? [] : [{ provider, id, plan, cycle, snapshot: snapshotOf(id, row), methodAsOf, unsure, askedAt }]
 }
 

@@ -1,4 +1,4 @@
-/** Events whose tenant is not there: they are kept until it is, the newest 10,000 of them. */
+/** Events of unknown tenants: the newest 10,000 are kept until their tenant exists. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -25,7 +25,7 @@ type Stored<Value> = Value extends Date ? string
       Value extends object ? { [Member in keyof Value]: Stored<Value[Member]> }
         : Value
 
-/** Keeps it; false where an event of its id is kept already, or was handled: another server may have come to know whose it is. */
+/** Stores it; false if an event with its id is stored already, or was handled: another server may have learned its tenant. */
 export async function keepUnclaimed (
   db: Db,
   provider: ProviderName,
@@ -54,8 +54,8 @@ export async function keepUnclaimed (
 }
 
 /**
- * Takes the events that name the tenant, or no tenant but one of its subscriptions or a customer of no other tenant. In the
- * order of their arrival; at most a thousand.
+ * Takes the events that name the tenant, or that name no tenant but one of its subscriptions or a customer of no other tenant. In the order
+ * of their arrival; at most a thousand.
  */
 export async function takeUnclaimed (db: Db, tenant: Owner, held: readonly Held[]): Promise<UnclaimedEvent[]> {
   const providers = held.map(({ provider }) => provider)
@@ -78,7 +78,7 @@ export async function takeUnclaimed (db: Db, tenant: Owner, held: readonly Held[
   }))
 }
 
-/** Tenants that are there, and for which events are kept. */
+/** Existing tenants with stored events. */
 export async function claimants (db: Db, limit: number): Promise<string[]> {
   const { rows } = await sql<{ tenant: Owner }>`select t.id as tenant from tenantry.billing_unclaimed u
       join tenantry.tenants t on t.id = u.tenant where t.status <> 'deleting'

@@ -1,6 +1,6 @@
 /**
- * `POST /billing/upgrade`: the wish of a tenant becomes a checkout, or a change of its subscription. Nothing is bought twice:
- * the provider is asked first for the subscriptions of the tenant, and a tenant has one request under way at a time.
+ * `POST /billing/upgrade`: starts a checkout, or changes the tenant's subscription. Nothing is bought twice: the provider is asked first
+ * for the tenant's subscriptions, and a tenant has one request at a time.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
@@ -17,25 +17,25 @@ import { unlimited } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { lowestPlan } from './plan-of.js'
 
-/** One at a time: the place of one that was cut off is free again after the window. */
+/** One at a time: an interrupted request frees its place after the window. */
 const oneAtATime: AttemptRule = { kind: 'billing.upgrade', max: 1, windowMs: 60_000 }
 
 export interface UpgradeInput extends Sale {
   readonly tenant: Owner
-  /** The e-mail address of who pays, where it is known. */
+  /** The e-mail address of the payer, if it is known. */
   readonly email: string | undefined
-  /** The same for tries of the same upgrade, and of no other tenant. */
+  /** Equal for repetitions of the same upgrade, and unique to the tenant. */
   readonly idempotencyKey: string
   readonly actor: Actor
 }
 
-/** A checkout session; of a change of a subscription its id, and when it takes effect. */
+/** A checkout session; for a changed subscription its id, and when the change applies. */
 export interface Session {
   readonly id: string
   readonly provider: ProviderName
   readonly plan: string
   readonly billing_cycle: Cycle
-  /** In minor units of the currency. Of a change what the plan costs for a cycle; null where that is by agreement. */
+  /** In minor units of the currency. For a change the price of a cycle; null if it is by agreement. */
   readonly amount: number | null
   /** In lower case. */
   readonly currency: string
@@ -43,20 +43,20 @@ export interface Session {
 }
 
 export interface UpgradeAnswer {
-  /** null where a subscription was changed: there is nothing to check out. */
+  /** null for a changed subscription, which needs no checkout. */
   readonly checkoutUrl: string | null
   readonly session: Session
 }
 
 export interface UpgradeParts {
   readonly billing: Pick<Billing, 'sync' | 'inForce' | 'record'>
-  /** The one that sells; null where none is chosen. */
+  /** The provider for sales; null without one. */
   readonly provider: PaymentProvider | null
-  /** Those that can be called: a subscription may be of one that was chosen before. */
+  /** Callable providers: a subscription may be with a former one. */
   readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
   readonly products: ProductMap
   readonly plans: Plans
-  /** Where a checkout leads back to, without a slash at its end. */
+  /** The return address of a checkout, without a slash at its end. */
   readonly appUrl: string
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly log: FastifyBaseLogger
@@ -64,7 +64,7 @@ export interface UpgradeParts {
   readonly now: () => number
 }
 
-/** What becomes of a subscription. */
+/** The change of a subscription. */
 type Change = 'now' | 'period_end' | 'cancel' | 'resume'
 
 interface Done {
@@ -73,8 +73,8 @@ interface Done {
 }
 
 /**
- * Throws `billingNotConfigured` without a provider, `validationFailed` for what is not sold and for what the tenant has
- * already, `conflict` while another one is under way and where a cancellation stands in the way, and what the provider's calls throw.
+ * Throws `billingNotConfigured` without a provider, `validationFailed` for plans that are not for sale or that the tenant has already,
+ * `conflict` during another request or before a scheduled cancellation, and the errors of the provider's calls.
  */
 export type Upgrade = (input: UpgradeInput) => Promise<UpgradeAnswer>
 
@@ -143,14 +143,14 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     }
   }
 
-  /** Throws `validationFailed` for what the provider does not sell. */
+  /** Throws `validationFailed` for a plan that the provider does not sell. */
   function productOf ({ name }: PaymentProvider, sale: Sale): string {
     const product = products.idOf(name, sale)
     if (product === undefined) throw notSold(sale, products.soldBy(name), plans)
     return product
   }
 
-  /** The caller named nothing of the provider's: the product map did, or what is known of the subscription. */
+  /** The caller named no object of the provider: the id came from the product map, or from the stored subscription. */
   function missingAt (seller: PaymentProvider, current: InForce | null, { plan, cycle }: UpgradeInput): string {
     const name = current?.provider ?? seller.name
     const product = products.idOf(name, { plan, cycle })
@@ -164,7 +164,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
 
   async function upgrade (seller: PaymentProvider, input: UpgradeInput): Promise<UpgradeAnswer> {
     const { tenant, plan, cycle, actor } = input
-    // A webhook may be on its way. A plan that was bought a moment ago is not bought twice.
+    // A webhook may be on its way. A just bought plan must not be bought twice.
     await billing.sync(tenant)
     const current = await billing.inForce(tenant)
     if (current === null && plan === lowestPlan) throw refused('/body/targetPlan', 'there is no subscription that could end')
@@ -202,7 +202,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     try {
       return await upgrade(provider, input)
     } finally {
-      // What was done stays done, and the place is free after the window in any case.
+      // The change stays done, and the place is free after the window in any case.
       await attempts.reset(oneAtATime, tenant, tenant).catch((err: unknown) =>
         log.warn({ err, tenant }, 'the place of an upgrade could not be given back; it is free in a minute')
       )
@@ -211,8 +211,8 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
 }
 
 /**
- * What becomes of the subscription: `resume` where it is what is wanted, unless something was to happen at its end. Throws
- * `validationFailed` where it ends already, and `conflict` where that stands in the way.
+ * The change of the subscription: `resume` for the current plan, if a change or end is scheduled. Throws `validationFailed` if it already
+ * ends, and `conflict` if a cancellation is scheduled.
  */
 function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plans, 'tiers'>): Change {
   const { cancelAtPeriodEnd, periodEnd } = current.snapshot
@@ -231,13 +231,13 @@ function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plan
   return rise > 0 || (rise === 0 && cycle === 'yearly') ? 'now' : 'period_end'
 }
 
-/** What a plan costs for a cycle. */
+/** The price of a plan for a cycle. */
 function priceOf ({ plan, cycle }: Sale, plans: Plans): Pick<Session, 'amount' | 'currency'> {
   const { currency, [cycle]: price } = plans.of(plan).price
   return { amount: price === unlimited ? null : Math.round(price * 10 ** minorDigits(currency)), currency: currency.toLowerCase() }
 }
 
-/** Digits after the point that amounts of a currency have: none in Japan. */
+/** Decimal places of a currency: none for yen. */
 function minorDigits (currency: string): number {
   return new Intl.NumberFormat('en', { style: 'currency', currency }).resolvedOptions().maximumFractionDigits ?? 2
 }

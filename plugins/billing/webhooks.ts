@@ -1,6 +1,6 @@
 /**
- * The endpoints that payment providers send their events to. The body is kept as it came: its
- * signature is judged before anything in it is read. They have parsers of their own: give them a context of their own.
+ * The webhook endpoints of payment providers. The body is kept as bytes: its signature is checked before it is parsed. They have their own
+ * parsers, so give them a separate context.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { PaymentProvider, ProviderName } from './providers/provider.js'
@@ -12,11 +12,11 @@ import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { countFailedSignature } from '../rate-limit/check-limit.js'
 
-const bodyLimit = 1_048_576 // bytes; the largest events of either provider have some tens of kilobytes
+const bodyLimit = 1_048_576 // bytes; the largest events of either provider have tens of kilobytes
 
 interface Endpoint {
   readonly path: string
-  /** The headers that the signature is made of: each comes once. */
+  /** The headers of the signature, which must not repeat. */
   readonly signature: readonly string[]
   readonly summary: string
 }
@@ -42,7 +42,7 @@ const Event = named(
 
 export interface WebhookParts {
   readonly billing: Pick<Billing, 'receive'>
-  /** Those that have a signing secret. */
+  /** Providers with a signing secret. */
   readonly receivers: ReadonlyMap<ProviderName, Pick<PaymentProvider, 'readWebhook'>>
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
@@ -99,7 +99,7 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
   })
 }
 
-/** Throws `rateLimited`, or rejects with it, where the address has sent too many. */
+/** Throws `rateLimited`, or rejects with it, if the address has sent too many. */
 async function countFailed (request: FastifyRequest, reply: FastifyReply, provider: ProviderName): Promise<void> {
   await countFailedSignature(request, reply)
   request.log.warn(

@@ -1,34 +1,34 @@
 /**
- * A call of a payment provider: its time-out, its bounded retries, and the names of its failures. Both adapters and tenants'
- * billing use it. An adapter throws a `ProviderFault` if the provider refuses; any other error means that no answer came.
+ * A call of a payment provider: its timeout, its bounded retries, and its failures. Both adapters and tenants' billing use it. An adapter
+ * throws a `ProviderFault` if the provider refuses; any other error means that no response arrived.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { failure, isFailure, TenantryError } from '../../../lib/errors.js'
 import { jsonExcess } from '../../../lib/json/bounds.js'
 
 const tryTime = 5000 // ms for one try
-const callTime = 10_000 // ms for a call with its retries, unless the caller says
+const callTime = 10_000 // ms for a call with its retries, unless the caller sets another time
 const maxTries = 3
 const firstWait = 200 // ms before the second try; doubled for the third
 const maxReason = 300 // characters
 const defaultRetryAfter = 5 // s, where a provider that limits the rate does not say
 
-/** The largest answer that is read; what is longer is no answer. */
+/** The largest accepted response. */
 export const maxAnswerBytes = 5 * 1_048_576
 
 /**
- * How a provider failed:
- * `key`: it does not accept the key; `missing`: it does not have what was named; `refused`: it does not accept the
- * values; `busy`: it limits the rate; `failed`: it could not do it; `unreadable`: its answer is not what it documents.
+ * A failure of a provider:
+ * `key`: it does not accept the key; `missing`: the named object does not exist; `refused`: it does not accept the values; `busy`: it
+ * limits the rate; `failed`: an internal failure; `unreadable`: an undocumented response.
  */
 export type FaultKind = 'key' | 'missing' | 'refused' | 'busy' | 'failed' | 'unreadable'
 
 export interface FaultDetails {
-  /** For the log: what happened. It may not hold a key. */
+  /** For the log, without keys. */
   readonly message: string
-  /** What the provider says of the values, for the caller: `cleanReason` has gone over it. */
+  /** The provider's text about the values, for the caller: cleaned by `cleanReason`. */
   readonly reason?: string | undefined
-  /** Seconds, of a provider that limits the rate. */
+  /** Seconds until a retry, if the provider limits the rate. */
   readonly retryAfter?: number | undefined
 }
 
@@ -47,7 +47,7 @@ export class ProviderFault extends Error {
   }
 }
 
-/** What an HTTP status means, where the provider documents nothing else for the call. */
+/** The meaning of an HTTP status, unless the provider documents another one for the call. */
 export function kindOfStatus (status: number): FaultKind {
   if (status === 401 || status === 403) return 'key'
   if (status === 404 || status === 410) return 'missing'
@@ -55,10 +55,7 @@ export function kindOfStatus (status: number): FaultKind {
   return status !== 408 && status >= 400 && status < 500 ? 'refused' : 'failed'
 }
 
-/**
- * The provider's own words as a caller may have them: one line, 300 characters at most, without the key and without
- * what looks like one. undefined where nothing is left.
- */
+/** The provider's text for a caller: one line, 300 characters at most, without the key and similar texts. undefined if nothing is left. */
 export function cleanReason (text: string, key: string): string | undefined {
   const cleaned = (key === '' ? text : text.replaceAll(key, '[key]'))
     .replace(/\b(?:polar|sk|rk|pk|whsec)_[\w*-]{4,}/g, '[key]')
@@ -68,7 +65,7 @@ export function cleanReason (text: string, key: string): string | undefined {
   return [...cleaned].slice(0, maxReason).join('')
 }
 
-/** An answer's body, read to its end. Throws a ProviderFault where it is larger than is read. */
+/** A response's body, read to its end. Throws a ProviderFault if it is too large. */
 export async function answerText (response: Response): Promise<string> {
   if (response.body === null) return ''
   const chunks: Uint8Array[] = []
@@ -81,14 +78,14 @@ export async function answerText (response: Response): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-/** The text of a success, which an SDK parses: as bounded as every other JSON from outside. Throws a ProviderFault beyond. */
+/** The text of a success, which an SDK parses: within the bounds of JSON from outside. Throws a ProviderFault beyond. */
 export function requireBounded (text: string): string {
   const excess = jsonExcess(text)
   if (excess !== null) throw new ProviderFault('unreadable', { message: `an answer whose JSON ${excess}` })
   return text
 }
 
-/** Seconds that a `Retry-After` header asks for, which names seconds or a time; undefined where it says neither. */
+/** Seconds of a `Retry-After` header, which has seconds or a time; undefined for an invalid one. */
 export function retryAfterOf (header: string | null | undefined): number | undefined {
   if (header === null || header === undefined) return undefined
   if (/^\d{1,9}$/.test(header)) return Number(header)
@@ -96,7 +93,7 @@ export function retryAfterOf (header: string | null | undefined): number | undef
   return Number.isNaN(time) ? undefined : Math.max(0, Math.ceil((time - Date.now()) / 1000))
 }
 
-/** The time that the calls of one endpoint have together. */
+/** The shared time limit of one endpoint's calls. */
 export class CallTime {
   readonly #endsAt: number
 
@@ -105,7 +102,7 @@ export class CallTime {
     this.#endsAt = performance.now() + milliseconds
   }
 
-  /** Whole milliseconds that are left, 0 once it is over. Timers may end a fraction of one early. */
+  /** The remaining whole milliseconds, 0 afterwards. Timers may end a fraction of one early. */
   left (): number {
     return Math.max(0, Math.floor(this.#endsAt - performance.now()))
   }
@@ -113,16 +110,16 @@ export class CallTime {
 
 export interface CallOptions {
   readonly time: CallTime
-  /** Whose key it is: `tenant` makes a refused one 424, for the tenant has to replace it. */
+  /** The owner of the key: for `tenant` a refused key is 424, since the tenant has to replace it. */
   readonly keyOwner: 'platform' | 'tenant'
-  /** The call may be sent again though the provider may have done it already: it reads, or carries an idempotency key. */
+  /** The call may be repeated even if the provider may have done it: it reads, or has an idempotency key. */
   readonly repeatable: boolean
 }
 
 /**
- * Runs one call: at most three tries of 5 s each, within the time. `run` ends its requests when the signal aborts.
- * Throws `providerTimeout`, `providerFailed`, `providerBusy`, `providerRefused`, `providerKeyRefused` or `notFound`;
- * a TenantryError of `run` passes as it is.
+ * Runs one call: at most three tries of 5 s each, within the time. `run` ends its requests when the signal aborts. Throws
+ * `providerTimeout`, `providerFailed`, `providerBusy`, `providerRefused`, `providerKeyRefused` or `notFound`; a TenantryError of `run` is
+ * passed on.
  */
 export async function callProvider<T> (options: CallOptions, run: (signal: AbortSignal) => Promise<T>): Promise<T> {
   for (let number = 1; ; number++) {
@@ -135,7 +132,7 @@ export async function callProvider<T> (options: CallOptions, run: (signal: Abort
       return await run(end.signal)
     } catch (error) {
       const isTimedOut = end.signal.aborted
-      // What else the try has under way.
+      // Further requests of the try.
       end.abort()
       const wait = number < maxTries ? waitBefore(number, error, options) : undefined
       if (wait === undefined) throw failureOf(error, isTimedOut, options)
@@ -146,7 +143,7 @@ export async function callProvider<T> (options: CallOptions, run: (signal: Abort
   }
 }
 
-/** What the call answers; the other where the provider does not have what was named. */
+/** The result of the call, or the alternative if the named object does not exist. */
 export async function orNone<T> (none: T, call: Promise<T>): Promise<T> {
   try {
     return await call
@@ -156,11 +153,11 @@ export async function orNone<T> (none: T, call: Promise<T>): Promise<T> {
   }
 }
 
-/** Milliseconds until the next try; undefined where there shall be none. */
+/** Milliseconds until the next try; undefined for no further try. */
 function waitBefore (number: number, error: unknown, { time, repeatable }: CallOptions): number | undefined {
   if (error instanceof TenantryError) return undefined
   const kind = error instanceof ProviderFault ? error.kind : 'failed'
-  // What is refused for its rate has not been done.
+  // A rate limit refuses before anything is done.
   if (kind !== 'busy' && !(kind === 'failed' && repeatable)) return undefined
   const asked = error instanceof ProviderFault ? error.retryAfter : undefined
   const wait = asked === undefined ? firstWait * 2 ** (number - 1) * (0.5 + Math.random() / 2) : asked * 1000

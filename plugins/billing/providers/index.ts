@@ -6,7 +6,7 @@ const adapters = {
   altprov: async (settings) => await (await import('./altprov/index.js')).createAltprov(settings)
 } as const satisfies Record<ProviderName, (settings: ProviderSettings) => Promise<PaymentProvider>>
 
-/** Makes the adapter. Throws an error that names the package to install where the provider's SDK is missing. Sends nothing. */
+/** Creates the adapter. Throws an error that names the missing SDK's package. Sends nothing. */
 export async function loadProvider (name: ProviderName, settings: ProviderSettings): Promise<PaymentProvider> {
   return await adapters[name](settings)
 }

@@ -1,4 +1,4 @@
-/** Changes of a subscription of Stripe. Whatever a schedule has planned for it gives way to the change that is asked for. */
+/** Changes of a subscription of Stripe. A requested change replaces the plan of a schedule. */
 import type Stripe from 'stripe'
 import type { CallTime } from '../call.js'
 import type { Snapshot } from '../provider.js'
@@ -19,10 +19,10 @@ import { keyOf } from './key.js'
 import { priceOf } from './price.js'
 import { idOf, isCanceling, snapshotOf, subscriptionOf } from './snapshot.js'
 
-/** What a snapshot is made of that is an id unless it is asked for. */
+/** Members of a snapshot that are ids unless they are expanded. */
 export const expanded = ['default_payment_method', 'customer.invoice_settings.default_payment_method'] as const
 
-/** One change: its requests share the time, and each has an idempotency key of its own, made of the change's. */
+/** One change: its requests share the time, and each has its own idempotency key, derived from the change's. */
 export interface Change {
   readonly client: AltprovClient
   readonly time: CallTime
@@ -31,7 +31,9 @@ export interface Change {
 
 type Subscribed = Answer<AltprovSubscription>
 
-/** Charges or credits the difference at once: where it cannot be paid nothing is changed, and the provider says why (`providerRefused`). */
+/**
+ * Charges or credits the difference at once: if the payment fails, nothing changes, and the provider gives the reason (`providerRefused`).
+ */
 export async function changeNow (change: Change, id: string, product: string): Promise<Snapshot> {
   const [price, subscription] = await Promise.all([priceOf(change.client, change.time, product), read(change, id)])
   const item = onlyItem(subscription.body)
@@ -47,11 +49,11 @@ export async function changeNow (change: Change, id: string, product: string): P
   )
 }
 
-/** A schedule changes the price when the period is over, and leaves the subscription to itself a period later. */
+/** A schedule changes the price at the end of the period, and releases the subscription a period later. */
 export async function changeAtPeriodEnd (change: Change, id: string, product: string): Promise<Snapshot> {
   let [price, subscribed] = await Promise.all([priceOf(change.client, change.time, product), read(change, id)])
   onlyItem(subscribed.body)
-  // The provider makes no schedule for what has a date to end.
+  // The provider creates no schedule for a subscription with an end date.
   if (isCanceling(subscribed.body)) subscribed = await update(change, id, goingOn(subscribed.body))
   const schedule = await scheduleOf(change, subscribed.body)
   const current = schedule.phases.find(({ start_date: start }) => start === schedule.current_phase?.start_date)
@@ -78,7 +80,7 @@ export async function changeAtPeriodEnd (change: Change, id: string, product: st
   return snapshotAt(subscribed)
 }
 
-/** At the period's end; as it is where it will end then already. */
+/** At the period's end; unchanged if it already ends then. */
 export async function cancel (change: Change, id: string): Promise<Snapshot> {
   const subscribed = await read(change, id)
   await release(change, subscribed.body)
@@ -86,7 +88,7 @@ export async function cancel (change: Change, id: string): Promise<Snapshot> {
   return snapshotAt(await update(change, id, { cancel_at_period_end: true }))
 }
 
-/** Takes back what would happen at the period's end; null where nothing would. */
+/** Withdraws the scheduled change or end; null without one. */
 export async function resume (change: Change, id: string): Promise<Snapshot | null> {
   const subscribed = await read(change, id)
   const { schedule } = subscribed.body
@@ -99,7 +101,7 @@ function snapshotAt ({ body, at }: Subscribed): Snapshot {
   return snapshotOf(body, at)
 }
 
-/** One that can be changed: what has ended stays so. */
+/** A changeable subscription: an ended one stays ended. */
 async function read ({ client, time }: Change, id: string): Promise<Subscribed> {
   checkId(id)
   const subscribed = await client.call(
@@ -120,11 +122,11 @@ async function update (change: Change, id: string, changes: Stripe.SubscriptionU
     async (stripe) =>
       await stripe.subscriptions.update(id, { ...changes, expand: [...expanded] }, { idempotencyKey: keyOf(idempotencyKey, id, changes) })
   )
-  // Something else may have changed it since that request.
+  // Another request may have changed it since then.
   return updated.isReplay ? await read(change, id) : updated
 }
 
-/** The one that the subscription has, whatever it has planned, or one that plans nothing. */
+/** The subscription's schedule with its plan, or one that plans nothing. */
 async function scheduleOf ({ client, time, idempotencyKey }: Change, { id, schedule }: AltprovSubscription): Promise<AltprovSchedule> {
   const { body } = await client.call(time, readSchedule, async (stripe) =>
     schedule === null || schedule === undefined
@@ -133,7 +135,7 @@ async function scheduleOf ({ client, time, idempotencyKey }: Change, { id, sched
   return body
 }
 
-/** While a schedule has a subscription, its cancellation cannot be changed, and a change of its price would not last. */
+/** While a schedule controls a subscription, its cancellation cannot be changed, and a change of its price would not last. */
 async function release ({ client, time, idempotencyKey }: Change, { schedule }: AltprovSubscription): Promise<void> {
   if (schedule === null || schedule === undefined) return
   const id = idOf(schedule)
@@ -144,7 +146,7 @@ async function release ({ client, time, idempotencyKey }: Change, { schedule }: 
   )
 }
 
-/** What takes a cancellation back: the provider accepts one of the two only. */
+/** The parameter that withdraws a cancellation: the provider accepts only one of the two. */
 function goingOn (subscription: AltprovSubscription): Pick<Stripe.SubscriptionUpdateParams, 'cancel_at' | 'cancel_at_period_end'> {
   if (subscription.cancel_at_period_end) return { cancel_at_period_end: false }
   return isCanceling(subscription) ? { cancel_at: '' } : {}
@@ -173,7 +175,7 @@ function asItIs (phase: AltprovPhase): Stripe.SubscriptionScheduleUpdateParams.P
   }
 }
 
-/** What a phase and the next have in common. */
+/** The common parts of a phase and the next. */
 function carriedOn (
   { discounts, default_tax_rates: taxRates, automatic_tax: tax }: AltprovPhase
 ): Omit<Stripe.SubscriptionScheduleUpdateParams.Phase, 'items'> {

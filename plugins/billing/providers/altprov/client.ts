@@ -1,6 +1,6 @@
 /**
- * The client of `altprov` (Stripe's API, of the version that the SDK pins) on its own SDK. What the SDK leaves open is
- * bounded here: the time, the size of an answer, redirects; retries are `callProvider`'s alone.
+ * The client of `altprov` (Stripe's API, of the version that the SDK pins) on its own SDK. This file bounds the time, the size of a
+ * response and redirects, which the SDK does not; only `callProvider` retries.
  */
 import type Stripe from 'stripe'
 import type { CallTime } from '../call.js'
@@ -11,17 +11,17 @@ export type AltprovPackage = typeof Stripe
 
 export interface AltprovClient {
   /**
-   * Runs one request, again after failures that pass: it reads, or carries an idempotency key. `read` is made by
-   * `documented`, for the SDK's types are a promise only. Throws as `callProvider`.
+   * Runs one request, with retries after temporary failures: it reads, or has an idempotency key. `read` comes from `documented`, since the
+   * SDK's types are not checked. Throws as `callProvider`.
    */
   call<T>(time: CallTime, read: (body: unknown) => T, run: (stripe: Stripe) => Promise<unknown>): Promise<Answer<T>>
 }
 
 export interface Answer<T> {
   readonly body: T
-  /** When it was so, by the provider's clock, whose unit is the second. */
+  /** The time of the state, by the provider's clock, in seconds. */
   readonly at: Date
-  /** The answer to an earlier request of the same idempotency key: what was so then. */
+  /** The response to an earlier request with the same idempotency key: the state at that time. */
   readonly isReplay: boolean
 }
 
@@ -33,7 +33,7 @@ export async function loadAltprov (): Promise<AltprovPackage> {
   }
 }
 
-/** `baseUrl` is an origin; default: the provider's own. Throws where it is none. */
+/** `baseUrl` is an origin; default: the provider's own. Throws for an invalid one. */
 export function createAltprovClient (Package: AltprovPackage, apiKey: string, baseUrl: string | undefined): AltprovClient {
   const address = baseUrl === undefined ? {} : addressOf(baseUrl)
   const attempt = async <T>(
@@ -42,7 +42,7 @@ export function createAltprovClient (Package: AltprovPackage, apiKey: string, ba
     run: (stripe: Stripe) => Promise<unknown>
   ): Promise<Answer<T>> => {
     const answered: Answered = { at: null, isReplay: false }
-    // A client of its own, since the SDK hands no signal on to its requests.
+    // A separate client, since the SDK passes no signal to its requests.
     const httpClient = Package.createFetchHttpClient(async (url, request) => await send(String(url), request, { apiKey, signal, answered }))
     const stripe = new Package(apiKey, { ...address, httpClient, maxNetworkRetries: 0, telemetry: false })
     try {
@@ -62,7 +62,7 @@ export function createAltprovClient (Package: AltprovPackage, apiKey: string, ba
   }
 }
 
-/** What may stand in a header: anything else makes `fetch` throw an error that holds it. */
+/** Valid characters of a header: for others `fetch` throws an error that contains the value. */
 const headerText = /^[\x21-\x7e]{1,1024}$/
 
 function checkKey (apiKey: string): void {
@@ -80,7 +80,7 @@ function addressOf (baseUrl: string): { host: string, port: string, protocol: 'h
     : { host: hostname, port: port === '' ? '443' : port, protocol: 'https' }
 }
 
-/** The SDK wraps what `send` threw; whatever else it throws means that the answer was not what it documents. */
+/** The SDK wraps errors of `send`; any other error of the SDK means an undocumented response. */
 function faultOf (error: unknown, { errors }: Stripe): unknown {
   if (error instanceof ProviderFault) return error
   if (error instanceof errors.StripeConnectionError) return error.detail

@@ -1,7 +1,7 @@
 /**
- * The tenant of a Stripe customer is in its metadata, as `tenant_id`, and is found by search. The search lags by a minute, in an
- * outage by an hour. So a customer is created under one idempotency key of its tenant, which creates no second one for a day,
- * and subscriptions are read by customer, never by search.
+ * The tenant of a Stripe customer is in its metadata, as `tenant_id`, and is found by search. The search lags by a minute, in an outage by
+ * an hour. So a customer is created under one idempotency key of its tenant, which creates no second one for a day, and subscriptions are
+ * read by customer, never by search.
  */
 import type { CallTime } from '../call.js'
 import type { CheckoutInput } from '../provider.js'
@@ -12,9 +12,9 @@ import { readCustomer, readCustomers, readFound } from './documented.js'
 import { keyOf } from './key.js'
 import { idOf } from './snapshot.js'
 
-const maxCustomers = 10 // of one tenant; there are several only if some were made by hand
+const maxCustomers = 10 // of one tenant; several exist only if some were created by hand
 
-/** The tenant's first customer, which is made where there is none. */
+/** The tenant's first customer, which is created if it is missing. */
 export async function customerOf (
   client: AltprovClient,
   time: CallTime,
@@ -22,7 +22,7 @@ export async function customerOf (
 ): Promise<string> {
   const [found] = await customersOf(client, time, tenant)
   if (found !== undefined) return found
-  // Under one key everything has to be the same each time: the address comes afterwards.
+  // A repeated key needs equal content: the address is set afterwards.
   const { body: made } = await client.call(
     time,
     readCustomer,
@@ -37,7 +37,7 @@ export async function customerOf (
   return made.id
 }
 
-/** Those whose subscriptions may be the tenant's, the known ones first: ten at most. */
+/** Customers who may have the tenant's subscriptions, the known ones first: ten at most. */
 export async function customersOfSubscriptions (
   client: AltprovClient,
   time: CallTime,
@@ -53,7 +53,7 @@ export async function customersOfSubscriptions (
   return [...new Set([...known, ...customers, ...customersOfFound])].slice(0, maxCustomers)
 }
 
-/** The oldest first, so that the same one is taken each time. */
+/** The oldest first, so that the same one is chosen each time. */
 async function customersOf (client: AltprovClient, time: CallTime, tenant: Owner): Promise<string[]> {
   const query = ofTenant(tenant)
   const { body } = await client.call(time, readCustomers, async (stripe) => await stripe.customers.search({ query, limit: 100 }))
@@ -63,7 +63,7 @@ async function customersOf (client: AltprovClient, time: CallTime, tenant: Owner
     .map(({ id }) => id)
 }
 
-/** A query of the provider's search language; the id of a tenant has nothing that would end the text. */
+/** A query of the provider's search language; a tenant's id contains no character that ends the text. */
 function ofTenant (tenant: Owner): string {
   if (!isTenantId(tenant)) throw failure('tenantInvalid')
   return `metadata['tenant_id']:'${tenant}'`

@@ -1,7 +1,6 @@
 /**
- * The used members of Stripe's objects, as its API documents them from 2025-03-31 on (periods belong to items, an invoice has a
- * parent) and before (they belong to the subscription). An event has the version of its webhook endpoint, which may differ from
- * that of the SDK.
+ * The used members of Stripe's objects, as its API documents them from 2025-03-31 on (periods belong to items, an invoice has a parent) and
+ * before (they belong to the subscription). An event has the version of its webhook endpoint, which may differ from that of the SDK.
  */
 import { Type, type Static, type TSchema } from 'typebox'
 import { documented, Id as IdOf } from '../documented.js'
@@ -55,7 +54,7 @@ export type AltprovSubscription = Static<typeof Subscription>
 export type AltprovItem = Static<typeof Item>
 export const readSubscription = documented('a subscription', Subscription)
 export const readList = documented('a list', Type.Object({ data: Type.Array(Type.Unknown(), { maxItems: 100 }) }))
-/** Of a search only the customers are read: what else it says may be old. */
+/** Only the customers of a search are used: its other members may be outdated. */
 export const readFound = documented(
   'a result of a search for subscriptions',
   Type.Object({ data: Type.Array(Type.Object({ customer: Expandable(Named) }), { maxItems: 100 }) })
@@ -148,7 +147,7 @@ const SubscriptionDetails = Type.Object({
 export const readInvoice = documented(
   'an invoice',
   Type.Object({
-    id: Type.Optional(OrNull(Id)), // a coming one has none
+    id: Type.Optional(OrNull(Id)), // an upcoming one has none
     customer: OrNull(Expandable(Named)),
     currency: Currency,
     amount_due: Type.Integer(),

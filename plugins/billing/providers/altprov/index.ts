@@ -13,8 +13,8 @@ import { readAltprovWebhook } from './webhook.js'
 const maxSubscriptions = 100
 
 /**
- * Throws where the package is missing or `baseUrl` is no origin. Without an API key webhooks are read, and every call
- * fails as `providerFailed`.
+ * Throws if the package is missing or `baseUrl` is not an origin. Without an API key webhooks are read, and every call fails as
+ * `providerFailed`.
  */
 export async function createAltprov ({ apiKey, webhookSecrets, baseUrl, timeoutMs }: ProviderSettings): Promise<PaymentProvider> {
   const Package = await loadAltprov()
@@ -56,7 +56,7 @@ async function checkout (
 async function subscriptionsOf (client: AltprovClient, time: CallTime, tenant: Owner, known: readonly string[]): Promise<Snapshot[]> {
   const customers = await customersOfSubscriptions(client, time, tenant, known)
   const lists = await Promise.all(customers.map(async (customer) => {
-    // One that is known may be of another account: that of tests, say, before the settings named the one that sells.
+    // A known customer may belong to another account, for example a former test account.
     const listed = await orNone(
       null,
       client.call(time, subscriptionsOfList, async (stripe) =>

@@ -1,4 +1,4 @@
-/** Idempotency keys: the provider refuses one that comes with other content than before, so the content is a part of it. */
+/** Idempotency keys: the provider refuses a repeated key with other content, so the key includes the content. */
 import { createHash } from 'node:crypto'
 
 export function keyOf (...content: readonly unknown[]): string {

@@ -1,4 +1,4 @@
-/** The product map names products or prices of Stripe: what is sold is always a price. */
+/** The product map names products or prices of Stripe; a sale always needs a price. */
 import type { CallTime } from '../call.js'
 import type { AltprovClient } from './client.js'
 import { failure } from '../../../../lib/errors.js'
@@ -6,8 +6,8 @@ import { readPrice, readPrices, readProduct, type AltprovPrice } from './documen
 import { checkId } from './id.js'
 
 /**
- * The price of that id, or of the product of that id: its default price, else the only recurring one that is active.
- * Throws `notFound` where there is neither, `providerFailed` where the product does not say which of its prices it is.
+ * The price of that id, or of the product of that id: its default price, else its only active recurring one. Throws `notFound` if neither
+ * exists, `providerFailed` if the product's price is ambiguous.
  */
 export async function priceOf (client: AltprovClient, time: CallTime, product: string): Promise<AltprovPrice> {
   checkId(product)

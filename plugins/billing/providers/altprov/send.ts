@@ -2,7 +2,7 @@
 import { parseBounded } from '../../../../lib/json/bounds.js'
 import { answerText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
 
-/** What the headers of an answer say. */
+/** The used headers of a response. */
 export interface Answered {
   at: Date | null
   isReplay: boolean
@@ -14,21 +14,21 @@ export interface Sender {
   readonly answered: Answered
 }
 
-/** The answer of a success, read to its end. Throws a ProviderFault for any other. */
+/** The body of a success, read to its end. Throws a ProviderFault for other responses. */
 export async function send (url: string, request: RequestInit | undefined, { apiKey, signal, answered }: Sender): Promise<Response> {
   const begun = performance.now()
   const response = await fetch(url, { ...request, signal, redirect: 'manual' })
   answered.at = timeOf(response.headers.get('date'), performance.now() - begun)
   answered.isReplay = response.headers.get('idempotent-replayed') === 'true'
   const text = await answerText(response)
-  // Without the headers: the SDK would print a notice that one of them may hold.
+  // Without the headers: the SDK would print a notice from one of them.
   if (response.ok) return new Response(requireBounded(text))
   throw faultOf(response, text, `${request?.method ?? 'GET'} ${new URL(url).pathname}`, apiKey)
 }
 
 /**
- * Of the `Date` of an answer that took so many ms. One that took seconds tells what was so when it was asked for: an event
- * of what happened meanwhile must not seem older than it.
+ * The `Date` of a response, minus its duration: a slow response shows the state at the time of the request, and must not seem newer than an
+ * event in between.
  */
 export function timeOf (date: string | null, took: number): Date | null {
   const sent = Date.parse(date ?? '')
@@ -48,9 +48,9 @@ function faultOf (response: Response, text: string, call: string, apiKey: string
 }
 
 function kindOf (status: number, code: string | undefined): FaultKind {
-  // A parameter that names what is not there is a 400.
+  // A parameter that names a missing object is a 400.
   if (code === 'resource_missing') return 'missing'
-  // 409: the same idempotency key is at work, or the object is locked. 424: something that Stripe itself asks has failed.
+  // 409: the same idempotency key is in use, or the object is locked. 424: a service that Stripe uses failed.
   if (status === 409 || code === 'rate_limit') return 'busy'
   return status === 424 ? 'failed' : kindOfStatus(status)
 }

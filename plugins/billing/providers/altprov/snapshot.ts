@@ -4,10 +4,7 @@ import { isTenantId, type TenantId } from '../../../../lib/identity/tenant-ref.j
 import { ProviderFault } from '../call.js'
 import { readSubscription, type AltprovItem, type AltprovSubscription } from './documented.js'
 
-/**
- * `incomplete_expired` was never paid, whatever time its period names; `paused` waits for a way to pay, and gives nothing
- * meanwhile.
- */
+/** `incomplete_expired` was never paid, whatever its period says; `paused` waits for a payment method, and gives no plan. */
 const statuses: Readonly<Record<AltprovSubscription['status'], SubscriptionStatus>> = {
   active: 'active',
   trialing: 'trialing',
@@ -19,7 +16,7 @@ const statuses: Readonly<Record<AltprovSubscription['status'], SubscriptionStatu
   incomplete_expired: 'incomplete'
 }
 
-/** Throws a ProviderFault for what is none, or has no period. */
+/** Throws a ProviderFault for another object, or one without a period. */
 export function subscriptionOf (value: unknown): AltprovSubscription {
   const subscription = readSubscription(value)
   periodOf(subscription)
@@ -50,8 +47,8 @@ export function snapshotOf (subscription: AltprovSubscription, asOf: Date): Snap
 }
 
 /**
- * It will end with its period: it says so itself, or has a date of its own until then, as the provider's portal sets it.
- * While a schedule has it, such a date may be that of a phase.
+ * It ends with its period: by its flag, or by an end date until then, which the provider's portal sets. Under a schedule, such a date may
+ * belong to a phase.
  */
 export function isCanceling (subscription: AltprovSubscription): boolean {
   const { cancel_at_period_end: atPeriodEnd, cancel_at: at, schedule } = subscription
@@ -59,12 +56,12 @@ export function isCanceling (subscription: AltprovSubscription): boolean {
   return at !== null && (schedule ?? null) === null && at <= periodOf(subscription).periodEnd
 }
 
-/** Whose it is: by its own metadata, else by those of its customer where they came with it. null where neither says. */
+/** Its tenant: by its own metadata, else by those of its expanded customer. null if neither names one. */
 export function tenantOfSubscription ({ metadata, customer }: AltprovSubscription): TenantId | null {
   return tenantOf(metadata.tenant_id ?? (typeof customer === 'string' ? undefined : customer.metadata?.tenant_id))
 }
 
-/** What is no id of a tenant names none. */
+/** An invalid id of a tenant counts as none. */
 export function tenantOf (value: string | null | undefined): TenantId | null {
   return isTenantId(value) ? value : null
 }
@@ -83,7 +80,7 @@ interface Period {
   readonly periodEnd: number
 }
 
-/** Of the item whose period ends first, in seconds; of versions before 2025-03-31 the subscription's own. */
+/** Of the item whose period ends first, in seconds; before version 2025-03-31 the subscription's own. */
 function periodOf (subscription: AltprovSubscription): Period {
   let period: Period | null = null
   for (const part of [subscription, ...subscription.items.data]) {

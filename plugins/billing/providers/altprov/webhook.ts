@@ -1,4 +1,4 @@
-/** Webhooks of Stripe: whether one is signed, and what it tells. */
+/** Webhooks of Stripe: their signature and their content. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Payment, ProviderEvent } from '../provider.js'
 import { failure } from '../../../../lib/errors.js'
@@ -15,7 +15,7 @@ export interface SignedBody {
   readonly now: number
 }
 
-/** Throws `signatureInvalid`, or `badRequest` for what is signed and not what the provider documents; null for other kinds. */
+/** Throws `signatureInvalid`, or `badRequest` for a signed, undocumented body; null for other kinds. */
 export function readAltprovWebhook (secrets: readonly string[], { body, headers, now }: SignedBody): ProviderEvent | null {
   stripe.verify({ body, headers, now, url: '' }, secrets)
   const text = textOf(body)
@@ -34,7 +34,7 @@ export function readAltprovWebhook (secrets: readonly string[], { body, headers,
   }
 }
 
-/** As it was signed, a byte order mark included; null where it is not UTF-8, which is never signed. */
+/** The signed text, with a byte order mark; null for invalid UTF-8, which is never signed. */
 function textOf (body: Buffer): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body)
@@ -45,7 +45,7 @@ function textOf (body: Buffer): string | null {
 
 function eventOf (event: AltprovEvent): ProviderEvent | null {
   const { type, account, data: { object } } = event
-  // The event is of a connected account, whose owner could name any tenant.
+  // The event belongs to a connected account, whose owner could name any tenant.
   if (account !== null && account !== undefined) return null
   if (type.startsWith('customer.subscription.')) return ofSubscription(event, object)
   if (type.startsWith('invoice.')) return ofInvoice(event, object)
@@ -61,8 +61,8 @@ function ofSubscription ({ id, type, created }: AltprovEvent, object: unknown): 
 }
 
 /**
- * Only subscriptions of the account concern the platform. The metadata name the tenant; `client_reference_id` does not
- * count, since any visitor of a payment link can choose it.
+ * Only subscriptions of the account concern the platform. The metadata name the tenant; `client_reference_id` does not count, since any
+ * visitor of a payment link can choose it.
  */
 function ofCheckout ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent | null {
   const { mode, metadata, customer, subscription } = readSession(object)
@@ -94,7 +94,7 @@ function ofInvoice ({ id, type, created }: AltprovEvent, object: unknown): Provi
   }
 }
 
-/** `invoice.payment_succeeded` tells of the payment that `invoice.paid` tells of. */
+/** `invoice.payment_succeeded` reports the same payment as `invoice.paid`. */
 function paymentOf (type: string, { id, currency, amount_paid: paid, amount_due: due }: AltprovInvoice): Payment | null {
   if (id === undefined || id === null) return null
   if (type === 'invoice.paid') return { id, outcome: 'paid', amount: paid, currency }
@@ -102,7 +102,7 @@ function paymentOf (type: string, { id, currency, amount_paid: paid, amount_due:
   return null
 }
 
-/** The amount is what has been refunded of the charge so far. */
+/** The amount is the total refund of the charge so far. */
 function ofRefund ({ id, type, created }: AltprovEvent, object: unknown): ProviderEvent {
   const { id: charge, customer, currency, amount_refunded: amount, metadata } = readCharge(object)
   return {

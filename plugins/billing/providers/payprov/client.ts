@@ -1,6 +1,6 @@
 /**
- * The client of `payprov` (Polar's API, version 2026-04) on its own SDK, for the platform's key and for those of
- * tenants. What the SDK leaves open is bounded here: the time, the size of an answer, redirects, and repeated calls.
+ * The client of `payprov` (Polar's API, version 2026-04) on its own SDK, for the platform's key and for those of tenants. This file bounds
+ * the time, the size of a response, redirects and repeated calls, which the SDK does not.
  */
 import type { createCheckoutsService } from '@polar-sh/sdk/2026-04/services/checkouts'
 import type { createCustomersService } from '@polar-sh/sdk/2026-04/services/customers'
@@ -11,7 +11,7 @@ import { checkKey, send, type Sender } from './send.js'
 
 const address = 'https://api.polar.sh'
 
-/** The parts of Polar's API that are used, typed by its SDK. */
+/** The used parts of Polar's API, typed by its SDK. */
 export interface PayprovServices {
   readonly checkouts: ReturnType<typeof createCheckoutsService>
   readonly customers: ReturnType<typeof createCustomersService>
@@ -21,34 +21,34 @@ export interface PayprovServices {
 
 export interface PayprovClientOptions {
   readonly accessToken: string
-  /** The organization to act on; an organization's own access token needs none. */
+  /** The organization; an organization's own access token needs none. */
   readonly organizationId?: string | undefined
   /** Default: `https://api.polar.sh`. */
   readonly baseUrl?: string | undefined
   /** Milliseconds that a call may take with its retries. Default: 10,000. */
   readonly timeoutMs?: number | undefined
-  /** Whose key it is. Default: `platform`. */
+  /** The owner of the key. Default: `platform`. */
   readonly keyOwner?: CallOptions['keyOwner'] | undefined
 }
 
 export interface PayprovCall {
-  /** It may run again though Polar may have done it already, which promises nothing of idempotency keys. */
+  /** It may be repeated even if Polar may have done it; Polar guarantees nothing for idempotency keys. */
   readonly repeatable: boolean
-  /** Goes out, made one of the request's own, with what is no `GET`. */
+  /** Sent with requests other than `GET`, with a suffix for each. */
   readonly idempotencyKey?: string | undefined
-  /** What several calls of one endpoint share. Default: the client's `timeoutMs` from now. */
+  /** The shared time limit of one endpoint's calls. Default: the client's `timeoutMs` from now. */
   readonly time?: CallTime | undefined
 }
 
 export interface PayprovClient {
   /**
-   * Runs a call, again after failures that pass. `run` may ask several things of Polar: all of them run again. What it
-   * is answered has the form that the SDK's types promise only once `documented` has read it. Throws as `callProvider`.
+   * Runs a call, with retries after temporary failures. `run` may send several requests: all of them are repeated. `documented` checks the
+   * responses, since the SDK's types are not checked. Throws as `callProvider`.
    */
   call<T>(options: PayprovCall, run: (polar: PayprovServices) => Promise<T>): Promise<T>
 }
 
-/** Loads the SDK. Throws where its package is missing. */
+/** Loads the SDK. Throws if its package is missing. */
 export async function createPayprovClient (
   { accessToken, organizationId, baseUrl = address, timeoutMs, keyOwner = 'platform' }: PayprovClientOptions
 ): Promise<PayprovClient> {

@@ -11,8 +11,8 @@ import { readSubscription, snapshotOf, Subscription } from './subscription.js'
 import { webhookReader } from './webhook.js'
 
 const maxSubscriptions = 100
-const maxProductPages = 20 // of 100 products, in which a price is looked for
-const maxProducts = 1000 // whose prices are remembered
+const maxProductPages = 20 // of 100 products, which are searched for a price
+const maxProducts = 1000 // products whose prices are remembered
 
 const Id = IdOf(200)
 const readSubscriptions = documented(
@@ -38,14 +38,14 @@ const readCheckout = documented(
   })
 )
 
-/** Throws where the SDK's package is missing. Sends nothing. */
+/** Throws if the SDK's package is missing. Sends nothing. */
 export async function createPayprov (
   { apiKey, organizationId, baseUrl, timeoutMs, webhookSecrets }: ProviderSettings
 ): Promise<PaymentProvider> {
   const client = await createPayprovClient({ accessToken: apiKey, organizationId, baseUrl, timeoutMs })
   const products = new Map<string, string>()
 
-  /** The id of the product that is named by its own id, or by that of one of its prices. `notFound` where none is. */
+  /** The id of the product with this id, or with a price of this id. `notFound` if there is none. */
   async function productOf (id: string, time: CallTime): Promise<string> {
     const known = products.get(id)
     if (known !== undefined) return known
@@ -59,7 +59,7 @@ export async function createPayprov (
     try {
       return await client.call({ repeatable: true, time }, async (polar) => readProduct(await polar.products.get(id)).id)
     } catch (error) {
-      // Polar refuses what has not the form of its ids, which an id of a price may not have.
+      // Polar refuses ids in another form, which an id of a price may have.
       if (isFailure(error, 'notFound') || isFailure(error, 'providerRefused')) return undefined
       throw error
     }
@@ -79,8 +79,8 @@ export async function createPayprov (
   }
 
   /**
-   * Changes a subscription by the updates that it needs, one after the other. Each try reads it anew, so that what was
-   * done though its answer was lost is not done again, whatever Polar makes of idempotency keys.
+   * Changes a subscription with the updates that it needs, one after the other. Each try reads it again, so that a change whose response
+   * was lost is not repeated, whatever Polar does with idempotency keys.
    */
   async function change (
     id: string,
@@ -103,7 +103,7 @@ export async function createPayprov (
     async checkout ({ tenant, email, product, successUrl, cancelUrl, idempotencyKey }): Promise<Checkout> {
       const time = new CallTime(timeoutMs)
       const products = [await productOf(product, time)]
-      // If an answer was lost, a second checkout costs nothing: the address of the first one is unknown.
+      // After a lost response, a second checkout is harmless: the address of the first one is unknown.
       return await client.call({ repeatable: true, idempotencyKey, time }, async (polar) => {
         const { id, url, total_amount: amount, currency } = readCheckout(
           await polar.checkouts.create({
@@ -151,7 +151,7 @@ export async function createPayprov (
         const isThere = subscription.product_id === productId
         const isComing = when === 'period_end' && !isThere && pending === productId
         return [
-          // Polar changes nothing of one that is to end.
+          // Polar does not change a subscription with a scheduled end.
           ...subscription.cancel_at_period_end ? [{ cancel_at_period_end: false }] : [],
           ...pending !== null && !isComing ? [{ pending_update: null }] : [],
           ...isThere || isComing
@@ -179,7 +179,7 @@ export async function createPayprov (
             ...isCanceled || endedAt !== null ? [{ cancel_at_period_end: false }] : [],
             ...(pending ?? null) === null ? [] : [{ pending_update: null }]
           ]
-          // A try after one whose answer was lost finds it done.
+          // A try after a lost response finds it done.
           isNeeded ||= updates.length > 0
           return updates
         }
@@ -190,7 +190,7 @@ export async function createPayprov (
   }
 }
 
-/** The kind of a customer's payment method, such as `card`; null where either is no more. */
+/** The kind of a customer's payment method, such as `card`; null if either no longer exists. */
 async function methodKind (polar: PayprovServices, customer: string, method: string): Promise<string | null> {
   const { items } = readMethods(await polar.customers.listPaymentMethods(customer, { page: 1, limit: 100 }))
   return items.find(({ id }) => id === method)?.type ?? null

@@ -1,4 +1,4 @@
-/** One request to Polar: bounded, without redirects, with the failures that Polar documents. */
+/** One request to Polar: bounded, without redirects, with Polar's documented failures. */
 import { createHash } from 'node:crypto'
 import { parseBounded } from '../../../../lib/json/bounds.js'
 import { answerText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
@@ -9,22 +9,22 @@ export interface Sender {
   readonly signal: AbortSignal
 }
 
-/** What may stand in a header: anything else makes `Headers` throw an error that holds it. */
+/** Valid characters of a header: for others `Headers` throws an error that contains the value. */
 const headerText = /^[\x21-\x7e]{1,1024}$/
 
-/** A path with a segment that the address would lose, as an id of `..` makes one. */
+/** A path with a segment that URL parsing would remove, such as an id of `..`. */
 const otherPath = /\/\.{0,2}\/|\/\.{1,2}$/
 
-/** 403 of Polar that say something of a subscription, not of the key. */
+/** 403 responses of Polar that concern the subscription, not the key. */
 const statesOfSubscription = new Set(['AlreadyCanceledSubscription', 'InactiveSubscription', 'PaymentNotReady', 'TrialingSubscription'])
 
-/** Checks the key before the SDK makes headers of it. */
+/** Checks the key before the SDK creates headers with it. */
 export function checkKey (accessToken: string, organizationId: string | undefined): void {
   if (headerText.test(accessToken) && (organizationId === undefined || headerText.test(organizationId))) return
   throw new ProviderFault('key', { message: 'the access token or the id of the organization is not of visible ASCII characters' })
 }
 
-/** The answer of a success, read to its end. Throws a ProviderFault for any other. */
+/** The body of a success, read to its end. Throws a ProviderFault for other responses. */
 export async function send (url: string, request: RequestInit, { accessToken, idempotencyKey, signal }: Sender): Promise<Response> {
   const method = request.method ?? 'GET'
   const { pathname } = new URL(url)
@@ -41,7 +41,7 @@ export async function send (url: string, request: RequestInit, { accessToken, id
   throw faultOf(response, text, `${method} ${pathname}`, accessToken)
 }
 
-/** A call may send several requests under one key, of which each needs its own. */
+/** A call may send several requests under one key, so each gets its own. */
 function keyOfRequest (key: string, method: string, path: string, body: unknown): string {
   return createHash('sha256').update(JSON.stringify([key, method, path, typeof body === 'string' ? body : ''])).digest('base64url')
 }
@@ -59,7 +59,7 @@ function faultOf (response: Response, text: string, call: string, accessToken: s
   })
 }
 
-/** Polar's two forms: `{error, detail}` with a text, and 422 with a list of what is wrong where. */
+/** Polar's two forms: `{error, detail}` with a text, and 422 with a list of faults. */
 function refusalOf (text: string): { name?: string | undefined, reason?: string | undefined } {
   let body: unknown
   try {
@@ -76,7 +76,7 @@ function refusalOf (text: string): { name?: string | undefined, reason?: string 
 
 function fieldReason (item: unknown): string {
   const { loc, msg }: { loc?: unknown, msg?: unknown } = Object(item)
-  // The first part says where in the request it stands, such as `body`.
+  // The first part is the place in the request, such as `body`.
   const field = Array.isArray(loc) ? loc.slice(1, 6).map(String).join('.') : ''
   return typeof msg === 'string' ? `${field === '' ? '' : `${field}: `}${msg}` : field
 }

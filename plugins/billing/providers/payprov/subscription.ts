@@ -1,4 +1,4 @@
-/** A subscription as Polar documents it, and the snapshot that it comes to. */
+/** A subscription as Polar documents it, and its snapshot. */
 import type { SubscriptionStatus, Snapshot } from '../provider.js'
 import { Type, type Static } from 'typebox'
 import { isTenantId, type TenantId } from '../../../../lib/identity/tenant-ref.js'
@@ -8,7 +8,7 @@ const Id = IdOf(200)
 const NullableTime = Type.Union([Time, Type.Null()])
 const Metadata = Type.Record(Type.String(), Type.Unknown())
 
-/** What of a customer names the tenant. */
+/** The members of a customer that name the tenant. */
 export const Customer = Type.Object({
   external_id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
   default_payment_method_id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
@@ -25,7 +25,7 @@ const statuses: Readonly<Record<typeof statusNames[number], SubscriptionStatus>>
   past_due: 'past_due',
   canceled: 'canceled',
   unpaid: 'unpaid',
-  // Nothing is paid for while it is paused, and Polar takes the benefits away.
+  // A paused subscription is not paid, and Polar withdraws its benefits.
   paused: 'unpaid'
 }
 
@@ -53,8 +53,8 @@ export type Subscription = Static<typeof Subscription>
 export const readSubscription = documented('a subscription', Subscription)
 
 /**
- * The tenant of a subscription or an order. The metadata, which come from the tenant's own checkout, are asked first: of
- * two tenants with one e-mail address Polar makes one customer, with the external id of the first.
+ * The tenant of a subscription or an order. The metadata, which come from the tenant's own checkout, take precedence: for two tenants with
+ * one e-mail address, Polar creates one customer, with the external id of the first.
  */
 export function tenantOf (
   { metadata, customer }: { readonly metadata: Readonly<Record<string, unknown>>, readonly customer: Static<typeof Customer> }
@@ -63,7 +63,7 @@ export function tenantOf (
   return isTenantId(tenant) ? tenant : null
 }
 
-/** `modified_at` is empty until the first change: what comes later is later than its creation. */
+/** `modified_at` is empty until the first change: later states are later than its creation. */
 export function snapshotOf (subscription: Subscription): Snapshot {
   const status = statuses[subscription.status]
   return {

@@ -1,4 +1,4 @@
-/** Events of payprov's webhooks, read once their signature is right. */
+/** Events of payprov's webhooks, read after the check of their signature. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Payment, ProviderEvent } from '../provider.js'
 import { Type, type Static } from 'typebox'
@@ -37,7 +37,7 @@ const Order = Type.Object({
 
 type Content = Pick<ProviderEvent, 'tenant' | 'subscriptionId' | 'customerId' | 'snapshot' | 'payment'>
 
-/** The kinds that are handled; any other is ignored. `refund.*` says nothing that `order.refunded` does not. */
+/** The handled kinds; others are ignored. `refund.*` repeats `order.refunded`. */
 const contents: Readonly<Record<string, (data: unknown) => Content>> = {
   'subscription.created': subscriptionContent,
   'subscription.updated': subscriptionContent,
@@ -56,7 +56,7 @@ const contents: Readonly<Record<string, (data: unknown) => Content>> = {
     amount: order.total_amount,
     currency: order.currency.toLowerCase()
   })),
-  // What has been given back so far, taxes included: the whole of it, or a part.
+  // The total refund so far, with taxes: complete, or partial.
   'order.refunded': orderContent((order) => ({
     id: order.id,
     outcome: 'refunded',
@@ -65,7 +65,7 @@ const contents: Readonly<Record<string, (data: unknown) => Content>> = {
   }))
 }
 
-/** Makes the adapter's `readWebhook`. */
+/** Creates the adapter's `readWebhook`. */
 export function webhookReader (
   secrets: readonly string[]
 ): (body: Buffer, headers: IncomingHttpHeaders, now: number) => ProviderEvent | null {
@@ -107,7 +107,7 @@ function parsed (body: Buffer): unknown {
   }
 }
 
-/** What is signed and not what is documented is the sender's fault, here. */
+/** A signed, undocumented body is the sender's fault here. */
 function signedContent<T> (read: () => T): T {
   try {
     return read()
