@@ -1,4 +1,4 @@
-/** Hits and misses of this process, by tenant; of those that were asked for last. */
+/** Hits and misses of this process, for the tenants used last. */
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import { everyTenant, type CacheStats } from '../../lib/cache/store.js'

@@ -1,4 +1,4 @@
-/** The cache of answers: `app.cache` and its endpoints. */
+/** The cache of responses: `app.cache` and its endpoints. */
 import type { FastifyInstance } from 'fastify'
 import type { CacheBounds, CacheProvider, CacheStore, Warn } from '../../lib/cache/store.js'
 import { CacheStore as CacheStoreSection } from '../../lib/schema/cache.js'
@@ -14,17 +14,17 @@ export type { CacheStore } from '../../lib/cache/store.js'
 
 const warnAgainMs = 60_000
 
-/** The document's `cache` section, as far as this plugin reads it. */
+/** The used members of the document's `cache` section. */
 export interface CacheOptions extends CacheBounds {
-  /** false: nothing is kept outside this process, whatever the provider. Default: true. */
+  /** false: items are kept in this process only. Default: true. */
   readonly enabled?: boolean | undefined
-  /** Where items are kept. Default: `memory`, this process. */
+  /** The store of items. Default: `memory`, this process. */
   readonly provider?: CacheProvider | undefined
   /** Of the provider `redis`. */
   readonly redis?: { readonly url: string } | undefined
   /** Of the provider `lmdb`. */
   readonly lmdb?: { readonly dbPath: string } | undefined
-  /** A store of the caller's own, in place of the provider. The plugin closes it. */
+  /** The caller's own store, in place of the provider. The plugin closes it. */
   readonly store?: CacheStore | undefined
 }
 
@@ -65,13 +65,13 @@ async function createStore (
   }
 }
 
-/** An app that registers the plugin alone has no document that was checked. */
+/** An app that registers the plugin alone has no checked document. */
 function required (value: string | undefined, member: string): string {
   if (value === undefined) throw new Error(`cache.${member} is missing`)
   return value
 }
 
-/** One line a minute, whatever the reasons: a cache that is too small has one for each request. */
+/** One line a minute, for any reason: a too small cache has one for each request. */
 function createWarn (tell: Warn): Warn {
   let toldAt = -Infinity
   return (reason, error) => {

@@ -1,6 +1,6 @@
 /**
- * Opens the file of an LMDB cache. It loads the package, makes the folder and checks the file. An unusable file is replaced
- * by an empty folder: a cache has nothing to lose. Processes that use the old file notice that it is gone.
+ * Opens the file of an LMDB cache: loads the package, creates the folder and checks the file. An unusable file is replaced by an empty
+ * folder, since a cache has nothing to lose. Processes that use the old file notice that it is gone.
  */
 import type { RootDatabase } from 'lmdb'
 import { randomBytes } from 'node:crypto'
@@ -8,11 +8,11 @@ import { closeSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, r
 import { join } from 'node:path'
 import { useFolder, usersOf } from './lmdb-users.js'
 
-const format = 'v1' // of what lies in the file
+const format = 'v1' // of the file's content
 const databases = 8
 const attempts = 5 // at a file that others replace meanwhile
 
-// Of LMDB's files: the first two pages tell of the last two transactions each.
+// LMDB's meta pages: the first two pages, with the last two transactions.
 const magic = 0xbeefc0de
 const version = 2
 const metaAt = 24 // bytes into its page
@@ -26,7 +26,7 @@ export type LmdbPackage = typeof import('lmdb')
 
 export interface LmdbFile {
   readonly env: RootDatabase
-  /** false once another file, or none, is in its place: writes to this one are lost. */
+  /** false after another file, or none, has replaced it: writes to this one are lost. */
   isThere(): boolean
   close(): Promise<void>
 }
@@ -35,7 +35,7 @@ export interface LmdbFileOptions {
   readonly dbPath: string
   /** Bytes at most. */
   readonly mapSize: number
-  /** Called with the reason why the file begins anew. */
+  /** Called with the reason why the file is replaced by an empty one. */
   readonly onRenewal: (reason: string) => void
 }
 
@@ -48,11 +48,11 @@ export async function loadPackage (): Promise<LmdbPackage> {
 }
 
 /**
- * Opens the cache below `dbPath`, which is made where it is missing. Several processes of one machine may. Each boot of
- * the machine has a folder of its own, and those of earlier boots are removed: nothing then has to reach the disk, and
- * after a loss of power no old answer is there. Where a system does not tell its boots apart, writes reach the disk.
+ * Opens the cache below `dbPath`, creating it if necessary. Several processes of one machine may share it. Each boot of the machine has its
+ * own folder, and those of earlier boots are removed: writes then need not reach the disk, and after a power loss no old response remains.
+ * On a system without boot ids, writes reach the disk.
  *
- * Throws where the file cannot be used, not even an empty one.
+ * Throws if not even an empty file can be used.
  */
 export function openFile (lmdb: LmdbPackage, { dbPath, mapSize, onRenewal }: LmdbFileOptions): LmdbFile {
   const boot = bootId()
@@ -64,13 +64,13 @@ export function openFile (lmdb: LmdbPackage, { dbPath, mapSize, onRenewal }: Lmd
     renewed = true
     onRenewal(reason)
     const removed = join(dbPath, `${name}.${randomBytes(6).toString('hex')}`)
-    // In one step, so that no process finds half of it. Another process may have done so already.
+    // Atomic, so that no process finds half of it. Another process may have done so already.
     if (statSync(folder, { throwIfNoEntry: false }) !== undefined) renameSync(folder, removed)
     rmSync(removed, { recursive: true, force: true })
     mkdirSync(folder, { recursive: true, mode: 0o700 })
   }
 
-  /** undefined where another process has replaced the file meanwhile. */
+  /** undefined if another process has replaced the file meanwhile. */
   function attempt (): LmdbFile | undefined {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     const path = join(folder, 'data.mdb')
@@ -108,7 +108,7 @@ export function openFile (lmdb: LmdbPackage, { dbPath, mapSize, onRenewal }: Lmd
   }
 }
 
-/** Linux's name for the time since the machine was started; containers of one machine share it. */
+/** Linux's boot id; containers of one machine share it. */
 function bootId (): string | undefined {
   try {
     return /^[0-9a-f-]{36}$/.exec(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim())?.[0]
@@ -117,7 +117,7 @@ function bootId (): string | undefined {
   }
 }
 
-/** Those of earlier boots, of other versions, and what is left of those that were replaced; not while a process uses them. */
+/** Folders of earlier boots, of other versions, and leftovers of replaced ones; not while a process uses them. */
 function removeOthers (dbPath: string, name: string): void {
   for (const other of readdirSync(dbPath)) {
     const path = join(dbPath, other)
@@ -127,7 +127,7 @@ function removeOthers (dbPath: string, name: string): void {
   }
 }
 
-/** The number of the file, which is made where it is missing: LMDB takes an empty one for a new one. */
+/** The number of the file, created if necessary: LMDB treats an empty file as a new one. */
 function makeFile (path: string): number {
   const file = openSync(path, 'a', 0o600)
   try {
@@ -145,7 +145,7 @@ function isFile (path: string, inode: number): boolean {
   }
 }
 
-/** LMDB ends the process on a file that is none of its own, and on one that is shorter than it says. */
+/** LMDB crashes the process for a foreign file, and for a truncated one. */
 function faultOf (path: string): string | undefined {
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
   if (size === 0) return undefined
@@ -162,7 +162,7 @@ interface Meta {
   readonly transaction: number
 }
 
-/** What a page tells of its transaction; undefined where it is no such page. */
+/** The transaction of a meta page; undefined for another page. */
 function metaOf (path: string, at: number): Meta | undefined {
   const meta = Buffer.alloc(metaLength)
   const file = openSync(path, 'r')

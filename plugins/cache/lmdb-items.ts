@@ -1,16 +1,16 @@
 /**
- * Items in the file, in the order of their use and of their end. All but `find`, `keys` and `held` are for a
- * transaction, in which each does a bounded amount of work.
+ * Items in the file, in the order of use and of expiry. All but `find`, `keys` and `held` run in a transaction, with a bounded amount of
+ * work each.
  */
 import type { Database, RootDatabase } from 'lmdb'
 import { everyTenant } from '../../lib/cache/store.js'
 
 const pageSize = 4096 // bytes
 const bytesInPage = 1500 // of a value that shares its page with others
-const bytesPerItem = 700 // in the six places where an item stands, half of their pages empty
-const roomAtOnce = 200 // items that make room for one
+const bytesPerItem = 700 // in the six places of an item, with half-empty pages
+const roomAtOnce = 200 // items removed to make room for one
 const sweepAtOnce = 16
-const maxUsed = 1000 // that are remembered until the next item is kept
+const maxUsed = 1000 // uses remembered until the next item is stored
 const usedAtOnce = 50
 
 export interface LmdbItem {
@@ -23,15 +23,15 @@ export interface LmdbItem {
 }
 
 export interface LmdbItems {
-  /** The value under this stamp. */
+  /** The value with this stamp. */
   find(tenant: string, id: string, stamp: number): string | undefined
-  /** false where there is no room. */
+  /** false without room. */
   keep(tenant: string, id: string, item: LmdbItem): boolean
-  /** Whether it was there. */
+  /** Whether it existed. */
   drop(tenant: string, id: string): boolean
-  /** Removes the first items of a tenant, or of all, and answers how many. */
+  /** Removes the first items of a tenant, or of all; returns their number. */
   empty(tenant: string, limit: number): number
-  /** Removes items that have ended, and answers how many. */
+  /** Removes expired items; returns their number. */
   sweep(limit: number): number
   keys(tenant: string, limit: number): string[]
   /** Of a tenant, or of all. */
@@ -47,7 +47,7 @@ export interface LmdbItemsOptions {
 type Place = [tenant: string, id: string]
 /** An item without its value. `order` is its place in the order of use. */
 type Head = [stamp: number, endsAt: number, order: number, bytes: number, key: string]
-/** Of a tenant; of all of them, with how many tenants hold an item. */
+/** Of a tenant; for all, with the number of tenants that have an item. */
 type Total = [items: number, bytes: number, owners: number]
 
 export function createLmdbItems (
@@ -67,7 +67,7 @@ export function createLmdbItems (
     return totals.get(`${owner}:`) ?? [0, 0, 0]
   }
 
-  /** Adds items and bytes to the totals, or takes them away. */
+  /** Adds items and bytes to the totals, or subtracts them. */
   function add (tenant: string, items: number, bytes: number): void {
     const [ownItems, ownBytes] = held(tenant)
     const [allItems, allBytes, owners] = held(everyTenant)
@@ -102,7 +102,7 @@ export function createLmdbItems (
     return ended.length
   }
 
-  /** What was read here since the last item was kept has been used last. */
+  /** Items read here since the last stored item were used last. */
   function moveUsed (): void {
     let moved = 0
     for (const [name, [tenant, id]] of used) {
@@ -131,7 +131,7 @@ export function createLmdbItems (
     return items >= maxSize || allBytes + bytes > maxBytes
   }
 
-  /** Where the tenant holds more than its even share the first of its own items goes, else the first of all. */
+  /** If the tenant has more than its even share, its first item goes, else the first of all. */
   function makeRoom (tenant: string, bytes: number): boolean {
     for (let dropped = 0; isFull(bytes); dropped++) {
       const [items, ownBytes] = held(tenant)
@@ -161,7 +161,7 @@ export function createLmdbItems (
     keep (tenant, id, { key, value, stamp, endsAt, bytes }) {
       sweep(sweepAtOnce)
       moveUsed()
-      // What was begun earlier may end later.
+      // An earlier computation may end later.
       if ((heads.get([tenant, id])?.[0] ?? 0) > stamp) return true
       drop(tenant, id)
       if (!makeRoom(tenant, bytes)) return false
@@ -177,7 +177,7 @@ export function createLmdbItems (
     sweep,
     keys (tenant, limit) {
       const found: string[] = []
-      // No id holds a space, and every other character of one comes after it.
+      // No id contains a space, and every other character sorts after it.
       for (const { value: [, endsAt, , , key] } of heads.getRange({ start: [tenant, ''], end: [`${tenant} `, ''] })) {
         if (found.length >= limit) break
         if (endsAt > now()) found.push(key)
@@ -191,7 +191,7 @@ export function createLmdbItems (
   }
 }
 
-/** What an item takes in the file. */
+/** The size of an item in the file. */
 export function bytesOf (key: string, value: string): number {
   const bytes = Buffer.byteLength(value)
   return bytesPerItem + 2 * Buffer.byteLength(key) + (bytes <= bytesInPage ? 2 * bytes : Math.ceil((bytes + 16) / pageSize) * pageSize)

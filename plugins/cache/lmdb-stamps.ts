@@ -1,14 +1,14 @@
 /**
- * Stamps in the file: by table, the count of changes at which it was last written to. The count only grows, so that the
- * greatest of several stands for all of them. All but `of` are for a transaction.
+ * Stamps in the file: by table, the change counter at its last write. The counter only grows, so the greatest of several stamps represents
+ * all of them. All but `of` run in a transaction.
  */
 import type { Database, RootDatabase } from 'lmdb'
 import type { TableUse } from '../../lib/cache/store.js'
 import { everyTenant } from '../../lib/cache/store.js'
 
-const maxTables = 100 // of a tenant with a stamp of their own; a tenant names the collections of its documents itself
+const maxTables = 100 // of a tenant with their own stamp; tenants choose the names of their collections
 const maxSharedTables = 10_000
-const maxOwners = 100_000 // tenants with stamps of their own
+const maxOwners = 100_000 // tenants with their own stamps
 
 export interface LmdbStamps {
   /** Of the tables as they are now. */
@@ -18,7 +18,7 @@ export interface LmdbStamps {
   clear(tenant: string): void
 }
 
-/** The empty table is the tenant itself: no value of it from before is found. */
+/** The empty table is the tenant itself: earlier values of it are not found. */
 type Key = [owner: string, table: string]
 
 export function createLmdbStamps (env: RootDatabase, state: Database<number, string>): LmdbStamps {
@@ -30,7 +30,7 @@ export function createLmdbStamps (env: RootDatabase, state: Database<number, str
     return change
   }
 
-  /** Makes the owner known; false where there were too many, and everything has changed now. */
+  /** Adds the owner; false if there were too many, and everything is now outdated. */
   function know (owner: string, change: number): boolean {
     if (stamps.get([owner, '']) !== undefined) return true
     const owners = (state.get('owners') ?? 0) + 1
@@ -56,7 +56,7 @@ export function createLmdbStamps (env: RootDatabase, state: Database<number, str
   }
 
   function keysOf (owner: string): Key[] {
-    // No id holds a space, and every other character of one comes after it.
+    // No id contains a space, and every other character sorts after it.
     return [...stamps.getKeys({ start: [owner, ''], end: [`${owner} `, ''] })]
   }
 

@@ -1,30 +1,30 @@
 /**
- * The processes that use a folder of the cache, and those that ended shortly after they opened it: LMDB ends a process on a
- * damaged file. Each process has a small file there while it runs. Correctness does not depend on it: a process that loses its
- * folder notices (lmdb-file.ts).
+ * The processes that use a folder of the cache, and those that ended shortly after opening it: LMDB crashes a process on a damaged file.
+ * Each process has a small file there while it runs. Correctness does not depend on it: a process that loses its folder notices
+ * (lmdb-file.ts).
  */
 import { randomBytes } from 'node:crypto'
 import { readdirSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-const soundAfterMs = 60_000 // in which a damaged file has shown itself
+const soundAfterMs = 60_000 // in which a damaged file crashes the process
 const aliveMs = 30_000 // between two signs of life
 const deadMs = 4 * aliveMs
 
-/** `opening` until the file has shown itself to be sound; then the process, and which processes it can see. */
+/** `opening` until the file counts as sound; then the process, and its PID namespace. */
 const marks = /^(opening|open)-(\d+)-(\d+)-/
 
 /** Of this process, which may have more than one cache. */
 const own = new Set<string>()
 
 export interface Users {
-  /** A process runs that uses the folder. */
+  /** A running process uses the folder. */
   readonly some: boolean
-  /** A process ended in its first minute with the folder, and not by closing it. */
+  /** A process ended in its first minute with the folder, without closing it. */
   readonly crashed: boolean
 }
 
-/** Who uses the folder, which need not be there; forgets those that have ended. */
+/** The users of the folder, which may not exist; removes the files of ended ones. */
 export function usersOf (folder: string): Users {
   let [some, crashed] = [false, false]
   let names: string[] = []
@@ -44,7 +44,7 @@ export function usersOf (folder: string): Users {
   return { some, crashed }
 }
 
-/** This process uses the folder, until the answer is called. */
+/** This process uses the folder, until the returned function is called. */
 export function useFolder (folder: string): () => void {
   const rest = `${process.pid}-${namespaceOf()}-${randomBytes(6).toString('hex')}`
   let name = `opening-${rest}`
@@ -68,7 +68,7 @@ export function useFolder (folder: string): () => void {
 function isAlive (path: string, pid: number, namespace: string): boolean {
   const seen = statSync(path, { throwIfNoEntry: false })
   if (seen === undefined || Date.now() - seen.mtimeMs > deadMs) return false
-  // A process of another container: it cannot be asked.
+  // A process of another container, which cannot be checked.
   if (namespace !== namespaceOf()) return true
   if (pid === process.pid) return false
   try {
@@ -79,7 +79,7 @@ function isAlive (path: string, pid: number, namespace: string): boolean {
   }
 }
 
-/** Linux's number for the processes that see each other; 0 where there is no such thing. */
+/** Linux's number of a PID namespace; 0 on other systems. */
 function namespaceOf (): string {
   try {
     return /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? '0'

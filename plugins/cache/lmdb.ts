@@ -1,6 +1,6 @@
 /**
- * The cache in an LMDB file, one for the processes of a machine. Values are read in this process; what changes the file
- * does so in transactions, which the processes make one after the other, each some tenths of a millisecond.
+ * The cache in an LMDB file, one for the processes of a machine. Values are read in this process; changes of the file are transactions,
+ * which the processes make one after the other, each some tenths of a millisecond.
  */
 
 import type { CacheBounds, CacheStore, Miss, Warn, TableUse } from '../../lib/cache/store.js'
@@ -15,22 +15,22 @@ import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache
 
 const megabyte = 1_048_576 // bytes
 const spare = 16 // megabytes of the file besides twice the cache
-// Megabytes of the disk, since LMDB does not survive a full one: for another item, and for telling of a write.
+// Megabytes of free disk space, since LMDB does not survive a full disk: for another item, and for announcing a write.
 const [freeForItem, freeForWrite] = [64, 8]
-const lookAgainMs = 1000 // at the disk, whether the file is there, and at a file that could not be written to
-const checkReadersMs = 60_000 // for what processes that died were reading
-const itemsAtOnce = 100 // that one transaction removes, some milliseconds
+const lookAgainMs = 1000 // between checks of the disk, of the file's existence, and of a file that failed to write
+const checkReadersMs = 60_000 // for snapshots of dead processes
+const itemsAtOnce = 100 // removed by one transaction, some milliseconds
 const maxTransactions = 100_000 // of one `clear`
 
 export interface LmdbCacheOptions extends CacheBounds {
-  /** The folder, which only processes of one machine may use. */
+  /** The folder, for processes of one machine only. */
   readonly dbPath: string
   readonly warn: Warn
-  /** Called with the reason why a file begins anew, empty. */
+  /** Called with the reason why a file is replaced by an empty one. */
   readonly onRenewal?: ((reason: string) => void) | undefined
-  /** The clock, in milliseconds since 1970: the processes have it in common. Default: the system's. */
+  /** The clock, in milliseconds since 1970, which the processes share. Default: the system's. */
   readonly now?: (() => number) | undefined
-  /** Bytes that are free on the disk of the folder. Default: as the system says. */
+  /** Free bytes on the disk of the folder. Default: the system's figure. */
   readonly free?: (() => number) | undefined
 }
 
@@ -43,7 +43,7 @@ interface Opened {
 const nothing: readonly TableUse[] = []
 const othersTurn = promisify(setImmediate)
 
-/** Opens the file; throws where it cannot be used, or the package lmdb is not installed. */
+/** Opens the file; throws if it cannot be used, or the package lmdb is not installed. */
 export async function createLmdbCache (
   {
     dbPath,
@@ -57,7 +57,7 @@ export async function createLmdbCache (
 ): Promise<CacheStore> {
   const maxBytes = Math.max(1, Math.floor(maxMemoryMB * megabyte))
   const lmdb = await loadPackage()
-  /** undefined from when the file was found to be gone until it is opened again. */
+  /** undefined while the file is gone, until it is opened again. */
   let opened: Opened | undefined = openAll()
   const counts = createCounts()
   let isClosed = false
@@ -66,7 +66,7 @@ export async function createLmdbCache (
   let room = 0 // bytes
   let readersCheckedAt = -Infinity
   let fileLookedAt = -Infinity
-  /** Writes that could not be announced: all that this process reads is old until they are. */
+  /** Unannounced writes: until they are announced, all items are outdated for this process. */
   let isLate = false
   let timer: NodeJS.Timeout | undefined
 
@@ -87,7 +87,7 @@ export async function createLmdbCache (
     return { file, stamps: createLmdbStamps(file.env, state), items: createLmdbItems(file.env, state, { maxSize, maxBytes, now }) }
   }
 
-  /** Another file may be in its place, which lacks later writes of this process. */
+  /** Another file may be in its place, without later writes of this process. */
   function isGone ({ file }: Opened): boolean {
     if (file.isThere()) return false
     onRenewal('it was removed')
@@ -97,7 +97,7 @@ export async function createLmdbCache (
     return true
   }
 
-  /** A change of the file as a whole, or none of it and the fallback. */
+  /** An atomic change of the file, or else the fallback. */
   function change<Value> (work: (opened: Opened) => Value, fallback: Value, needs = freeForWrite): Value {
     if (isClosed || opened === undefined) return fallback
     const at = performance.now()
@@ -125,7 +125,7 @@ export async function createLmdbCache (
       if (isGone(opened)) return fallback()
     }
     try {
-      // What another process has changed since this turn began counts too.
+      // Changes of other processes since the beginning of this turn count too.
       opened.file.env.resetReadTxn()
       return work(opened)
     } catch (error) {
@@ -157,10 +157,10 @@ export async function createLmdbCache (
 
   return {
     provider: 'lmdb',
-    // Other machines have files of their own.
+    // Other machines have their own files.
     shared: false,
     get (tenant, key, reads = nothing) {
-      // A stamp that occurs once: nothing is kept under it or shared by it, since another process may have written.
+      // A unique stamp: nothing is stored or shared under it, since another process may have written.
       const missed = () => ({ stamp: `away ${++misses}` })
       const found = look<string | Miss>(({ stamps, items }) => {
         const stamp = stamps.of(tenant, reads)

@@ -1,11 +1,11 @@
-/** The cache in this process: least recently used out first, bounded by items and by bytes. */
+/** The cache in this process: least recently used first out, bounded by items and by bytes. */
 import type { CacheBounds, CacheStats, CacheStore, Warn, TableUse } from '../../lib/cache/store.js'
 import { LRUCache } from 'lru-cache'
 import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
 
-const bytesPerCharacter = 2 // V8 keeps text outside Latin-1 in two bytes a character; the bound must hold for it
+const bytesPerCharacter = 2 // V8 stores text outside Latin-1 in two bytes a character; the bound must cover it
 const bytesPerItem = 200 // the entry itself, in the LRU list and in its tenant's set
-const maxTables = 100 // of a tenant with a stamp of their own; a tenant names the collections of its documents itself
+const maxTables = 100 // of a tenant with their own stamp; tenants choose the names of their collections
 const maxSharedTables = 10_000
 
 export interface MemoryCacheOptions extends CacheBounds {
@@ -14,12 +14,12 @@ export interface MemoryCacheOptions extends CacheBounds {
   readonly now?: (() => number) | undefined
 }
 
-/** What one tenant holds. The set is in the order of use, the least recent first. */
+/** The share of one tenant. The set is in the order of use, the least recent first. */
 interface Share {
   readonly ids: Set<string>
-  /** By table, the count of writes when it was last written to. */
+  /** By table, the write counter at its last write. */
   readonly written: Map<string, number>
-  /** No value of the tenant from before this count is found. */
+  /** Values of the tenant from before this count are not found. */
   floor: number
   bytes: number
   hits: number
@@ -35,8 +35,8 @@ interface Item {
 const nothing: readonly TableUse[] = []
 
 /**
- * When the cache is full, a tenant that holds more than its even share makes room among its own items, and any other
- * among all, in both cases where use is longest ago: a tenant that fills the cache cannot push out the items of the rest.
+ * In a full cache, a tenant with more than its even share makes room among its own items, and any other among all, in both cases beginning
+ * with the least recently used: a tenant that fills the cache cannot displace the items of others.
  */
 export function createMemoryCache (
   { maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB, warn, now }: MemoryCacheOptions = {}
@@ -44,7 +44,7 @@ export function createMemoryCache (
   const maxBytes = Math.max(1, Math.floor(maxMemoryMB * 1_048_576))
   const shares = new Map<string, Share>()
   const items = new LRUCache<string, Item>({
-    // The list is laid out for `max` items at once: no longer than memory for them could last.
+    // The list allocates `max` items at once: it is no longer than the memory allows.
     max: Math.min(maxSize, Math.ceil(maxBytes / bytesPerItem)),
     maxSize: maxBytes,
     sizeCalculation: ({ value }, id) => bytesOf(id, value),
@@ -56,28 +56,25 @@ export function createMemoryCache (
       if (share.ids.size === 0) owners--
     }
   })
-  let owners = 0 // tenants that hold an item
+  let owners = 0 // tenants with an item
   let hits = 0
   let misses = 0
-  let writes = 0 // a clock that no clock changes
-  let floor = 0 // as that of a share, for all of them
-  const shared = new Map<string, number>() // as `written` of a share, for the tables that are no tenant's
+  let writes = 0 // a logical clock
+  let floor = 0 // like that of a share, for all of them
+  const shared = new Map<string, number>() // like `written` of a share, for tables without tenants
 
   function shareOf (tenant: string): Share {
     let share = shares.get(tenant)
     if (share === undefined) {
       forgetEmptyShares()
-      // It may have been there before: what was written to since then is not known any more.
+      // The share may have existed before: writes since then are unknown.
       share = { ids: new Set(), written: new Map(), floor: writes, bytes: 0, hits: 0, misses: 0 }
       shares.set(tenant, share)
     }
     return share
   }
 
-  /**
-   * Tenants come and go: those that hold nothing are dropped when there are more of them than items could be, and not at each
-   * that comes.
-   */
+  /** Empty shares of tenants are dropped when there are more of them than possible items, and not at each new one. */
   function forgetEmptyShares (): void {
     if (shares.size < 2 * maxSize) return
     for (const [tenant, share] of shares) {
@@ -85,7 +82,7 @@ export function createMemoryCache (
     }
   }
 
-  /** The count of writes when one of the tables was last written to. */
+  /** The write counter at the last write to one of the tables. */
   function stampOf (share: Share, reads: readonly TableUse[]): number {
     let stamp = share.floor > floor ? share.floor : floor
     for (const { table, scoped } of reads) {
@@ -135,7 +132,7 @@ export function createMemoryCache (
       }
       const under = typeof stamp === 'number' ? stamp : stampOf(share, nothing)
       const held = items.peek(id)
-      // What was begun earlier may end later.
+      // An earlier computation may end later.
       if (held !== undefined && held.stamp > under) return
       if (held === undefined) makeRoom(share, bytes)
       items.set(id, { value, stamp: under, share }, { ttl: ttlMs })
@@ -150,7 +147,7 @@ export function createMemoryCache (
           shared.set(table, writes)
           continue
         }
-        // Of a tenant that has none no value is found anyway.
+        // A tenant without a share has no values.
         const share = shares.get(tenant)
         share?.written.set(table, writes)
         if (share === undefined || share.written.size <= maxTables) continue
@@ -194,7 +191,7 @@ export function createMemoryCache (
   }
 }
 
-/** No tenant id holds a colon, so that no two pairs of tenant and key have the same id. */
+/** No tenant id contains a colon, so pairs of tenant and key have distinct ids. */
 function idOf (tenant: string, key: string): string {
   return `${tenant}:${key}`
 }

@@ -1,14 +1,14 @@
 /**
  * The scripts of the cache in Redis. Each does a bounded amount of work, atomically.
  *
- * Keys, `<p>` being `tenantry:cache:` (no tenant id holds a colon or is `*`):
- * - `<p><tenant>:item:<key>` the stamp, a line break, the value; it ends with its time. The stamp begins with the name of
- *   the memory that it was made in: a snapshot brings back items and stamps as they were, without the writes after it
- * - `<p><tenant>:order` the tenant's keys, by when they were used last
- * - `<p><tenant>:stamps` by table, a text that no other moment has; '' is the tenant itself
- * - `<p>*:order`, `<p>*:expiry`, `<p>*:sizes` every item as `<tenant>:<key>`, by its last use, by its end, with its bytes
+ * Keys, `<p>` being `tenantry:cache:` (no tenant id contains a colon or is `*`):
+ * - `<p><tenant>:item:<key>` the stamp, a line break, the value; it has an expiry. The stamp begins with the identity of the
+ * memory that it was made in: a snapshot restores items and stamps, without the writes after it
+ * - `<p><tenant>:order` the tenant's keys, by their last use
+ * - `<p><tenant>:stamps` by table, a unique text; '' is the tenant itself
+ * - `<p>*:order`, `<p>*:expiry`, `<p>*:sizes` every item as `<tenant>:<key>`, by its last use, by its expiry, with its bytes
  * - `<p>*:totals` the bytes by tenant, of all of them under `*`
- * - `<p>*:tables` as the stamps of a tenant, of the tables that are no tenant's; `<p>*:stamps` the one that all share
+ * - `<p>*:tables` like the stamps of a tenant, for tables without tenants; `<p>*:stamps` the one that all share
  */
 import { redisScript } from '../../lib/redis/redis.js'
 
@@ -51,9 +51,9 @@ end
 `
 
 /**
- * Looks for a value. KEYS: item, order of the tenant, order of all, stamps of all, of the tenant, without tenant. ARGV: key,
- * member, a text that no other call has, the memory, how many tables are the tenant's, the tenant itself, those, the
- * others. Answers the value, or in a list the stamps as they are now.
+ * Looks up a value. KEYS: item, order of the tenant, order of all, stamps of all, of the tenant, without tenant. ARGV: key, member, a
+ * unique text, the memory, the number of the tenant's tables, the tenant itself, those, the others. Returns the value, or a list of the
+ * current stamps.
  */
 export const findScript = redisScript(`
 local parts = { ARGV[4] }
@@ -102,8 +102,8 @@ return string.sub(item, #stamp + 2)
 `)
 
 /**
- * Keeps a value; 1 if it did. KEYS: item, order of the tenant, stamps of all, of the tenant, without tenant. ARGV: tenant,
- * key, stamp, value, ms, bytes, items at most, bytes at most, items that may make room.
+ * Stores a value; 1 if it did. KEYS: item, order of the tenant, stamps of all, of the tenant, without tenant. ARGV: tenant, key, stamp,
+ * value, ms, bytes, items at most, bytes at most, items that may make room.
  */
 export const keepScript = redisScript(`${common}
 local tenant, key, bytes, ms = ARGV[1], ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[5])
@@ -145,12 +145,12 @@ end
 return 1
 `)
 
-/** Removes an item; how many there were. ARGV: member. */
+/** Removes an item; returns the number removed. ARGV: member. */
 export const dropScript = redisScript(`${common}
 return drop(ARGV[1])
 `)
 
-/** Removes items of an order; how many there were. ARGV: the order's key, what its members begin with, how many at most. */
+/** Removes items of an order; returns the number removed. ARGV: the order's key, the prefix of its members, how many at most. */
 export const emptyScript = redisScript(`${common}
 local members = redis.call('ZRANGE', ARGV[1], 0, ARGV[3] - 1)
 for _, member in ipairs(members) do drop(ARGV[2] .. member) end
@@ -158,15 +158,15 @@ return #members
 `)
 
 /**
- * Lets go of what has ended; how many there were, with the items and bytes that are left. ARGV: the order's key, whose total,
- * how many at most.
+ * Removes expired items; returns their number, with the remaining items and bytes. ARGV: the order's key, the owner of the total, how many
+ * at most.
  */
 export const statsScript = redisScript(`${common}
 local ended = sweep(ARGV[3])
 return { ended, redis.call('ZCARD', ARGV[1]), tonumber(redis.call('HGET', p .. '*:totals', ARGV[2]) or '0') }
 `)
 
-/** The keys of a part of a tenant's order that have not ended; first how long that part is. KEYS: the order. ARGV: tenant, from, to. */
+/** The unexpired keys of a part of a tenant's order, after the length of that part. KEYS: the order. ARGV: tenant, from, to. */
 export const keysScript = redisScript(`
 local keys = redis.call('ZRANGE', KEYS[1], ARGV[2], ARGV[3])
 local found = { tostring(#keys) }

@@ -1,6 +1,6 @@
 /**
- * The cache in Redis, one for all instances. A value is found in one round trip. While Redis is away there are no
- * values; writes of that time are sent to it as soon as it is back.
+ * The cache in Redis, one for all instances. A value is found in one round trip. While Redis is away there are no values; changes of that
+ * time are sent to it as soon as it is back.
  */
 import type { Redis } from 'ioredis'
 import type { RedisConnection } from '../../lib/redis/redis.js'
@@ -11,15 +11,15 @@ import { createCounts } from './counts.js'
 import { dropScript, emptyScript, findScript, keepScript, keysScript, prefix, statsScript } from './redis-scripts.js'
 import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
 
-// What an item takes in Redis, as it was measured: its key stands there five times, and memory comes in pieces.
+// The measured size of an item in Redis: its key is stored five times, and memory is allocated in steps.
 const bytesPerItem = 650
 const keysPerItem = 5.5
 const bytesPerByte = 1.1
-const itemsAtOnce = 200 // that one call removes at most, so that other calls wait for a short time
+const itemsAtOnce = 200 // removed by one call, so that other calls wait briefly
 const maxCalls = 100_000 // of one `clear` of all
-const maxSweeps = 50 // calls of one look at the figures
-const maxLate = 10_000 // changes that wait for Redis one by one; beyond it everything has changed
-const lateMs = 1000 // between two attempts to send changes that Redis refused
+const maxSweeps = 50 // calls of one read of the figures
+const maxLate = 10_000 // waiting single changes; beyond it everything counts as changed
+const lateMs = 1000 // between two attempts to send refused changes
 
 export interface RedisCacheOptions extends CacheBounds {
   readonly connection: RedisConnection
@@ -35,13 +35,13 @@ export function createRedisCache (
   const counts = createCounts()
   const process = randomBytes(6).toString('base64url')
   let calls = 0
-  /** Fields of stamps that could not be removed: by key, the fields. */
+  /** Stamps that could not be removed: by key, the fields. */
   const late = new Map<string, Set<string>>()
   let lateCount = 0
   let timer: NodeJS.Timeout | undefined
   let isClosed = false
 
-  /** Commands go out in the order of their calls: writes are announced before anything else is read. */
+  /** Commands are sent in the order of their calls: writes are announced before later reads. */
   function ask<Value> (work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value): MaybePromise<Value> {
     if (lateCount === 0) return connection.run(work, fallback)
     return connection.run((client, memory) => {
@@ -67,7 +67,7 @@ export function createRedisCache (
     tellSoon()
   }
 
-  /** A Redis that refused a change may take it later, and this instance may send no other command until then. */
+  /** A Redis that refused a change may accept it later, and this instance may send no other command until then. */
   function tellSoon (): void {
     if (isClosed) return
     timer ??= setTimeout(() => {
@@ -85,7 +85,7 @@ export function createRedisCache (
 
   connection.onReturn(tellLate)
 
-  /** A stamp that is gone is made anew by the next who asks for it. */
+  /** The next caller creates a missing stamp again. */
   function forget (key: string, fields: readonly string[]): MaybePromise<void> {
     return connection.run(
       async (client) => {
@@ -95,7 +95,7 @@ export function createRedisCache (
     )
   }
 
-  /** Makes one call after another until there is nothing left. */
+  /** Repeats the call until nothing is left. */
   async function empty (tenant: string): Promise<number> {
     let removed = 0
     for (let call = 0; call < maxCalls; call++) {
@@ -111,7 +111,7 @@ export function createRedisCache (
 
   function missed (tenant: string): Miss {
     counts.miss(tenant)
-    // A stamp that occurs once: nothing is kept under it or shared by it, since another instance may have written.
+    // A unique stamp: nothing is stored or shared under it, since another instance may have written.
     return { stamp: ++calls }
   }
 
@@ -231,7 +231,7 @@ export function createRedisCache (
 const itemOf = (tenant: string, key: string): string => `${prefix}${tenant}:item:${key}`
 const orderOf = (tenant: string): string => `${prefix}${tenant}:order`
 const stampsOf = (tenant: string): string => `${prefix}${tenant}:stamps`
-/** Of the tables that are no tenant's; the platform's own part of tables is another. */
+/** Tables without tenants; the platform's own part of tables is separate. */
 const sharedStamps = `${prefix}*:tables`
 const noItem = `${prefix}*:none`
 
@@ -240,7 +240,7 @@ const fieldOf = (table: string): string => `t${table}`
 
 const fieldLists = new WeakMap<readonly TableUse[], (string | number)[]>()
 
-/** How many are the tenant's; the tenant itself; those; the others. Made once for the tables of a route. */
+/** The number of the tenant's; the tenant itself; those; the others. Created once for the tables of a route. */
 function fieldsOf (reads: readonly TableUse[]): (string | number)[] {
   const known = fieldLists.get(reads)
   if (known !== undefined) return known

@@ -1,6 +1,6 @@
 /**
- * `/cache`, where administrators of the platform read and clear cached answers. The parameter `tenant`, else X-Tenant-ID,
- * names the tenant.
+ * `/cache`, where administrators of the platform read and clear cached responses. The parameter `tenant`, else X-Tenant-ID, names the
+ * tenant.
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -18,7 +18,7 @@ import { Success } from '../../lib/http/schemas.js'
 import { everyTenant } from '../../lib/cache/store.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
-const maxOffset = 100_000 // keys; a store finds a page by reading all keys before it
+const maxOffset = 100_000 // keys; a store reads all earlier keys to find a page
 
 const tenant = (without: string) =>
   Type.Optional(
@@ -145,7 +145,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     const { key } = request.params
     await app.db.transaction().execute(async (transaction) => {
       if (!await cache.delete(of ?? '', key)) throw failure('notFound')
-      // What callers send is part of a key: the log has its digest.
+      // Keys contain values of callers, so the log has a digest.
       const target = `sha256:${createHash('sha256').update(key).digest('hex')}`
       await writeAudit(transaction, {
         tenant: platformRef,
@@ -160,7 +160,7 @@ export function cacheRoutes (app: FastifyInstance): void {
   })
 }
 
-/** undefined where the request names no tenant. */
+/** undefined if the request names no tenant. */
 function whose (request: FastifyRequest<{ Querystring: { tenant?: string } }>): string | undefined {
   // Without the plugin tenancy no request has one.
   return request.query.tenant ?? request.tenant?.id
