@@ -1,7 +1,6 @@
 /**
- * The conventions of every group of endpoints, for an app's own routes: errors of the catalogue, validation and JSON
- * bodies. It sets the error handler, the validator and the body parser of the context that registers it, and of nothing
- * above it. Registering it twice in one context is harmless.
+ * The conventions of every group of endpoints, for an app's own routes: errors of the catalogue, validation and JSON bodies. It sets the
+ * error handler, the validator and the body parser of its context only. Registering it twice in one context is harmless.
  */
 import type { Pagination } from '../../lib/http/page.js'
 import { Pagination as PaginationSection } from '../../lib/schema/pagination.js'
@@ -19,13 +18,13 @@ export interface ConventionsOptions {
   /** The context is the root of the server: unknown paths get the error `notFound`, known ones `methodNotAllowed`. Default: false. */
   readonly root?: boolean | undefined
   /**
-   * With `root`: the answer to `GET /` where neither the app nor the caller's tenant has a route on that path. Default: the
-   * error `notFound`.
+   * With `root`: the response to `GET /` if neither the app nor the caller's tenant has a route on that path. Default: the error
+   * `notFound`.
    */
   readonly home?: Home | undefined
   /**
-   * The document's `pagination`: page sizes of built-in lists in this context and below. Default: those of the context above,
-   * else 20, at most 100.
+   * The document's `pagination`: page sizes of built-in lists in this context and below. Default: those of the parent context, else 20, at
+   * most 100.
    */
   readonly pagination?: Pagination | undefined
 }
@@ -41,7 +40,7 @@ export default definePlugin<ConventionsOptions>({
     const paths = routePathsOf(app)
     app.setNotFoundHandler((request, reply) => {
       const methods = paths.methodsOf(request.url)
-      // No route: a tenant's own route on `/` would be hidden, and one of the server would be refused as taken.
+      // Not a route: it would hide a tenant's own route on `/`, and conflict with one of the server.
       if (home !== undefined && methods.length === 0 && asksForHome(request)) return sendHome(reply, home)
       throw methods.length > 0 ? methodNotAllowed(methods) : failure('notFound', { message: 'No route has this path' })
     })
