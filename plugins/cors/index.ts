@@ -1,7 +1,7 @@
 /**
- * Calls from pages of other origins: the document's `cors`, on @fastify/cors. Register it before the plugins whose refusals
- * pages should read. Preflights are answered before identity and limits. The platform's origins may call everything; those
- * that a tenant lists may read responses to the calls of this tenant.
+ * Calls from pages of other origins: the document's `cors`, on @fastify/cors. Register it before the plugins whose refusals pages should
+ * read. Preflights are answered before identity and limits. The platform's origins may call everything; a tenant's origins may read
+ * responses to calls of this tenant.
  */
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
@@ -22,7 +22,7 @@ import { createTenantOrigins, type TenantOrigins } from './tenant-origins.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Further headers of the responses that pages may read, separated by commas. Default: none. */
+    /** Further response headers that pages may read, separated by commas. Default: none. */
     exposedHeaders?: string
   }
 }
@@ -49,7 +49,7 @@ declare module 'fastify' {
   }
 }
 
-/** What `app.origins` is: for connections that no CORS header guards, such as websockets. */
+/** The type of `app.origins`: for connections without CORS headers, such as websockets. */
 export interface AllowedOrigins {
   /** The platform's origins may connect for every tenant. */
   isPlatforms(origin: string): boolean
@@ -68,7 +68,7 @@ export default definePlugin<CorsOptions>({
     const paths = routePathsOf(app)
     const exposedHeaders = [...exposed, ...section.exposedHeaders].join(', ')
     let tenants: TenantOrigins | null = null
-    // Fastify makes `request.routeOptions` anew each time. Few apps have routes with further headers.
+    // Fastify creates `request.routeOptions` anew each time. Few apps have routes with further headers.
     let hasFurtherHeaders = false
     app.addHook('onRoute', ({ config }) => {
       if (config?.exposedHeaders !== undefined) hasFurtherHeaders = true
@@ -88,7 +88,7 @@ export default definePlugin<CorsOptions>({
       }
     })
 
-    // By hand, since @fastify/cors takes microseconds of every request, of those without an origin too.
+    // Done here, since @fastify/cors takes microseconds of every request, including those without an origin.
     app.addHook('onRequest', (request, reply, done) => {
       if (section.origins !== '*') addVary(reply, 'origin')
       const { origin } = request.headers
@@ -102,14 +102,14 @@ export default definePlugin<CorsOptions>({
       if (reading === undefined) judged()
       else reading.then(judged, done)
 
-      // Of paths with an OPTIONS route of their own, which answers preflights too.
+      // Paths with their own OPTIONS route, which answers preflights too.
       function judged (): void {
         if (isPreflight(request) && tenants?.isListed(origin ?? '') === true) reply.header('access-control-allow-origin', origin)
         done()
       }
     })
 
-    // Its hook runs for its own route, which takes preflights of all paths without an OPTIONS route of their own.
+    // Its hook runs for its own route, which takes preflights of all paths without their own OPTIONS route.
     await app.register(async (preflights) => {
       const { default: fastifyCors } = await import('@fastify/cors')
       await preflights.register(fastifyCors, {
@@ -135,13 +135,16 @@ export default definePlugin<CorsOptions>({
         .header('access-control-expose-headers', further === undefined ? exposedHeaders : `${exposedHeaders}, ${further}`)
     }
 
-    /** A page may learn that a path is unknown: its preflight allows every method. So may paths that tenants have routes on. */
+    /**
+     * The preflight of an unknown path allows every method, so that a page can see the 404. So does that of paths with possible tenants'
+     * routes.
+     */
     function methodsOf (url: string): string {
       const methods = paths.methodsOf(url)
       return (methods.length > 0 && (!paths.hasFallback || isReserved(url)) ? methods : allMethods).join(', ')
     }
 
-    // The platform's origins are allowed by now. Whose call it is, is known when its response is sent.
+    // The platform's origins are allowed by now. The tenant of the call is known when its response is sent.
     app.addHook('onSend', (request, reply, payload, done) => {
       if (tenants === null) return done(null, payload)
       const { origin } = request.headers
@@ -170,8 +173,8 @@ function isPreflight ({ method, headers }: FastifyRequest): boolean {
 }
 
 /**
- * The tenant of the call lists the origin. A refusal before the tenant is known tells nothing of any: one that some tenant lists
- * may read it.
+ * The tenant of the call lists the origin. A refusal before the tenant is known reveals nothing about a tenant: every listed origin may
+ * read it.
  */
 function isTenants (
   tenants: TenantOrigins,

@@ -1,6 +1,6 @@
 /**
- * The origins that tenants' documents list, in memory: a preflight names no tenant, so every listed origin passes it. All
- * are read at the first request of another origin, and those of one tenant again when it changes.
+ * The origins in tenants' documents, in memory: a preflight names no tenant, so every listed origin passes it. All are read at the first
+ * request of another origin, and those of one tenant again when it changes.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
@@ -11,13 +11,13 @@ import { maxTenantOrigins } from '../../lib/schema/cors.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createOriginMatch, patternOf, type Origins } from '../../lib/http/origins.js'
 
-const maxTenants = 50_000 // that list origins; with 20 origins each some 100 MB
-const maxWait = 1000 // ms for the first read, in which requests of other origins wait
+const maxTenants = 50_000 // with origins; 20 origins each take about 100 MB
+const maxWait = 1000 // ms that requests of other origins wait for the first read
 const retryAfter = 1000 // ms after a failed read
-const maxBatch = 500 // tenants that are read again in one statement
+const maxBatch = 500 // tenants in one statement of rereading
 
 export interface TenantOrigins {
-  /** Waits for the first read; undefined where it is done. */
+  /** Waits for the first read; undefined afterwards. */
   ready(): Promise<unknown> | undefined
   /** Some tenant lists the origin. */
   isListed(origin: string): boolean
@@ -37,7 +37,7 @@ interface Listed {
 
 export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseLogger): TenantOrigins {
   const byTenant = new Map<Owner, Listed>()
-  /** How many tenants list an origin, a pattern or `*`. */
+  /** The number of tenants with an origin, a pattern or `*`. */
   const counts = new Map<string, number>()
   const outdated = new Set<Owner>()
   let isLoaded = false
@@ -114,7 +114,7 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
     },
     isListedBy: (tenant, origin) => byTenant.get(tenant)?.matches(origin) ?? false,
     changed (tenant) {
-      // What has not been read yet is read as a whole.
+      // If nothing has been read yet, everything is read.
       if (!isLoaded && work === null) return
       outdated.add(tenant)
       if (work === null) read()
@@ -131,7 +131,7 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
   }
 }
 
-/** Those of the documents in force; of the named tenants, or of all. */
+/** The origins in current documents; of the named tenants, or of all. */
 async function readOrigins (db: Kysely<SystemTables>, tenants?: readonly string[]): Promise<{ tenant: Owner, origins: Origins }[]> {
   const named = tenants === undefined ? sql`true` : sql`tenant_id = any(${tenants}::text[])`
   const { rows } = await sql<{ tenant: Owner, origins: unknown }>`
