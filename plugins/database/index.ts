@@ -1,6 +1,6 @@
 /**
- * The database: `app.db` for the server's own tables, `app.engine` for compiled queries, and `app.events` for changes of
- * tenants' data on all servers. It connects while it registers: an app whose database is down does not start.
+ * The database: `app.db` for the server's own tables, `app.engine` for compiled queries, and `app.events` for changes of tenants' data on
+ * all servers. It connects while it registers: an app without its database does not start.
  */
 import type {} from '../stop/index.js'
 import type { Kysely } from 'kysely'
@@ -22,9 +22,9 @@ declare module 'fastify' {
     /** Typed access to the server's own tables, in the schema `tenantry`. */
     db: Kysely<SystemTables>
     engine: Engine
-    /** Firestore, for documents of `firebaseQueries`; null where the document has none. */
+    /** Firestore, for documents of `firebaseQueries`; null without it. */
     firestore: DocumentStore | null
-    /** Writes rows that tenants own, and notifies other servers. */
+    /** Writes rows of tenants, and notifies other servers. */
     events: Events
   }
 }
@@ -51,7 +51,7 @@ export default definePlugin<DatabaseOptions>({
   },
   async setup (app, { firebase, ...options }) {
     watchRoutes(app)
-    // First: a package that is missing leaves no connection open.
+    // First, so that a missing package leaves no open connection.
     const firestore = firebase === undefined ? null : await openFirestore({ ...firebase, maxAnswerBytes })
     const engine = await createEngine({ ...options, log: app.log })
     app.decorate('engine', engine)
@@ -61,7 +61,7 @@ export default definePlugin<DatabaseOptions>({
     app.addHook('onClose', async () => {
       await Promise.all([engine.close(), firestore?.close()])
     })
-    // Statements that still wait then fail, so that they do not delay the stop.
+    // Waiting statements then fail, so that they do not delay the stop.
     optional(app, 'stopping')()?.overdue.addEventListener('abort', () => {
       engine.close().catch((err: unknown) => app.log.warn({ err }, 'the database could not be closed in order'))
     })
