@@ -1,6 +1,6 @@
 /**
- * Headers of every response: the request's id, and the security headers that a JSON API needs. Register it first, so that
- * responses of hooks of other plugins have them too.
+ * Headers of every response: the request's id, and the security headers of a JSON API. Register it first, so that responses of other
+ * plugins' hooks have them too.
  */
 import { requestIdHeader, securityHeaders, strictTransport } from '../../lib/http/response-headers.js'
 import { definePlugin } from '../../lib/plugin/define.js'
@@ -15,7 +15,7 @@ export default definePlugin<HeadersOptions>({
   setup (app) {
     app.addHook('onRequest', (request, reply, done) => {
       reply.headers(securityHeaders).header(requestIdHeader, request.id)
-      // Over TLS, or through a proxy that is trusted and says so.
+      // Over TLS, or through a trusted proxy that reports it.
       if (request.protocol === 'https') reply.header('strict-transport-security', strictTransport)
       done()
     })
