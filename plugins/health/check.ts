@@ -1,29 +1,26 @@
-/** Asks something that may hang, beside the requests that want to know of it. */
+/** Checks a dependency that may hang, without delaying requests. */
 
-const patienceMs = 25 // that one who asks waits for a check that runs
+const patienceMs = 25 // that a caller waits for a running check
 const keptMs = 1000 // that a result is kept, so that a flood of probes does not reach the checked service
-export const timeoutMs = 1000 // after which a check that has not answered has failed
+export const timeoutMs = 1000 // after which an unanswered check has failed
 
 export interface Check {
-  /** Whether what was asked is well, as far as is known: it resolves within 25 ms, whatever hangs. */
+  /** Whether the dependency works, as far as known: it resolves within 25 ms, even if the dependency hangs. */
   (): Promise<boolean>
 }
 
 export interface CheckOptions {
-  /** Asks; throws or rejects where the answer is bad. It should settle within the time, in milliseconds, and is waited for no longer. */
+  /** The check; throws or rejects for a bad state. It should settle within the time, in milliseconds, and is not awaited for longer. */
   readonly ask: (timeoutMs: number) => unknown
   /** The clock, in milliseconds. */
   readonly now: () => number
 }
 
-/**
- * Asks at most once a second, one at a time. An older result is returned while the next check runs. Resolves
- * with the first result.
- */
+/** Checks at most once a second, one at a time. An older result is returned while the next check runs. Resolves with the first result. */
 export async function createCheck ({ ask, now }: CheckOptions): Promise<Check> {
   let isWell = false
   let endedAt = -Infinity
-  /** Ends with the check that runs, or with the patience of those who wait for it; null where none runs. */
+  /** Ends with the running check, or with the callers' patience; null without one. */
   let waiting: Promise<unknown> | null = null
 
   async function check (): Promise<void> {
@@ -40,7 +37,7 @@ export async function createCheck ({ ask, now }: CheckOptions): Promise<Check> {
   }
 }
 
-/** Whether the answer is there within the time, and good. */
+/** Whether the answer arrives in time, and is good. */
 async function inTime (ask: CheckOptions['ask']): Promise<boolean> {
   const end = new AbortController()
   const late = after(timeoutMs, end.signal).then(() => false)
@@ -60,7 +57,7 @@ async function answered (ask: CheckOptions['ask']): Promise<boolean> {
   }
 }
 
-/** An answer that has arrived while the process was busy comes first. */
+/** An answer that arrived while the process was busy comes first. */
 function after (ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => setImmediate(resolve), ms)

@@ -1,6 +1,6 @@
 /**
- * `GET /health`, for balancers and probes. It checks the database, the cache, the queue and the scanner of files, if they
- * are there. It answers within 50 ms, even if one of them hangs.
+ * `GET /health`, for balancers and probes. It checks the database, the cache, the queue and the scanner of files, if they are registered.
+ * It answers within 50 ms, even if one of them hangs.
  */
 import type {} from '../../lib/cache/store.js'
 import type {} from '../database/index.js'
