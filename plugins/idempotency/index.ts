@@ -1,7 +1,7 @@
 /**
- * The header Idempotency-Key: a request that is sent again with the same key is not done again and gets the first answer
- * (docs/guides/idempotency.md). A route takes the header with `config: { idempotency: 'plain' }`; with `'encrypted'` what
- * is kept of request and answer is encrypted, since they hold secrets. Declared routes claim their keys themselves.
+ * The header Idempotency-Key: a repeated request with the same key is not done again and gets the first response
+ * (docs/guides/idempotency.md). A route accepts the header with `config: { idempotency: 'plain' }`; with `'encrypted'` the kept request and
+ * response are encrypted, since they contain secrets. Declared routes claim their keys themselves.
  */
 import type {} from '../database/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, preHandlerHookHandler } from 'fastify'
@@ -25,11 +25,11 @@ declare module 'fastify' {
     idempotency: Idempotency
   }
   interface FastifyRequest {
-    /** The key that the request holds; null without one. */
+    /** The key of the request; null without one. */
     idempotency: Claim | null
   }
   interface FastifyContextConfig {
-    /** The route takes the header Idempotency-Key. */
+    /** The route accepts the header Idempotency-Key. */
     idempotency?: 'plain' | 'encrypted' | undefined
   }
 }
@@ -80,7 +80,7 @@ export default definePlugin<IdempotencyOptions>({
   }
 })
 
-/** Before the response is sent, so that a caller who has it finds it kept. */
+/** Before the response is sent, so that a repetition after it finds the key. */
 const settle: onSendHookHandler<unknown> = (request, reply, payload, done) => {
   const { idempotency: claim } = request
   if (claim === null) return done(null, payload)
@@ -88,7 +88,7 @@ const settle: onSendHookHandler<unknown> = (request, reply, payload, done) => {
   settled.then(() => done(null, payload), done)
 }
 
-/** null where there is no master key: what is kept encrypted is refused then. */
+/** null without a master key: encrypted routes then refuse the header. */
 async function cipherOf ({ engine }: FastifyInstance, keys: Omit<KeyOptions, 'folder'>): Promise<SecretCipher | null> {
   if (engine.kind === 'postgres' && (keys.masterKey ?? '') === '') return null
   return createSecretCipher((await openKeys(engine.kind, { ...keys, folder: engine.folder })).keys)

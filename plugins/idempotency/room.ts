@@ -1,4 +1,4 @@
-/** Bounds the keys and bytes that a tenant has kept. Servers count by themselves between looks at the database. */
+/** Bounds the kept keys and bytes of a tenant. Servers count separately between reads of the database. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { IdempotencyStore, Kept } from './store.js'
 import { LRUCache } from 'lru-cache'
@@ -6,11 +6,11 @@ import { failure } from '../../lib/errors.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 
 export const maxKeys = 10_000 // of a tenant, by callers with credentials
-export const maxStrangersKeys = 1000 // of a tenant, by callers without; those must not take the room of the others
+export const maxStrangersKeys = 1000 // of a tenant, by callers without credentials, who must not use up the room of others
 export const maxBytes = 33_554_432 // of a tenant
 
 const maxAge = 10_000 // ms after which the figures are read again
-const maxTenants = 1000 // whose figures are remembered
+const maxTenants = 1000 // tenants with figures in memory
 const retryAfter = '60' // s
 
 interface Figures {
@@ -23,7 +23,7 @@ interface Figures {
 export interface Room {
   /** Throws `idempotencyFull`. Counts the key. */
   take(tenant: Owner, stranger: boolean): Promise<void>
-  /** Counts bytes of an answer. */
+  /** Counts bytes of a response. */
   keep(tenant: Owner, bytes: number): void
 }
 

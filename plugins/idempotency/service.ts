@@ -1,4 +1,4 @@
-/** `app.idempotency`: requests that are sent twice under one key run once. */
+/** `app.idempotency`: repeated requests with one key run once. */
 import type {} from '../files/declared.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RouteCall } from '../../lib/http/route-exchange.js'
@@ -17,13 +17,13 @@ import { dayMs } from '../../lib/time/spans.js'
 import { answerStatement, markStatement } from './store.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
-export const leaseMs = 120_000 // for which a request is believed to run; longer than any that writes
-export const maxAnswerBytes = 131_072 // of one body; the key of a larger answer says that it is not kept
+export const leaseMs = 120_000 // for a running request; longer than any that writes
+export const maxAnswerBytes = 131_072 // of one body; a larger response is not kept
 
 const fingerprintLength = 64 // characters
 const maxTries = 5
 
-/** A response as it is given again. */
+/** A repeatable response. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -33,13 +33,13 @@ export interface Answer {
 /** A request that holds its key. */
 export interface Claim extends IdempotencyClaim {
   /**
-   * The statement that keeps the answer, for the transaction of the write; null for an answer that is too large to keep. It
-   * answers no row where another request holds the key by now.
+   * The statement that stores the response, for the transaction of the write; null for a response that is too large. It returns no row if
+   * another request holds the key by now.
    */
   keeping(answer: Answer): IdempotencyClaim['mark'] | null
   /** The transaction with that statement is committed. */
   kept(): void
-  /** Keeps the answer, unless it is kept. Never rejects: what was done stays done. */
+  /** Stores the response, unless it is stored. Never rejects: the write stays done. */
   answered(answer: Answer): Promise<void>
   /** Frees the key, unless something was written. Never rejects. */
   failed(): Promise<void>
@@ -47,12 +47,12 @@ export interface Claim extends IdempotencyClaim {
 
 export interface Idempotency {
   /**
-   * Takes the key of the request, or gives the answer of the request that had it first. Rejects with `idempotencyMismatch`
-   * where that had another body, `idempotencyRunning` while it runs, `idempotencyAnswerLost` where its answer is not kept,
-   * `idempotencyFull`, and `idempotencyUnavailable` without a master key for what is `encrypted`.
+   * Claims the key of the request, or returns the response of the request that had it first. Rejects with `idempotencyMismatch` for another
+   * body, `idempotencyRunning` while that one runs, `idempotencyAnswerLost` if its response is not kept, `idempotencyFull`, and
+   * `idempotencyUnavailable` without a master key for `encrypted` routes.
    */
   claim(request: RouteCall, key: string, options: { readonly encrypted: boolean }): Promise<Claim | Answer>
-  /** Removes keys that have expired. It runs every hour by itself. */
+  /** Removes expired keys. It runs every hour by itself. */
   sweep(): Promise<void>
 }
 
@@ -121,7 +121,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
         room.keep(holding.tenant, answer.body.length)
         if (isKept) return
         const kept = keptOf(answer)
-        // Without an answer it is written all the same: the key is not free.
+        // Marked as written even without a response, so that the key is not free.
         if (kept === null) await quietly(store.mark(holding))
         else await quietly(store.answer(holding, kept))
       },
@@ -158,15 +158,15 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
         }
         return claim
       }
-      // It comes and goes: others send it, too.
+      // Others may be sending at the same time.
       throw requestRunning()
     }
   }
 }
 
 /**
- * Caller, method, path and key. A tenant's user and the platform's of the same `sub` are two; callers without credentials are
- * their address.
+ * Caller, method, path and key. A tenant's user and the platform's with the same `sub` differ; callers without credentials are identified
+ * by address.
  */
 function idOf ({ auth = null, ip, method, url }: RouteCall, key: string): Buffer {
   const caller = auth === null ? ['address', addressKey(ip)] : ['caller', auth.tenant_id ?? '', auth.sub]
@@ -175,7 +175,7 @@ function idOf ({ auth = null, ip, method, url }: RouteCall, key: string): Buffer
 
 function fingerprintOf ({ url, body, receivedForm }: RouteCall): string {
   const hash = createHash('sha256').update(JSON.stringify(url.slice(pathOf(url).length)))
-  // Absent on routes that take no forms.
+  // Absent on routes without forms.
   if (receivedForm) hash.update(receivedForm.digest)
   return (body === undefined ? hash : hash.update(stringifyJson(body))).digest('hex')
 }

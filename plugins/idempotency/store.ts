@@ -1,4 +1,4 @@
-/** The SQL of idempotency keys. Times come from the caller, so that one clock judges them all. */
+/** The SQL of idempotency keys. Times come from the caller, so that one clock decides. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { IdempotencyKeysTable } from '../../lib/database/receipt-tables.js'
@@ -21,7 +21,7 @@ export interface NewKey extends Holding {
   readonly expiresAt: Date
 }
 
-/** A key that another request holds, or has held. */
+/** A key of another current or earlier request. */
 export interface FoundKey extends Pick<IdempotencyKeysTable, 'state' | 'encrypted' | 'content' | 'status'> {
   readonly headers: Readonly<Record<string, string>> | null
   readonly leasedUntil: Date
@@ -34,7 +34,7 @@ export interface KeptAnswer {
   readonly content: Buffer
 }
 
-/** What a tenant has. */
+/** The kept amount of a tenant. */
 export interface Kept {
   readonly callers: number
   readonly strangers: number
@@ -52,7 +52,7 @@ export function markStatement ({ tenant, id, holder }: Holding): { text: string,
   }
 }
 
-/** Keeps the answer: in the transaction of the write, or after it. */
+/** Stores the response: in the transaction of the write, or after it. */
 export function answerStatement (
   { tenant, id, holder }: Holding,
   { status, headers, content }: KeptAnswer
@@ -67,8 +67,8 @@ export function answerStatement (
 export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
     /**
-     * Takes the key for the holder: one that is new or has expired, or whose request has written nothing and is believed
-     * dead. Otherwise the key as it is; undefined where it was made or removed at this moment.
+     * Claims the key for the holder: a new or expired one, or one whose request has written nothing and counts as dead. Otherwise returns
+     * the existing key; undefined if it was created or removed at this moment.
      */
     async take (
       { tenant, id, holder, stranger, encrypted, content, leasedUntil, expiresAt }: NewKey,
@@ -87,11 +87,11 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
         dbFor(tenant)
       )
       if (row === undefined || row.taken === true) return row === undefined ? undefined : 'taken'
-      // The left join has found no row.
+      // The left join found no row.
       return Object(row).state === null ? undefined : row
     },
 
-    /** Notes that the request was done, of which no answer is kept. */
+    /** Records that the request was done without a kept response. */
     async mark (holding: Holding): Promise<void> {
       await run(holding, markStatement(holding))
     },
