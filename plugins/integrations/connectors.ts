@@ -1,11 +1,11 @@
-/** The call that `POST /integrations/{type}/{action}` makes: which document's connector it is, and whether the caller may run it. */
+/** The call of `POST /integrations/{type}/{action}`: its connector, and whether the caller may run it. */
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { failure } from '../../lib/errors.js'
 
-const maxNamed = 100 // of the names that an error tells
-const maxName = 64 // characters of a name that the caller sent
+const maxNamed = 100 // of the names in an error
+const maxName = 64 // characters of a name from the caller
 
 export interface Wanted {
   readonly type: string
@@ -25,7 +25,7 @@ export function createFindCall (): FindCall {
     const key = `${type} ${action}`
     const known = calls.get(key)
     if (known !== undefined) return known
-    // The body is a value, and nothing in it a template.
+    // The body is a value without templates.
     const call = set.call({ type, action, params: '{{body}}' }, '', { faults: new FaultList(), sources: new Set(['body']), env: {} })
     calls.set(key, call)
     return call
@@ -41,7 +41,7 @@ export function createFindCall (): FindCall {
     if (call === null) {
       throw failure('credentialsRequired', { message: `The integration ${wanted.type} has no credentials: the document declares none` })
     }
-    // The platform's connectors are for calls that the platform declares, unless all credentials are the tenant's own.
+    // The platform's connectors serve calls that the platform declares, unless all credentials are the tenant's own.
     if (own !== null && !call.ownedBy(scope)) {
       throw failure('forbidden', {
         message:

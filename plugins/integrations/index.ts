@@ -1,6 +1,6 @@
 /**
- * Calls to other services that documents declare: `app.integrations` and its endpoint. It rejects with a ConfigError that
- * holds every fault of the sections.
+ * Declared calls to other services: `app.integrations` and its endpoint. It rejects with a ConfigError that lists every fault of the
+ * sections.
  */
 import type {} from '../database/index.js'
 import type {} from '../outbound/index.js'
@@ -23,7 +23,7 @@ export type { CallOptions, Integrations } from './integrations.js'
 
 /** The document's sections `credentials` and `customIntegrations`: the connectors that the endpoint runs for the platform. */
 export interface IntegrationsOptions extends ConnectorsDocument {
-  /** What `{{env.NAME}}` in them reads. Default: the process's environment. */
+  /** The environment of `{{env.NAME}}` in them. Default: the process's environment. */
   readonly env?: Env | undefined
   /** Settings that a tenant's secret of the same name replaces, besides those in `credentials`. Default: none. */
   readonly overridableEnv?: readonly string[] | undefined

@@ -1,4 +1,4 @@
-/** `app.integrations`: runs the calls to other services that documents declare. */
+/** `app.integrations`: runs declared calls to other services. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../../lib/tenant-document/tenant-documents.js'
 import type { FastifyBaseLogger } from 'fastify'
@@ -18,13 +18,13 @@ declare module '../../lib/tenant-document/tenant-documents.js' {
 }
 
 export interface CallOptions {
-  /** Whose call it is; empty for the platform. */
+  /** The tenant of the call; empty for the platform. */
   readonly tenant: Owner
-  /** Goes out as `Idempotency-Key`; a call with one is tried again whatever its method. */
+  /** Sent as `Idempotency-Key`; allows retries of a call with any method. */
   readonly idempotencyKey?: string | undefined
   /** Tries again after 429, 5xx and a lost connection. Default: true. */
   readonly retries?: boolean | undefined
-  /** Milliseconds for everything: all tries, waiting between them, renewing tokens. Default: 10,000. */
+  /** The time limit in milliseconds: all tries, waits between them, renewing tokens. Default: 10,000. */
   readonly timeoutMs?: number | undefined
   readonly signal?: AbortSignal | undefined
   readonly log: FastifyBaseLogger
@@ -32,13 +32,13 @@ export interface CallOptions {
 
 export interface Integrations {
   /**
-   * The result of the call. Rejects with `validationFailed` and `credentialsRequired` as the call's `prepare` throws
-   * them, `addressRefused`, `providerBusy`, `providerTimeout`, and `providerFailed` for every other end, whose extras are
-   * `{integration, action, status}`; nothing of what the service answered is in it.
+   * The result of the call. Rejects with `validationFailed` and `credentialsRequired` from the call's `prepare`, `addressRefused`,
+   * `providerBusy`, `providerTimeout`, and `providerFailed` for other failures, whose extras are `{integration, action, status}` without
+   * the service's body.
    */
   run(call: CompiledCall, scope: Scope, options: CallOptions): Promise<unknown>
   /** The connectors of the platform's document. */
   readonly platform: ConnectorSet
-  /** Those of a tenant's document; none where tenants have no documents. */
+  /** The connectors of a tenant's document; none if tenants have no documents. */
   connectorsOf(tenant: Owner): ConnectorSet | Promise<ConnectorSet>
 }

@@ -1,4 +1,4 @@
-/** One process at a time renews a token: who does holds a row for a while, and no connection of the database. */
+/** Lets one process at a time renew a token: it holds a row for a while, without a database connection. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -7,19 +7,19 @@ import { sweep, removal } from '../../lib/database/retention.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 
-const leaseMs = 15_000 // longer than a token server may take; a process that died leaves its lease to end
+const leaseMs = 15_000 // longer than a token server may take; the lease of a dead process expires
 const keptDays = 30 // after a token was due
 
-/** What is known of the token that was stored last. */
+/** The last stored token. */
 export interface Renewal {
-  /** SHA-256; null where none was stored yet. */
+  /** SHA-256; null before the first one. */
   readonly tokenHash: Buffer | null
   readonly renewAt: Date | null
 }
 
 export type Leases = ReturnType<typeof createLeases>
 
-/** `dbFor`: for what a tenant's requests wait for. */
+/** `dbFor`: for statements that a tenant's requests wait for. */
 export function createLeases (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   const row = (tenant: Owner, key: string) =>
     dbFor(tenant).updateTable('tenantry.oauth_tokens').where('tenant_id', '=', tenant).where('key', '=', key)
@@ -33,7 +33,7 @@ export function createLeases (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
       ).where('key', '=', key).executeTakeFirst()
     },
 
-    /** Null while another holds it. Throws `tenantUnknown`. */
+    /** Null while another process holds it. Throws `tenantUnknown`. */
     async take (tenant: Owner, key: string, holder: string): Promise<Renewal | null> {
       return await dbFor(tenant).transaction().execute(async (transaction) => {
         if (!await lockTenant(transaction, tenant, 'shared')) throw failure('tenantUnknown')
@@ -46,7 +46,7 @@ export function createLeases (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
       })
     },
 
-    /** What is about to be stored. */
+    /** The token that will be stored next. */
     async note (tenant: Owner, key: string, holder: string, { tokenHash, renewAt }: Renewal): Promise<void> {
       await row(tenant, key).set({ token_hash: tokenHash, renew_at: renewAt }).where('holder', '=', holder).execute()
     },

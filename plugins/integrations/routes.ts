@@ -66,7 +66,7 @@ export function integrationRoutes (app: FastifyInstance): void {
   })
 }
 
-/** What a call reads: its params, which are the body, and the secrets of the tenant. */
+/** The sources of a call: its params, which are the body, and the secrets of the tenant. */
 async function scopeOf (
   store: FastifyInstance['secrets'] | null,
   { body, auth, tenant, headers }: FastifyRequest,

@@ -1,4 +1,4 @@
-/** Runs calls to other services: tokens, tries, and the result of the answer. */
+/** Runs calls to other services: tokens, tries, and the result of the response. */
 import type { CompiledCall } from '../../lib/connectors/types.js'
 import type { Outbound, OutboundAnswer } from '../outbound/outbound.js'
 import type { Integrations } from './integrations.js'
@@ -10,7 +10,7 @@ import { isLost, isTransient, maxTries, waitAfter } from './retries.js'
 
 const defaultTimeoutMs = 10_000
 const maxTimeoutMs = 600_000
-const largeAnswer = 65_536 // bytes, from which reading it takes long enough to let other requests in between
+const largeAnswer = 65_536 // bytes, from which reading yields to other requests
 
 export interface RunnerParts {
   readonly outbound: Outbound
@@ -23,7 +23,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
   return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, log }) => {
     signal?.throwIfAborted()
     const { trusted, method, url, headers: prepared, body } = call.prepare(scope)
-    // What a document says itself goes before.
+    // Headers of the document take precedence.
     const trace = prepared['traceparent'] === undefined && prepared['tracestate'] === undefined ? scope.trace : null
     const headers: Record<string, string> = {
       ...idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey },
@@ -57,7 +57,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
     }
 
     let renewed = false
-    /** With a token that the service takes, where it takes one. */
+    /** With a token, if the service uses one. */
     async function authorized (): Promise<OutboundAnswer> {
       if (tokenOf === null) return await send(null)
       const token = await untilAborted(tokenOf.get(), ending.signal)
@@ -67,7 +67,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
       return await send(await untilAborted(tokenOf.renew(token), ending.signal))
     }
 
-    /** The answer of the last try. */
+    /** The response of the last try. */
     async function tried (): Promise<OutboundAnswer> {
       for (let tries = 1; ; tries++) {
         const last = !mayRepeat || tries === maxTries
@@ -75,7 +75,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
         try {
           const answer = await authorized()
           wait = waitAfter(tries, answer.headers['retry-after'], now())
-          // If the service asks for a wait that the caller does not have, the call fails at once.
+          // If the service asks for a longer wait than the caller has, the call fails at once.
           if (last || !isTransient(answer.status) || wait >= left()) return answer
         } catch (error) {
           if (last || !isLost(error)) throw error
@@ -132,7 +132,7 @@ const placedErrors = [
   'addressRefused'
 ] as const satisfies readonly ErrorName[]
 
-/** The error says which call it was. */
+/** The error names the call. */
 function placed (error: unknown, { connector, action }: CompiledCall): unknown {
   for (const name of placedErrors) {
     if (isFailure(error, name)) {

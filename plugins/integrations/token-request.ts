@@ -1,4 +1,4 @@
-/** Asks a token server for a token (RFC 6749: the grants `refresh_token`, section 6, and `client_credentials`, 4.4). */
+/** Requests a token from a token server (RFC 6749: the grants `refresh_token`, section 6, and `client_credentials`, 4.4). */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Outbound } from '../outbound/outbound.js'
 import { LRUCache } from 'lru-cache'
@@ -11,30 +11,30 @@ const maxLife = 31_536_000 // s, a year
 
 export interface Grant {
   readonly tenant: Owner
-  /** The address is fixed in the platform's document. */
+  /** The platform's document fixes the address. */
   readonly trusted: boolean
   readonly tokenUrl: string
   readonly clientId: string
   readonly clientSecret: string
-  /** Without one the client asks for itself. */
+  /** Without one, the client itself is authorized. */
   readonly refreshToken: string | null
   readonly scope: string | null
 }
 
 export interface Granted {
   readonly access: string
-  /** In place of the one that was sent; null where that stays. */
+  /** Replaces the sent one; null if that stays valid. */
   readonly refresh: string | null
-  /** Seconds that the token lives; null where the server does not say. */
+  /** The life of the token in seconds; null if the server does not state it. */
   readonly life: number | null
 }
 
 export type TokenRequest = (grant: Grant) => Promise<Granted>
 
-/** Servers want the client's name and secret in the header, which the standard prefers, or in the body; what one took is remembered. */
+/** Servers expect the client's name and secret in the header, as the standard prefers, or in the body; the accepted way is remembered. */
 type ClientStyle = 'header' | 'body'
 
-/** Rejects with `providerFailed` where the server refuses, and as `app.outbound` does. */
+/** Rejects with `providerFailed` if the server refuses, and as `app.outbound` does. */
 export function createTokenRequest (outbound: Outbound): TokenRequest {
   const styles = new LRUCache<string, ClientStyle>({ max: 1000 })
 
@@ -81,7 +81,7 @@ function isGood (status: number): boolean {
   return status >= 200 && status < 300
 }
 
-/** The server did not find the client where it looks for it. Nothing was used up. */
+/** The server expects the client's credentials elsewhere. The grant was not used. */
 function isAboutClient (status: number, answer: Readonly<Record<string, unknown>>): boolean {
   return (status === 400 || status === 401) &&
     (answer['error'] === 'invalid_client' || answer['error'] === 'invalid_request' || answer['error'] === undefined)
@@ -94,7 +94,7 @@ function grantedOf (answer: Readonly<Record<string, unknown>>): Granted {
   return { access, refresh: isToken(refresh) ? refresh : null, life: life > 0 ? Math.min(life, maxLife) : null }
 }
 
-/** What may stand in a header (RFC 6750, 2.1, and what servers send beside it). */
+/** Valid characters of a token in a header (RFC 6750, 2.1, and those that servers use). */
 function isToken (value: unknown): value is string {
   return typeof value === 'string' && value.length <= maxTokenLength && /^[\x21-\x7e]+$/.test(value)
 }
@@ -107,7 +107,7 @@ function jsonOf (body: Buffer): Readonly<Record<string, unknown>> {
   }
 }
 
-/** As a form has it (RFC 6749, 2.3.1). */
+/** In the encoding of forms (RFC 6749, 2.3.1). */
 function formEncoded (text: string): string {
   return new URLSearchParams([[text, '']]).toString().slice(0, -1)
 }

@@ -1,6 +1,6 @@
 /**
- * Tokens of OAuth 2.0: renewed before they are due and when a service refuses one, by one process at a time. Those
- * of a tenant are its secrets; those of the platform stay in memory.
+ * Tokens of OAuth 2.0: renewed before they expire and when a service refuses one, by one process at a time. A tenant's tokens are its
+ * secrets; the platform's stay in memory.
  */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
@@ -18,49 +18,49 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 
 const maxRemembered = 10_000 // tokens
-const earlyMs = 60_000 // before a token ends, or a tenth of its life where that is less
-const renewalMs = 30_000 // that one waits for another process
-const hearingMs = 2000 // until every process has heard of a secret that was stored
+const earlyMs = 60_000 // before a token ends, or a tenth of its life if that is less
+const renewalMs = 30_000 // that a call waits for another process
+const hearingMs = 2000 // until every process knows a stored secret
 const lookEveryMs = 100
 
 /** The token of one call. */
 export interface Token {
-  /** Renewed where it is due. */
+  /** Renewed if it is due. */
   get(): Promise<string>
-  /** Another one than the one that was refused. */
+  /** Another token than the refused one. */
   renew(refused: string): Promise<string>
 }
 
 export interface Tokens {
-  /** `tenant`: whose call it is; the token may be the platform's all the same. */
+  /** `tenant`: that of the call; the token may still be the platform's. */
   of(call: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: Owner, log: FastifyBaseLogger): Token
 }
 
 export interface TokensParts {
   readonly request: TokenRequest
-  /** null where the plugin is not registered: all tokens stay in memory. */
+  /** null if the plugin is not registered: all tokens stay in memory. */
   readonly secrets: () => Secrets | null
   readonly leases: Leases
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
 }
 
-/** Tokens as they are at the time. */
+/** The current tokens. */
 interface Current {
   readonly access: string | null
   readonly refresh: string | null
 }
 
-/** Of one call: where its tokens are. */
+/** The place of a call's tokens. */
 interface Subject {
   readonly call: CompiledCall
   readonly oauth2: CompiledOAuth2
   readonly scope: Scope
-  /** Who calls. */
+  /** The caller's tenant. */
   readonly tenant: Owner
-  /** Whose tokens are its secrets; null: they are kept in memory. */
+  /** The tenant whose secrets store the tokens; null: they stay in memory. */
   readonly owner: Owner | null
-  /** Tells tokens apart. */
+  /** Identifies the tokens. */
   readonly id: string
   readonly log: FastifyBaseLogger
 }
@@ -68,7 +68,7 @@ interface Subject {
 export function createTokens ({ request, secrets, leases, now }: TokensParts): Tokens {
   /** The platform's, and those of tenants that could not be stored. */
   const kept = new LRUCache<string, Current>(lruOptions(maxRemembered))
-  /** When a token is due, in ms. */
+  /** The due time of a token, in ms. */
   const due = new LRUCache<string, { readonly access: string, readonly at: number }>(lruOptions(maxRemembered))
   const renewals = new Map<string, Promise<string>>()
 
@@ -95,7 +95,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
   /** One renewal at a time. Calls meanwhile wait for it. */
   async function renew (subject: Subject, old: string | null): Promise<string> {
     const begun = renewals.get(subject.id)
-    // It may have begun before the token that was refused was there.
+    // It may have begun before the refused token existed.
     if (begun !== undefined) {
       const access = await begun
       if (access !== old) return access
@@ -137,7 +137,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
         if (newer !== null) return newer
         const granted = await ask(subject, await currentOf(subject))
         const renewAt = dueOf(granted)
-        // Before the token itself, so that its readers know when it is due.
+        // Before the token itself, so that its readers know its due time.
         await leases.note(owner, key, holder, { tokenHash: hashOf(granted.access), renewAt: renewAt === null ? null : new Date(renewAt) })
         await store(subject, owner, granted)
         due.set(subject.id, { access: granted.access, at: renewAt ?? Infinity })
@@ -149,7 +149,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     throw failure('providerTimeout')
   }
 
-  /** The token that another process has stored and whose notice may be on its way; null if the secret was replaced by hand. */
+  /** A token that another process has stored, whose notice may be on its way; null if the secret was replaced by hand. */
   async function heard (subject: Subject, old: string | null): Promise<string | null> {
     for (const endsAt = performance.now() + hearingMs; performance.now() < endsAt; await pause(lookEveryMs)) {
       const { access } = await currentOf(subject)
@@ -170,7 +170,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
       }
       return text
     }
-    // A declared token that is missing must not lead to a call as another identity.
+    // Without the declared token, a call would have another identity.
     if (refresh === null && oauth2.refreshToken !== null) {
       throw failure('credentialsRequired', {
         message: `The integration ${call.connector} has no credentials: \`refreshToken\` comes to nothing`
@@ -188,7 +188,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     try {
       return await request(grant)
     } catch (error) {
-      // After a new authorization the declared token differs from the stored one.
+      // After a new authorization, the declared token differs from the stored one.
       const declared = resolved(oauth2.refreshToken, inside)
       if (
         declared === null || declared === refresh || !isFailure(error, 'providerFailed') || error.extras['status'] === undefined
@@ -197,7 +197,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     }
   }
 
-  /** The refresh token first: without it nothing can be renewed, without the access token it is renewed once more. */
+  /** The refresh token first: without it nothing can be renewed; without the access token, another renewal follows. */
   async function store (subject: Subject, owner: Owner, { access, refresh }: Granted): Promise<void> {
     const { id, oauth2: { accessTokenKey, refreshTokenKey }, log } = subject
     const before = await currentOf(subject)
@@ -208,7 +208,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
       await service?.put(owner, { key: accessTokenKey, value: access }, noActor)
       kept.delete(id)
     } catch (err) {
-      // Of the plan, say: this process goes on with what it has.
+      // For example beyond the plan: this process continues with the token in memory.
       log.error({ err, tenant: owner, key: accessTokenKey }, 'a renewed token could not be stored as a secret')
       kept.set(id, { access, refresh: renewed ?? before.refresh })
     }
@@ -231,7 +231,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
           try {
             return await renew(subject, access)
           } catch (err) {
-            // It is early: the service may take the old one for a while.
+            // It is early: the service may still accept the old one.
             log.warn({ err, integration: call.connector }, 'a token that is due could not be renewed')
             return access
           }
@@ -243,22 +243,21 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
 }
 
 /**
- * The tenant whose secrets the tokens are; null for the platform, whose tokens are no tenant's to keep: it could send them
- * anywhere.
+ * The tenant whose secrets the tokens are; null for the platform: tenants must not store its tokens, since they could send them anywhere.
  */
 function ownerOf ({ origin }: CompiledCall, { refreshToken, clientSecret }: CompiledOAuth2, scope: Scope, tenant: Owner): Owner | null {
   if (tenant === platformRef) return null
   return origin === 'tenant' || isOwned(refreshToken ?? clientSecret, scope) ? tenant : null
 }
 
-/** By all that they are got with: who says something else by secrets of its own has another token. */
+/** By all credentials: a caller with other secrets has another token. */
 function idInMemory ({ origin, connector }: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: Owner): string {
   const { tokenUrl, clientId, clientSecret, accessToken, refreshToken, scope: wanted } = oauth2
   const texts = [tokenUrl, clientId, clientSecret, accessToken, refreshToken, wanted].map((value) => resolved(value, scope))
   return hashOf(JSON.stringify([origin === 'tenant' ? tenant : '', connector, ...texts])).toString('base64')
 }
 
-/** The text; null where it comes to nothing. */
+/** The text; null without a value. */
 function resolved (value: CompiledValue | null, scope: Scope): string | null {
   if (value === null) return null
   const isMissing = value.references.some(({ source, path, fallback = '' }) =>
