@@ -20,7 +20,7 @@ import { createLogin } from './service.js'
 import { createTries } from './tries.js'
 
 export interface LoginOptions {
-  /** `open`: anyone who knows the id of a tenant may become a user of it. Default: `closed`. */
+  /** `open`: anyone who knows the id of a tenant can become its user. Default: `closed`. */
   readonly registration?: 'open' | 'closed' | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined

@@ -1,4 +1,4 @@
-/** `GET /auth/me`: the caller, as this server knows it. */
+/** `GET /auth/me`: the caller's user. */
 import type { FastifyInstance } from 'fastify'
 import type { Mfa } from '../mfa/index.js'
 import type { Users } from '../users/index.js'
@@ -29,7 +29,7 @@ const Me = named(
 
 export interface MeParts {
   readonly users: Pick<Users, 'find'>
-  /** null: there are no second factors. */
+  /** null: second factors are off. */
   readonly mfa: Pick<Mfa, 'isEnabled'> | null
 }
 

@@ -23,9 +23,9 @@ import {
 } from '../tenancy/named-tenant.js'
 
 export interface LoginRouteOptions {
-  /** Whether callers who name a tenant may become its users. */
+  /** Whether callers who name a tenant can become its users. */
   readonly isOpen: boolean
-  /** Whether there are second factors. */
+  /** Whether second factors are on. */
   readonly hasMfa: boolean
 }
 

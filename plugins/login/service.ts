@@ -22,7 +22,7 @@ export interface Credentials {
   readonly password: string
 }
 
-/** The password was right, and the user owes the second factor. */
+/** The password was right, and the second factor is missing. */
 export interface MfaRequired {
   readonly partialToken: string
   /** Seconds. */
@@ -30,11 +30,11 @@ export interface MfaRequired {
 }
 
 export interface Login {
-  /** Throws `credentialsInvalid`, where there is no such tenant too, `tooManyAttempts`, `loginBusy`. */
+  /** Throws `credentialsInvalid`, also for an unknown tenant, `tooManyAttempts`, `loginBusy`. */
   logIn(named: NamedTenant, credentials: Credentials, address: string): Promise<LoggedIn | MfaRequired>
   /**
-   * Checks the second factor of the user of a partial token. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid`
-   * if there is no such user or all its sessions were ended since.
+   * Checks the second factor of a partial token's user. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid` if the user does
+   * not exist or all its sessions were ended since.
    */
   verifyCode(claims: Claims, code: string, actor: Actor): Promise<LoggedIn>
   /** The next token of a session. Throws `tokenInvalid`. */
@@ -46,7 +46,7 @@ export interface Login {
 export interface LoginParts {
   readonly users: Users
   readonly sessions: Pick<Sessions, 'begin' | 'refresh' | 'openPartial' | 'usePartial' | 'isClosed'>
-  /** null: there are no second factors. */
+  /** null: second factors are off. */
   readonly mfa: Pick<Mfa, 'isEnabled' | 'check'> | null
   /** null: no mail is sent. */
   readonly mail: Pick<Mail, 'isConfigured' | 'post'> | null
@@ -72,7 +72,7 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
     return { ...await sessions.begin(user, amr, partial), user }
   }
 
-  /** What the right password gives. */
+  /** The result of a right password. */
   async function entered (user: User): Promise<LoggedIn | MfaRequired> {
     const { id: sub, tenant } = user
     if (mfa === null || !await mfa.isEnabled(tenant, sub)) return await opened(user, ['pwd'])
@@ -121,7 +121,7 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
         await audited('failure', 'code')
         throw credentialsInvalid('Invalid code')
       }
-      // After the code was found right: a wrong code leaves the token for another try.
+      // After the code was found right: a wrong code keeps the token for another try.
       if (!await sessions.usePartial(claims)) {
         await audited('failure', 'used')
         throw tokenInvalid()
@@ -149,7 +149,7 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
   }
 }
 
-/** A 401 says how to be known (RFC 9110, 15.5.2): with the token that this is about. */
+/** A 401 has a challenge (RFC 9110, 15.5.2): for the token in question. */
 function credentialsInvalid (message: string = catalogue.credentialsInvalid.message): TenantryError {
   return failure('credentialsInvalid', { message, headers: { 'www-authenticate': 'Bearer' } })
 }
