@@ -1,6 +1,6 @@
 /**
- * Mails with one-time links: `app.mail`. They go out through a connector of the document (`auth.mail`), or through the
- * option `deliver`, for example to print them during development.
+ * Mails with one-time links: `app.mail`. They are sent by a connector of the document (`auth.mail`), or by the option `deliver`, for
+ * example to print them during development.
  */
 import type {} from '../database/index.js'
 import type {} from '../integrations/index.js'
@@ -35,9 +35,9 @@ export interface MailOptions {
   readonly mail?: MailSection | undefined
   /** The document's `auth.links`. */
   readonly links?: AuthConfig['links'] | undefined
-  /** The setting APP_URL: the address that the pages of links follow. Default: http://localhost:3000. */
+  /** The setting APP_URL: the base address of the links' pages. Default: http://localhost:3000. */
   readonly appUrl?: string | undefined
-  /** Sends the mails in the place of the connector. Default: the connector of `mail`. */
+  /** Sends the mails instead of the connector. Default: the connector of `mail`. */
   readonly deliver?: Deliver | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
@@ -64,7 +64,7 @@ export default definePlugin<MailOptions>({
         templates: mail?.templates ?? {},
         pages: { reset: pageOf('reset'), verify: pageOf('verify'), invite: pageOf('invite') },
         async sent ({ kind, tenant, email, actor }) {
-          // An invitation has its entry from the request that sent it, a registration too.
+          // The request that sent an invitation or registered a user has its own entry.
           if (kind === 'reset') {
             await writeAudit(engine.kyselyFor(tenant), {
               tenant,
@@ -99,7 +99,7 @@ function connectorOf (app: FastifyInstance, { connector }: MailSection): Deliver
   if (call === null) throw new Error(`there is no connector "${connector}"`)
   return async ({ to, from, subject, text, html }, signal) => {
     const body = { to, from, subject, text, ...html !== undefined && { html } }
-    // The queue tries again.
+    // The queue retries.
     await integrations.run(call, { ...noScope, body }, { tenant: platformRef, retries: false, timeoutMs, signal, log })
   }
 }

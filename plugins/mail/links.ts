@@ -1,6 +1,6 @@
 /**
- * One-time links: their tokens and the SQL. A token is `lt_<tenant>.<random>`; the database has its hash. There is one
- * link of a kind for an address: a newer one replaces it.
+ * One-time links: their tokens and the SQL. A token is `lt_<tenant>.<random>`; the database has its hash. An address has one link of a
+ * kind: a newer one replaces it.
  */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
@@ -20,7 +20,7 @@ export const linkLife = linkMinutes * 60_000 // ms
 type Database = Kysely<SystemTables>
 type Writer = Transaction<SystemTables>
 
-/** The token of a link as a caller sends it. */
+/** The token of a link from a caller. */
 export interface LinkToken {
   /** Empty for the platform. */
   readonly tenant: Owner
@@ -30,9 +30,9 @@ export interface LinkToken {
 export interface Link {
   readonly tenant: Owner
   readonly email: string
-  /** Of an invitation: the id of the user to come. */
+  /** For an invitation: the id of the future user. */
   readonly userId: string
-  /** Of an invitation, else null. */
+  /** For an invitation, else null. */
   readonly role: string | null
 }
 
@@ -43,7 +43,7 @@ export interface Invitation extends Link {
   readonly expiresAt: Date
 }
 
-/** null for a text that no link has. */
+/** null for an invalid text. */
 export function readLinkToken (text: string): LinkToken | null {
   const [, tenant] = form.exec(text) ?? []
   return tenant === undefined ? null : { tenant: tenantRef(tenant), hash: hashOf(text) }
@@ -63,8 +63,8 @@ export function createLinks (db: Database, dbFor: (tenant: Owner) => Database, n
   const at = () => new Date(now())
   return {
     /**
-     * Gives the link of the address this token. false if no mail is to be sent: the address has no active user or is
-     * confirmed already, or the invitation was accepted or has expired.
+     * Stores this token for the link of the address. false if no mail should be sent: the address has no active user or is already
+     * confirmed, or the invitation was accepted or has expired.
      */
     async issue (kind: MailKind, tenant: Owner, email: string, token: string): Promise<boolean> {
       if (kind === 'invite') {
@@ -81,14 +81,14 @@ export function createLinks (db: Database, dbFor: (tenant: Owner) => Database, n
       return rows.length > 0
     },
 
-    /** Adds an invitation in the place of an earlier one of the address. Its token comes with the mail. */
+    /** Adds an invitation, replacing an earlier one of the address. Its token is created with the mail. */
     async invite (writer: Writer, { tenant, email, userId, role, invitedBy, expiresAt }: Invitation): Promise<void> {
       const row = { user_id: userId, role, invited_by: invitedBy, token: null, expires_at: expiresAt }
       await writer.insertInto('tenantry.user_links').values({ tenant_id: tenant, kind: 'invite', email, ...row })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'kind', 'email']).doUpdateSet(row)).execute()
     },
 
-    /** The link is there and has not expired. */
+    /** The link exists and has not expired. */
     async isValid (kind: MailKind, { tenant, hash }: LinkToken): Promise<boolean> {
       return await dbFor(tenant).selectFrom('tenantry.user_links').select('user_id').where('tenant_id', '=', tenant).where(
         'token',
@@ -98,7 +98,7 @@ export function createLinks (db: Database, dbFor: (tenant: Owner) => Database, n
         .where('kind', '=', kind).where('expires_at', '>', at()).executeTakeFirst() !== undefined
     },
 
-    /** Uses up the link; null where it is not there, has expired, or another request uses it. */
+    /** Uses up the link; null if it does not exist, has expired, or another request uses it. */
     async use (writer: Writer, kind: MailKind, { tenant, hash }: LinkToken): Promise<Link | null> {
       const row = await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('token', '=', hash)
         .where('kind', '=', kind).where('expires_at', '>', at()).returning(['email', 'user_id', 'role']).executeTakeFirst()
@@ -110,12 +110,12 @@ export function createLinks (db: Database, dbFor: (tenant: Owner) => Database, n
       await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('user_id', '=', userId).execute()
     },
 
-    /** Removes the invitations that these callers sent. */
+    /** Removes the invitations of these callers. */
     async removeFrom (writer: Writer, tenant: Owner, callers: readonly string[]): Promise<void> {
       await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('invited_by', 'in', [...callers]).execute()
     },
 
-    /** Removes links that have expired; false where another server does so now. */
+    /** Removes expired links; false if another server does so now. */
     sweep: () => sweep(db, 'tenantry.user_links.sweep', [removal('tenantry.user_links', sql`expires_at <= ${at()}`)])
   }
 }

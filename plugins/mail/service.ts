@@ -9,7 +9,7 @@ import { failure } from '../../lib/errors.js'
 import { defaultTemplates, linkMinutes, mailKinds, renderMail, type MailKind, type MailTemplate } from '../../lib/document/mail-template.js'
 import { createLinkToken } from './links.js'
 
-/** A mail, ready to be sent. Its link holds a secret. */
+/** A mail, ready to be sent. Its link contains a secret. */
 export interface MailMessage {
   readonly kind: MailKind
   /** Empty for the platform. */
@@ -23,17 +23,17 @@ export interface MailMessage {
   readonly link: string
 }
 
-/** Sends the mail. A rejection is followed by another try. */
+/** Sends the mail. A rejection is followed by a retry. */
 export type Deliver = (message: MailMessage, signal: AbortSignal) => Promise<void>
 
 /** `app.mail`. */
 export interface Mail {
-  /** Throws `mailNotConfigured` where no mail can be sent. */
+  /** Throws `mailNotConfigured` if mail is off. */
   requireConfigured(): void
   readonly isConfigured: boolean
   /**
-   * Sends the mail later, and again if that fails. The link is made when the mail is sent, so that no job holds a token.
-   * `Links.issue` decides then whether there is a receiver, so that this call does the same work for every address.
+   * Sends the mail later, with retries. The link is created when the mail is sent, so jobs contain no token. `Links.issue` decides then
+   * whether there is a receiver, so that this call does the same work for every address.
    */
   post(mail: PostedMail, transaction?: Transaction<SystemTables>): Promise<void>
   readonly links: Links
@@ -45,7 +45,7 @@ export interface PostedMail {
   readonly tenant: Owner
   /** In lower case. */
   readonly email: string
-  /** false: there is no such tenant. The work is the same, and no mail is sent. Default: true. */
+  /** false: the tenant does not exist. The work is the same, and no mail is sent. Default: true. */
   readonly exists?: boolean
   readonly actor: Actor
 }
@@ -53,13 +53,13 @@ export interface PostedMail {
 export interface MailParts {
   readonly queue: Pick<Queue, 'define' | 'send'>
   readonly links: Links
-  /** null: no mail can be sent. */
+  /** null: mail is off. */
   readonly deliver: Deliver | null
   readonly from: string | undefined
   readonly templates: Readonly<Partial<Record<MailKind, MailTemplate>>>
-  /** The pages that links open. */
+  /** The pages of the links. */
   readonly pages: Readonly<Record<MailKind, string>>
-  /** Writes the entry of a mail that was sent. */
+  /** Writes the entry of a sent mail. */
   readonly sent: (mail: PostedMail) => Promise<void>
 }
 
