@@ -1,4 +1,4 @@
-/** Metrics of other plugins, which count nothing where the plugin metrics is not registered. */
+/** Metrics of other plugins, which count nothing without the plugin metrics. */
 import type {} from './metrics.js'
 import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
@@ -6,7 +6,7 @@ import { optional } from '../../lib/plugin/optional.js'
 
 type PromClient = typeof import('prom-client')
 
-/** Calls `add` when the app is ready and has a registry. prom-client is loaded for that only. */
+/** Calls `add` when the app is ready and has a registry. prom-client is loaded only then. */
 export function whenMeasured (app: FastifyInstance, add: (client: PromClient, registry: Registry) => void): void {
   app.addHook('onReady', async () => {
     const registry = optional(app, 'metrics')()
@@ -14,7 +14,7 @@ export function whenMeasured (app: FastifyInstance, add: (client: PromClient, re
   })
 }
 
-/** A counter by labels. `name` is that of Prometheus; `help` is its description there. */
+/** A counter by labels. `name` is Prometheus's name; `help` is its description there. */
 export function createCounter<Label extends string> (
   app: FastifyInstance,
   options: { name: string, help: string, labelNames: readonly Label[] }

@@ -1,6 +1,6 @@
 /**
- * A histogram of prom-client with series that callers hold. The original looks a series up by its labels, as a text, at each
- * observation, which costs more than all other figures of a request.
+ * A histogram of prom-client with series that callers keep. The original looks up a series by its labels, as a text, at each observation,
+ * which costs more than all other figures of a request.
  */
 import { Histogram, type Registry } from 'prom-client'
 
@@ -11,11 +11,11 @@ export interface DurationsOptions<Label extends string> {
   /** Upper bounds of the buckets, in seconds, ascending. */
   readonly bounds: readonly number[]
   readonly registry: Registry
-  /** Runs before the series are written down. */
+  /** Runs before the series are serialized. */
   readonly collect?: (() => Promise<void>) | undefined
 }
 
-/** The one way to count is a series: `observe` of prom-client counts nothing here. */
+/** Counting works through series only: `observe` of prom-client counts nothing here. */
 export class Durations<Label extends string> extends Histogram<Label> {
   readonly #options: DurationsOptions<Label>
   readonly #series = new Map<string, Series<Label>>()
@@ -26,7 +26,7 @@ export class Durations<Label extends string> extends Histogram<Label> {
     this.#options = options
   }
 
-  /** The series of these values, in the order of the labels; made where there is none. */
+  /** The series of these values, in the order of the labels; created if necessary. */
   series (...values: string[]): Series<Label> {
     const { labels, bounds } = this.#options
     const key = JSON.stringify(values)
@@ -40,14 +40,14 @@ export class Durations<Label extends string> extends Histogram<Label> {
     this.#series.delete(JSON.stringify(values))
   }
 
-  /** Begins anew, from zero; the series stay. */
+  /** Resets all counts; the series stay. */
   override reset (): void {
     super.reset()
     // The constructor of prom-client calls it.
     if (#series in this) { for (const series of this.#series.values()) series.reset() }
   }
 
-  /** What prom-client asks a histogram for when it writes it down. */
+  /** Called by prom-client to serialize a histogram. */
   async getForPromString () {
     const { name, help, bounds, collect } = this.#options
     await collect?.()
@@ -60,7 +60,7 @@ export class Durations<Label extends string> extends Histogram<Label> {
 export class Series<Label extends string = string> {
   readonly labels: Readonly<Partial<Record<Label, string>>>
   readonly #bounds: readonly number[]
-  /** Of each bucket by itself; the last one is for what is above every bound. */
+  /** For each bucket separately; the last one is for values above every bound. */
   readonly #counts: number[]
   #sum = 0
 
@@ -83,7 +83,7 @@ export class Series<Label extends string = string> {
   observe (seconds: number): void {
     const bounds = this.#bounds
     let bucket = 0
-    // A bound that is not there is not less either.
+    // A missing bound is not less either.
     while (seconds > (bounds[bucket] ?? Infinity)) bucket++
     this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
     this.#sum += seconds
@@ -103,7 +103,7 @@ interface Sample {
   readonly value: number
 }
 
-/** The lines of a series; the count of a bucket is that of all up to its bound. */
+/** The lines of a series; the count of a bucket includes all lower ones. */
 function samplesOf ({ labels: sharedLabels, counts, sum }: Series, name: string, bounds: readonly number[]): Sample[] {
   let count = 0
   const samples: Sample[] = counts.map((inBucket, index) => {

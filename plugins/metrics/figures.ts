@@ -1,4 +1,4 @@
-/** Figures of the database, the cache and the queue: of those that the app has when it is ready. */
+/** Figures of the database, the cache and the queue, if the app has them when it is ready. */
 import type {} from '../database/index.js'
 import type {} from '../../lib/cache/store.js'
 import type {} from '../queue/index.js'
@@ -56,7 +56,7 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: C
       registers,
       async collect () {
         const stats = await probe()
-        // The figure of before holds until there is a new one.
+        // The previous figure stays until there is a new one.
         if (stats === null) return
         requests.reset()
         requests.inc({ result: 'hit' }, stats.hits)
@@ -92,7 +92,7 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: C
   }
 }
 
-/** A figure that is not known is left out. */
+/** An unknown figure is left out. */
 function set (gauge: Gauge<never>, value: number | undefined): void {
   if (value === undefined) gauge.remove()
   else gauge.set(value)

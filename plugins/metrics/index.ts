@@ -1,6 +1,6 @@
 /**
- * Figures for Prometheus: `app.metrics`, which is prom-client's registry, and `GET /metrics`. An app may add its own
- * figures. Figures of the database, the cache and the queue need these plugins.
+ * Figures for Prometheus: `app.metrics`, which is prom-client's registry, and `GET /metrics`. An app may add its own figures. Figures of
+ * the database, the cache and the queue need these plugins.
  */
 import type {} from './metrics.js'
 import { defaultMetricTenants, maxMetricTenants } from '../../lib/schema/system.js'
@@ -13,9 +13,9 @@ import { metricsRoutes } from './routes.js'
 export interface MetricsOptions {
   /** Requests have the tenant as a label. Default: false. */
   readonly perTenant?: boolean | undefined
-  /** Tenants with a label of their own, 1 to 1000, the first ones; the others share one. Default: 100. */
+  /** The number of tenants with their own label, 1 to 1000, the first ones; the others share one. Default: 100. */
   readonly maxTenants?: number | undefined
-  /** The clock of figures that are asked for seldom, in milliseconds. Default: the process's monotonic one. */
+  /** The clock of cached figures, in milliseconds. Default: the process's monotonic one. */
   readonly now?: (() => number) | undefined
 }
 

@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** The figures that `GET /metrics` tells: prom-client's registry. */
+    /** The figures of `GET /metrics`: prom-client's registry. */
     metrics: Registry
   }
 }

@@ -2,13 +2,13 @@
 import { collectDefaultMetrics, Registry } from 'prom-client'
 
 const left = [
-  // Gauges with the names of counters, and two that read what Node keeps for itself; `nodejs_active_resources` tells the same.
+  // Gauges with the names of counters, and two that read Node's internals; `nodejs_active_resources` has the same figures.
   'nodejs_active_handles',
   'nodejs_active_handles_total',
   'nodejs_active_requests',
   'nodejs_active_requests_total',
   'nodejs_active_resources_total',
-  // No numbers, or a huge one, where nothing was measured since the last scrape.
+  // NaN, or a huge number, if nothing was measured since the last scrape.
   'nodejs_eventloop_lag_min_seconds',
   'nodejs_eventloop_lag_mean_seconds',
   'nodejs_eventloop_lag_stddev_seconds'
@@ -16,7 +16,7 @@ const left = [
 
 let process: Registry | undefined
 
-/** Adds them to a registry. What watches the process is there once, however many apps it has. */
+/** Adds them to a registry. The observers of the process exist once, for any number of apps. */
 export function addProcessMetrics (registry: Registry): void {
   process ??= collected()
   for (const { name } of process.getMetricsAsArray()) {

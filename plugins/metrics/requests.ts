@@ -1,7 +1,6 @@
 /**
- * Counts requests and how long they took: by method, route and status, and where that is asked for by tenant. A request is
- * counted once, when its answer has been sent or its connection has ended. Nothing that a caller makes up makes a series:
- * paths are the patterns of their routes.
+ * Counts requests and their durations: by method, route and status, and optionally by tenant. A request is counted once, when its response
+ * has been sent or its connection has ended. Callers cannot create series: paths are the patterns of their routes.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -15,9 +14,9 @@ import { Durations, type Series } from './durations.js'
 
 const bounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] // s
 
-/** Paths that no route has. */
+/** Unknown paths. */
 const unknownRoute = '(unknown)'
-/** The routes that tenants declared, all of them. */
+/** All routes of tenants. */
 const tenantRoutes = '(tenant)'
 const otherMethod = '_OTHER'
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
@@ -41,11 +40,11 @@ export function countRequests (app: FastifyInstance, registry: Registry, tenants
   const catchAll = `${app.prefix}/*`
 
   function routeOf (request: FastifyRequest): RouteSeries {
-    // There is none without the plugin tenant-config.
+    // Absent without the plugin tenant-config.
     const tenantRoute: TenantRoute | null | undefined = request.tenantRoute
     if (tenantRoute !== null && tenantRoute !== undefined) return ofTenants
     const { url, config } = request.routeOptions
-    // That plugin's route for every path is met by those that no route has.
+    // Unknown paths also reach that plugin's fallback route.
     if (url === undefined || (tenantRoute === null && url === catchAll)) return unknown
     let series = routes.get(config)
     if (series === undefined) routes.set(config, series = new RouteSeries(durations, url))
@@ -55,13 +54,13 @@ export function countRequests (app: FastifyInstance, registry: Registry, tenants
   whenEnded(app, (request, reply, ms) => {
     const seconds = ms / 1000
     routeOf(request).of(request.method, endStatusOf(request, reply)).observe(seconds)
-    // There is none without the plugin tenancy.
+    // Absent without the plugin tenancy.
     const tenant: Owner | undefined = request.tenant?.id
     if (tenants !== null && tenant !== undefined) tenants.of(tenant).observe(seconds)
   })
 }
 
-/** The series of one route, made when they are first asked for. */
+/** The series of one route, created when they are first needed. */
 class RouteSeries {
   readonly #durations: Durations<'method' | 'route' | 'status_code'>
   readonly #route: string
@@ -80,7 +79,7 @@ class RouteSeries {
   #made (sent: string, status: number): Series {
     const method = methods.has(sent) ? sent : otherMethod
     const series = this.#durations.series(method, this.#route, String(status))
-    // Under the method as it was sent, of which Node knows a few dozen.
+    // Node accepts only a few dozen methods.
     const ofMethod = this.#series.get(sent) ?? []
     ofMethod[status] = series
     this.#series.set(sent, ofMethod)

@@ -15,7 +15,7 @@ export function metricsRoutes (app: FastifyInstance): void {
   app.get('/metrics', {
     config: {
       access: 'platform-admin',
-      // Its answer is text, and its errors are not.
+      // Its response is text, and its errors are JSON.
       openapi: {
         tags: ['System'],
         summary: 'Figures of this server for Prometheus',

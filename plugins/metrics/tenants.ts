@@ -1,4 +1,4 @@
-/** Requests by tenant: the first tenants that come have series of their own, the others share one until one of those is deleted. */
+/** Requests by tenant: the first tenants have their own series, the others share one until one of those is deleted. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Registry } from 'prom-client'
 import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
@@ -15,15 +15,15 @@ export interface TenantSeries {
 
 export interface TenantSeriesOptions extends CachedProbeOptions {
   readonly registry: Registry
-  /** Tenants at most. */
+  /** The highest number of tenants. */
   readonly max: number
-  /** Which of these tenants are there. */
+  /** Which of these tenants exist. */
   readonly present: (tenants: readonly string[]) => Promise<readonly string[]>
 }
 
 export function createTenantSeries ({ registry, max, present, ...options }: TenantSeriesOptions): TenantSeries {
   const known = new Map<Owner, Series>()
-  // Asked when the series are written down, and so whatever was missed of deletions by then.
+  // Called when the series are serialized, which also covers missed deletions.
   const probe = createCachedProbe(async () => {
     const counted = [...known.keys()]
     if (counted.length === 0) return
