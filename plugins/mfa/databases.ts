@@ -1,4 +1,4 @@
-/** The databases whose users may have second factors, in whatever context of an app the plugin mfa is registered. */
+/** The databases whose users may have second factors, for the plugin mfa in any context of an app. */
 import type { FastifyInstance } from 'fastify'
 
 const databases = new WeakSet<object>()

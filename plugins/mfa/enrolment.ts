@@ -2,7 +2,7 @@
 import { grouped } from './codes.js'
 import { digits, stepSeconds } from './totp.js'
 
-// Encoded characters. With both at their longest the QR code is of version 17, which phones read from a screen.
+// Encoded characters. With both at their longest, the QR code is of version 17, which phones can read from a screen.
 const maxIssuer = 96
 const maxAccount = 192
 
@@ -15,9 +15,9 @@ export interface Enrolment {
   readonly manualEntry: string
 }
 
-/** @param account the name of the user that the app shows */
+/** @param account the displayed name of the user */
 export async function enrolmentOf (secret: string, issuer: string, account: string): Promise<Enrolment> {
-  // Few servers ever draw one, and each would take its time to start.
+  // Few servers ever draw one, and each would slow the start.
   const { default: qr } = await import('qrcode')
   const png = await qr.toBuffer(uriOf(secret, issuer, account), {
     type: 'png',
@@ -27,7 +27,7 @@ export async function enrolmentOf (secret: string, issuer: string, account: stri
   return { secret, qrCode: `data:image/png;base64,${png.toString('base64')}`, manualEntry: grouped(secret, ' ') }
 }
 
-/** The URI as apps expect it: the issuer in the label and by itself, a space as `%20`. */
+/** The URI in the form that apps expect: the issuer in the label and as a parameter, a space as `%20`. */
 export function uriOf (secret: string, issuer: string, account: string): string {
   const name = encoded(issuer, maxIssuer)
   return `otpauth://totp/${name}:${
@@ -35,11 +35,11 @@ export function uriOf (secret: string, issuer: string, account: string): string 
   }?secret=${secret}&issuer=${name}&algorithm=SHA1&digits=${digits}&period=${stepSeconds}`
 }
 
-/** Percent-encoded, as many characters as fit. Apps take what is before a colon for the issuer, encoded or not. */
+/** Percent-encoded, as many characters as fit. Apps take the text before a colon for the issuer, encoded or not. */
 function encoded (text: string, max: number): string {
   let done = ''
   for (const character of text.replaceAll(/[:\p{Cc}]/gu, '-')) {
-    // Half of a surrogate pair has no encoding.
+    // A lone surrogate has no encoding.
     const next = /\p{Cs}/u.test(character) ? '-' : encodeURIComponent(character)
     if (done.length + next.length > max) break
     done += next

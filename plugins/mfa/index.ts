@@ -22,9 +22,9 @@ declare module 'fastify' {
 
 export type { Mfa } from './service.js'
 
-const unfinishedAfter = 86_400_000 // ms after which a setup that was not enabled is removed
+const unfinishedAfter = 86_400_000 // ms after which an unfinished setup is removed
 
-/** The settings of the master keys, as the plugin secrets has them; and the document's `mfa` section. */
+/** The settings of the master keys, as in the plugin secrets; and the document's `mfa` section. */
 export interface MfaOptions extends Omit<KeyOptions, 'folder'> {
   /** true: the start fails without a master key. Default: false; without a key the plugin is off until a user has a second factor. */
   readonly enabled?: boolean | undefined

@@ -1,4 +1,4 @@
-/** The keys that secrets of second factors are encrypted under, and whether there are any. */
+/** The keys that encrypt secrets of second factors, and whether there are any. */
 import type { FastifyInstance } from 'fastify'
 import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import type { MfaStore } from './store.js'
@@ -12,8 +12,8 @@ import { refuseUnknownKeys } from '../secrets/key-check.js'
 const turnOff = 'turn second factors off with "mfa": { "enabled": false } in the document'
 
 /**
- * The cipher of the settings. On PostgreSQL without SECRETS_MASTER_KEY it is null, which is logged. It throws if second
- * factors are required, or a user has one and could log in without it.
+ * The cipher of the settings. On PostgreSQL without SECRETS_MASTER_KEY it is null, which is logged. It throws if second factors are
+ * required, or a user has one and could log in without it.
  */
 export async function openCipher (
   app: FastifyInstance,
@@ -39,13 +39,13 @@ export async function openCipher (
     return null
   }
   const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
-  // The plugin secrets has said so already.
+  // The plugin secrets has already logged it.
   if (note !== undefined && optional(app, 'secrets')() === null) log.warn({ masterKeyId: keys.current.id }, note)
   refuseUnknownKeys((await migrated(() => store.headers(headerLength), [])).map(keyIdOf), keys, 'secrets of second factors', log)
   return createSecretCipher(keys)
 }
 
-/** What the work finds, or what there is in a database that is not migrated yet. */
+/** The result of the work, or the default in a database that is not migrated yet. */
 async function migrated<Found> (work: () => Promise<Found>, otherwise: Found): Promise<Found> {
   try {
     return await work()

@@ -60,7 +60,7 @@ const Status = named('MfaStatus', Type.Object({ enabled: Type.Boolean(), backupC
 const Renewed = Type.Object({ backupCodes: BackupCodes })
 const BackupCodeUsed = Type.Object({ valid: Type.Boolean(), backupCodesRemaining: Remaining })
 
-/** A key is no person, and has no phone. */
+/** A key is not a person, and has no phone. */
 const shared = { tags: ['Multi-factor authentication'], security: [{ bearer: [] }] }
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
@@ -133,7 +133,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.get<{ Querystring: Static<typeof CodeQuery> }>('/mfa/backup-codes', {
     config,
     onRequest,
-    // It changes what there is.
+    // It changes the stored codes.
     exposeHeadRoute: false,
     schema: {
       ...shared,
@@ -159,14 +159,14 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   }, (request) => mfa.useBackupCode(userOf(request), request.body.code, actorIn(request)))
 }
 
-/** Of the tenant that the token names, or a gateway; the platform's administrators stay its users whichever tenant they act on. */
+/** The tenant of the token, or of a gateway; the platform's administrators stay its users, whichever tenant they act on. */
 function userOf (request: FastifyRequest): User {
   const auth = callerOf(request)
   const isNamed = auth.tenant_id !== undefined || isPlatformAdmin(auth)
   return { tenant: isNamed ? tenantOfToken(auth) : tenantOrPlatform(request.tenant), id: auth.sub }
 }
 
-/** With the address of the platform's administrators too: whichever tenant they name, they act on themselves. */
+/** With the address of the platform's administrators too: they act on themselves, whichever tenant they name. */
 function actorIn (request: FastifyRequest) {
   return actorOf({ auth: request.auth, ip: request.ip })
 }

@@ -24,49 +24,42 @@ export type { User } from './store.js'
 const window = 300_000 // ms
 /** Tries of codes by one user: over all endpoints, logins and servers together. */
 const codeRule: AttemptRule = { kind: 'mfa', max: 5, windowMs: window }
-/** QR codes take some milliseconds each. */
+/** A QR code takes some milliseconds. */
 const setupRule: AttemptRule = { kind: 'mfa-setup', max: 10, windowMs: window }
 
-/**
- * Codes are as they were typed: a one-time password or, where it says so, a backup code. Every method that is given one may
- * throw `tooManyAttempts`.
- */
+/** Codes are as typed: a one-time password or, where noted, a backup code. Every method with a code may throw `tooManyAttempts`. */
 export interface Mfa {
   /** The user's logins need a second factor. */
   isEnabled(tenant: string, userId: string): Promise<boolean>
-  /** Whether the one-time password or backup code is one of the user's, whose second factor is enabled; it is used up. */
+  /** Whether the one-time password or backup code is one of the user's enabled second factor; it is used up. */
   check(tenant: string, userId: string, code: string, actor: Actor): Promise<boolean>
   status(user: User): Promise<{ enabled: boolean, backupCodesRemaining: number }>
   /**
-   * A new secret, which holds from `enable` on; the one before holds until then.
+   * A new secret, valid from `enable` on; the previous one is valid until then.
    *
    * @param account the name that the app shows
-   * @param code a one-time password or backup code: `validationFailed` without one where the second factor is enabled, `codeInvalid`
+   * @param code a one-time password or backup code: `validationFailed` without one if the second factor is enabled, `codeInvalid`
    */
   setup(user: User, account: string, code: string | undefined, actor: Actor): Promise<Enrolment>
   /**
-   * Whether the one-time password is right. While the second factor is not enabled it is one of the secret that was set up, and
-   * not used up.
+   * Whether the one-time password is right. Before the second factor is enabled, it is checked against the pending secret, and not used up.
    */
   verify(user: User, code: string, actor: Actor): Promise<boolean>
-  /**
-   * Puts what was set up in force, and gives backup codes. `codeInvalid` for a one-time password that is not one of its;
-   * `conflict` without a setup.
-   */
+  /** Enables the pending secret, and returns backup codes. `codeInvalid` for a wrong one-time password; `conflict` without a setup. */
   enable(user: User, code: string, actor: Actor): Promise<string[]>
-  /** Removes the second factor. Takes backup codes too. `codeInvalid`; `conflict` where it is not enabled. */
+  /** Removes the second factor. Accepts backup codes too. `codeInvalid`; `conflict` if it is not enabled. */
   disable(user: User, code: string, actor: Actor): Promise<void>
   /**
-   * New backup codes, in place of all before. Takes backup codes too. `codeInvalid`, `validationFailed` without a code;
-   * `conflict` where it is not enabled.
+   * New backup codes, which replace all former ones. Accepts backup codes too. `codeInvalid`, `validationFailed` without a code; `conflict`
+   * if it is not enabled.
    */
   renewBackupCodes(user: User, code: string | undefined, actor: Actor): Promise<string[]>
-  /** Whether the backup code is one of the user's, which is used up, and how many are left. */
+  /** Whether the backup code is one of the user's, and how many are left; it is used up. */
   useBackupCode(user: User, code: string, actor: Actor): Promise<{ valid: boolean, backupCodesRemaining: number }>
 }
 
 export interface MfaParts {
-  /** For what the users of a tenant ask; empty for those of none. */
+  /** For calls of a tenant's users; empty for those without a tenant. */
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly cipher: SecretCipher
   /** The name that apps show. */
@@ -77,7 +70,7 @@ export interface MfaParts {
 
 type Writer = Transaction<SystemTables>
 
-/** A try of a code: who, with what, and what for. */
+/** A try of a code: the user, the code, and the purpose. */
 interface Try {
   readonly user: User
   readonly row: MfaRow
@@ -89,7 +82,7 @@ interface Try {
 export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
   const read = (user: User) => createMfaStore(dbFor(user.tenant)).read(user)
 
-  /** The step that the code is of under a stored secret; 0 for none, and for a secret that cannot be read. */
+  /** The step of the code under a stored secret; 0 for a wrong code, and for an unreadable secret. */
   function stepUnder (user: User, sealed: Sealed | null, code: Code | null): number {
     if (sealed === null || code?.method !== 'totp') return 0
     try {
@@ -105,8 +98,8 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
   }
 
   /**
-   * Tries a code: counts the try before anything of it is looked at; uses the code up, does the work that it stands for,
-   * and writes the audit in one transaction. A wrong code takes the same way. null where the code was none.
+   * Tries a code: counts the try in advance; uses the code up, does its work, and writes the audit in one transaction. A wrong code takes
+   * the same path. null for an invalid code.
    */
   async function attempt<Result> (
     { user, row, code, action, actor }: Try,
@@ -132,7 +125,7 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
     })
   }
 
-  /** Tries a one-time password or a backup code of the second factor that is in force. */
+  /** Tries a one-time password or a backup code of the enabled second factor. */
   function prove<Result> (tried: Try, work: (writer: Writer, at: Date) => Promise<Result>): Promise<Result | null> {
     const { user, row, code } = tried
     return attempt(tried, async (writer, at) => {
@@ -146,7 +139,7 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
     const store = createMfaStore(writer)
     const locked = await store.lock(user, at)
     if (locked === undefined) throw failure('tenantUnknown')
-    // Without a code only as long as it needs none.
+    // Without a code only as long as it is not needed.
     if (locked.enabled !== enabled) throw failure('conflict', { message: 'The second factor was enabled or disabled meanwhile: try again' })
     const version = locked.nextVersion
     await store.setPending(
@@ -262,7 +255,7 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
   }
 }
 
-/** The code is all there was to do. */
+/** There is no further work. */
 async function done (): Promise<true> {
   return true
 }

@@ -1,4 +1,4 @@
-/** The SQL of second factors. Times come from the caller, so that one clock judges them all. */
+/** The SQL of second factors. Times come from the caller, so that one clock decides. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -6,13 +6,13 @@ import { sql } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { removal } from '../../lib/database/retention.js'
 
-/** A user is one of a tenant, or with the empty tenant of the platform: the same `sub` in two tenants is two users. */
+/** A user belongs to a tenant, or with the empty tenant to the platform: the same `sub` in two tenants is two users. */
 export interface User {
   readonly tenant: Owner
   readonly id: string
 }
 
-/** A secret as it is stored. */
+/** A stored secret. */
 export interface Sealed {
   /** Base64 of a ciphertext of lib/secrets. */
   readonly secret: string
@@ -21,9 +21,9 @@ export interface Sealed {
 
 export interface MfaRow {
   readonly enabled: boolean
-  /** What is in force. */
+  /** The enabled secret. */
   readonly current: Sealed | null
-  /** What was set up and is not enabled. */
+  /** The pending secret. */
   readonly pending: Sealed | null
   readonly backupCodes: number
 }
@@ -65,8 +65,8 @@ export function createMfaStore (db: Kysely<SystemTables>) {
     },
 
     /**
-     * Makes a row for the user where there is none, and locks it until the transaction ends: whether the user's second factor is
-     * enabled, and the number that its next secret has. undefined where there is no such tenant.
+     * Creates a row for the user if necessary, and locks it until the transaction ends. Returns whether the user's second factor is
+     * enabled, and the number of its next secret. undefined for an unknown tenant.
      */
     async lock ({ tenant, id }: User, at: Date): Promise<{ enabled: boolean, nextVersion: number } | undefined> {
       if (!await lockTenant(db, tenant, 'shared')) return undefined
@@ -84,10 +84,7 @@ export function createMfaStore (db: Kysely<SystemTables>) {
       await rowOf(user).set({ pending_secret: secret, pending_version: version, updated_at: at }).execute()
     },
 
-    /**
-     * Puts the pending secret of this version in force, with the code of the step used up; false for step 0, and where it is not
-     * there any more.
-     */
+    /** Enables the pending secret of this version, with the code of the step used up; false for step 0, and if it no longer exists. */
     async enable (user: User, version: number, step: number, hashes: readonly string[], at: Date): Promise<boolean> {
       const { numUpdatedRows } = await rowOf(user)
         .set({
@@ -104,7 +101,7 @@ export function createMfaStore (db: Kysely<SystemTables>) {
       return numUpdatedRows > 0n
     },
 
-    /** Uses up the code of the step, and with it those before; false where it was, or the secret is another by now. */
+    /** Uses up the code of the step, and earlier ones; false if it was used, or the secret has changed. */
     async useStep (user: User, version: number, step: number, at: Date): Promise<boolean> {
       const { numUpdatedRows } = await rowOf(user).set({ last_step: step, updated_at: at })
         .where('enabled', '=', true).where('version', '=', version).where(sql<boolean>`last_step < ${step}::bigint`)
@@ -112,7 +109,7 @@ export function createMfaStore (db: Kysely<SystemTables>) {
       return numUpdatedRows > 0n
     },
 
-    /** Uses up the backup code; false where the user has no such code. */
+    /** Uses up the backup code; false if the user has no such code. */
     async useBackupCode (user: User, hash: string, at: Date): Promise<boolean> {
       const { numUpdatedRows } = await rowOf(user).set({ backup_codes: sql<string[]>`array_remove(backup_codes, ${hash})`, updated_at: at })
         .where('enabled', '=', true).where(sql<boolean>`${hash} = any (backup_codes)`).executeTakeFirstOrThrow()
@@ -123,7 +120,7 @@ export function createMfaStore (db: Kysely<SystemTables>) {
       await rowOf(user).set({ backup_codes: [...hashes], updated_at: at }).execute()
     },
 
-    /** Nothing of the user's second factor is left. */
+    /** Removes the user's second factor completely. */
     async delete ({ tenant, id }: User): Promise<void> {
       await db.deleteFrom('tenantry.user_mfa').where('tenant_id', '=', tenant).where('user_id', '=', id).execute()
     },
@@ -134,7 +131,7 @@ export function createMfaStore (db: Kysely<SystemTables>) {
         undefined
     },
 
-    /** The first bytes of all ciphertexts: how they were made. */
+    /** The prefix of all ciphertexts. */
     async headers (length: number): Promise<Buffer[]> {
       const characters = sql.lit(Math.ceil(length / 3) * 4)
       const { rows } = await sql<{ header: string }>`select distinct left(stored.secret, ${characters}) as header
@@ -144,7 +141,7 @@ export function createMfaStore (db: Kysely<SystemTables>) {
       return rows.map(({ header }) => Buffer.from(header, 'base64').subarray(0, length))
     },
 
-    /** Removes setups from before that were never finished, at most `maxSweptRows`; tells how many. */
+    /** Removes unfinished setups from before, at most `maxSweptRows`; returns their number. */
     deleteUnfinished: (before: Date): Promise<number> => removal('tenantry.user_mfa', sql`not enabled and updated_at <= ${before}`)(db)
   }
 }

@@ -1,4 +1,4 @@
-/** One-time passwords of authenticator apps: TOTP (RFC 6238) with SHA-1, six digits and steps of 30 seconds, what all of them know. */
+/** One-time passwords of authenticator apps: TOTP (RFC 6238) with SHA-1, six digits and steps of 30 seconds, which all apps support. */
 import { timingSafeEqual } from 'node:crypto'
 import { createRequire } from 'node:module'
 
@@ -11,21 +11,21 @@ function otplib (): typeof import('otplib/functional') {
 
 export const digits = 6
 export const stepSeconds = 30
-const tolerance = 1 // steps before and after the current one, for clocks that differ and codes that are typed slowly
+const tolerance = 1 // steps before and after the current one, for differing clocks and slow typing
 
-/** 160 random bits in base32, as apps take them. */
+/** 160 random bits in base32, the apps' format. */
 export function createSecret (): string {
   return otplib().generateSecret()
 }
 
-/** The code of a time step: of the 30 seconds from `step * 30` seconds after 1970 on. */
+/** The code of a time step: the 30 seconds from `step * 30` seconds after 1970 on. */
 export function codeOf (secret: string, step: number): string {
   return otplib().generateSync({ secret, epoch: step * stepSeconds, period: stepSeconds, digits, algorithm: 'sha1' })
 }
 
 /**
- * The step that the code is of: the last one of those accepted at this time, so that a code that two of them share is
- * used up for both. 0 where there is none. Takes the same time for every code.
+ * The step of the code: the last accepted one, so that a code shared by two steps is used up for both. 0 for a wrong code. Takes the same
+ * time for every code.
  *
  * @param code six digits
  * @param time milliseconds since 1970
