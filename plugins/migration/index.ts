@@ -1,4 +1,4 @@
-/** The `/migration` endpoints for platform administrators: the SQL that the database lacks, and its application. */
+/** The `/migration` endpoints for platform administrators: missing changes as SQL, and their application. */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
@@ -9,7 +9,7 @@ import { createMigrationService } from './service.js'
 export interface MigrationOptions {
   /** `GET /migration/quick-fix` is refused. Default: whether NODE_ENV is `production`. */
   readonly production?: boolean
-  /** Security rules of Firestore, which `GET /migration` answers too. Default: none. */
+  /** Security rules of Firestore for `GET /migration`. Default: none. */
   readonly firestoreRules?: string | undefined
 }
 

@@ -1,17 +1,17 @@
-/** The answers of the migration endpoints. */
+/** The responses of the migration endpoints. */
 import type { Actor } from '../../lib/database/audit.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
 import { hasLoneStatements, planSql } from '../../lib/database/migrations/plan.js'
 
 export interface MigrationService {
-  /** What is lacking, as a script. */
+  /** The missing changes, as a script. */
   overview(): Promise<{ sql: string, tables: string[], instructions: string, rules?: string }>
-  /** Whether routes can be served, and which of the needed tables are there. */
+  /** Whether routes can be served, and which of the needed tables exist. */
   status(): Promise<{ ready: boolean, tables: Record<string, boolean> }>
   /** The same script without row-level security. */
   quickFix(): Promise<{ sql: string, warning: string }>
-  /** Names of what was applied, in order; they stand in the platform's audit log. */
+  /** Names of the applied migrations, in order; they are in the platform's audit log. */
   apply(actor: Actor): Promise<string[]>
 }
 
