@@ -13,15 +13,15 @@ interface SharedSchema {
 
 interface Component {
   readonly name: string
-  /** Schemas that differ only in the order of their members have the same. Undefined for shared schemas: no other takes their place. */
+  /** Equal for schemas that differ only in the order of their members. Undefined for shared schemas, which no other replaces. */
   readonly content: string | undefined
   text: string
 }
 
 export interface Components {
-  /** Writes a schema itself, with references in place of the schemas in it that have names. */
+  /** Writes a schema, with references in place of named schemas in it. */
   write(schema: unknown): unknown
-  /** The reference to the component of a schema that has a name; undefined for others. */
+  /** The reference to the component of a named schema; undefined for others. */
   referenceToNamed(schema: JsonSchema): string | undefined
   /** `Article#/properties/id` -> `#/components/schemas/Article/properties/id`, for shared schemas. */
   referenceToShared(reference: string): string
@@ -33,14 +33,14 @@ export interface Components {
   readonly characters: number
   /** Components, without those of the base. */
   readonly count: number
-  /** Drops the components that were added after there were `count`. */
+  /** Drops the components after the first `count`. */
   truncate(count: number): void
 }
 
 export interface ComponentsOptions {
   readonly shared: ReadonlyMap<string, SharedSchema>
   readonly write: (schema: unknown, components: Components) => unknown
-  /** Names that other components of the document have. */
+  /** Names of other components of the document. */
   readonly taken: ReadonlySet<string>
   readonly base?: Components
 }
@@ -75,7 +75,7 @@ export function createComponents ({ shared, write, taken, base }: ComponentsOpti
     return component
   }
 
-  /** The component of this name and content; a number behind the name keeps it from components of other content. */
+  /** The component of this name and content; a number after the name distinguishes other content. */
   function componentOf (wanted: string, copy: unknown): Component {
     const content = JSON.stringify(sorted(copy))
     for (let number = 1; ; number++) {

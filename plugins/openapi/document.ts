@@ -1,4 +1,4 @@
-/** The OpenAPI document of an app: what @fastify/swagger wrote, and the operations of this package. */
+/** The OpenAPI document of an app: the output of @fastify/swagger, and the operations of this package. */
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { DocumentedRoute } from './documentation.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
@@ -16,7 +16,7 @@ const maxFurtherCharacters = 4_000_000
 export interface DocumentParts {
   /** The document of @fastify/swagger. */
   readonly shell: JsonSchema
-  /** The routes that this package documents. Their operations in the shell are replaced. */
+  /** The routes of this package. Their operations in the shell are replaced. */
   readonly routes: readonly DocumentedRoute[]
   /** Schemas that the app shares, by `$id`. */
   readonly schemas: JsonSchema
@@ -32,8 +32,8 @@ export interface ComposedDocument {
   /** The names of the schemas that this package adds to the components of the shell. */
   readonly schemaNames: readonly string[]
   /**
-   * The same document with further routes. The work is done in turns, since there may be hundreds of routes. Their operations take
-   * 4 million characters at most: operations beyond are written without their schemas.
+   * The same document with further routes. The work is done in turns, since there may be hundreds of routes. Their operations take 4
+   * million characters at most: further operations are written without their schemas.
    */
   extended(routes: Iterable<DocumentedRoute>): Promise<string>
 }
@@ -85,7 +85,7 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
         paths.add(placed(route))
         if (yielder.shouldYield()) await yielder.yield()
       }
-      // Some megabytes are joined in one piece, which has a turn of its own.
+      // Megabytes are joined in one piece, which has its own turn.
       await yielder.yield()
       return textOf(paths, added)
     }
@@ -115,7 +115,7 @@ function operationIdsOf (written: readonly WrittenOperation[]): Set<string> {
   return new Set(ids.filter((id) => typeof id === 'string'))
 }
 
-/** The tags that @fastify/swagger was given, then those of routes in the order of their ranks. */
+/** The tags of @fastify/swagger, then those of routes in the order of their ranks. */
 function orderedTags (given: unknown, ranks: ReadonlyMap<string, number>): JsonSchema[] {
   const described = (Array.isArray(given) ? given : []).filter(isSchema).filter((tag) => !isBare(tag) || !ranks.has(String(tag['name'])))
   const names = new Set(described.map((tag) => tag['name']))
@@ -127,7 +127,7 @@ function isBare (tag: JsonSchema): boolean {
   return Object.keys(tag).length === 1
 }
 
-/** Members of the app stay as they are where names are the same. */
+/** Members of the app take precedence. */
 function mergedComponents (given: JsonSchema, own: Readonly<Record<string, JsonSchema>>): JsonSchema {
   return {
     ...given,

@@ -7,18 +7,18 @@ import type { ToldError } from '../../lib/http/error-schemas.js'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Documentation in place of the route's `schema`, for routes that do not validate by it. A function is called each
-     * time the document is composed. False leaves the route out.
+     * Documentation in place of the route's `schema`, for routes that do not validate by it. A function is called each time the document is
+     * composed. False omits the route.
      */
     openapi?: Documentation | (() => Documentation) | false
-    /** The statuses of the rate limits that apply to the route; the plugin rate-limit sets them. Default: no rate limit applies. */
+    /** The statuses of the route's rate limits; set by the plugin rate-limit. Default: none. */
     limitStatuses?: readonly number[]
     /** The 201 of the route has the header Location. Default: false. */
     location?: boolean
   }
 }
 
-/** The members of a route schema that the document is made from; parts of the request are JSON Schemas. */
+/** The used members of a route schema; parts of the request are JSON Schemas. */
 export interface Documentation {
   readonly summary?: string
   readonly description?: string
@@ -26,7 +26,7 @@ export interface Documentation {
   readonly tags?: readonly string[]
   /** A configuration document declares the route: its group comes before the built-in groups. */
   readonly declared?: boolean
-  /** Default: made from method and path. Made unique where it is not. */
+  /** Default: derived from method and path. Made unique if necessary. */
   readonly operationId?: string
   readonly deprecated?: boolean
   readonly hide?: boolean
@@ -36,11 +36,11 @@ export interface Documentation {
   readonly body?: unknown
   /** A request without a body counts as one with an empty object. Default: the body is required. */
   readonly bodyOptional?: boolean
-  /** Schemas by status (`200`, `2xx`, `default`); a `description` in one describes the answer. */
+  /** Schemas by status (`200`, `2xx`, `default`); their `description` describes the response. */
   readonly response?: unknown
-  /** Errors, beyond those that `access` implies: a status, or a name of the catalogue where the body says more. */
+  /** Errors, beyond those that `access` implies: a status, or a name of the catalogue if the body has more members. */
   readonly errors?: readonly ToldError[]
-  /** Answers of success are cached, and say in `X-Cache` whether they were. */
+  /** Successful responses are cached, and have `X-Cache`. */
   readonly cached?: boolean
   /** A declared route takes the header Idempotency-Key. */
   readonly takesIdempotencyKey?: boolean
@@ -48,11 +48,11 @@ export interface Documentation {
   readonly honoursIfMatch?: boolean
   /** The 201 of a declared route has the header Location. */
   readonly location?: boolean
-  /** Default: as the route's `access` has it. */
+  /** Default: from the route's `access`. */
   readonly security?: readonly JsonSchema[]
   /** Media types of the body. Default: application/json. */
   readonly consumes?: readonly string[]
-  /** Media types of the answers. Default: application/json. */
+  /** Media types of the responses. Default: application/json. */
   readonly produces?: readonly string[]
 }
 
@@ -64,7 +64,7 @@ export interface DocumentedRoute {
   readonly schema: FastifySchema | undefined
 }
 
-/** null where the route stays out of the document. */
+/** null if the route is omitted from the document. */
 export function documentationOf ({ config, schema }: DocumentedRoute): Documentation | null {
   const own = config?.openapi
   if (own === false) return null

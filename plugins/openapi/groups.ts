@@ -48,18 +48,18 @@ export function tagsOf ({ tags = [] }: Documentation, template: string): readonl
   return tags.length > 0 ? tags : [firstSegment(template)]
 }
 
-/** The place of a route among the others: the lowest comes first. */
+/** The rank of a route: the lowest comes first. */
 export function rankOf (documentation: Documentation): number {
   if (documentation.declared === true) return declared
   return documentation.tags?.some((tag) => positions.has(tag)) === true ? builtIn : own
 }
 
-/** The place of a tag that routes of this rank have. */
+/** The rank of a tag of routes with this rank. */
 export function tagRank (tag: string, rank: number): number {
   return rank === builtIn ? builtIn + (positions.get(tag) ?? 0) : rank
 }
 
-/** The first segment of a path that names something: `/articles/{id}` -> `articles`. */
+/** The first named segment of a path: `/articles/{id}` -> `articles`. */
 export function firstSegment (path: string): string {
   return path.split('/').find((segment) => /^[^{:*]+$/.test(segment)) ?? 'default'
 }

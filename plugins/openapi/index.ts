@@ -1,7 +1,7 @@
 /**
- * The OpenAPI document of the app: `app.swagger()`, `GET /doc` and the pages under `/ui`. It has the routes of the app and,
- * in `/doc` for callers of a tenant, the tenant's own routes. @fastify/swagger collects the routes: in the app's own
- * registration where there is one, else in one that this plugin makes.
+ * The OpenAPI document of the app: `app.swagger()`, `GET /doc` and the pages under `/ui`. It has the routes of the app and, in `/doc` for
+ * callers of a tenant, the tenant's own routes. @fastify/swagger collects the routes: in the app's own registration if there is one, else
+ * in one that this plugin makes.
  */
 import type { RouteOptions } from 'fastify'
 import { definePlugin } from '../../lib/plugin/define.js'
@@ -21,7 +21,7 @@ declare module 'fastify' {
   }
 }
 
-/** `title`, `version` and `description` have no effect where the app registers @fastify/swagger itself. */
+/** `title`, `version` and `description` have no effect if the app registers @fastify/swagger itself. */
 export interface OpenApiOptions {
   /** Default: `API`. */
   readonly title?: string | undefined

@@ -11,12 +11,12 @@ import { isSchema, toSchemaObject } from './schema.js'
 import { parametersOf, toTemplate } from './path.js'
 import { cacheHeaders, limitHeaders, locationHeaders, rateLimited } from './shared.js'
 
-/** What an operation is made with. */
+/** The settings of operations. */
 export interface OperationContext {
   readonly components: Components
   /** Callers may name a tenant by X-Tenant-ID. */
   readonly tenancy: boolean
-  /** Routes may take the header Idempotency-Key. */
+  /** Routes may accept the header Idempotency-Key. */
   readonly idempotency: boolean
 }
 
@@ -24,7 +24,7 @@ const defaultMedia = ['application/json']
 
 /**
  * Without its `operationId`, which only the whole document can make unique.
- * @param template the path in the document: the route's, where the parameters may have other names
+ * @param template the path in the document: the route's, possibly with other names of parameters
  */
 export function toOperation (
   route: DocumentedRoute,
@@ -101,7 +101,7 @@ function parameterObject (
     name,
     ...(typeof description === 'string' && { description }),
     required,
-    // `filter[title]=...`; without a style its members would be parameters of their own.
+    // `filter[title]=...`; without a style its members would be separate parameters.
     ...(place === 'query' && rest['type'] === 'object' && { style: 'deepObject', explode: true }),
     schema: toSchemaObject(rest, components)
   }
@@ -162,7 +162,7 @@ function responses (
   for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) {
     describe(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)
   }
-  // A status that means something else as well keeps the body of every error.
+  // A status with a further meaning keeps the general error body.
   for (const status of limitStatuses) if (status === 429 || described[status] === undefined) described[status] = rateLimited
   if (!Object.keys(described).some(isSuccess)) described[200] = { description: 'Success' }
 
@@ -183,7 +183,7 @@ function isSuccess (status: string): boolean {
   return /^([123]|default)/.test(status)
 }
 
-/** What identity, tenant, rate limit and validation may answer, on routes that they act on. */
+/** The statuses of identity, tenant, rate limit and validation, on routes that they act on. */
 function impliedErrors ({ config }: DocumentedRoute, { body }: Documentation, tenancy: boolean): number[] {
   const { access, rateLimitRule, addressLimit } = config ?? {}
   if (access === undefined) return []
@@ -192,7 +192,7 @@ function impliedErrors ({ config }: DocumentedRoute, { body }: Documentation, te
     400,
     ...body === undefined ? [] : [413, 415],
     ...access === 'public' ? [] : [401, 403],
-    // There is no such tenant.
+    // The tenant is unknown.
     ...tenancy && access !== 'public' ? [404] : [],
     ...rateLimitRule === false && addressLimit === undefined ? [] : [429],
     // The URL and the headers are too large.
@@ -201,7 +201,7 @@ function impliedErrors ({ config }: DocumentedRoute, { body }: Documentation, te
   ]
 }
 
-/** Who may call, where `security` does not say all of it. */
+/** The accepted callers, as far as `security` does not describe them. */
 function callersOf ({ config }: DocumentedRoute): string | undefined {
   const { access, permission, permissions = [] } = config ?? {}
   const texts: string[] = []
@@ -219,7 +219,7 @@ function callersOf ({ config }: DocumentedRoute): string | undefined {
 
 const credentials: readonly JsonSchema[] = [{ bearer: [] }, { apiKey: [] }]
 
-/** undefined leaves it to the reader, for routes that are none of ours. */
+/** undefined for other routes than ours. */
 function impliedSecurity ({ config }: DocumentedRoute): readonly JsonSchema[] | undefined {
   switch (config?.access) {
     case undefined:
@@ -228,7 +228,7 @@ function impliedSecurity ({ config }: DocumentedRoute): readonly JsonSchema[] | 
       return []
     case 'open':
       return [{}, ...credentials]
-    // It may stand in the body.
+    // It may be in the body.
     case 'partial':
       return [{ partialToken: [] }, {}]
     default:

@@ -6,16 +6,16 @@ import { toOperation, type OperationContext } from './operation.js'
 import { operationName, shapeOf, toTemplate } from './path.js'
 
 interface PathItem {
-  /** The path, with the parameters' names of the first route that has its shape. */
+  /** The path, with the parameters' names of the first route of its shape. */
   readonly template: string
-  /** The item's place among the others: the lowest comes first. */
+  /** The item's rank: the lowest comes first. */
   readonly rank: number
   /** JSON texts by method in lower case. */
   readonly operations: ReadonlyMap<string, string>
 }
 
 export interface PathItems {
-  /** Adds the operations of a route. An operation that is there already stays as it is: the server asks the first of two routes. */
+  /** Adds the operations of a route. An existing operation stays: the server calls the first of two routes. */
   add(route: DocumentedRoute): void
   /** Adds an operation that @fastify/swagger has written. */
   addWritten(template: string, method: string, operation: unknown): void
@@ -30,13 +30,12 @@ export interface PathItems {
 
 export interface PathItemsOptions extends OperationContext {
   readonly components: Components
-  /** Operations that are in the document already. */
+  /** Existing operations of the document. */
   readonly base?: PathItems
-  /** The `operationId`s of operations that are added as they are. */
+  /** The `operationId`s of unchanged operations. */
   readonly operationIds?: ReadonlySet<string>
   /**
-   * Characters that operations and components may take together; operations beyond are written without their schemas. Default:
-   * any number.
+   * The most characters of operations and components together; further operations are written without their schemas. Default: unlimited.
    */
   readonly maxCharacters?: number
 }
@@ -62,7 +61,7 @@ export function createPathItems (
     return id
   }
 
-  /** The text of an operation, without its schemas where the document has no room for them. */
+  /** The text of an operation, without its schemas if the document has no room for them. */
   function operationText (route: DocumentedRoute, documentation: Documentation, method: string, template: string): string {
     const operationId = uniqueId(documentation.operationId ?? operationName(method, template))
     const write = (parts: Documentation) => JSON.stringify({ operationId, ...toOperation(route, parts, template, context) })
@@ -133,10 +132,7 @@ function itemText ({ template, operations }: PathItem, further?: PathItem): stri
   return `${JSON.stringify(template)}:{${members.join(',')}}`
 }
 
-/**
- * The parts of an operation that the document has always room for: the parameters of its path, whether it takes a body, its
- * statuses and who may call it.
- */
+/** The parts of an operation that always fit: the parameters of its path, whether it takes a body, its statuses and its callers. */
 function withoutSchemas (
   {
     operationId,

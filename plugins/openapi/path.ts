@@ -1,4 +1,4 @@
-/** Paths of routes as OpenAPI writes them. */
+/** Paths of routes in the form of OpenAPI. */
 
 // A name, the pattern that may follow it (one level of groups inside), and the mark of an optional parameter.
 const parameter = /:(\w+)(?:\((?:[^()]|\([^()]*\))*\))?\??/g
@@ -14,7 +14,7 @@ export function parametersOf (template: string): string[] {
   return Array.from(template.matchAll(/\{(\w+)\}/g), ([, name = '']) => name)
 }
 
-/** Templates that differ only in the names of their parameters have one shape: OpenAPI takes them for the same path (3.1, 4.8.8). */
+/** Templates that differ only in the names of their parameters have one shape: for OpenAPI they are the same path (3.1, 4.8.8). */
 export function shapeOf (template: string): string {
   return template.replace(/\{\w+\}/g, '{}')
 }
@@ -25,7 +25,7 @@ export function operationName (method: string, template: string): string {
   return method.toLowerCase() + (words.length === 0 ? 'Root' : words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join(''))
 }
 
-/** The paths of the document's `servers`, which stand before the path of every operation. */
+/** The paths of the document's `servers`, the prefix of every operation. */
 export function basePathsOf (servers: unknown): string[] {
   return (Array.isArray(servers) ? servers : []).flatMap(
     (server: { url?: unknown, variables?: Readonly<Record<string, { default?: unknown }>> }) => {
@@ -36,7 +36,7 @@ export function basePathsOf (servers: unknown): string[] {
   )
 }
 
-/** The path below the first base path that it begins with, as @fastify/swagger writes it. */
+/** The path below its first matching base path, as in @fastify/swagger. */
 export function withoutBasePath (path: string, basePaths: readonly string[]): string {
   const base = basePaths.find((base) => path === base || path.startsWith(`${base}/`))
   return base === undefined ? path : path.slice(base.length)

@@ -27,14 +27,14 @@ export async function openApiRoutes (app: FastifyInstance, service: OpenApiServi
     reply.header('content-type', 'application/json; charset=utf-8').header('cache-control', 'private, no-cache')
     return withTag(request, reply, documentTag(body), body)
   })
-  // In an app that registers @fastify/swagger-ui itself, those pages show the document.
+  // If an app registers @fastify/swagger-ui itself, its pages show the document.
   if (!ui || app.hasDecorator('swaggerCSP')) return
   await app.register(pages, service)
   // The routes of the pages are hidden.
   service.add({ methods: ['GET'], url: `${app.prefix}/ui`, config: { access: 'public' }, schema: pagesSchema })
 }
 
-/** The pages of @fastify/swagger-ui. They load `/ui/json`, which answers the text as it is. */
+/** The pages of @fastify/swagger-ui. They load `/ui/json`, which returns the text unchanged. */
 async function pages (app: FastifyInstance, { text }: OpenApi): Promise<void> {
   const { default: swaggerUi } = await import('@fastify/swagger-ui')
   await app.register(swaggerUi, {
@@ -53,7 +53,7 @@ async function pages (app: FastifyInstance, { text }: OpenApi): Promise<void> {
   })
 }
 
-/** The tags of documents, each hashed once: they have up to megabytes. */
+/** The tags of documents, each hashed once, since they may have megabytes. */
 function createTags (): (body: string | Buffer) => string {
   const tags = new WeakMap<Buffer, string>()
   let last = { text: '', tag: '' }

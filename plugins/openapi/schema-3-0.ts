@@ -1,7 +1,7 @@
 /** Schema Objects of OpenAPI 3.0, for apps whose own registration of @fastify/swagger writes that version. */
 import type { JsonSchema } from '../../lib/expressions/types.js'
 
-/** Keywords of JSON Schema that OpenAPI 3.0 does not have; without them a schema admits more. */
+/** Keywords of JSON Schema that OpenAPI 3.0 lacks; without them a schema accepts more. */
 const unknown = [
   '$comment',
   '$defs',
@@ -25,7 +25,7 @@ const unknown = [
 
 const null30 = { type: 'object', nullable: true, enum: [null] }
 
-/** A schema whose members are schemas of OpenAPI 3.0 already. */
+/** A schema whose members are already schemas of OpenAPI 3.0. */
 export function toOpenApi30 (schema: JsonSchema): JsonSchema {
   if (schema['$ref'] !== undefined) return { $ref: schema['$ref'] }
   const copy: Record<string, unknown> = { ...schema }

@@ -10,10 +10,10 @@ export function isSchema (value: unknown): value is JsonSchema {
 /** The members of a schema whose value maps names to schemas, and those whose value is data. */
 const schemaMaps = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
 const data = new Set(['enum', 'const', 'default', 'example', 'examples', 'required'])
-/** Members that the document expresses otherwise, or leaves out. */
+/** Members that the document expresses otherwise, or omits. */
 const left = new Set(['$id', '$schema', 'nullable', 'expected'])
 
-/** A schema, or a reference to its component where it has a name. */
+/** A schema, or a reference to the component of a named schema. */
 export function toSchemaObject (schema: unknown, components: Components): unknown {
   const reference = isSchema(schema) ? components.referenceToNamed(schema) : undefined
   return reference === undefined ? components.write(schema) : { $ref: reference }

@@ -1,4 +1,4 @@
-/** `app.openapi`: the documents of the app, composed when they are first asked for. */
+/** `app.openapi`: the documents of the app, composed at the first call. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
@@ -10,9 +10,9 @@ import { composeDocument, type ComposedDocument } from './document.js'
 const maxExtended = 100 // documents with further routes in memory: the most recently used
 const maxBytes = 20_000_000 // of them together
 
-/** Operations that only some callers see: those of a tenant's own routes. */
+/** Operations for some callers only: those of a tenant's own routes. */
 export interface FurtherRoutes {
-  /** The same for the same routes only. */
+  /** Equal for the same routes only. */
   readonly key: string
   /** The routes are taken one by one, in turns: expensive work belongs into the iterator. */
   routes(): Iterable<DocumentedRoute>
@@ -29,28 +29,28 @@ declare module '../../lib/tenant-document/tenant-documents.js' {
 export interface OpenApi {
   /** The document as JSON text, composed on the first call after a change. */
   text(): string
-  /** Marks the document as outdated, since the documentation of a route has changed. */
+  /** Marks the document as outdated after a change of a route's documentation. */
   invalidate(): void
 }
 
 export interface OpenApiParts {
   /** The document of @fastify/swagger. */
   readonly shell: () => JsonSchema
-  /** The contexts whose shared schemas the routes refer to. */
+  /** The contexts of the shared schemas that routes refer to. */
   readonly contexts: Iterable<FastifyInstance>
   readonly tenancy: () => boolean
-  /** Routes may take the header Idempotency-Key. */
+  /** Routes may accept the header Idempotency-Key. */
   readonly idempotency: () => boolean
   /** null without documents of tenants. */
   readonly documents: () => TenantDocuments | null
 }
 
-/** `app.openapi`, with the members that this plugin itself calls. */
+/** `app.openapi`, with this plugin's own members. */
 export interface OpenApiService extends OpenApi {
-  /** The document as `GET /doc` answers it: with the routes of the caller's tenant. */
+  /** The document of `GET /doc`: with the routes of the caller's tenant. */
   textFor(request: FastifyRequest): Promise<string | Buffer>
   add(route: DocumentedRoute): void
-  /** Composes the document in an outline that @fastify/swagger has just begun to fill. */
+  /** Completes a document that @fastify/swagger has begun. */
   fill(outline: JsonSchema): ComposedDocument
 }
 
@@ -88,7 +88,7 @@ export function createOpenApi ({ shell, contexts, tenancy, idempotency, document
       const further = await documents()?.documentation(request) ?? null
       if (further === null) return service.text()
       const document = await extended.forceFetch(further.key, { context: further })
-      // Requests that waited for the same document are answered in turns as well: each response may have megabytes.
+      // Requests that waited for the same document are answered in turns too: each response may have megabytes.
       await yielder.yield()
       return document
     },

@@ -1,6 +1,5 @@
 /**
- * The parts that operations share by reference: response headers, the response of rate limits, the tenant's header and security
- * schemes.
+ * The parts that operations share by reference: response headers, the response of rate limits, the tenant's header and security schemes.
  */
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
@@ -28,12 +27,12 @@ const headers = {
 export const limitHeaders = referencesTo(Object.keys(limits))
 /** Headers of responses of cached routes. */
 export const cacheHeaders = referencesTo(['X-Cache'])
-/** Headers of 201 responses that name what was created. */
+/** Headers of 201 responses that name the created resource. */
 export const locationHeaders = referencesTo(['Location'])
 /** The response of a rate limit. */
 export const rateLimited = { $ref: '#/components/responses/RateLimited' }
 
-/** The members of `components` that these references lead to, without schemas. */
+/** The members of `components` behind these references, without schemas. */
 export const sharedComponents = {
   headers,
   responses: {
@@ -45,7 +44,7 @@ export const sharedComponents = {
   }
 }
 
-/** The schemas that these refer to. */
+/** The schemas of these references. */
 export const sharedErrors = [errorSchema, rateLimitSchema]
 
 export const tenantParameter = {
@@ -56,7 +55,7 @@ export const tenantParameter = {
   schema: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' }
 }
 
-/** @param partial some route takes the partial token of a login */
+/** @param partial a route takes the partial token of a login */
 export function securitySchemes (partial: boolean): JsonSchema {
   return {
     bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },

@@ -1,11 +1,11 @@
-/** @fastify/swagger collects the routes and offers the document as `app.swagger()`: the app's own registration, or ours. */
+/** @fastify/swagger collects the routes and offers the document as `app.swagger()`: in the app's own registration, or ours. */
 import type { SwaggerTransform } from '@fastify/swagger'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { OpenApiService } from './service.js'
 import { isSchema } from './schema.js'
 
-/** The decorator under which our registration collects: `app.swagger` gives the finished document. */
+/** The decorator of our registration's collection: `app.swagger` returns the finished document. */
 const collector = 'tenantrySwagger'
 
 export interface Swagger {
