@@ -1,6 +1,6 @@
 /**
- * Circuit breakers: calls of a host that kept failing for a tenant fail at once for a while. There is one for each tenant and
- * host: a host that fails for one tenant stays open to the others.
+ * Circuit breakers: calls to a host that kept failing for a tenant fail at once for a while. Each tenant and host has its own: a host that
+ * fails for one tenant stays available to others.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { LRUCache } from 'lru-cache'
@@ -8,19 +8,19 @@ import { failure } from '../../lib/errors.js'
 
 const maxFailures = 5 // in a row
 const openMs = 10_000
-// Of hosts that fail: the least recently used are forgotten, and of a tenant that names many no other's.
+// Failing hosts: the least recently used are dropped; many hosts of a tenant displace only its own.
 const maxTenants = 1000
 const maxHosts = 100
 
 interface Circuit {
   failures: number
-  /** When one call may try whether the host is back, in ms. */
+  /** The time at which one call may try the host again, in ms. */
   openUntil: number
-  /** That call is under way. */
+  /** That call is running. */
   trying: boolean
 }
 
-/** How a call ended: `left` says nothing of the host. */
+/** The end of a call: `left` means nothing for the host. */
 export type Outcome = 'answered' | 'failed' | 'left'
 
 export interface Circuits {

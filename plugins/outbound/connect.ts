@@ -1,6 +1,6 @@
 /**
- * Connections to where the egress rule lets calls go. It is asked when a connection is made, of the address
- * that is then connected to: what a name resolves to a moment later changes nothing.
+ * Connections to allowed addresses. The egress rule is checked when a connection is made, for the address of that connection: a later
+ * change of the name has no effect.
  */
 import type { EgressRule } from '../../lib/http/egress.js'
 import type { Lookup } from './lookup.js'
@@ -9,7 +9,7 @@ import { isIP } from 'node:net'
 import { failure } from '../../lib/errors.js'
 
 const maxAddresses = 3 // of a name that are tried
-const firstMs = 2000 // for each that others follow
+const firstMs = 2000 // for each that is followed by another
 const lastMs = 5000
 
 type Connector = buildConnector.connector
@@ -19,26 +19,26 @@ export interface GuardOptions {
   /** undici's. */
   readonly build: typeof buildConnector
   readonly rule: EgressRule
-  /** Of names that the rule lists, and of all others. */
+  /** For names that the rule lists, and for all others. */
   readonly listed: Lookup
   readonly strangers: Lookup
-  /** Ends connections, those that are being made too. */
+  /** Ends connections, including those being established. */
   readonly signal: AbortSignal
 }
 
-/** `open`: connections of it that are open now. */
+/** `open`: its open connections. */
 export interface Guard {
   readonly connector: Connector
   readonly open: number
 }
 
-/** A connector whose error is `addressRefused` where any address of the host is one that the rule does not permit. */
+/** A connector that fails with `addressRefused` if the rule refuses any address of the host. */
 export function createGuard ({ build, rule, listed, strangers, signal }: GuardOptions): Guard {
   const first = build({ timeout: firstMs, signal })
   const last = build({ timeout: lastMs, signal })
   let open = 0
 
-  /** Addresses that may be connected to. */
+  /** The allowed addresses. */
   async function addressesOf (hostname: string, port: number): Promise<readonly string[]> {
     if (isIP(hostname) !== 0) {
       if (!rule.permits(hostname, port)) throw failure('addressRefused')
@@ -48,7 +48,7 @@ export function createGuard ({ build, rule, listed, strangers, signal }: GuardOp
     if (rule.lists(host, port)) return (await listed(host)).slice(0, maxAddresses)
     if (host === 'localhost' || host.endsWith('.localhost')) throw failure('addressRefused')
     const addresses = await strangers(host)
-    // One that is private among others is no accident: which of them is taken would be chance.
+    // A private address among public ones is no accident: the choice between them would be chance.
     if (!addresses.every((address) => rule.permits(address, port))) throw failure('addressRefused')
     return addresses.slice(0, maxAddresses)
   }
@@ -58,7 +58,7 @@ export function createGuard ({ build, rule, listed, strangers, signal }: GuardOp
     let error: unknown = new Error('the name has no address')
     for (const [index, hostname] of addresses.entries()) {
       try {
-        // The name stays what it is for the certificate: undici takes it from `host`.
+        // The name stays unchanged for the certificate: undici takes it from `host`.
         return await attempt(index === addresses.length - 1 ? last : first, { ...options, hostname })
       } catch (failed) {
         error = failed

@@ -6,8 +6,8 @@ import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure } from '../../lib/errors.js'
 
 export const maxAnswerBytes = 5_242_880
-const largeAnswer = 262_144 // bytes, from which the answer is read in turns
-const firstBytes = 16_384 // that are held for an answer that does not say how long it is
+const largeAnswer = 262_144 // bytes, from which the response is read in turns
+const firstBytes = 16_384 // allocated for a response without a length
 
 export interface Sent {
   readonly url: URL
@@ -19,9 +19,9 @@ export interface Sent {
 }
 
 /**
- * Sends the request. It settles when nothing of the request is left, not when the signal aborts: a connection that is being
- * made cannot be taken back. `yielder` is that of the tenant that gets the response. What it rejects with is the signal's reason, an
- * error of the catalogue, or undici's own.
+ * Sends the request. It settles when nothing of the request is left, not when the signal aborts: a connection that is being established
+ * cannot be canceled. `yielder` belongs to the tenant of the response. It rejects with the signal's reason, an error of the catalogue, or
+ * undici's own.
  */
 export function exchange (
   dispatcher: Dispatcher,
@@ -79,11 +79,11 @@ function reasonOf ({ reason }: AbortSignal): Error {
   return reason instanceof Error ? reason : new Error('the call was ended')
 }
 
-/** What undici's callbacks throw ends the request, and is its error. */
+/** An error in undici's callbacks ends the request and becomes its error. */
 function createCollector (method: string) {
   let status = 0
   let headers: Record<string, string> = {}
-  // One buffer that grows: of an answer in pieces of one byte a list would take a hundred times its size.
+  // One growing buffer: for a response in pieces of one byte, a list would take a hundred times its size.
   let buffer = Buffer.alloc(0)
   let length = 0
 

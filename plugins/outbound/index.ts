@@ -17,9 +17,9 @@ declare module 'fastify' {
 }
 
 export interface OutboundOptions {
-  /** Where calls may go that tenants aim. Default: to public addresses. */
+  /** The addresses that calls of tenants may reach. Default: public addresses. */
   readonly egress?: {
-    /** Hosts, addresses and CIDR ranges, each with an optional port, that may be called although they are private. */
+    /** Private hosts, addresses and CIDR ranges, each with an optional port, that may be called. */
     readonly allow?: readonly string[] | undefined
   } | undefined
   /** Resolves a name to all of its addresses. Default: the name servers; the system's resolver for names that `allow` lists. */

@@ -1,14 +1,14 @@
-/** From names to addresses. */
+/** Resolves names to addresses. */
 import { promises as dns } from 'node:dns'
 
-/** All addresses of a name, as digits; rejects where there are none. */
+/** All addresses of a name, as digits; rejects without any. */
 export type Lookup = (hostname: string) => Promise<readonly string[]>
 
-const maxMs = 4000 // all answers together
+const maxMs = 4000 // for all answers together
 
 /**
- * Asks the name servers without a thread of the process: a stranger's names can have servers that never answer, and the
- * system's resolver, of which few lookups run at a time, is also what the database's connections wait for.
+ * Asks the name servers without a thread of the process. A tenant's names can have servers that never answer, and the system's resolver,
+ * which runs few lookups at a time, also serves the database's connections.
  */
 export async function lookUpStranger (hostname: string): Promise<string[]> {
   const resolver = new dns.Resolver({ timeout: 1500, tries: 2 })
@@ -23,7 +23,7 @@ export async function lookUpStranger (hostname: string): Promise<string[]> {
   }
 }
 
-/** The system's resolver, which knows the names of the network that the server is in. */
+/** The system's resolver, which knows the names of the server's network. */
 export async function lookUpListed (hostname: string): Promise<string[]> {
   return (await dns.lookup(hostname, { all: true })).map(({ address }) => address)
 }

@@ -1,4 +1,4 @@
-/** The two pools of connections: to addresses that a tenant names, behind the egress rule, and to trusted services. */
+/** The two pools of connections: to tenants' addresses, behind the egress rule, and to trusted services. */
 import type { EgressRule } from '../../lib/http/egress.js'
 import type { Agent } from 'undici'
 import { setMaxListeners } from 'node:events'
@@ -7,7 +7,7 @@ import { lookUpListed, lookUpStranger, type Lookup } from './lookup.js'
 
 const connectMs = 5000
 const keepMs = 4000 // an idle connection
-const trustedKeepMs = 60_000 // an idle connection, where the service announces that it keeps it
+const trustedKeepMs = 60_000 // an idle connection, if the service announces that it keeps it
 
 export interface OpenPools {
   readonly guarded: Agent
@@ -16,7 +16,7 @@ export interface OpenPools {
 }
 
 export interface Pools {
-  /** The pools are made, and undici is loaded, at the first call. */
+  /** The pools are created, and undici is loaded, at the first call. */
   open(): Promise<OpenPools>
   /** Ends all connections. */
   close(): Promise<void>
@@ -24,7 +24,7 @@ export interface Pools {
 
 export function createPools (rule: EgressRule, lookup: Lookup | undefined): Pools {
   const connections = new AbortController()
-  // Each connection listens.
+  // Each connection adds listeners.
   setMaxListeners(0, connections.signal)
   let opened: Promise<OpenPools> | undefined
 

@@ -14,9 +14,9 @@ import { harmlessOf, headersOf, methodOf, targetOf } from './target.js'
 const defaultTimeoutMs = 10_000
 const maxTimeoutMs = 600_000
 const maxRedirects = 5
-const maxOfTenant = 20 // calls under way
+const maxOfTenant = 20 // running calls
 const maxInAll = 200
-const maxKept = 500 // connections to where tenants aim, beyond which each is closed after its answer
+const maxKept = 500 // connections to tenants' addresses, beyond which each is closed after its response
 const retryAfter = 1 // s
 
 export interface OutboundParts {
@@ -88,7 +88,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
       try {
         return await new Promise<OutboundAnswer>((resolve, reject) => {
           ending.signal.addEventListener('abort', () => reject(ending.signal.reason))
-          // The caller gets its answer in time. The place is held until the connection is released.
+          // The caller gets its response in time. The place is held until the connection is released.
           places.run(tenantRef(tenant), () => follow(tenantRef(tenant), trust, sent, redirects, ending.signal)).then(resolve, reject)
         })
       } finally {

@@ -6,7 +6,7 @@ import { version } from '../../lib/version.js'
 const maxUrlLength = 16_384 // characters
 const maxHostLength = 253 // characters of a name in the DNS
 
-/** The address of a call. Throws `addressRefused` for what is no absolute address of http or https, or names a user. */
+/** The address of a call. Throws `addressRefused` if it is not an absolute address of http or https, or names a user. */
 export function targetOf (text: string, base?: URL): URL {
   if (text.length > maxUrlLength) throw refused(`has more than ${maxUrlLength} characters`)
   if (!URL.canParse(text, base?.href)) throw refused('is no absolute URL')
@@ -15,7 +15,7 @@ export function targetOf (text: string, base?: URL): URL {
   if (url.username !== '' || url.password !== '') throw refused('has a user or a password in it')
   if (url.hostname === '' || url.hostname === '.') throw refused('names no host')
   if (url.hostname.length > maxHostLength) throw refused(`has a host of more than ${maxHostLength} characters`)
-  // The same host, and what certificates call it.
+  // The same host, in the form of certificates.
   if (url.hostname.endsWith('.')) url.hostname = url.hostname.slice(0, -1)
   return url
 }
@@ -27,17 +27,17 @@ function refused (what: string): Error {
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,256}$/
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/
 
-/** They give away nothing to another origin. */
+/** Headers that reveal nothing to another origin. */
 const harmless: ReadonlySet<string> = new Set(['accept', 'accept-language', 'user-agent'])
 
 const userAgent = `tenantry/${version}`
 
-/** The headers that go out, by name in lower case. Throws `badRequest` for what is none. */
+/** The headers to send, by name in lower case. Throws `badRequest` for an invalid one. */
 export function headersOf (given: Readonly<Record<string, string>>): Record<string, string> {
   const headers: Record<string, string> = { 'user-agent': userAgent }
   for (const [written, value] of Object.entries(given)) {
     const name = written.toLowerCase()
-    // Checked here: undici keeps a pool for each origin to which it was asked to send what it then refuses.
+    // Checked here: undici keeps a pool for each origin, even of requests that it then refuses.
     if (!token.test(name) || !headerValue.test(value)) {
       throw failure('badRequest', { message: 'A header of the call is not one: its name or value has characters that headers do not' })
     }
@@ -54,7 +54,7 @@ export function harmlessOf (headers: Readonly<Record<string, string>>): Record<s
 
 const methodName = /^[A-Z]{1,32}$/
 
-/** Throws `badRequest` for what is no method, or one that is not for requests of this kind. */
+/** Throws `badRequest` for an invalid method, or one that is not for such requests. */
 export function methodOf (text: string): string {
   const method = text.toUpperCase()
   if (!methodName.test(method) || method === 'CONNECT' || method === 'TRACE') {
