@@ -1,4 +1,4 @@
-/** Passwords of users who are there already: forgotten, reset and changed; and the confirmation of their addresses. */
+/** Passwords of existing users: forgotten, reset and changed; and the confirmation of their addresses. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'

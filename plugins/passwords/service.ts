@@ -22,11 +22,11 @@ const verifyMails: AttemptRule = { ...resetMails, kind: 'mail.verify' }
 export interface PasswordService {
   /** Sends a link to the address, if a user has it and fewer than three were sent within the hour. Throws `mailNotConfigured`. */
   forgot(named: NamedTenant, email: string, actor: Actor): Promise<void>
-  /** Throws `validationFailed`, and `linkInvalid` for a link that is not valid, whatever the reason. */
+  /** Throws `validationFailed`, and `linkInvalid` for an invalid link, for any reason. */
   reset(token: LinkToken, password: string, actor: Actor): Promise<void>
   /**
-   * Another password for a user who knows the present one: all other sessions end. Throws `credentialsInvalid`,
-   * `tooManyAttempts`, `validationFailed`.
+   * Changes the password of a user who knows the current one: all other sessions end. Throws `credentialsInvalid`, `tooManyAttempts`,
+   * `validationFailed`.
    */
   change(
     claims: Claims,
@@ -56,7 +56,7 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
   const { links } = mail
   const at = () => new Date(now())
 
-  /** Counts a mail to the address; false where the rule allows no more. */
+  /** Counts a mail to the address; false if the rule allows no more. */
   async function mayPost (rule: AttemptRule, tenant: Owner, subject: string): Promise<boolean> {
     const attempts = attemptsOf(tenant)
     try {
@@ -74,7 +74,7 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       mail.requireConfigured()
       const email = given.toLowerCase()
       const tenant = exists ? id : unknownTenant
-      // Counted before anything is known of the address, in the database: for all servers, and for unknown addresses.
+      // Counted before the address is looked up, in the database: for all servers, and for unknown addresses.
       if (!await mayPost(resetMails, tenant, exists ? email : `${id} ${email}`)) return
       await mail.post({ kind: 'reset', tenant, email, exists, actor })
     },
@@ -165,7 +165,7 @@ function wrongPassword (): Error {
   return failure('credentialsInvalid', { message: 'The current password is wrong', headers: { 'www-authenticate': 'Bearer' } })
 }
 
-/** A link of a tenant that was deleted is like any that is not valid. */
+/** A link of a deleted tenant is like any invalid one. */
 function withoutTenant (error: unknown): never {
   throw isFailure(error, 'tenantUnknown') ? failure('linkInvalid') : error
 }
