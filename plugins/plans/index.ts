@@ -14,7 +14,7 @@ declare module 'fastify' {
 }
 
 export interface PlansOptions {
-  /** The document's `plans`: by tier, what differs from the built-in plans. Default: nothing. */
+  /** The document's `plans`: changes to the built-in plans, by tier. Default: none. */
   readonly plans?: Changes | undefined
 }
 
