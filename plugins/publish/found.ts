@@ -1,4 +1,4 @@
-/** The tables as the database has them now: the engine's own catalogue also holds those that are declared and not made yet. */
+/** The tables that the database has now: the engine's own catalogue also includes declared tables that are not created yet. */
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { readCatalogue } from '../../lib/database/catalogue-reader.js'
@@ -9,15 +9,15 @@ export async function foundTables (engine: Pick<Engine, 'catalogue' | 'transacti
   return catalogue.tables
 }
 
-/** What a new table of that name would meet. */
+/** Conflicts of a new table with that name. */
 export interface Ground {
-  /** The schema is there. */
+  /** The schema exists. */
   readonly schema: boolean
-  /** Something that is no table has the name: a partition, an index, a sequence, a type. */
+  /** Another object has the name: a partition, an index, a sequence, a type. */
   readonly taken: boolean
 }
 
-// Types of arrays make room by themselves.
+// Array types rename themselves.
 const ground = `select n.oid is not null as schema,
   exists (select from pg_class where relnamespace = n.oid and relname = $2) or exists (select from pg_type where typnamespace = n.oid and typname = $2 and typcategory <> 'A') as taken
 from (values ($1::text)) asked (name) left join pg_namespace n on n.nspname = asked.name`

@@ -1,6 +1,6 @@
 /**
- * The columns and tables that a record lacks, and SQL that would add them. Proposals are limited to what a document could
- * declare: names of declared tables, types by the values, and statements of migrations.
+ * The columns and tables that a record lacks, and SQL that would add them. Proposals are limited to what a document could declare: names of
+ * declared tables, types by the values, and statements of migrations.
  */
 import type { Table } from '../../lib/database/catalogue.js'
 import type { ColumnDefinition } from '../../lib/schema/table.js'
@@ -20,7 +20,7 @@ const formText = '1 to 63 letters, digits and underscores that start with no dig
 /** PostgreSQL has columns of these names in every table. */
 const systemColumns = new Set(['ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'])
 
-/** Why a table of this name is not proposed; undefined where it could be. */
+/** The reason why a table of this name is not proposed; undefined if it could be. */
 export function tableFault (name: string): ErrorDetail | undefined {
   const at = '/body/table'
   if (!form.test(name)) {
@@ -37,7 +37,7 @@ export const takenFault: ErrorDetail = {
   keyword: 'not'
 }
 
-/** Why columns of these names are not proposed, one detail each. */
+/** The reasons why columns of these names are not proposed, one detail each. */
 export function columnFaults (names: readonly string[]): ErrorDetail[] {
   return names.flatMap((name) => {
     const message = columnFault(name)
@@ -50,7 +50,7 @@ function columnFault (name: string): string | undefined {
   return systemColumns.has(name) ? 'is the name of a column that PostgreSQL keeps itself' : undefined
 }
 
-/** A column that the table has not, with the one that may be meant. */
+/** A missing column, with a similar existing one. */
 export function missingColumn ({ name: table, columns }: Table, name: string, declared: boolean): ErrorDetail {
   return {
     path: placeOf(name),
@@ -69,9 +69,9 @@ export function tenantFault (names: readonly string[]): ErrorDetail[] {
   }]
 }
 
-const maxShown = 63 // characters of a name, as many as a name can have
+const maxShown = 63 // characters of a name, PostgreSQL's limit
 
-/** A name for messages: callers send long ones. */
+/** A name for messages, cut if it is long. */
 export function shown (name: string): string {
   return name.length > maxShown ? `${name.slice(0, maxShown)}…` : name
 }
@@ -81,8 +81,8 @@ function placeOf (name: string): string {
 }
 
 /**
- * SQL that makes a table for the record: with its schema where that is not there, an `id` where it has none, and of tenants
- * where it is published for one.
+ * SQL that creates a table for the record: with its schema if that is missing, an `id` if the record has none, and tenant-scoped if it is
+ * published for a tenant.
  */
 export function tableSql (
   at: { readonly schema: string, readonly hasSchema: boolean },
@@ -96,7 +96,7 @@ export function tableSql (
   return tableProposal(at, name, { columns: { id: { ...key, primaryKey: true }, ...definitionsOf(others) }, tenantScoped })
 }
 
-/** SQL that adds columns for these values to a table that is there. */
+/** SQL that adds columns for these values to an existing table. */
 export function columnsSql (schema: string, table: Table, values: Values): string {
   return columnsProposal(schema, table, definitionsOf(values))
 }
@@ -108,7 +108,7 @@ function definitionsOf (values: Values): Record<string, ColumnDefinition> {
 const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 const dateTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d/
 
-/** The widest type that fits the value; of null nothing is known, and a text holds anything. */
+/** The widest type that fits the value; for null a text, which fits any value. */
 function typeOf (value: unknown): ColumnDefinition['type'] {
   switch (typeof value) {
     case 'boolean':

@@ -1,4 +1,4 @@
-/** Whether a publish would find all that it needs, each with what to do where it would not. */
+/** Whether everything that a publish needs is ready, with remedies. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../../lib/database/engine.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
@@ -12,7 +12,7 @@ import { platformRef } from '../../lib/identity/tenant-ref.js'
 export interface ReadinessCheck {
   readonly name: string
   readonly ok: boolean
-  /** What was found, and what to do about it. */
+  /** The state, and its remedy. */
   readonly message: string
 }
 
@@ -22,16 +22,16 @@ export interface Readiness {
 
 export interface ReadinessDependencies {
   readonly engine: Engine
-  /** null where the plugin is not registered. */
+  /** null if the plugin is not registered. */
   readonly cache: Pick<CacheStore, 'ping'> | null
   readonly log: Pick<FastifyBaseLogger, 'warn'>
 }
 
-/** What a check found. */
+/** The result of a check. */
 type Found = Omit<ReadinessCheck, 'name'>
 
-const timeoutMs = 1000 // that the database and the cache have to answer
-const maxNamed = 20 // migrations, tables and notes that one message names
+const timeoutMs = 1000 // for an answer of the database and the cache
+const maxNamed = 20 // migrations, tables and notes in one message
 
 const apply = 'run "tenantry migrate" or send POST /migration/apply'
 
@@ -107,7 +107,7 @@ function migrations ({ migrations }: MigrationPlan): Found {
   }
 }
 
-/** Those of the document; the server's own, which have their schema before their name, are the migrations'. */
+/** Tables of the document; the server's own, whose names have their schema, belong to the migrations. */
 function tables ({ tables, warnings }: MigrationPlan): Found {
   const missing = Object.keys(tables).filter((name) => !name.includes('.') && tables[name] === false)
   const notes = warnings.slice(0, maxNamed).map((warning) => ` Note: ${warning}.`).join('')

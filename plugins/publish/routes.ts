@@ -11,7 +11,7 @@ import { named } from '../../lib/validation/named-schema.js'
 
 const maxTables = 100
 const maxName = 63 // characters of a name that PostgreSQL keeps
-const maxColumns = 1600 // that a table of PostgreSQL can have
+const maxColumns = 1600 // of a table of PostgreSQL
 
 const TableName = Type.String({ minLength: 1, maxLength: maxName, description: 'A table of the application, without its schema.' })
 
@@ -79,7 +79,7 @@ const tags = ['Publishing']
 const config = { access: 'platform-admin' } as const
 const refusals = [401, 403, 429, 500, 503] as const
 
-/** `readiness`, `publishing`: there when the app is ready. */
+/** `readiness`, `publishing`: available when the app is ready. */
 export function publishRoutes (app: FastifyInstance, readiness: () => Readiness, publishing: () => Publishing): void {
   app.post<{ Body: Static<typeof Init> }>('/publish/init', {
     config,

@@ -1,4 +1,4 @@
-/** Rows that administrators of the platform publish. Without the columns that they need, the answer names what the table lacks. */
+/** Publishes rows for administrators of the platform. If columns are missing, the response names them. */
 import type { AuditEntry } from '../../lib/database/audit.js'
 import type { CompiledQuery, Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import type { Table } from '../../lib/database/catalogue.js'
@@ -22,24 +22,24 @@ import { foundTables, groundFor } from './found.js'
 import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, takenFault, tenantFault } from './lacking.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
-/** A platform administrator, and the tenant that X-Tenant-ID names. */
+/** A platform administrator, and the tenant of X-Tenant-ID. */
 export interface Publisher extends ActingRequest {
   readonly tenant: ScopeTenant | null
 }
 
 export interface Publishing {
-  /** Which of the tables there are: views too, and those that are declared only when they are made. */
+  /** Which of the tables exist: including views, and declared tables once they are created. */
   check(names: readonly string[]): Promise<{ ready: boolean, tables: Record<string, boolean>, missing: string[] }>
   /**
-   * Inserts the record, in an audited transaction; the answer is JSON text. Throws `notFound` where the table is missing and
-   * `validationFailed` where columns are, with the SQL that would add them; and `tenantRequired`.
+   * Inserts the record, in an audited transaction; the result is JSON text. Throws `notFound` for a missing table and `validationFailed`
+   * for missing columns, with the SQL that would add them; and `tenantRequired`.
    */
   entity(publisher: Publisher, table: string, data: Readonly<Record<string, unknown>>): Promise<string>
 }
 
 export interface PublishingDependencies {
   readonly engine: Engine
-  /** null where the plugin is not registered. */
+  /** null if the plugin is not registered. */
   readonly cache: CacheStore | null
   /** null if the plugin is off: writes then send no events. */
   readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
@@ -48,7 +48,7 @@ export interface PublishingDependencies {
 /** By column. */
 type Values = Readonly<Record<string, unknown>>
 
-const maxLacking = 100 // columns in an answer, with their SQL
+const maxLacking = 100 // columns in a response, with their SQL
 const maxDetails = 20
 
 export function createPublishing ({ engine, cache, webhooks }: PublishingDependencies): Publishing {
@@ -65,7 +65,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
       pagination: { defaultLimit: 1, maxLimit: 1, defaultOffset: 0 },
       excludeFields: [],
       sharedTables: new Set(),
-      // Publishers choose the columns: their statements have the room of tenants' statements and push out none of the platform's.
+      // Publishers choose the columns: their statements use the room of tenants' statements and cannot displace the platform's.
       origin: table.tenantScoped ? 'tenant' : 'platform'
     })
     if (compiled === null) throw new Error(`the insert into ${table.name} cannot be compiled`)
@@ -86,7 +86,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
         bound,
         events,
         entry: (text) => entryOf(publisher, tenant, table, text),
-        // An insert answers its row, but where a trigger of the application drops it.
+        // An insert returns its row, unless a trigger of the application drops it.
         missing: async () => failure('constraintViolated')
       })
     } catch (error) {
@@ -94,9 +94,9 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     }
   }
 
-  /** What the database lacks for the record, looked at anew; undefined where it has all of it. */
+  /** The missing objects of the database for the record, checked again; undefined if it has all. */
   async function lackingFor ({ tenant }: Publisher, name: string, data: Values): Promise<TenantryError | undefined> {
-    // Who has run the SQL may publish at once.
+    // After running the SQL, the caller may publish at once.
     const { schema, tables: known } = await engine.refresh()
     const table = (await foundTables(engine)).get(name)
     const declared = known.get(name)
@@ -161,7 +161,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     })
   }
 
-  /** The migrations up to the one that makes or changes the declared table. */
+  /** The migrations up to the one that creates or changes the declared table. */
   async function declaredSql (name: string): Promise<string> {
     const plan = await engine.migration.plan()
     const last = plan.migrations.findIndex(({ kind, tables }) => kind === 'tables' && tables.includes(name))
@@ -203,14 +203,14 @@ function hasColumns ({ columns }: Table, data: Values): boolean {
   return true
 }
 
-/** Whose row it is; null in a table that has no tenant. */
+/** The tenant of the row; null in a table without tenants. */
 function ownerOf ({ tenant }: Publisher, { name, tenantScoped }: Table): ScopeTenant | null {
   if (!tenantScoped) return null
   if (tenant === null) throw failure('tenantRequired', { message: `Rows of "${name}" belong to a tenant: send the X-Tenant-ID header` })
   return tenant
 }
 
-/** All that the insert reads: nothing in it is a template, whatever it looks like. */
+/** Everything that the insert reads: values are never evaluated as templates. */
 function scopeOf (tenant: ScopeTenant | null, data: Values, events: boolean): Scope {
   return { ...noScope, body: { data }, tenant, fullAccess: true, events }
 }
@@ -227,7 +227,7 @@ function entryOf ({ auth, ip, idempotency = null }: Publisher, tenant: ScopeTena
   }
 }
 
-/** The key of the record; undefined where it has several columns, or none, or is neither a text nor an integer. */
+/** The key of the record; undefined if it has several columns, or none, or is neither a text nor an integer. */
 function idOf (table: Table, text: string): string | undefined {
   const [key, ...others] = keyColumns(table)
   const record: unknown = parseAnswer(text)
