@@ -1,7 +1,7 @@
 /**
- * Writes of jobs that arrive while others are under way become one: a flood costs the database a few statements and
- * commits, and a job that is sent alone waits for nothing. Tenants take turns in what is written next, and what one sends
- * keeps no other: what cannot be written with the rest is written again by itself, beside the others.
+ * Combines writes of jobs that arrive during others: a flood costs the database a few statements and commits, and a single job does not
+ * wait. Tenants take turns in the next write, and one tenant's jobs block no other's: items that fail with the rest are written again
+ * separately, beside the others.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Insertion, NewJob, Outcome } from './insertion.js'
@@ -9,27 +9,27 @@ import { databaseBusy, isOutage } from '../../lib/database/failures.js'
 
 const maxJobs = 100 // of one write,
 const maxBytes = 1_048_576 // and their bytes; one job may have more
-const maxUnderWay = 2 // writes of several tenants at a time
+const maxUnderWay = 2 // concurrent writes of several tenants
 const maxWaitingBytes = 64 * 1_048_576 // of all tenants; the first job of a tenant may always wait
 const maxWaitingBytesOfTenant = 16 * 1_048_576
 const maxWaitMs = 5000
 
-/** A job, and how many bytes are kept for it until it is written. */
+/** A job, and its bytes in memory until it is written. */
 export interface Item {
   readonly job: NewJob
   readonly bytes: number
 }
 
 /**
- * Writes all items, or none if it rejects. Resolves with the outcome of each, in their order. With `tenant` all items are of
- * that tenant, and the write waits in its turn for a connection. Without it the write does not wait.
+ * Writes all items, or none if it rejects. Resolves with the outcome of each, in their order. With `tenant` all items belong to that
+ * tenant, and the write waits in its turn for a connection. Without it the write does not wait.
  */
 export type Write<Item> = (items: readonly Item[], tenant: Owner | undefined) => Promise<readonly Outcome[]>
 
 export interface Batches<Item> {
-  /** Resolves when the item is written. Rejects with `databaseBusy` where that would take too long. */
+  /** Resolves when the item is written. Rejects with `databaseBusy` if that would take too long. */
   add(item: Item): Promise<Outcome>
-  /** The same in a write of its own, for an item that may wait for another transaction. */
+  /** The same in a separate write, for an item that may wait for another transaction. */
   alone(item: Item): Promise<Outcome>
 }
 
@@ -45,7 +45,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
   const waiting = new Map<Owner, Set<Waiting<Of>>>()
   const bytesOf = new Map<Owner, number>()
   let waitingBytes = 0
-  /** Tenants whose jobs are written again by themselves: what else they send waits for that. */
+  /** Tenants whose jobs are written again separately: their later jobs wait for that. */
   const apart = new Set<string>()
   let underWay = 0
   let scheduled = false
@@ -53,7 +53,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
   function schedule (): void {
     if (scheduled || underWay >= maxUnderWay || waiting.size === 0) return
     scheduled = true
-    // What is sent in the same turn of the event loop goes along.
+    // Items of the same turn of the event loop are included.
     setImmediate(() => {
       scheduled = false
       const entries = next()
@@ -118,7 +118,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
       writeApart(entries.filter((_, index) => outcomes[index] === 'held'))
       for (const [index, { resolve }] of entries.entries()) if (outcomes[index] !== 'held') resolve(outcomes[index] ?? 'unknown')
     } catch (error) {
-      // The database's trouble is one that each item would have.
+      // A failure of the database, which each item would meet.
       if (isOutage(error)) { for (const { reject } of entries) reject(error) } else writeApart(entries)
     }
   }
@@ -156,7 +156,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
   }
 }
 
-/** How the jobs of a write are inserted. */
+/** The way a write inserts its jobs. */
 export function insertionOf (tenant: Owner | undefined): Insertion {
   return { waits: tenant !== undefined, tells: false }
 }

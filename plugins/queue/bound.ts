@@ -1,6 +1,6 @@
 /**
- * Limits the waiting jobs of a tenant. They are not counted at each send: a count gives a process an allowance, of which it uses
- * a part before it counts again, so that several processes stay near the bound together.
+ * Limits the waiting jobs of a tenant. They are not counted at each send: a count gives a process an allowance, of which it uses a part
+ * before it counts again, so that several processes together stay near the bound.
  */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -9,32 +9,32 @@ import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 
-const maxTenants = 10_000 // that are remembered
-const partOfRoom = 8 // an eighth of what may still be sent is given away before the next look,
-const partOfBound = 1000 // or a thousandth of the bound, where that is more
+const maxTenants = 10_000 // tenants in memory
+const partOfRoom = 8 // an eighth of the remaining room may be sent before the next count,
+const partOfBound = 1000 // or a thousandth of the bound, if that is more
 const retryAfter = 5 // s after which a caller may try again
-const fullMs = 1000 // for which a tenant that is at its bound is refused without another look
+const fullMs = 1000 // for which a full tenant is refused without another count
 
 export interface Bound {
   /**
-   * One more job of the tenant; rejects with `queueFull` where too many wait.
+   * Adds one more job of the tenant; rejects with `queueFull` if too many wait.
    *
-   * @param db the caller's transaction, where it has one
+   * @param db the caller's transaction, if it has one
    */
   take(tenant: Owner, db?: Kysely<SystemTables>): Promise<void>
 }
 
 export interface BoundParts {
   readonly max: number
-  /** How many of its jobs wait, counted up to `max`. */
+  /** The number of its waiting jobs, counted up to `max`. */
   readonly waiting: (tenant: Owner, max: number, db?: Kysely<SystemTables>) => Promise<number>
 }
 
 interface Allowance {
   left: number
-  /** Until then, in milliseconds of the process's clock, it is full. */
+  /** It counts as full until then, in milliseconds of the process's clock. */
   fullUntil: number
-  /** A look that is under way. */
+  /** A running count. */
   looking: Promise<void> | null
 }
 
@@ -63,7 +63,7 @@ export function createBound ({ max, waiting }: BoundParts): Bound {
         if (performance.now() < allowance.fullUntil) {
           throw failure('queueFull', { headers: { 'retry-after': String(retryAfter) }, extras: { retryAfter } })
         }
-        // A look of others may wait for the connection that this transaction has.
+        // Another caller's count may wait for the connection of this transaction.
         if (db !== undefined) await look(tenant, allowance, db)
         else {
           await (allowance.looking ??= look(tenant, allowance).finally(() => {

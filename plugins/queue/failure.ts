@@ -1,18 +1,18 @@
-/** The part of a handler's error that is kept. Its text may hold data of the job: it goes to the job's row, and to no log. */
+/** The kept part of a handler's error. Its text may contain data of the job: it goes to the job's row, and to no log. */
 
 import { storable } from '../../lib/json/storable.js'
 
 const maxText = 1000 // characters
 const maxFrames = 10
 
-/** For the row, which goes with its tenant. */
+/** For the row, which is deleted with its tenant. */
 export function outputOf (error: unknown): object {
   const { name, message } = partsOf(error)
   const clean = (text: string) => storable(text.slice(0, maxText))
   return { name: clean(name), message: clean(message), ...codeOf(error) }
 }
 
-/** For the log: which error it is, and where it came from. */
+/** For the log: the kind of error, and its place. */
 export function traceOf (error: unknown): object {
   if (!(error instanceof Error)) return { type: typeof error }
   const { message, stack } = partsOf(error)
@@ -21,7 +21,7 @@ export function traceOf (error: unknown): object {
   return { type: error.constructor.name, ...codeOf(error), frames }
 }
 
-/** As text, whatever a handler threw: a job whose error cannot be read has failed like any other. */
+/** As text, for any thrown value: a job with an unreadable error has failed like any other. */
 function partsOf (error: unknown): { name: string, message: string, stack: string } {
   try {
     return error instanceof Error

@@ -28,12 +28,9 @@ declare module 'fastify' {
 export interface QueueOptions {
   /** Jobs that this process runs at a time, 0 to 100. 0: it only sends them. Default: 4. */
   readonly workers?: number | undefined
-  /** Jobs of one tenant that may wait, 1 to 10,000,000; they are counted now and then, so that it is not exact. Default: 100,000. */
+  /** The waiting jobs of one tenant, 1 to 10,000,000; they are counted from time to time, so the bound is not exact. Default: 100,000. */
   readonly maxWaitingPerTenant?: number | undefined
-  /**
-   * Milliseconds that jobs have to finish when the server stops; then they are handed back. Default: 8500, so that a stop takes
-   * no longer than 10 s.
-   */
+  /** Milliseconds for running jobs when the server stops; then they are handed back. Default: 8500, so that a stop takes at most 10 s. */
   readonly stopTimeoutMs?: number | undefined
 }
 
@@ -61,7 +58,7 @@ export default definePlugin<QueueOptions>({
     app.addHook('onReady', async () => {
       service.seal()
       if (service.tasks.size === 0 || workers === 0) return
-      // Handlers may need what later plugins do when the app is ready.
+      // Handlers may need the plugins that become ready later.
       app.ready().then(start, () => {})
     })
 

@@ -1,4 +1,4 @@
-/** Writes jobs: many in one statement, which tells of each what became of it. */
+/** Inserts jobs: many in one statement, which returns the outcome of each. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -8,15 +8,15 @@ import { encodeNotice } from '../../lib/database/notice.js'
 /** The queue of pg-boss that all jobs are in. */
 export const queue = 'jobs'
 
-/** Seconds for which a job is a process's own unless it says that it still has it: then others take it over. */
+/** Seconds of a process's hold on a job between renewals: then others take it over. */
 export const lease = 15
 
-/** What of a job is stored. */
+/** The stored part of a job. */
 export interface NewJob {
   readonly id: string
   readonly tenant: Owner
   readonly task: string
-  /** JSON, without what PostgreSQL does not take. */
+  /** JSON, without characters that PostgreSQL cannot store. */
   readonly data: string
   readonly key: string | null
   /** Seconds. */
@@ -24,28 +24,28 @@ export interface NewJob {
   readonly priority: number
   readonly retryLimit: number
   readonly retryDelay: number
-  /** Seconds, of which each has one job at most. */
+  /** The length of a slot in seconds; a slot has at most one job. */
   readonly slot: number | null
 }
 
 /**
- * The outcome for a job. `sent`; `waiting`: its key or slot has a job already; `unknown`: its tenant does not exist or is
- * being deleted; `held`: another transaction changes its tenant, and the job was not to wait.
+ * The outcome for a job. `sent`; `waiting`: its key or slot has a job already; `unknown`: its tenant does not exist or is being deleted;
+ * `held`: another transaction changes its tenant, and the job should not wait.
  */
 export type Outcome = 'sent' | 'waiting' | 'unknown' | 'held'
 
 export interface Insertion {
   /** Whether it waits for transactions that change a tenant of the jobs. If not, their outcome is `held`. */
   readonly waits: boolean
-  /** Whether the commit tells the workers of all processes: it is then one of those that PostgreSQL commits one after the other. */
+  /** Whether the commit notifies the workers of all processes: PostgreSQL then commits it after other notifying ones. */
   readonly tells: boolean
 }
 
-/** What tells the workers of every process that there may be jobs (lib/database/notice.ts). */
+/** The notice of possible new jobs for the workers of all processes (lib/database/notice.ts). */
 export const queueNotice = encodeNotice({ topic: 'queue', tenant: platformRef, from: '', number: 0 })
 export const noticeChannel = 'tenantry'
 
-// The tenants are held in one order. What pg-boss's own statement makes of the same options, this one does.
+// Tenants are locked in one order. For the same options, this equals pg-boss's own statement.
 const textOf = ({ waits, tells }: Insertion) =>
   `with given as materialized (
   select * from jsonb_to_recordset($1::jsonb) as g (id uuid, tenant text, task text, data jsonb, key text, delay float8, priority int, retry_limit int, retry_delay int, slot int)

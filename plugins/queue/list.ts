@@ -1,17 +1,17 @@
-/** The jobs as administrators of the platform see them. What a look costs has a bound, however many jobs there are. */
+/** The jobs for administrators of the platform, at a bounded cost for any number of jobs. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql, type RawBuilder } from 'kysely'
 import { queue } from './insertion.js'
 
-/** In their order: the first two wait. */
+/** In their order: the first two are waiting states. */
 export const states = ['created', 'retry', 'active', 'completed', 'cancelled', 'failed'] as const
 export type State = typeof states[number]
 
-/** Jobs of a list that are counted at most, and may be skipped. */
+/** The most counted and skipped jobs of a list. */
 export const maxListed = 10_000
-/** Jobs of one name and state that are counted at most. */
+/** The most counted jobs of one name and state. */
 export const maxCounted = 100_000
 
 /** A job without its data. */
@@ -23,20 +23,20 @@ export interface JobRow {
   readonly state: State
   readonly priority: number
   readonly key: string | null
-  /** That have begun. */
+  /** Started attempts. */
   readonly attempts: number
   readonly retryLimit: number
   readonly createdAt: Date
-  /** It is not run before. */
+  /** The earliest time of its run. */
   readonly startAfter: Date
-  /** When the last attempt began. */
+  /** The start of the last attempt. */
   readonly startedAt: Date | null
   readonly endedAt: Date | null
-  /** Of the last attempt that failed. */
+  /** Of the last failed attempt. */
   readonly error: { readonly name?: string | null, readonly message?: string | null } | null
 }
 
-/** Which jobs; what is left out narrows nothing. */
+/** Filters of jobs; missing members do not filter. */
 export interface JobFilter {
   readonly state?: State | undefined
   readonly name?: string | undefined
@@ -48,7 +48,7 @@ export interface JobCounts {
   readonly name: string
   /** Each counted up to `maxCounted`. */
   readonly states: Readonly<Record<State, number>>
-  /** Seconds since the oldest job was sent that could be run now. */
+  /** Seconds since the oldest runnable job was sent. */
   readonly oldestWaiting: number | null
 }
 
@@ -57,9 +57,9 @@ export interface JobList {
   /** The newest first; `total` counts up to `maxListed`. */
   page(filter: JobFilter, page: { readonly limit: number, readonly offset: number }): Promise<{ data: JobRow[], total: number }>
   find(id: string): Promise<JobRow & { data: Record<string, unknown> } | null>
-  /** Ends a job that has not ended; the state that it is in where it has, null where there is none. */
+  /** Cancels a job that has not ended; otherwise returns its state, null for an unknown job. */
   cancel(db: Kysely<SystemTables>, id: string): Promise<Changed | null>
-  /** Runs a job once more that has failed for good or was cancelled; likewise. */
+  /** Runs a failed or cancelled job once more; otherwise likewise. */
   retry(db: Kysely<SystemTables>, id: string): Promise<Changed | null>
 }
 
@@ -67,7 +67,7 @@ export interface Changed {
   readonly done: boolean
   readonly name: string
   readonly tenant: Owner
-  /** Where it is not done, the one that is in the way. */
+  /** If it is not done, the conflicting job. */
   readonly state: State
 }
 
@@ -97,7 +97,7 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
     return rows
   }
 
-  /** Of each name and state, or of the tenant's in each state, its own newest: no more are looked at. */
+  /** The newest jobs of each name and state, or of the tenant's in each state: no others are read. */
   function listed (
     { state, name, tenant }: JobFilter,
     what: RawBuilder<unknown>,
@@ -116,7 +116,7 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
       where job.task = named.task and job.state = s.state ${order} limit ${limit}::int) own`
   }
 
-  /** Changes the job that is locked, where its state is one of these. */
+  /** Changes the locked job, if it has one of these states. */
   async function change (
     within: Kysely<SystemTables>,
     id: string,

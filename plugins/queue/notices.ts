@@ -1,7 +1,7 @@
 /**
- * Tells the workers of other processes of jobs that are committed: one notice for those of some milliseconds. It is no part
- * of their commit, since PostgreSQL commits transactions that notify one after the other ("NOTIFY"). One that is lost with
- * its process is made up for by what the workers look for every few seconds.
+ * Notifies the workers of other processes of committed jobs: one notice for some milliseconds of jobs. It is not part of their commit,
+ * since PostgreSQL commits notifying transactions one after the other ("NOTIFY"). Workers also look every few seconds, in case a notice is
+ * lost with its process.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -10,11 +10,11 @@ const pauseMs = 20 // between notices
 export interface Notices {
   /** Jobs are committed. */
   sent(): void
-  /** Waits for a notice that is due. */
+  /** Waits for a due notice. */
   close(): Promise<void>
 }
 
-/** @param onError what `tell` rejected with; the next notice says the same */
+/** @param onError the error of `tell`; the next notice repeats it */
 export function createNotices (tell: () => Promise<unknown>, onError: (error: unknown) => void): Notices {
   let due = false
   let closed = false

@@ -1,10 +1,10 @@
-/** Sends jobs at their pace: every process does in each slot of time, and the first one's counts. */
+/** Sends periodic jobs: every process sends in each slot of time, and the first one counts. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { QueueService } from './service.js'
 
-const againMs = 30_000 // after a send that failed; a quarter of the slot where that is shorter
+const againMs = 30_000 // after a failed send; a quarter of the slot if that is shorter
 
-/** Sends what no process has sent in this slot, and goes on; returns the end of it, which waits for a send under way. */
+/** Sends jobs that no process has sent in this slot, and repeats; returns the function that ends it and waits for a running send. */
 export function startPeriods (
   { periods, sendPeriodic }: Pick<QueueService, 'periods' | 'sendPeriodic'>,
   log: FastifyBaseLogger
@@ -16,7 +16,7 @@ export function startPeriods (
   function send (name: string, seconds: number): void {
     const slotMs = seconds * 1000
     const sent = sendPeriodic(name, seconds).then(() => untilNextSlot(slotMs), (err: unknown) => {
-      // The worker, which asks more often, logs that the database is lost.
+      // The worker, which polls more often, logs that the database is lost.
       log.debug({ err, task: name }, 'a job could not be sent at its time; it is tried again')
       return Math.min(againMs, slotMs / 4)
     }).then((ms) => {
@@ -34,7 +34,7 @@ export function startPeriods (
   }
 }
 
-/** Somewhere in its middle half, so that neither a clock that is off by a little nor a late timer misses it. */
+/** In the middle half of the slot, so that neither a small clock difference nor a late timer misses it. */
 function untilNextSlot (slotMs: number): number {
   const now = Date.now()
   return (Math.floor(now / slotMs) + 1.25 + Math.random() / 2) * slotMs - now

@@ -213,7 +213,7 @@ function changed (job: Changed | null, what: string): Changed {
   return job
 }
 
-/** What administrators do with jobs stands in the platform's log. */
+/** Changes by administrators are in the platform's log. */
 function entryOf (
   action: AuditAction,
   request: ActingRequest,

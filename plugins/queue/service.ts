@@ -16,7 +16,7 @@ import type { Queue, SendWith, SentJob, Task, WriteRows } from './task.js'
 export const maxDataBytes = 1_048_576
 export const maxKeyLength = 255
 export const maxDelay = 31_536_000 // s, a year
-const maxPeriod = 86_400 // s; what has ended is kept for longer, so that a slot of time knows its job
+const maxPeriod = 86_400 // s; ended jobs are kept for longer, so that a slot of time knows its job
 export const maxPriority = 1000
 
 const taskName = /^[a-z][a-z0-9._-]{0,63}$/
@@ -36,7 +36,7 @@ export interface QueueService extends Omit<Queue, 'status'> {
   readonly tasks: ReadonlyMap<string, Task>
   /** Seconds by name. */
   readonly periods: ReadonlyMap<string, number>
-  /** No more names from now on. Throws for a period of a name that is not defined. */
+  /** No further names. Throws for a period of an undefined name. */
   seal(): void
   /** Sends a job of the platform, unless the slot of time has one. */
   sendPeriodic(name: string, seconds: number): Promise<void>
@@ -58,7 +58,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     return task
   }
 
-  /** Where a batch is written: jobs of several tenants in the server's turn, those of one in its own. */
+  /** The connection of a batch: the server's turn for jobs of several tenants, a tenant's own for its jobs. */
   function dbOf (tenant: Owner | undefined): Kysely<SystemTables> {
     return tenant === undefined || tenant === platformRef ? engine.kysely : engine.kyselyFor(tenant)
   }
@@ -85,7 +85,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     }
   }
 
-  /** At most one job of a key waits. It may be in a transaction that is not committed yet; other keys do not wait for it. */
+  /** At most one job of a key waits. It may be in an uncommitted transaction; other keys do not wait for it. */
   async function batched<Of extends Item> (through: Batches<Of>, item: Of): Promise<string | null> {
     const { job } = item
     const outcome = await (job.key === null && job.slot === null ? through.add(item) : through.alone(item))
@@ -118,8 +118,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
       await bound.take(job.tenant, transaction)
       if (transaction === undefined) return await batched(batches, { job, bytes: job.data.length })
       const [outcome = 'unknown'] = await insertJobs(transaction, [job], { waits: true, tells: engine.kind === 'postgres' })
-      // The embedded engine has one connection: what it is asked for now it is asked for after the transaction. On
-      // PostgreSQL the commit notifies.
+      // The embedded engine has one connection: later queries run after the transaction. On PostgreSQL the commit notifies.
       if (engine.kind === 'embedded') wake()
       return idOf(job, outcome)
     },
@@ -163,7 +162,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
   }
 }
 
-/** The id of a job that was sent; null where one of its key waits. */
+/** The id of a sent job; null if one of its key waits. */
 function idOf ({ id }: NewJob, outcome: Outcome): string | null {
   if (outcome === 'unknown') throw failure('tenantUnknown')
   return outcome === 'sent' ? id : null

@@ -1,7 +1,7 @@
 /**
- * The jobs in the database. They are those of pg-boss, which completes and retries them; how they are written (insertion.ts)
- * and which of them are taken is decided here, since its own workers know no tenants, fall silent on errors, and end the
- * process when the database is lost in the wrong moment. Every time is the database's.
+ * The jobs in the database. They are those of pg-boss, which completes and retries them. This code decides how they are written
+ * (insertion.ts) and which are taken, since pg-boss's own workers know no tenants, ignore errors, and end the process when the database is
+ * lost at the wrong moment. All times are the database's.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -16,10 +16,10 @@ export const maxLost = 2
 
 const setAsideOutput = '{"name": "ProcessEnded", "message": "its process ended twice while it ran"}'
 
-/** Jobs that were delayed and are due, of which one statement makes so many ready. */
+/** Delayed jobs that one statement makes ready. */
 const maxDue = 1000
 
-/** A job that this process has now. */
+/** A job of this process. */
 export interface TakenJob {
   readonly id: string
   readonly tenant: Owner
@@ -28,69 +28,69 @@ export interface TakenJob {
   /** 0 for the first. */
   readonly retries: number
   readonly retryLimit: number
-  /** Processes that ended while they ran it, since it last made progress. */
+  /** Processes that ended while they ran it, since its last progress. */
   readonly lost: number
 }
 
-/** Which attempt of which job. */
+/** The job and its attempt. */
 export type Held = Pick<TakenJob, 'id' | 'retries'>
 
-/** Jobs of a name that there is room for. */
+/** Names with room for jobs. */
 export interface Want {
   readonly task: string
-  /** Whose turn it is: of the tenants that have jobs the first that is not before this text, then those after it, then the others. */
+  /** The next tenant: the first with jobs that does not sort before this text, then those after it, then the others. */
   readonly from: string
   readonly room: number
 }
 
 export interface Upkeep {
-  /** Jobs of processes that are gone: they can be run again, */
+  /** Jobs of dead processes: they can be run again, */
   readonly takenOver: number
   /** or have failed for good, */
   readonly givenUp: number
   /** or are set aside, because `maxLost` processes ended while they ran them. */
   readonly setAside: number
-  /** Milliseconds until the next delayed job is due; null where there is none. */
+  /** Milliseconds until the next delayed job is due; null without one. */
   readonly nextDue: number | null
 }
 
-/** How many more jobs of one tenant there is room for. */
+/** The remaining room for jobs of one tenant. */
 export interface TenantRoom {
-  /** Jobs of a tenant that may run in this process, */
+  /** The highest number of a tenant's jobs in this process, */
   readonly most: number
-  /** and how many do, by tenant. The platform is none. */
+  /** and the current number, by tenant. The platform does not count. */
   readonly running: ReadonlyMap<string, number>
   /**
-   * Whether a job may be taken that a process ended with. A process runs one of them at a time, so that of the jobs that
-   * ran beside it, it alone is there when the next process ends.
+   * Whether to take a job during which a process ended. A process runs one of them at a time, so that the faulty one is alone when the next
+   * process ends.
    */
   readonly suspect: boolean
 }
 
 export interface JobStore {
   /**
-   * Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` where another process takes
-   * one of the same key in this moment.
+   * Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` if another process takes one of the
+   * same key at this moment.
    */
   take(wants: readonly Want[], limit: number, room: TenantRoom): Promise<TakenJob[]>
   /**
-   * Makes ready what is due, and with `takeOver` what processes have that are gone.
+   * Makes due jobs ready, and with `takeOver` those of dead processes.
    *
    * @param closing names whose jobs are taken once more to be set aside
    */
   upkeep(takeOver: boolean, closing: readonly string[]): Promise<Upkeep>
-  /** Resolves with the ids of those that are this process's still. */
+  /** Renews the holds; resolves with the ids of those that this process still has. */
   renew(jobs: readonly Held[]): Promise<ReadonlySet<string>>
   complete(jobs: readonly Held[]): Promise<void>
-  /** To be tried again, or failed for good; nothing where another process has it. */
+  /** Failed: retried, or failed for good; no effect if another process has it. */
   fail(job: Held & Pick<TakenJob, 'lost'>, reason: object): Promise<void>
-  /** Failed for good, because processes ended while they ran it; nothing where another process has it. */
+  /** Failed for good, because processes ended while they ran it; no effect if another process has it. */
   setAside(job: Held): Promise<void>
   /** Returns jobs to the queue for other workers. The attempt does not count. */
   handBack(jobs: readonly Held[]): Promise<void>
-  /** How many jobs of a tenant wait, counted up to `max`. */
+  /** The number of a tenant's waiting jobs, counted up to `max`. */
   waiting(tenant: Owner, max: number, db?: Kysely<SystemTables>): Promise<number>
-  /** Removes what has ended long ago. */
+  /** Removes old ended jobs. */
   sweep(): Promise<boolean>
 }
 
@@ -107,7 +107,7 @@ interface TakenRow {
 export function createJobStore (db: Kysely<SystemTables>): JobStore {
   // It is never started: it has no connections, timers and migrations of its own.
   let boss: Promise<PgBoss> | undefined
-  // It is loaded when the first job ends: a server that only sends jobs does without.
+  // Loaded when the first job ends: a server that only sends jobs does not need it.
   const open = () => {
     boss ??= import('pg-boss').then(({ default: PgBoss }) =>
       new PgBoss({
@@ -209,7 +209,7 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
         const { rows } = await sql`select from tenantry_queue.job where ${isHeld([job])} for update`.execute(transaction)
         if (rows.length === 0) return
         await (await open()).fail(queue, job.id, reason, { db: executor(transaction) })
-        // pg-boss writes the row anew, without columns that it does not know.
+        // pg-boss rewrites the row, without columns that it does not know.
         if (job.lost > 0) {
           await sql`update tenantry_queue.job set lost = ${job.lost} where name = ${queue} and id = ${job.id}`.execute(transaction)
         }
@@ -240,15 +240,15 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
         async (transaction) =>
           await removed(sql`state > 'active' and state <> 'failed' and completed_on < now() - interval '25 hours'`, transaction),
         async (transaction) => await removed(sql`state = 'failed' and completed_on < now() - interval '14 days'`, transaction),
-        // Of a name, say, that no version of the program has any more.
+        // For example of a name that no version of the program has any more.
         async (transaction) => await removed(sql`state < 'active' and keep_until < now()`, transaction)
       ])
   }
 }
 
 /**
- * The tenants that have jobs of `want.task` that can be run and are not `full`, of those for which the condition on `tenant_id`
- * holds, in their order.
+ * The tenants with runnable jobs of `want.task` that are not `full`, among those for which the condition on `tenant_id` holds, in their
+ * order.
  */
 function turns (condition: RawBuilder<unknown>, full: readonly string[], suspect: boolean): RawBuilder<unknown> {
   return sql`with recursive turns as (
@@ -260,12 +260,12 @@ function turns (condition: RawBuilder<unknown>, full: readonly string[], suspect
     ) select tenant_id from turns where tenant_id <> all (${full}::text[])`
 }
 
-/** Leaves out jobs that a process ended with, unless one of them may be taken. */
+/** Leaves out jobs during which a process ended, unless one of them may be taken. */
 function unless (suspect: boolean): RawBuilder<unknown> {
   return suspect ? sql`` : sql`and lost = 0`
 }
 
-/** How pg-boss runs a statement. */
+/** Runs a statement for pg-boss. */
 function executor (db: Kysely<SystemTables>): PgBoss.Db {
   return {
     async executeSql (text, values) {
@@ -275,7 +275,7 @@ function executor (db: Kysely<SystemTables>): PgBoss.Db {
   }
 }
 
-/** The condition of jobs that this process has, and no other had meanwhile. */
+/** The condition of jobs that this process has held without interruption. */
 function isHeld (jobs: readonly Held[]): RawBuilder<unknown> {
   return sql`name = ${queue} and state = 'active'
     and (id, retry_count) in (select * from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ retries }) => retries)}::int[]))`

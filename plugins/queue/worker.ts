@@ -1,4 +1,4 @@
-/** Takes jobs and runs them, for one process. Nothing of a job's data is in what it logs. */
+/** Takes jobs and runs them, for one process. Its log lines contain no data of jobs. */
 import type { FastifyBaseLogger } from 'fastify'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isOutage } from '../../lib/database/failures.js'
@@ -13,13 +13,13 @@ import type { JobStore, TakenJob, TenantRoom, Want } from './store.js'
 import { HandedBack, type Task } from './task.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
-const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
-const upkeepPauseMs = 250 // between looks for what is due, however many jobs are sent
-const outagePauseMs = 1000 // before how an attempt ended is written again
+const idlePauseMs = 5000 // between polls without notices, which also find jobs of dead processes
+const upkeepPauseMs = 250 // between polls for due jobs, for any number of sends
+const outagePauseMs = 1000 // before another try to write the end of an attempt
 const beatMs = lease * 1000 / 3
 const settledMs = 2 * beatMs // after an outage, in which no worker could renew its jobs
 const handingBackMs = 500
-const unreachedMs = 3 * idlePauseMs // without a look at the database, after which workers do not work
+const unreachedMs = 3 * idlePauseMs // without contact to the database, after which workers count as stopped
 
 export interface WorkerParts {
   readonly store: JobStore
@@ -31,15 +31,15 @@ export interface WorkerParts {
 
 export interface Worker {
   start(): void
-  /** There may be something to do. */
+  /** There may be work. */
   wake(): void
-  /** Jobs that run. */
+  /** Running jobs. */
   readonly running: number
-  /** It has looked for jobs in the last 15 seconds, or has not been there for longer. */
+  /** It has looked for jobs in the last 15 seconds, or has not existed for longer. */
   readonly working: boolean
   /**
-   * Takes no more jobs, and waits for those that run until the deadline, in milliseconds of the process's clock; then ends them,
-   * and hands them back.
+   * Takes no more jobs, and waits for running ones until the deadline, in milliseconds of the process's clock; then ends them, and hands
+   * them back.
    */
   stop(deadline: number): Promise<void>
 }
@@ -62,14 +62,14 @@ class Ended extends Error {
 }
 
 export function createWorker ({ store, tasks, workers, log }: WorkerParts): Worker {
-  // Whatever it sends, and however long that takes, the other half is for others.
+  // Independently of its number of jobs and their durations, the other half is for others.
   const ofOneTenant = Math.ceil(workers / 2)
   const running = new Map<string, Running>()
   const draining = new AbortController()
   let hurried = false
   let heart: NodeJS.Timeout | undefined
   let beating = false
-  /** Whose turn it is, by name. */
+  /** The next tenant, by name. */
   const turns = new Map<string, string>()
   let rounds = 0
   // In milliseconds of the process's clock, which never jumps.
@@ -120,7 +120,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     if (setAside > 0) log.error({ jobs: setAside }, 'jobs are set aside as failed: two processes ended while they ran them')
   }
 
-  /** Takes jobs where there is room for them; false where there is none, or no job. */
+  /** Takes jobs if there is room for them; false without room or jobs. */
   async function take (): Promise<boolean> {
     const free = workers - running.size
     const wants = inTurn([...tasks.values()], rounds++).map(({ name, concurrency }): Want => ({
@@ -213,7 +213,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     else log.error({ ...fields, error: traceOf(error) }, 'a job failed for good')
   }
 
-  /** Writes how an attempt ended, for as long as it takes: what is done is not to be done again. */
+  /** Writes the end of an attempt, for as long as it takes, so that done work is not repeated. */
   async function settle (write: () => Promise<void>): Promise<void> {
     for (;;) {
       try {
@@ -272,7 +272,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   }
 }
 
-/** The last tenant of the jobs, counted from whose turn it is; the order of the database is that of bytes, and ids are ASCII. */
+/** The last tenant of the jobs, counted from the next one; the database sorts by bytes, and ids are ASCII. */
 function lastInTurn (jobs: readonly TakenJob[], from: string): string | undefined {
   let last: string | undefined
   for (const { tenant } of jobs) {
