@@ -212,7 +212,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(() => import('../plugins/health/index.js'), { enabled: isOn('health'), options: none }),
   group(() => import('../plugins/system/index.js'), {
     enabled: isOn('system'),
-    options: ({ config }) => ({ configurationVersion: versionOf(config), off: turnedOff(config.plugins) })
+    options: ({ config }) => ({ configurationVersion: () => versionOf(config), off: turnedOff(config.plugins) })
   }),
   group(() => import('../plugins/migration/index.js'), {
     enabled: isOn('migration'),

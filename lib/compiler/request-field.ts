@@ -33,6 +33,7 @@ const applicable = {
   properties: ['object'],
   additionalFields: ['object']
 } as const satisfies Partial<Record<keyof Field, readonly FieldType[]>>
+const rules = Object.entries(applicable).map(([rule, types]) => ({ rule, types }))
 
 /** The schema of a map of fields; `open` admits others. */
 export function objectSchema (
@@ -133,7 +134,7 @@ function linearSchema (pattern: string, longest: number | undefined, pointer: st
 function checkRules (field: Field, pointer: string, faults: FaultList): void {
   const { type } = field
   if (type !== undefined) {
-    for (const [rule, types] of Object.entries(applicable)) {
+    for (const { rule, types } of rules) {
       if (Object.hasOwn(field, rule) && !types.some((known) => known === type)) {
         faults.add(
           `${pointer}/${rule}`,

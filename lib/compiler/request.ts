@@ -57,7 +57,7 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
     ...(query !== undefined && { query }),
     ...(isForm && isRight && { validateForm: validateForm(formCheck(body, context)) }),
     ...(body !== undefined && { body: !isForm && route.bulk === true ? { anyOf: [body, { type: 'array', items: body }] } : body }),
-    validate: validateAll(checks.filter((check) => check !== null))
+    validate: validateAll(checks.filter((check) => check !== null), route.ofTenant === true)
   })
 }
 
@@ -70,9 +70,12 @@ interface Parts {
 /** Null where the part is right. */
 type Check = (request: Parts, budget: CheckBudget) => readonly ErrorDetail[] | null
 
-function validateAll (checks: readonly Check[]): CompiledRequest['validate'] {
+/** Of the platform's rules, whose checks have no budget. */
+const noBudget = new CheckBudget()
+
+function validateAll (checks: readonly Check[], ofTenant: boolean): CompiledRequest['validate'] {
   return (request) => {
-    const budget = new CheckBudget()
+    const budget = ofTenant ? new CheckBudget() : noBudget
     let details: ErrorDetail[] | undefined
     for (const check of checks) {
       const found = check(request, budget)

@@ -131,12 +131,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const files = compileFiles(route, pointer, context.fileRules, faults)
   const ofPart = context.secretUses?.of(pointer)
   const uses = new PartUses(ofPart)
-  const queries = compileQueries(route, pointer, context, params, uses)
-  const isComplete = queries.length === countQueries(route)
-  if (isComplete && faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
-  checkStores(queries, pointer, faults)
-  const queryKeys = [...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])
-  const values = {
+  const texts = {
     faults,
     sources: sourcesOf(route),
     env: context.env,
@@ -144,9 +139,17 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     params: new Set(params),
     files: fileNamesOf(route),
     rules: requestRulesOf(route),
-    results: new Set([...queryKeys, ...integrationKeys(route.integrations ?? [], queryKeys)]),
-    bounded: context.origin === 'tenant',
     uses
+  } satisfies TemplateContext
+  const queries = compileQueries(route, pointer, context, texts)
+  const isComplete = queries.length === countQueries(route)
+  if (isComplete && faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
+  checkStores(queries, pointer, faults)
+  const queryKeys = [...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])
+  const values = {
+    ...texts,
+    results: new Set([...queryKeys, ...integrationKeys(route.integrations ?? [], queryKeys)]),
+    bounded: context.origin === 'tenant'
   } satisfies TemplateContext
   const started = compileRouteWorkflow(route, pointer, context, values)
   const request = compileRequest(route.request, `${pointer}/request`, faults, {
@@ -238,26 +241,16 @@ function namesOf (queries: readonly RouteQuery[]): ReadonlySet<string> | null {
 }
 
 /** Table queries first, then document queries; each sees the results of those before it. */
-function compileQueries (route: Route, pointer: string, context: RouteContext, params: readonly string[], uses: PartUses): RouteQuery[] {
+function compileQueries (route: Route, pointer: string, context: RouteContext, texts: TemplateContext): RouteQuery[] {
   const compiled: RouteQuery[] = []
   const keys = new Set<string>()
-  const templates: TemplateContext = {
-    faults: context.faults,
-    sources: sourcesOf(route),
-    env: context.env,
-    envNames: context.envNames,
-    overridableEnv: context.overridableEnv ?? none,
-    params: new Set(params),
-    files: fileNamesOf(route),
-    rules: requestRulesOf(route),
-    uses
-  }
+  const templates: TemplateContext = { ...texts, overridableEnv: context.overridableEnv ?? none }
   const withheld = withheldBy(route, context.catalogue, templates)
   // The query string pages the route's list: of several queries no caller could say which one.
   const isOne = countQueries(route) === 1
-  const queryContext = (): QueryContext => ({
+  const first: QueryContext = {
     ...templates,
-    results: new Set(keys),
+    results: none,
     withheld,
     catalogue: context.catalogue,
     pagination: context.pagination,
@@ -271,7 +264,8 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, p
     reads: methodOf(route) === 'GET',
     firestore: context.firestore,
     origin: context.origin
-  })
+  }
+  const queryContext = () => keys.size === 0 ? first : { ...first, results: new Set(keys) }
   const take = (key: string | undefined, query: RouteQuery | null, at: string) => {
     if (query !== null) compiled.push(query)
     if (key === undefined || key.trim() === '') return

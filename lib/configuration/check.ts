@@ -23,7 +23,7 @@ export interface CheckOptions {
 /** Where a configuration comes from. */
 interface Origin {
   readonly env: Env
-  readonly version: string
+  readonly version: () => string
 }
 
 /** The configurations that were made here. */
@@ -47,7 +47,12 @@ export function checkConfig (
   const config = assemble(sections, { provider, env, faults, embedded, declaredTables })
   faults.throwIfAny()
   if (config === undefined) throw new Error('a section of the document is missing without a fault')
-  checked.set(config, { env, version: versionOfDocument(plain) })
+  let version: string | undefined
+  const versionOnce = () => {
+    version ??= versionOfDocument(plain)
+    return version
+  }
+  checked.set(config, { env, version: versionOnce })
   return deepFreeze(config)
 }
 
@@ -59,7 +64,7 @@ export function isChecked (value: unknown): value is Config {
 /** A configuration with some of its sections replaced by others that are normalised as well. */
 export function withSections (config: Config, sections: Partial<Config>): Config {
   const result = deepFreeze({ ...config, ...sections })
-  checked.set(result, { env: environmentOf(config), version: versionOf(config) })
+  checked.set(result, { env: environmentOf(config), version: () => versionOf(config) })
   return result
 }
 
@@ -68,9 +73,9 @@ export function environmentOf (config: Config): Env {
   return checked.get(config)?.env ?? process.env
 }
 
-/** Identifies the document as it is written. */
+/** Identifies the document as it is written. Of a thousand routes it takes some 30 ms, so it is made when it is needed. */
 export function versionOf (config: Config): string {
-  return checked.get(config)?.version ?? versionOfDocument(config)
+  return checked.get(config)?.version() ?? versionOfDocument(config)
 }
 
 /** Settings stand in for what the document leaves out, as templates, so that faults in them name the setting. */

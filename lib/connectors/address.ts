@@ -98,7 +98,7 @@ function endsHost ([first, ...rest]: readonly Part[]): boolean {
   return next === undefined || /^[/?]/.test(next)
 }
 
-function segmentsOf (text: string, pointer: string, { faults }: TemplateContext): Segment[] {
+function segmentsOf (text: string, pointer: string, { faults }: TemplateContext): readonly Segment[] {
   try {
     return parseTemplate(text)
   } catch (error) {

@@ -148,8 +148,8 @@ function readChoice (node: SchemaNode, value: unknown, pointer: string, { faults
 
 function readString (node: SchemaNode, value: string, pointer: string, { faults }: Walk): unknown {
   const { minLength = 0, maxLength = Infinity, pattern } = node
-  // Characters as JSON Schema counts them: code points.
-  const length = [...value].length
+  // Characters as JSON Schema counts them: code points, of which there are never more than units.
+  const length = value.length > maxLength || minLength > 1 ? [...value].length : value.length
   if (length < minLength) {
     faults.add(pointer, minLength === 1 ? 'expected a string that is not empty' : `expected at least ${minLength} characters`)
   } else if (length > maxLength) faults.add(pointer, `expected at most ${maxLength} characters`)
@@ -189,17 +189,11 @@ function refuseRepeated (value: readonly unknown[], pointer: string, { faults }:
 }
 
 function readObject (node: SchemaNode, value: Readonly<Record<string, unknown>>, pointer: string, walk: Walk): unknown {
-  const {
-    properties = {},
-    required = [],
-    patternProperties = {},
-    additionalProperties = Object.keys(patternProperties).length === 0,
-    minProperties = 0
-  } = node
+  const { properties = {}, minProperties = 0 } = node
+  const { patterns, additionalProperties, absent } = shapeOf(node)
   const result: Record<string, unknown> = {}
-  const misspelt = new Set<string>()
-  const patterns = Object.entries(patternProperties).map(([pattern, member]) => [compiled(pattern), member] as const)
-  if (Object.keys(value).length < minProperties) {
+  let misspelt: Set<string> | undefined
+  if (minProperties > 0 && Object.keys(value).length < minProperties) {
     walk.faults.add(pointer, `expected at least ${minProperties === 1 ? 'one member' : `${minProperties} members`}`)
   }
 
@@ -214,18 +208,43 @@ function readObject (node: SchemaNode, value: Readonly<Record<string, unknown>>,
       walk.faults.add(at, `expected ${node.expected ?? 'another name'} as the name`)
     } else {
       const suggestion = nearest(name, Object.keys(properties))
-      if (suggestion !== undefined) misspelt.add(suggestion)
+      if (suggestion !== undefined) (misspelt ??= new Set()).add(suggestion)
       walk.faults.add(at, 'unknown member', suggestion)
     }
   }
-  for (const [name, schema] of Object.entries(properties)) {
+  for (const { name, schema } of absent) {
     if (Object.hasOwn(value, name)) continue
     if (schema.default !== undefined) result[name] = readNode(schema, structuredClone(schema.default), pointerTo(pointer, name), walk)
-    else if (required.includes(name) && !misspelt.has(name)) {
+    else if (misspelt?.has(name) !== true) {
       walk.faults.add(pointerTo(pointer, name), `missing: expected ${describeSchema(dereference(schema, walk)[0])}`)
     }
   }
   return result
+}
+
+/** The members of an object, sorted out once for a schema: a document has many objects of each. */
+interface Shape {
+  readonly patterns: ReadonlyArray<readonly [RegExp, SchemaNode]>
+  readonly additionalProperties: boolean
+  /** Those that have a default or are required. */
+  readonly absent: ReadonlyArray<{ readonly name: string, readonly schema: SchemaNode }>
+}
+
+const shapes = new WeakMap<SchemaNode, Shape>()
+
+function shapeOf (node: SchemaNode): Shape {
+  const known = shapes.get(node)
+  if (known !== undefined) return known
+  const { properties = {}, required = [], patternProperties = {}, additionalProperties } = node
+  const patterns = Object.entries(patternProperties).map(([pattern, member]) => [compiled(pattern), member] as const)
+  const shape = {
+    patterns,
+    additionalProperties: additionalProperties ?? patterns.length === 0,
+    absent: Object.entries(properties).filter(([name, schema]) => schema.default !== undefined || required.includes(name))
+      .map(([name, schema]) => ({ name, schema }))
+  }
+  shapes.set(node, shape)
+  return shape
 }
 
 const patternsOfSchemas = new Map<string, RegExp>()

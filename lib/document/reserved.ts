@@ -144,6 +144,18 @@ export const reservedPaths: readonly ReservedPath[] = Array.from(new Set(Object.
   return { path, plugins, segments: path.slice(1).split('/').map(segmentOf) }
 })
 
+/** By their first segment: a document has many routes, and most begin as no built-in path does. */
+const reservedByStart = new Map<string, ReservedPath[]>()
+for (const reserved of reservedPaths) {
+  const start = startOf(reserved.segments)
+  reservedByStart.set(start, [...reservedByStart.get(start) ?? [], reserved])
+}
+
+/** Its text; empty for the start of any other kind. */
+function startOf ([first]: readonly Segment[]): string {
+  return first?.kind === 'text' ? first.text : ''
+}
+
 /** The names of all groups of built-in endpoints. */
 export const builtInGroups: ReadonlySet<string> = new Set(Object.keys(builtIn))
 
@@ -159,7 +171,9 @@ export function isTurnedOff ({ plugins }: ReservedPath, off: ReadonlySet<string>
 
 /** The built-in path whose requests a route would take: the same path, or one that a parameter of the route matches. */
 export function reservedBy (segments: readonly Segment[]): ReservedPath | undefined {
-  return reservedPaths.find((reserved) => covers(reserved.segments, segments))
+  const start = startOf(segments)
+  const isCovered = (reserved: ReservedPath) => covers(reserved.segments, segments)
+  return reservedByStart.get(start)?.find(isCovered) ?? (start === '' ? undefined : reservedByStart.get('')?.find(isCovered))
 }
 
 function covers (reserved: readonly Segment[], route: readonly Segment[]): boolean {

@@ -1,6 +1,6 @@
 /** The version of a document: equal for all instances of one document. */
 import { createHash } from 'node:crypto'
-import { stringifyJson } from '../json/stringify.js'
+import { toJsonText } from '../json/stringify.js'
 import { kindOfName, tellsSecret } from '../log/names.js'
 import { redactTexts } from '../log/texts.js'
 import { isRecord } from '../json/plain-value.js'
@@ -18,10 +18,14 @@ export function versionOfDocument (document: unknown): string {
 /** As JSON, with sorted members. */
 function textOf (name: string, value: unknown): string {
   if (isRecord(value) && !isOfSecrets(name)) {
-    return `{${Object.keys(value).sort().map((member) => `${JSON.stringify(member)}:${textOf(member, value[member])}`).join(',')}}`
+    let text = ''
+    for (const member of Object.keys(value).sort()) {
+      text += `${text === '' ? '' : ','}${toJsonText(member)}:${textOf(member, value[member])}`
+    }
+    return `{${text}}`
   }
   if (Array.isArray(value)) return `[${value.map((item: unknown) => textOf(name, item)).join(',')}]`
-  const text = stringifyJson(value)
+  const text = toJsonText(value) ?? 'null'
   return tellsSecret(kindOfName(name), text) ? '"[Redacted]"' : text
 }
 

@@ -42,6 +42,7 @@ interface Copied {
 
 /** Compiles the check of a part of a route; null if no request can make it copy much. Faults are reported elsewhere. */
 export function compileCopies (part: unknown, context: TemplateContext): CopyCheck | null {
+  if (countTemplates(part) <= 1) return null
   const copied = new Map<string, Copied>()
   collect(part, copied, { ...context, faults: new FaultList() })
   const all = [...copied.values()]
@@ -67,6 +68,15 @@ function bodyLength ({ body, input, headers }: Scope): number {
 
 function count (copied: readonly Copied[]): number {
   return copied.reduce((sum, { times }) => sum + times, 0)
+}
+
+/** How many paths the part may read, at most. */
+function countTemplates (part: unknown): number {
+  if (typeof part === 'string') return hasTemplate(part) ? part.split(/\{\{|\$\{|\|\|/).length - 1 : 0
+  if (typeof part !== 'object' || part === null) return 0
+  let count = 0
+  for (const item of Object.values(part)) count += countTemplates(item)
+  return count
 }
 
 function collect (part: unknown, copied: Map<string, Copied>, context: TemplateContext): void {

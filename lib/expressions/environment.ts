@@ -16,7 +16,7 @@ export function setting (env: Env, name: string): string | undefined {
  * one of the types `accepted` needs it. A setting's value is not evaluated as a template. undefined after a fault.
  */
 export function resolveEnvironment (text: string, accepted: ReadonlySet<string>, env: Env, pointer: string, faults: FaultList): unknown {
-  let segments: Segment[]
+  let segments: readonly Segment[]
   try {
     segments = parseTemplate(text)
   } catch (error) {

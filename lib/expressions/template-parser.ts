@@ -1,5 +1,7 @@
 /** The syntax of templates: text with `{{...}}` becomes segments. reference.ts resolves their names. */
 
+import { LRUCache } from 'lru-cache'
+
 /** Bounds of one template, so that a hostile document costs little. */
 const maxAlternatives = 32
 const maxPathMembers = 32
@@ -50,7 +52,18 @@ export function hasTemplate (text: string): boolean {
  * Splits a text into plain segments and templates; throws TemplateSyntaxError. `${NAME}` reads as `{{env.NAME}}`; any
  * other `${` is plain text. A literal `{{` is written `{{ '{{' }}`.
  */
-export function parseTemplate (text: string): Segment[] {
+export function parseTemplate (text: string): readonly Segment[] {
+  const known = parsed.get(text)
+  if (known !== undefined) return known
+  const segments = parseSegments(text)
+  parsed.set(text, segments)
+  return segments
+}
+
+/** A text is parsed for the check, for the route, and for the measure of its copies. */
+const parsed = new LRUCache<string, readonly Segment[]>({ max: 2000, maxSize: 1_000_000, sizeCalculation: (_, text) => text.length + 1 })
+
+function parseSegments (text: string): Segment[] {
   const segments: Segment[] = []
   let start = 0
   let position = 0

@@ -173,7 +173,7 @@ function compileText (text: string, pointer: string, compilation: Compilation): 
 /** A part for each template and for each text between; empty after a fault. */
 function compileSegments (text: string, pointer: string, compilation: Compilation): readonly Part[] {
   if (!hasTemplate(text)) return [{ constant: true, value: text }]
-  let segments: Segment[]
+  let segments: readonly Segment[]
   try {
     segments = parseTemplate(text)
   } catch (error) {

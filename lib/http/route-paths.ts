@@ -29,26 +29,39 @@ const known = new WeakMap<Server, RoutePaths>()
 export function routePathsOf (app: FastifyInstance): RoutePaths {
   const before = known.get(app.server)
   if (before !== undefined) return before
-  const router = findMyWay({ maxParamLength, allowUnsafeRegex: true })
-  const methods = new Set<HTTPMethod>()
+  const urls = new Map<HTTPMethod, Set<string>>()
+  let router: Router | undefined
   const paths = {
     hasFallback: false,
-    methodsOf: (url: string) => [...methods].filter((method) => router.find(method, url) !== null).sort()
+    methodsOf (url: string) {
+      const { find } = router ??= routerOf(urls)
+      return [...urls.keys()].filter((method) => find(method, url)).sort()
+    }
   }
   const add = ({ method, url, config }: RouteOptions) => {
     if (config?.fallback === true) paths.hasFallback = true
     if (config?.fallback === true || url === '*') return
+    router = undefined
     for (const name of [method].flat()) {
       // The same path may exist for several hosts or versions.
-      if (!isMethod(name) || router.findRoute(name, url) !== null) continue
-      router.on(name, url, () => {})
-      methods.add(name)
+      if (isMethod(name)) urls.set(name, (urls.get(name) ?? new Set()).add(url))
     }
   }
   for (const route of routesOf(app)) add(route)
   app.addHook('onRoute', add)
   known.set(app.server, paths)
   return paths
+}
+
+interface Router {
+  readonly find: (method: HTTPMethod, url: string) => boolean
+}
+
+/** Made for the first request without a route: of a thousand routes it takes some 100 ms, which the start would wait for. */
+function routerOf (urls: ReadonlyMap<HTTPMethod, ReadonlySet<string>>): Router {
+  const router = findMyWay({ maxParamLength, allowUnsafeRegex: true })
+  for (const [method, paths] of urls) for (const url of paths) router.on(method, url, () => {})
+  return { find: (method, url) => router.find(method, url) !== null }
 }
 
 /** 405: the path has these methods. */

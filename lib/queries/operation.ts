@@ -78,10 +78,19 @@ const ofCall = { function: 'only a `call` names a function', arguments: 'only a 
   Record<keyof Query, string>
 >
 
+const listed = (members: object) => Object.entries(members).map(([member, reason]: [string, string]) => ({ member, reason }))
+const reasons = {
+  select: listed({ ...refused.select, ...ofCall }),
+  insert: listed({ ...refused.insert, ...ofCall }),
+  update: listed({ ...refused.update, ...ofCall }),
+  upsert: listed({ ...refused.upsert, ...ofCall }),
+  delete: listed({ ...refused.delete, ...ofCall }),
+  call: listed(refusedInCall)
+} as const satisfies Record<Query['operation'], readonly { member: string, reason: string }[]>
+
 /** Adds a fault for each member that the operation has no use for. */
 export function checkMembers (query: Query, pointer: string, { faults }: QueryContext): void {
-  const reasons = query.operation === 'call' ? refusedInCall : { ...refused[query.operation], ...ofCall }
-  for (const [member, reason] of Object.entries(reasons)) {
+  for (const { member, reason } of reasons[query.operation]) {
     if (Object.hasOwn(query, member)) faults.add(pointerTo(pointer, member), reason)
   }
   if (query.operation === 'call' && query.pagination === 'cursor') {

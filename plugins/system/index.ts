@@ -9,8 +9,8 @@ import { list, nullable, text } from '../../lib/plugin/options.js'
 import { systemRoutes } from './routes.js'
 
 export interface SystemOptions {
-  /** Identifies the configuration of this server. Default: none. */
-  readonly configurationVersion?: string | null | undefined
+  /** Identifies the configuration of this server. A function is called for each request. Default: none. */
+  readonly configurationVersion?: string | (() => string) | null | undefined
   /** Groups of built-in endpoints that are off, whose paths other routes may have. Default: none. */
   readonly off?: readonly string[] | undefined
 }
@@ -19,8 +19,9 @@ export default definePlugin<SystemOptions>({
   name: 'system',
   routeDependencies: ['auth'],
   optional: ['database', 'cache', 'queue', 'usage'],
-  options: { configurationVersion: nullable(text), off: list },
+  options: { configurationVersion: nullable((value) => typeof value === 'function' ? undefined : text(value)), off: list },
   setup (_app, { configurationVersion = null, off = [] }) {
-    return (group) => systemRoutes(group, { configurationVersion, off: new Set(off) })
+    const version = typeof configurationVersion === 'function' ? configurationVersion : () => configurationVersion
+    return (group) => systemRoutes(group, { configurationVersion: version, off: new Set(off) })
   }
 })

@@ -89,7 +89,7 @@ const Info = named(
 type Info = Static<typeof Info>
 
 export interface SystemParts {
-  readonly configurationVersion: string | null
+  readonly configurationVersion: () => string | null
   /** Groups of built-in endpoints that are off. */
   readonly off: ReadonlySet<string>
 }
@@ -129,7 +129,7 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
       instance: usage?.instance ?? null,
       instances: instances?.map(({ id, seenAt }) => ({ id, seenAt: seenAt.toISOString() })) ?? null,
       plugins,
-      configuration: { version: configurationVersion },
+      configuration: { version: configurationVersion() },
       database: engine === null ? null : engine.status(),
       cache: cache === null ? null : { provider: cache.provider },
       queue: queueOf()?.status() ?? null,
