@@ -4,9 +4,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { sql } from 'kysely'
 import { headerLength, type SecretCipher } from './cipher.js'
-import { idempotencyPlace } from './idempotency-place.js'
-import { mfaPlace } from './mfa-place.js'
-import { callbackPlace, webhookSecretPlace } from './webhook-places.js'
+import { callbackPlace, idempotencyPlace, mfaPlace, webhookSecretPlace } from './associated-data.js'
 import { tenantColumn } from '../database/sql.js'
 
 const batchSize = 100 // rows; at most 13 MB of values

@@ -59,7 +59,7 @@ export interface EntitiesDependencies {
   /** null if the plugin is not registered. */
   readonly cache: CacheStore | null
   /** null if the plugin is off: writes then send no events. */
-  readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
+  readonly webhooks: Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
   /** Files of deleted rows are deleted too. */
   readonly deletesFiles: () => boolean
 }
@@ -131,8 +131,8 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     return writeAudited({ engine, cache, webhooks }, { tenant, compiled, bound, events, entry: () => entry, missing })
   }
 
-  async function hears (owner: ScopeTenant | null): Promise<boolean> {
-    return webhooks !== null && await webhooks.hears(tenantOrPlatform(owner))
+  async function hasSubscribers (owner: ScopeTenant | null): Promise<boolean> {
+    return webhooks !== null && await webhooks.hasSubscribers(tenantOrPlatform(owner))
   }
 
   /** Writes a read to the audit log of the tenant, or of the platform for null, before the response. */
@@ -207,7 +207,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       if (!hard) requireSoftDelete(engine.catalogue.schema, table, '. Use ?hard=true to delete for good')
       keyOf(table)
       const owner = await ownerOf(caller, table, id, hard)
-      const events = await hears(owner)
+      const events = await hasSubscribers(owner)
       const query: Query = { table: name, operation: 'delete', id: byId }
       const asked = shapes.bind({ reach: 'platform', includeDeleted: hard, query }, scopeOf(owner, { id }, {}, events), inRequest)
       const entry = entryOf(caller, owner, { action: 'entity.delete', target: `${name}:${id}`, details: { table: name, hard } })
@@ -224,7 +224,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       requireSoftDelete(engine.catalogue.schema, table)
       keyOf(table)
       const owner = await ownerOf(caller, table, id, true)
-      const events = await hears(owner)
+      const events = await hasSubscribers(owner)
       const scope = scopeOf(owner, { id }, {}, events)
       const query: Query = {
         table: name,

@@ -6,7 +6,7 @@ import type { RoleSource } from './sources.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { tokenInvalid } from './errors.js'
-import { covers, noPermissions, type PermissionSet } from './permissions.js'
+import { grants, noPermissions, type PermissionSet } from './permissions.js'
 import { ownProvider, providerOf } from './providers/claims.js'
 
 /**
@@ -103,9 +103,9 @@ export function requirePermissions (request: CallerRequest, permissions: readonl
 }
 
 /** Whether the caller holds the permission: by name, by `resource:*` or by `*`. Synchronous if its role's permissions are in memory. */
-export function holds (request: CallerRequest, permission: string): boolean | Promise<boolean> {
+export function hasPermission (request: CallerRequest, permission: string): boolean | Promise<boolean> {
   const held = holdings(request)
-  return whenKnown(held, (set) => covers(set, permission))
+  return whenKnown(held, (set) => grants(set, permission))
 }
 
 /**
@@ -141,7 +141,7 @@ function withOwn (permissions: readonly string[], given: PermissionSet): Permiss
 }
 
 function requireAll (held: PermissionSet, permissions: readonly string[], caller: Claims): void {
-  const missing = permissions.filter((permission) => !covers(held, permission))
+  const missing = permissions.filter((permission) => !grants(held, permission))
   if (missing.length === 0) return
   // Callers without a tenant learn nothing about a tenant's permissions.
   if (caller.tenant_id === undefined) throw insufficientPermissions()
@@ -152,7 +152,7 @@ function requireAll (held: PermissionSet, permissions: readonly string[], caller
 
 function coversAll (held: PermissionSet, permissions: readonly string[]): boolean {
   for (const permission of permissions) {
-    if (!covers(held, permission)) return false
+    if (!grants(held, permission)) return false
   }
   return true
 }

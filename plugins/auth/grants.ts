@@ -1,11 +1,11 @@
 /** Callers can grant only permissions that they hold. */
 import { failure } from '../../lib/errors.js'
-import { covers, type PermissionSet } from './permissions.js'
+import { grants, type PermissionSet } from './permissions.js'
 
 /** Throws `grantExceeds` with the missing permission, unless all are held. Administrators hold everything. */
 export function requireGrant (held: PermissionSet, permissions: Iterable<string>): void {
   for (const permission of permissions) {
-    if (covers(held, permission)) continue
+    if (grants(held, permission)) continue
     throw failure('grantExceeds', { message: `You do not hold "${permission}", and so cannot grant it`, extras: { permission } })
   }
 }

@@ -20,7 +20,7 @@ export interface PermissionSet {
 export const noPermissions: PermissionSet = new Set<string>()
 
 /** The set holds the permission: by its name, by `resource:*` or by `*`. */
-export function covers (held: PermissionSet, permission: string): boolean {
+export function grants (held: PermissionSet, permission: string): boolean {
   if (held.has(permission) || held.has('*')) return true
   const colon = permission.indexOf(':')
   return colon > 0 && held.has(`${permission.slice(0, colon)}:*`)

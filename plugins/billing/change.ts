@@ -14,11 +14,11 @@ import type { OutboundEvent } from '../../lib/database/outbox.js'
 import { noActor, writeAudit, type AuditEntry } from '../../lib/database/audit.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { heardSnapshot } from './bounds.js'
-import { createInTurn } from './in-turn.js'
-import { judge, type Held, type Judgement, type Memory } from './plan-of.js'
+import { createTenantMutex } from './tenant-mutex.js'
+import { resolvePlan, type Held, type Judgement, type Memory } from './resolve-plan.js'
 import { confirmed, knownOf, knownSince, merged } from './snapshots.js'
 import { noteEvent, readView, removeOldest, removeSubscription, writeMemory, writePlan, writeSubscription, type View } from './store.js'
-import { customerOf, takeUnclaimed } from './unclaimed.js'
+import { customerOf, takeOrphans } from './orphan-events.js'
 
 export interface ChangeParts {
   readonly db: Kysely<SystemTables>
@@ -70,7 +70,7 @@ export function createChange (
   }
 
   function judged ({ held, memory }: View): Judgement {
-    return judge(held.map(mapped), memory, plans.tiers, canAsk, now())
+    return resolvePlan(held.map(mapped), memory, plans.tiers, canAsk, now())
   }
 
   async function attempt<T> (transaction: Transaction<SystemTables>, tenant: Owner, work: (draft: Draft) => Promise<T>, tells: boolean) {
@@ -198,9 +198,9 @@ export function createChange (
     })
     // Earlier events without a known tenant or subscription.
     for (
-      let taken = await takeUnclaimed(transaction, tenant, [...held.values()]);
+      let taken = await takeOrphans(transaction, tenant, [...held.values()]);
       taken.length > 0;
-      taken = await takeUnclaimed(transaction, tenant, [...held.values()])
+      taken = await takeOrphans(transaction, tenant, [...held.values()])
     ) {
       for (const { provider, event } of taken) {
         // An event of a deleted tenant has been reported.
@@ -208,7 +208,7 @@ export function createChange (
       }
     }
 
-    const judgement = judge([...held.values()].map(mapped), memory, plans.tiers, canAsk, at)
+    const judgement = resolvePlan([...held.values()].map(mapped), memory, plans.tiers, canAsk, at)
     const { given, current, dueAt } = judgement
     const isNew = given !== null && given !== memory.given
     const plan = isNew ? given : before.plan
@@ -251,7 +251,7 @@ export function createChange (
     }
   }
 
-  const inTurn = createInTurn()
+  const inTurn = createTenantMutex()
   return {
     judged,
     async change (tenant, work) {

@@ -14,9 +14,9 @@ import { isTenantId, platformRef, tenantRef, type Owner } from '../../lib/identi
 import { heardEvent } from './bounds.js'
 import { createChange, unclaimedOf, type Settled } from './change.js'
 import { entitlement } from './entitlement.js'
-import { lowestPlan } from './plan-of.js'
+import { lowestPlan } from './resolve-plan.js'
 import { movedOf, ownerOf, readView, takeDue, type View } from './store.js'
-import { claimants, customerOf, keepUnclaimed } from './unclaimed.js'
+import { claimants, customerOf, keepOrphan } from './orphan-events.js'
 
 /** A tenant's subscription. */
 export interface Subscription {
@@ -156,7 +156,7 @@ export function createBilling (
     const at = new Date(now())
     const reported = unclaimedOf(name, event)
     const isNew = await db.transaction().execute(async (transaction) => {
-      if (!await keepUnclaimed(transaction, name, event, tenant, at)) return false
+      if (!await keepOrphan(transaction, name, event, tenant, at)) return false
       await writeAudit(transaction, {
         tenant: platformRef,
         action: 'billing.event_unclaimed',

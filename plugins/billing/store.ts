@@ -3,7 +3,7 @@ import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Selectable } from 'kysely'
 import type { BillingSubscriptionsTable } from '../../lib/database/billing-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Held, Memory } from './plan-of.js'
+import type { Held, Memory } from './resolve-plan.js'
 import { sql } from 'kysely'
 import { cycles, providerNames, statuses, type ProviderName, type Snapshot } from './providers/provider.js'
 

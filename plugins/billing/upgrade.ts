@@ -15,7 +15,7 @@ import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { unlimited } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import { lowestPlan } from './plan-of.js'
+import { lowestPlan } from './resolve-plan.js'
 
 /** One at a time: an interrupted request frees its place after the window. */
 const oneAtATime: AttemptRule = { kind: 'billing.upgrade', max: 1, windowMs: 60_000 }

@@ -4,7 +4,7 @@ import type { Session } from '../../lib/database/engine.js'
 import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import { requireMark } from '../../lib/database/idempotency-claim.js'
-import { answerOf, replayed } from '../idempotency/answer.js'
+import { answerOf, replayed } from '../idempotency/stored-response.js'
 import { isAnswer, type Idempotency } from '../idempotency/service.js'
 
 /** What the transaction of the route does for the key. */

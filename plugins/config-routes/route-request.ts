@@ -11,7 +11,7 @@ import { locationOf } from '../../lib/compiler/location.js'
 import { tagOfBody, withTag } from '../../lib/http/entity-tags.js'
 import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 import { traceOf } from '../../lib/log/trace-context.js'
-import { holds, requirePermissions } from '../auth/access.js'
+import { hasPermission, requirePermissions } from '../auth/access.js'
 import { throughCache } from './cached.js'
 import { withForm } from './forms.js'
 import { withinLimit } from './limits.js'
@@ -99,7 +99,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const { webhooks, dashboardPermission } = this.#serving
     const secrets = await secretsFor(this.#route, this.#serving, this.#request)
     const fullAccess = await hasFullAccess(this.#request, dashboardPermission)
-    const events = webhooks !== null && writes(this.#route) && await webhooks.hears(tenantOrPlatform(this.#request.tenant))
+    const events = webhooks !== null && writes(this.#route) && await webhooks.hasSubscribers(tenantOrPlatform(this.#request.tenant))
     const scope = scopeOf(this.#request, fullAccess, secrets, events)
     this.#guard = await this.#guarding?.(scope)
     return events ? this.limit(scope).finally(webhooks?.wake) : this.limit(scope)
@@ -204,5 +204,5 @@ function hasFullAccess (request: RouteCall, dashboardPermission: string | undefi
   if (auth === null || auth === undefined) return false
   if (auth.role === 'admin') return true
   if (auth.tenant_id === undefined || headers['x-tenant-id'] !== auth.tenant_id) return false
-  return dashboardPermission === undefined || holds(request, dashboardPermission)
+  return dashboardPermission === undefined || hasPermission(request, dashboardPermission)
 }

@@ -34,7 +34,7 @@ export interface Serving<Request = FastifyRequest, Reply = FastifyReply> extends
   /** null where the plugin is not registered: no tenant then has limits. */
   readonly limits: ResourceLimits | null
   /** null if the plugin is off: writes then have no events. */
-  readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
+  readonly webhooks: Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
   /** A permission that a tenant's own callers must hold to bypass field exclusion by naming their tenant in X-Tenant-ID. */
   readonly dashboardPermission: string | undefined
   /** null where the plugin is not registered: idempotency keys then have no effect. */

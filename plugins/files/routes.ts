@@ -8,7 +8,7 @@ import { failure } from '../../lib/errors.js'
 import { pageOf } from '../../lib/http/page.js'
 import { Success } from '../../lib/http/schemas.js'
 import { actorOf } from '../auth/actor.js'
-import { callerOf, holds, insufficientPermissions, requirePermissions } from '../auth/access.js'
+import { callerOf, hasPermission, insufficientPermissions, requirePermissions } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { bytesOf, lengthOf, reading } from './body.js'
@@ -163,7 +163,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     const { fileId } = request.params
     const { createdBy } = await readable(request, fileId)
     const { role, sub } = callerOf(request)
-    if (role !== 'admin' && sub !== createdBy && !await holds(request, 'files:delete')) throw insufficientPermissions()
+    if (role !== 'admin' && sub !== createdBy && !await hasPermission(request, 'files:delete')) throw insufficientPermissions()
     if (!await removal.delete(tenantOf(request), fileId, actorOf(request))) throw fileUnknown()
     return { success: true }
   })
@@ -211,7 +211,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
 }
 
 async function holdsAll (request: FastifyRequest, permissions: readonly string[]): Promise<boolean> {
-  for (const permission of permissions) if (!await holds(request, permission)) return false
+  for (const permission of permissions) if (!await hasPermission(request, permission)) return false
   return true
 }
 

@@ -18,8 +18,8 @@ import { invalidInput, type ErrorDetail } from '../../lib/validation/detail.js'
 import { actorOf, type ActingRequest } from '../auth/actor.js'
 import { writeAudited } from '../audit/audited-write.js'
 import { placed } from '../database/column-errors.js'
-import { foundTables, groundFor } from './found.js'
-import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, takenFault, tenantFault } from './lacking.js'
+import { liveTables, nameUse } from './live-catalog.js'
+import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, takenFault, tenantFault } from './schema-diff.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 /** A platform administrator, and the tenant of X-Tenant-ID. */
@@ -42,7 +42,7 @@ export interface PublishingDependencies {
   /** null if the plugin is not registered. */
   readonly cache: CacheStore | null
   /** null if the plugin is off: writes then send no events. */
-  readonly webhooks: Pick<Webhooks, 'hears' | 'wake'> | null
+  readonly webhooks: Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
 }
 
 /** By column. */
@@ -77,7 +77,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     if (table.view) throw viewFault(table)
     const tenant = ownerOf(publisher, table)
     const compiled = insertInto(table)
-    const events = webhooks !== null && await webhooks.hears(tenantOrPlatform(tenant))
+    const events = webhooks !== null && await webhooks.hasSubscribers(tenantOrPlatform(tenant))
     const bound = compiled.bind(scopeOf(tenant, data, events))
     try {
       return await writeAudited({ engine, cache, webhooks }, {
@@ -98,7 +98,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
   async function lackingFor ({ tenant }: Publisher, name: string, data: Values): Promise<TenantryError | undefined> {
     // After running the SQL, the caller may publish at once.
     const { schema, tables: known } = await engine.refresh()
-    const table = (await foundTables(engine)).get(name)
+    const table = (await liveTables(engine)).get(name)
     const declared = known.get(name)
     const lacking = table === undefined ? Object.keys(data) : Object.keys(data).filter((column) => !table.columns.has(column))
     if (table !== undefined && lacking.length === 0) return undefined
@@ -116,7 +116,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     const fault = tableFault(name)
     const faults = [...fault === undefined ? [] : [fault], ...columnFaults(undeclared)]
     if (faults.length > 0) return refusal(faults)
-    const { schema: hasSchema, taken } = await groundFor(engine, name)
+    const { schema: hasSchema, taken } = await nameUse(engine, name)
     if (taken) return refusal([takenFault])
     if (undeclared.length > maxLacking) {
       return failure('notFound', {
@@ -170,7 +170,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
 
   return {
     async check (names) {
-      const found = await foundTables(engine)
+      const found = await liveTables(engine)
       const tables = Object.fromEntries(names.map((name) => [name, found.has(name)]))
       const missing = Object.keys(tables).filter((name) => tables[name] === false)
       return { ready: missing.length === 0, tables, missing }

@@ -4,7 +4,7 @@
  * separately, beside the others.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Insertion, NewJob, Outcome } from './insertion.js'
+import type { InsertOptions, NewJob, Outcome } from './insert.js'
 import { databaseBusy, isOutage } from '../../lib/database/failures.js'
 
 const maxJobs = 100 // of one write,
@@ -157,7 +157,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
 }
 
 /** The way a write inserts its jobs. */
-export function insertionOf (tenant: Owner | undefined): Insertion {
+export function insertionOf (tenant: Owner | undefined): InsertOptions {
   return { waits: tenant !== undefined, tells: false }
 }
 

@@ -1,14 +1,14 @@
 /** Background jobs: `app.queue` and its endpoints. Nothing runs, and the database gets no query, before a job is defined. */
 import type {} from '../database/index.js'
-import type { Queue, QueueStatus } from './task.js'
+import type { Queue, QueueStatus } from './types.js'
 import { sql } from 'kysely'
 import { maxWorkers } from '../../lib/schema/queue.js'
 import { everyHour } from '../../lib/database/retention.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
-import { createBound } from './bound.js'
-import { noticeChannel, queueNotice } from './insertion.js'
+import { createBacklogLimit } from './backlog-limit.js'
+import { noticeChannel, queueNotice } from './insert.js'
 import { createNotices } from './notices.js'
 import { startPeriods } from './periods.js'
 import { queueRoutes } from './routes.js'
@@ -16,8 +16,8 @@ import { createQueue } from './service.js'
 import { createJobStore } from './store.js'
 import { createWorker } from './worker.js'
 
-export { HandedBack } from './task.js'
-export type { Handler, Job, Queue, QueueStatus, SendWith, SentJob, SentRow, TaskOptions, WriteRows } from './task.js'
+export { HandedBack } from './types.js'
+export type { Handler, Job, Queue, QueueStatus, SendWith, SentJob, SentRow, TaskOptions, WriteRows } from './types.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -47,7 +47,7 @@ export default definePlugin<QueueOptions>({
     const notices = createNotices(async () => {
       if (engine.kind === 'postgres') await sql`select pg_notify(${noticeChannel}, ${queueNotice})`.execute(db)
     }, (err) => log.debug({ err }, 'other processes could not be notified of new jobs; they find them within seconds'))
-    const bound = createBound({ max: maxWaitingPerTenant, waiting: store.waiting })
+    const bound = createBacklogLimit({ max: maxWaitingPerTenant, waiting: store.waiting })
     const service = createQueue({ engine, bound, workers, wake: () => wake(), sent: notices.sent })
     const { names, endpointsOf, define, send, sendWith, every } = service
     let status = (): QueueStatus => ({ workers: 0, running: 0, working: true })

@@ -3,7 +3,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql, type RawBuilder } from 'kysely'
-import { queue } from './insertion.js'
+import { queue } from './insert.js'
 
 /** In their order: the first two are waiting states. */
 export const states = ['created', 'retry', 'active', 'completed', 'cancelled', 'failed'] as const

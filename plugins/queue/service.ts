@@ -9,9 +9,9 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { isTenantId, platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { requireWhole } from './whole.js'
 import { createBatches, insertionOf, type Batches, type Item } from './batches.js'
-import type { Bound } from './bound.js'
-import { insertJobs, type NewJob, type Outcome } from './insertion.js'
-import type { Queue, SendWith, SentJob, Task, WriteRows } from './task.js'
+import type { BacklogLimit } from './backlog-limit.js'
+import { insertJobs, type NewJob, type Outcome } from './insert.js'
+import type { Queue, SendWith, SentJob, Task, WriteRows } from './types.js'
 
 export const maxDataBytes = 1_048_576
 export const maxKeyLength = 255
@@ -23,7 +23,7 @@ const taskName = /^[a-z][a-z0-9._-]{0,63}$/
 
 export interface QueueParts {
   readonly engine: Engine
-  readonly bound: Bound
+  readonly bound: BacklogLimit
   /** Jobs that this process runs at a time. */
   readonly workers: number
   /** Jobs may have been sent: wakes the workers of this process. The commit wakes those of others, */

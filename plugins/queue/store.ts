@@ -9,7 +9,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { CompiledQuery, sql, type RawBuilder } from 'kysely'
 import type PgBoss from 'pg-boss'
 import { maxSweptRows, sweep } from '../../lib/database/retention.js'
-import { lease, queue } from './insertion.js'
+import { lease, queue } from './insert.js'
 
 /** Processes that a job may end before it is set aside. */
 export const maxLost = 2

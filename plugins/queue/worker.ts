@@ -7,10 +7,10 @@ import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { isFailure } from '../../lib/errors.js'
 import { together } from '../../lib/concurrency/batcher.js'
 import { outputOf, traceOf } from './failure.js'
-import { lease } from './insertion.js'
+import { lease } from './insert.js'
 import { maxLost } from './store.js'
 import type { JobStore, TakenJob, TenantRoom, Want } from './store.js'
-import { HandedBack, type Task } from './task.js'
+import { HandedBack, type Task } from './types.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const idlePauseMs = 5000 // between polls without notices, which also find jobs of dead processes

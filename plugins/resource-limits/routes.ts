@@ -8,7 +8,7 @@ import { failure } from '../../lib/errors.js'
 import { Percentage } from '../../lib/plans/percentage.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { actorOf } from '../auth/actor.js'
-import { holds } from '../auth/access.js'
+import { hasPermission } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { periods } from './periods.js'
@@ -155,7 +155,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
   ): Promise<LimitedUser> {
     const tenant = tenantOf(request)
     // No caller gets a larger limit by naming another role.
-    if ((named !== undefined || tier !== undefined) && !await holds(request, 'limits:write')) {
+    if ((named !== undefined || tier !== undefined) && !await hasPermission(request, 'limits:write')) {
       throw failure('forbidden', { message: 'Only an administrator names the role or the tier of a user' })
     }
     const own = limitedUser(request)
@@ -163,7 +163,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
       return { ...own, ...named !== undefined && { role: named }, ...tier !== undefined && { tier } }
     }
     if (userId === undefined) throw invalidInput(`${part}/userId`, 'is required: you are no user of the tenant', 'required')
-    if (!await holds(request, others)) {
+    if (!await hasPermission(request, others)) {
       throw failure('forbidden', { message: `What other users have used is for administrators and holders of ${others}` })
     }
     const role = named ?? (await users()?.find(tenant, userId))?.role

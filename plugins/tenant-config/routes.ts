@@ -4,7 +4,7 @@ import { tagOf, type ConfigService } from './service.js'
 import { Type, type Static } from 'typebox'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { actorOf } from '../auth/actor.js'
-import { holds } from '../auth/access.js'
+import { hasPermission } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { ifMatchOf, IfMatchHeaders, withTag } from '../../lib/http/entity-tags.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
@@ -83,7 +83,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
       actor: actorOf(request),
       match: ifMatchOf(request),
       dryRun,
-      usesSecrets: () => holds(request, 'secrets:write')
+      usesSecrets: () => hasPermission(request, 'secrets:write')
     })
     if (!dryRun) reply.header('etag', tagOf(version))
     return { success: true, message: messageOf(dryRun, secretsMissing), version, secretsDetected }

@@ -3,7 +3,7 @@
  * since another administrator may put them in force later.
  */
 import type { Role, RbacConfig } from './roles.js'
-import { covers, type PermissionSet } from '../auth/permissions.js'
+import { grants, type PermissionSet } from '../auth/permissions.js'
 import { requireGrant } from '../auth/grants.js'
 import { withParents } from './roles.js'
 
@@ -32,7 +32,7 @@ export function requireRbacGrant (held: PermissionSet, before: RbacConfig, after
     const wanted = given.flatMap(({ permissions }) => permissions.filter((permission) => excess.has(permission)))
     if (wanted.length === 0) return
     const had = new Set([...withParents(roles, name)].flatMap(({ permissions }) => permissions))
-    requireGrant(held, wanted.filter((permission) => !covers(had, permission)))
+    requireGrant(held, wanted.filter((permission) => !grants(had, permission)))
   }
 }
 
@@ -41,7 +41,7 @@ function excessOf (held: PermissionSet, roles: RbacConfig['roles']): Set<string>
   const excess = new Set<string>()
   for (const { permissions } of roles.values()) {
     for (const permission of permissions) {
-      if (!excess.has(permission) && !covers(held, permission)) excess.add(permission)
+      if (!excess.has(permission) && !grants(held, permission)) excess.add(permission)
     }
   }
   return excess

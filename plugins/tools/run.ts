@@ -5,7 +5,7 @@ import type { Nesting } from './nesting.js'
 import type { ToolAnswer, ToolCall } from './types.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { answerOf, valueOf } from './answer.js'
+import { answerOf, valueOf } from './tool-result.js'
 import { requestOf } from './input.js'
 import { LocalRequest, LocalResponse } from './local-exchange.js'
 

@@ -9,7 +9,7 @@ import type { ListedTool, Tool, ToolAccess, ToolAnswer, ToolCall, ToolRoute, Too
 import { LRUCache } from 'lru-cache'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { requireCaller, requirePermissions, requireProvider } from '../auth/access.js'
-import { valueOf } from './answer.js'
+import { valueOf } from './tool-result.js'
 import { toolSet } from './tool-set.js'
 
 const maxSets = 1000 // tenants whose tools are sorted: the most recently used

@@ -9,7 +9,7 @@ import { noActor, writeAudit } from '../../lib/database/audit.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
-import { webhookSecretPlace } from '../../lib/secrets/webhook-places.js'
+import { webhookSecretPlace } from '../../lib/secrets/associated-data.js'
 
 const bytes = 32
 const maxKept = 1000

@@ -15,7 +15,7 @@ import { secretKeysOf } from '../../lib/expressions/reference.js'
 import { signedHeaders } from '../../lib/connectors/sign.js'
 import { isFailure } from '../../lib/errors.js'
 import { SecretUnreadable } from '../../lib/secrets/cipher.js'
-import { callbackPlace } from '../../lib/secrets/webhook-places.js'
+import { callbackPlace } from '../../lib/secrets/associated-data.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { nextAttempt } from './retry.js'
 

@@ -4,11 +4,12 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import { randomUUID } from 'node:crypto'
+import { deprecate } from 'node:util'
 import { writeAudit } from '../../lib/database/audit.js'
 import { withoutQuery } from '../../lib/connectors/outbound-webhook.js'
 import { failure } from '../../lib/errors.js'
 import { writeEvent } from '../../lib/database/outbox.js'
-import { callbackPlace } from '../../lib/secrets/webhook-places.js'
+import { callbackPlace } from '../../lib/secrets/associated-data.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { writeCallback } from './callback.js'
 import type { SubscriberDirectory } from './subscribers.js'
@@ -28,17 +29,20 @@ export interface WebhooksParts {
 
 export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake }: WebhooksParts): Webhooks {
   const { platform } = subscribers
+
+  function hasSubscribers (tenant: Owner): boolean | Promise<boolean> {
+    if (platform.entities) return true
+    return whenKnown(subscribers.of(tenant), ({ entities }) => entities)
+  }
+
   return {
     async emit (transaction, event) {
       if (!platform.kinds.has(event.type) && !(await subscribers.within(transaction, tenantRef(event.tenant))).kinds.has(event.type)) return
       await writeEvent(transaction, event)
     },
 
-    hears (tenant: Owner) {
-      if (platform.entities) return true
-      const found = subscribers.of(tenant)
-      return whenKnown(found, ({ entities }) => entities)
-    },
+    hasSubscribers,
+    hears: deprecate(hasSubscribers, '`app.webhooks.hears` is now `hasSubscribers`', 'TENANTRY_DEP_HEARS'),
 
     async callback (transaction, { tenant, url, secret, trusted, ...event }) {
       const id = randomUUID()

@@ -50,6 +50,8 @@ export interface Webhooks {
    * Whether a webhook of the platform, or of the tenant (empty: none), hears of entities. A promise only where the tenant's
    * document is not in memory.
    */
+  hasSubscribers(tenant: string): boolean | Promise<boolean>
+  /** @deprecated Use `hasSubscribers`. */
   hears(tenant: string): boolean | Promise<boolean>
   /** Writes a signed POST in the transaction; it is retried as events are, under one `webhook-id`. Call `wake` when it is committed. */
   callback(transaction: Kysely<SystemTables>, callback: Callback): Promise<void>

@@ -10,7 +10,7 @@ import { FaultList } from '../../lib/schema/faults.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
-import { readDefinition } from './stored.js'
+import { readDefinition } from './serialization.js'
 
 const maxCharacters = 2_097_152 // of the definitions whose compiled workflows are kept, which take up to some 30 bytes for each
 

@@ -25,7 +25,7 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
     const journal = new SyncJournal(workflow, app.engine, tenantOrNone(request.tenant))
     let events = false
     try {
-      events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hears(tenant)
+      events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hasSubscribers(tenant)
       const { result } = await runWorkflow(workflow, { ...scope, secrets: values, events }, {
         journal,
         cache: cacheOf(),

@@ -26,7 +26,7 @@ import { list, record, text } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
 import { createDocuments } from './documents.js'
-import { createEnd } from './end.js'
+import { createCompletion } from './complete.js'
 import { createRunJob } from './job.js'
 import { createEmbeddingsStep } from './embeddings-step.js'
 import { createLlmStep } from './llm-step.js'
@@ -130,7 +130,7 @@ export default definePlugin<WorkflowsOptions>({
     const dbFor = (tenant: Owner) => tenant === platformRef ? engine.kysely : engine.kyselyFor(tenant)
     const store = createRunStore(dbFor)
 
-    const end = createEnd({ store, dbFor, webhooks, log })
+    const end = createCompletion({ store, dbFor, webhooks, log })
     const job = createRunJob({
       engine,
       store,

@@ -11,7 +11,7 @@ import type { Secrets, SecretValues } from '../secrets/service.js'
 import type { Tenants } from '../tenancy/index.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Documents } from './documents.js'
-import type { EndRun, Address } from './end.js'
+import type { CompleteRun, Address } from './complete.js'
 import type { StepRunners } from '../../lib/workflows/step-runners.js'
 import type { EarlierSteps, HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
@@ -20,11 +20,11 @@ import { traceIdOf } from '../../lib/log/trace-context.js'
 import { HandedBack } from '../queue/index.js'
 import { maxLost } from '../queue/store.js'
 import { createDurableJournal } from './durable-journal.js'
-import { addressOf } from './end.js'
+import { addressOf } from './complete.js'
 import { Interrupted } from './journal.js'
 import { runWorkflow, TurnOver } from './runner.js'
 import { runTask } from './service.js'
-import { readScope } from './stored.js'
+import { readScope } from './serialization.js'
 
 /** Attempts after which a run has failed: it ends the processes that run it, or nothing of it can be read. */
 const maxAttempts = 20
@@ -47,7 +47,7 @@ export interface RunJobParts {
   readonly tenants: Tenants
   readonly plugins: () => RunPlugins
   readonly steps: StepRunners
-  readonly end: EndRun
+  readonly end: CompleteRun
   readonly log: FastifyBaseLogger
 }
 
@@ -98,7 +98,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     if (outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
     const journal = createDurableJournal({ engine, run, outcomes, sent, databaseSteps: databaseSteps(workflow), signal })
     try {
-      const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hears(id)
+      const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hasSubscribers(id)
       const { result } = await runWorkflow(workflow, { ...scope, events }, {
         journal,
         cache,

@@ -12,7 +12,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/log/trace-context.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
 import { actorOf } from '../auth/actor.js'
-import { callerOf, holds, requirePermissions } from '../auth/access.js'
+import { callerOf, hasPermission, requirePermissions } from '../auth/access.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -22,7 +22,7 @@ import { readInline } from './inline.js'
 import { createInRequest } from './in-request.js'
 import { maxCounted, runStatuses, type ListedRun, type ReadRun, type StoredStep } from './store.js'
 import { tokenPattern } from './status-token.js'
-import { readDefinition } from './stored.js'
+import { readDefinition } from './serialization.js'
 import { tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
 
 const closed = { additionalProperties: false } as const
@@ -181,7 +181,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     const tenant = tenantOf(request)
     const { input, async: isAsync = true } = request.body
     const workflow = await readInline(tenant, request.body, (definition, faults) => documents.own(tenant, definition, '/body', faults))
-    if (workflow.secrets.length > 0 && !await holds(request, 'secrets:write')) {
+    if (workflow.secrets.length > 0 && !await hasPermission(request, 'secrets:write')) {
       throw failure('forbidden', { message: 'To run steps that read a secret you need the permission secrets:write too' })
     }
     return await run(workflow, input, isAsync, request, reply)

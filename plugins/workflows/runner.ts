@@ -4,7 +4,7 @@
  */
 import type { CompiledWorkflow, CompiledStep, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
 import type { Scope } from '../../lib/expressions/types.js'
-import type { WorkflowHost } from './host.js'
+import type { RunContext } from './run-context.js'
 import type { AnswerForm } from '../../lib/expressions/types.js'
 import { maxAnswerBytes } from '../../lib/expressions/answer.js'
 import type { Condition, ReportFault } from '../../lib/expressions/condition.js'
@@ -19,7 +19,7 @@ import { errorOf, failedOf, isUnexpected } from './step-error.js'
 import { overdue } from './step-time.js'
 import { runStep, type StepSurroundings } from './steps.js'
 
-export type { WorkflowHost } from './host.js'
+export type { RunContext } from './run-context.js'
 
 const maxParallel = 10 // steps of one group that run at a time
 const maxBackoffMs = 60_000
@@ -40,7 +40,7 @@ export interface WorkflowResult {
  * Runs the workflow and resolves with its result. Rejects with the error of the step that failed, with the journal's
  * `Interrupted`, with `databaseUnavailable`, or with the signal's reason; no step of it runs after that.
  */
-export async function runWorkflow (workflow: CompiledWorkflow, scope: Scope, host: WorkflowHost): Promise<WorkflowResult> {
+export async function runWorkflow (workflow: CompiledWorkflow, scope: Scope, host: RunContext): Promise<WorkflowResult> {
   const run = new Run(workflow, scope, host)
   return { status: 'completed', ...await run.all(), scope: run.scope, length: run.kept }
 }
@@ -88,7 +88,7 @@ function scopeOf (
 class Run {
   readonly scope: Scope
   readonly #workflow: CompiledWorkflow
-  readonly #host: WorkflowHost
+  readonly #host: RunContext
   readonly #clock: Clock
   readonly #report: ReportFault
   readonly #around: StepSurroundings
@@ -105,7 +105,7 @@ class Run {
   /** Characters of the results that others read. */
   kept = 0
 
-  constructor (workflow: CompiledWorkflow, scope: Scope, host: WorkflowHost) {
+  constructor (workflow: CompiledWorkflow, scope: Scope, host: RunContext) {
     this.#workflow = workflow
     this.#host = host
     this.#clock = host.clock ?? systemClock

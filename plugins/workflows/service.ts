@@ -15,7 +15,7 @@ import { failure } from '../../lib/errors.js'
 import { passDue, type DueTime } from './schedules.js'
 import { createStatusToken } from './status-token.js'
 import { isRunId } from './store.js'
-import { definitionText, scopeText } from './stored.js'
+import { definitionText, scopeText } from './serialization.js'
 
 /** The name of the job that runs one. */
 export const runTask = 'workflow.run'

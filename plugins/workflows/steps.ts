@@ -2,7 +2,7 @@
 import type { BoundQuery, Scope } from '../../lib/expressions/types.js'
 import type { DatabaseStep, IntegrationStep, RunnerStep } from '../../lib/workflows/types.js'
 import type { Clock } from './clock.js'
-import type { WorkflowHost } from './host.js'
+import type { RunContext } from './run-context.js'
 import type { RunText, StepOutcome } from './journal.js'
 import { formOf, maxAnswerBytes } from '../../lib/expressions/answer.js'
 import { failure, isFailure } from '../../lib/errors.js'
@@ -16,7 +16,7 @@ const defaultTimeoutMs = 600_000 // of a step that another plugin runs
 const defaultCallMs = 10_000
 
 export interface StepSurroundings {
-  readonly host: WorkflowHost
+  readonly host: RunContext
   readonly scope: Scope
   readonly clock: Clock
 }

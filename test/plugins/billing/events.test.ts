@@ -3,7 +3,7 @@ import { test } from 'tap'
 import { sql } from 'kysely'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { until } from '../../helpers/instances.js'
-import { maxUnclaimed } from '../../../plugins/billing/unclaimed.js'
+import { maxOrphans } from '../../../plugins/billing/orphan-events.js'
 import { at, bareEvent, day, eventOf, products, snapshotOf } from './month.js'
 import { addTenant, audited, open, rowsOf } from './tenants.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -148,13 +148,13 @@ test('an event whose tenant is not there is kept and reported, and counts when t
   // A full house, and one more.
   await sql`insert into tenantry.billing_unclaimed (provider, id, event, received_at) select 'payprov', 'n' || n, '{}', ${
     at(30)
-  } from generate_series(1, ${maxUnclaimed}::int) n`.execute(app.db)
+  } from generate_series(1, ${maxOrphans}::int) n`.execute(app.db)
   for (let more = 0; more < 2; more++) t.equal(await billing.receive('payprov', eventOf(snapshotOf(tenantOf('nobody')))), 'unclaimed')
   const { rows } =
     await sql`select count(*)::int as count, count(*) filter (where tenant = 'nobody')::int as own from tenantry.billing_unclaimed`.execute(
       app.db
     )
-  t.same(rows, [{ count: maxUnclaimed, own: 2 }], 'the oldest leave')
+  t.same(rows, [{ count: maxOrphans, own: 2 }], 'the oldest leave')
 })
 
 test('a tenant that is deleted has its events no more, and one of its id begins with nothing', async (t) => {

@@ -2,7 +2,7 @@
 import type { Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { test } from 'tap'
 import { entitlement, graceMs } from '../../../plugins/billing/entitlement.js'
-import { judge, type Held, type Memory } from '../../../plugins/billing/plan-of.js'
+import { resolvePlan, type Held, type Memory } from '../../../plugins/billing/resolve-plan.js'
 import { confirmed, knownOf, knownSince, merged, type Known } from '../../../plugins/billing/snapshots.js'
 import { at, day, endOfMonth, productPlans, products, random, recordedMonth, shuffled, snapshotOf, start } from './month.js'
 
@@ -166,38 +166,38 @@ test('the subscription in force is the one of the highest plan that entitles, of
     held({ id: 'f' }, { plan: 'gone' })
   ]
   for (let seed = 0; seed < 20; seed++) {
-    t.match(judge(shuffled(all, random(seed)), nothing, tiers, never, at(5).getTime()), {
+    t.match(resolvePlan(shuffled(all, random(seed)), nothing, tiers, never, at(5).getTime()), {
       current: { id: 'b' },
       shown: { id: 'b' },
       given: 'pro',
       asks: false
     })
   }
-  t.match(judge([...all, held({ id: 'g', productIds: [products.team_monthly] })], nothing, tiers, never, at(5).getTime()), {
+  t.match(resolvePlan([...all, held({ id: 'g', productIds: [products.team_monthly] })], nothing, tiers, never, at(5).getTime()), {
     current: { id: 'g' },
     given: 'team'
   })
-  t.match(judge([...all, held({ id: 'g', productIds: [products.team_monthly] })], nothing, tiers, never, at(30, 1).getTime()), {
+  t.match(resolvePlan([...all, held({ id: 'g', productIds: [products.team_monthly] })], nothing, tiers, never, at(30, 1).getTime()), {
     current: { id: 'g' }
   }, 'overdue, in its grace')
 })
 
 test('without one in force the last one leaves free, and nothing changes where there never was one', async (t) => {
   const now = at(50).getTime()
-  t.match(judge([], nothing, tiers, never, now), { current: null, shown: null, given: null, dueAt: Infinity })
-  t.match(judge([held({ status: 'incomplete' })], nothing, tiers, never, now), { given: null, shown: { id: 'sub_1' } })
-  t.match(judge([held({ status: 'canceled', endedAt: at(3) })], nothing, tiers, never, now), { given: 'free', shown: { id: 'sub_1' } })
+  t.match(resolvePlan([], nothing, tiers, never, now), { current: null, shown: null, given: null, dueAt: Infinity })
+  t.match(resolvePlan([held({ status: 'incomplete' })], nothing, tiers, never, now), { given: null, shown: { id: 'sub_1' } })
+  t.match(resolvePlan([held({ status: 'canceled', endedAt: at(3) })], nothing, tiers, never, now), { given: 'free', shown: { id: 'sub_1' } })
   t.match(
-    judge([held({ status: 'canceled', endedAt: at(3) })], { ...nothing, since: at(4).getTime() }, tiers, never, now),
+    resolvePlan([held({ status: 'canceled', endedAt: at(3) })], { ...nothing, since: at(4).getTime() }, tiers, never, now),
     { given: null },
     'it had ended before the tenant was there'
   )
-  t.match(judge([], { ...nothing, given: 'pro' }, tiers, never, now), { given: 'free' })
+  t.match(resolvePlan([], { ...nothing, given: 'pro' }, tiers, never, now), { given: 'free' })
 })
 
 test('a tenant is judged again when time changes something, and the provider is asked where it may know more', async (t) => {
   const judged = (one: Held, days: number, memory: Partial<Memory> = {}, canAsk = always) => {
-    const { dueAt, asks } = judge([one], { ...nothing, ...memory }, tiers, canAsk, at(days).getTime())
+    const { dueAt, asks } = resolvePlan([one], { ...nothing, ...memory }, tiers, canAsk, at(days).getTime())
     return [(dueAt - start) / day, asks]
   }
   const hour = 1 / 24

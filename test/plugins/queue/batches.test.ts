@@ -1,9 +1,9 @@
-import type { NewJob, Outcome } from '../../../plugins/queue/insertion.js'
+import type { NewJob, Outcome } from '../../../plugins/queue/insert.js'
 import { setImmediate } from 'node:timers/promises'
 import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
 import { createBatches, type Item } from '../../../plugins/queue/batches.js'
-import { createBound } from '../../../plugins/queue/bound.js'
+import { createBacklogLimit } from '../../../plugins/queue/backlog-limit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 interface Call {
@@ -134,7 +134,7 @@ test('the jobs that wait are counted now and then, and never for a tenant that i
     looks++
     return Math.min(jobs.get(tenant) ?? 0, max)
   }
-  const bound = createBound({ max: 100_000, waiting })
+  const bound = createBacklogLimit({ max: 100_000, waiting })
   const take = async (tenant: string) => {
     await bound.take(tenantRef(tenant))
     jobs.set(tenant, (jobs.get(tenant) ?? 0) + 1)
@@ -148,7 +148,7 @@ test('the jobs that wait are counted now and then, and never for a tenant that i
   t.equal(jobs.get(''), 200, 'the platform has no bound')
 
   // Two processes of one database do not come far beyond it together.
-  const others = [createBound({ max: 1000, waiting }), createBound({ max: 1000, waiting })]
+  const others = [createBacklogLimit({ max: 1000, waiting }), createBacklogLimit({ max: 1000, waiting })]
   for (let n = 0; n < 3000; n++) {
     await others[n % 2]?.take(tenantRef('c')).then(() => jobs.set('c', (jobs.get('c') ?? 0) + 1), () => {})
   }

@@ -20,7 +20,7 @@ import database from '../../../plugins/database/index.js'
 import queue from '../../../plugins/queue/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
-import { runWorkflow, TurnOver, type WorkflowHost } from '../../../plugins/workflows/runner.js'
+import { runWorkflow, TurnOver, type RunContext } from '../../../plugins/workflows/runner.js'
 import workflows from '../../../plugins/workflows/index.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testSecret } from '../../helpers/tokens.js'
@@ -74,7 +74,7 @@ async function running (
   does: Does,
   before: Readonly<Record<string, StepOutcome>> = {},
   signal = new AbortController().signal,
-  times: Pick<WorkflowHost, 'stepMs' | 'turnMs'> = {}
+  times: Pick<RunContext, 'stepMs' | 'turnMs'> = {}
 ): Promise<Ran & { readonly result: unknown }> {
   const ran: Ran = { told: [], waits: [], calls: [] }
   let now = 0

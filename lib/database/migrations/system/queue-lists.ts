@@ -1,6 +1,6 @@
 /**
  * Jobs that are sent together are noticed together: no longer by a trigger, which made of every commit one of those that
- * PostgreSQL commits one after the other ("NOTIFY"), but by who sends them (plugins/queue/insertion.ts, notices.ts). And the
+ * PostgreSQL commits one after the other ("NOTIFY"), but by who sends them (plugins/queue/insert.ts, notices.ts). And the
  * indexes by which jobs are listed, and those of a tenant that wait are counted.
  */
 import type { SystemMigration } from './system-migration.js'

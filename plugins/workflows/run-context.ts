@@ -7,7 +7,7 @@ import type { Clock } from './clock.js'
 import type { Journal } from './journal.js'
 import type { StepRunners } from '../../lib/workflows/step-runners.js'
 
-export interface WorkflowHost {
+export interface RunContext {
   readonly journal: Journal
   /** Called for writes of database steps; null without a cache. */
   readonly cache: CacheStore | null

@@ -13,7 +13,7 @@ import { noActor, writeAudit } from '../../lib/database/audit.js'
 const job = 'billing.depart'
 const options = { retryLimit: 12, retryDelay: 60, expireIn: 120, concurrency: 1, endpoints: 'DELETE /tenants/{id} sends it' } as const // the last try is days after the first
 
-export interface DepartureParts {
+export interface CancelOnDeleteParts {
   readonly db: Kysely<SystemTables>
   readonly queue: Queue
   readonly tenants: Tenants
@@ -22,10 +22,10 @@ export interface DepartureParts {
   readonly now: () => number
 }
 
-export function cancelForDeleted ({ db, queue, tenants, providers, now }: DepartureParts): void {
+export function cancelForDeleted ({ db, queue, tenants, providers, now }: CancelOnDeleteParts): void {
   if (providers.size === 0) return
   queue.define(job, options, async ({ id, data }) => {
-    const { tenant, deletedAt } = departureOf(data)
+    const { tenant, deletedAt } = deletionOf(data)
     for (const provider of providers.values()) {
       for (const snapshot of await provider.subscriptions(tenant)) {
         if (isOver(snapshot) || snapshot.startedAt.getTime() > deletedAt) continue
@@ -51,7 +51,7 @@ function isOver ({ status, endedAt, cancelAtPeriodEnd }: Snapshot): boolean {
 }
 
 /** A tenant that was created with the id meanwhile keeps its own subscriptions. */
-function departureOf ({ tenant, deletedAt }: Job['data']): { tenant: Owner, deletedAt: number } {
+function deletionOf ({ tenant, deletedAt }: Job['data']): { tenant: Owner, deletedAt: number } {
   if (typeof tenant !== 'string' || typeof deletedAt !== 'number') throw new Error('not the data of this job')
   return { tenant: tenantRef(tenant), deletedAt }
 }

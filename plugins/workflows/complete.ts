@@ -15,7 +15,7 @@ import { throughOutages } from './outage.js'
 
 const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 
-export interface EndParts {
+export interface CompletionParts {
   readonly store: RunStore
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   /** null where the plugin is not registered: then nothing is sent. */
@@ -32,15 +32,15 @@ export interface Address {
 }
 
 /** Writes the end for as long as the attempt has the run; rejects with `Interrupted` where it has it no more. */
-export type EndRun = (
+export type CompleteRun = (
   run: HeldRun & { readonly workflow: string | null },
   end: RunEnd,
   address: Address | null,
   signal: AbortSignal
 ) => Promise<void>
 
-export function createEnd ({ store, dbFor, webhooks, log }: EndParts): EndRun {
-  async function write (run: Parameters<EndRun>[0], end: RunEnd, address: Address | null): Promise<boolean> {
+export function createCompletion ({ store, dbFor, webhooks, log }: CompletionParts): CompleteRun {
+  async function write (run: Parameters<CompleteRun>[0], end: RunEnd, address: Address | null): Promise<boolean> {
     const emitter = webhooks()
     if (address !== null && emitter === null) {
       log.warn(
@@ -87,7 +87,7 @@ export function addressOf (callback: CompiledCallback, scope: Scope, log: Fastif
   return { url, secret, trusted: callback.trusted }
 }
 
-function dataOf ({ id, workflow }: Parameters<EndRun>[0], end: RunEnd): object {
+function dataOf ({ id, workflow }: Parameters<CompleteRun>[0], end: RunEnd): object {
   const run = { workflowId: id, workflow, status: end.status }
   if (end.status === 'failed') return { ...run, error: end.error }
   if (Buffer.byteLength(end.result) > maxToldBytes) return { ...run, result: null, truncated: true }

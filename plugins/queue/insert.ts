@@ -34,7 +34,7 @@ export interface NewJob {
  */
 export type Outcome = 'sent' | 'waiting' | 'unknown' | 'held'
 
-export interface Insertion {
+export interface InsertOptions {
   /** Whether it waits for transactions that change a tenant of the jobs. If not, their outcome is `held`. */
   readonly waits: boolean
   /** Whether the commit notifies the workers of all processes: PostgreSQL then commits it after other notifying ones. */
@@ -46,7 +46,7 @@ export const queueNotice = encodeNotice({ topic: 'queue', tenant: platformRef, f
 export const noticeChannel = 'tenantry'
 
 // Tenants are locked in one order. For the same options, this equals pg-boss's own statement.
-const textOf = ({ waits, tells }: Insertion) =>
+const textOf = ({ waits, tells }: InsertOptions) =>
   `with given as materialized (
   select * from jsonb_to_recordset($1::jsonb) as g (id uuid, tenant text, task text, data jsonb, key text, delay float8, priority int, retry_limit int, retry_delay int, slot int)
 ), present as materialized (
@@ -72,7 +72,7 @@ const texts = new Map(
 )
 
 /** The outcomes, in the order of the jobs. */
-export async function insertJobs (db: Kysely<SystemTables>, jobs: readonly NewJob[], how: Insertion): Promise<Outcome[]> {
+export async function insertJobs (db: Kysely<SystemTables>, jobs: readonly NewJob[], how: InsertOptions): Promise<Outcome[]> {
   const text = texts.get(key(how)) ?? textOf(how)
   const { rows } = await db.executeQuery<{ id: string, outcome: Outcome }>(CompiledQuery.raw(text, [`[${jobs.map(recordOf).join()}]`]))
   const outcomes = new Map(rows.map(({ id, outcome }) => [id, outcome]))
@@ -84,6 +84,6 @@ function recordOf ({ id, tenant, task, data, key, delay, priority, retryLimit, r
   return `${members.slice(0, -1)},"data":${data}}`
 }
 
-function key ({ waits, tells }: Insertion): string {
+function key ({ waits, tells }: InsertOptions): string {
   return `${waits} ${tells}`
 }

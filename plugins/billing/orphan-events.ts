@@ -2,7 +2,7 @@
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Held } from './plan-of.js'
+import type { Held } from './resolve-plan.js'
 import type { ProviderEvent, ProviderName } from './providers/provider.js'
 import { sql } from 'kysely'
 import { keptText } from '../../lib/database/audit.js'
@@ -10,10 +10,10 @@ import { keptText } from '../../lib/database/audit.js'
 /** On the database, or in one transaction of it. */
 type Db = Kysely<SystemTables>
 
-export const maxUnclaimed = 10_000
+export const maxOrphans = 10_000
 const maxClaimed = 1000 // at a time
 
-export interface UnclaimedEvent {
+export interface OrphanEvent {
   readonly provider: ProviderName
   readonly event: ProviderEvent
 }
@@ -26,7 +26,7 @@ type Stored<Value> = Value extends Date ? string
         : Value
 
 /** Stores it; false if an event with its id is stored already, or was handled: another server may have learned its tenant. */
-export async function keepUnclaimed (
+export async function keepOrphan (
   db: Db,
   provider: ProviderName,
   event: ProviderEvent,
@@ -48,7 +48,7 @@ export async function keepUnclaimed (
     })
     .onConflict((conflict) => conflict.doNothing()).returning('id').executeTakeFirst()
   if (row === undefined) return false
-  await sql`delete from tenantry.billing_unclaimed where place <= (select place from tenantry.billing_unclaimed order by place desc offset ${maxUnclaimed} limit 1)`
+  await sql`delete from tenantry.billing_unclaimed where place <= (select place from tenantry.billing_unclaimed order by place desc offset ${maxOrphans} limit 1)`
     .execute(db)
   return true
 }
@@ -57,7 +57,7 @@ export async function keepUnclaimed (
  * Takes the events that name the tenant, or that name no tenant but one of its subscriptions or a customer of no other tenant. In the order
  * of their arrival; at most a thousand.
  */
-export async function takeUnclaimed (db: Db, tenant: Owner, held: readonly Held[]): Promise<UnclaimedEvent[]> {
+export async function takeOrphans (db: Db, tenant: Owner, held: readonly Held[]): Promise<OrphanEvent[]> {
   const providers = held.map(({ provider }) => provider)
   const subscriptions = sql`(u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${
     held.map(({ id }) => id)

@@ -52,7 +52,7 @@ export interface Judgement {
  * @param tiers the plans, from the lowest
  * @param canAsk whether the provider of a subscription can be called
  */
-export function judge (
+export function resolvePlan (
   held: readonly Held[],
   { given, pulledAt, triedAt, since }: Memory,
   tiers: readonly string[],

@@ -15,7 +15,7 @@ const partOfBound = 1000 // or a thousandth of the bound, if that is more
 const retryAfter = 5 // s after which a caller may try again
 const fullMs = 1000 // for which a full tenant is refused without another count
 
-export interface Bound {
+export interface BacklogLimit {
   /**
    * Adds one more job of the tenant; rejects with `queueFull` if too many wait.
    *
@@ -24,7 +24,7 @@ export interface Bound {
   take(tenant: Owner, db?: Kysely<SystemTables>): Promise<void>
 }
 
-export interface BoundParts {
+export interface BacklogLimitParts {
   readonly max: number
   /** The number of its waiting jobs, counted up to `max`. */
   readonly waiting: (tenant: Owner, max: number, db?: Kysely<SystemTables>) => Promise<number>
@@ -38,7 +38,7 @@ interface Allowance {
   looking: Promise<void> | null
 }
 
-export function createBound ({ max, waiting }: BoundParts): Bound {
+export function createBacklogLimit ({ max, waiting }: BacklogLimitParts): BacklogLimit {
   const allowances = new LRUCache<string, Allowance>(lruOptions(maxTenants))
 
   function allowanceOf (tenant: Owner): Allowance {

@@ -9,9 +9,9 @@ import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
 const waitMs = 5000 // for the turn
 
 /** Runs the work in the tenant's turn. Rejects with `databaseBusy` after a timeout. */
-export type InTurn = <T>(tenant: Owner, work: () => Promise<T>) => Promise<T>
+export type TenantMutex = <T>(tenant: Owner, work: () => Promise<T>) => Promise<T>
 
-export function createInTurn (): InTurn {
+export function createTenantMutex (): TenantMutex {
   const lines = new Map<string, { readonly gate: FairSemaphore, length: number }>()
   return async (tenant, work) => {
     const line = lines.get(tenant) ?? { gate: new FairSemaphore(1, waitMs, false), length: 0 }
