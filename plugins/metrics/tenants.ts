@@ -1,16 +1,15 @@
 /** Requests by tenant: the first tenants have their own series, the others share one until one of those is deleted. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Registry } from 'prom-client'
+import { Histogram, type Registry } from 'prom-client'
 import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
-import { Durations, type Series } from './durations.js'
 
-const bounds = [0.1, 0.5, 1, 5] // s; few, since each is a series of every tenant
+const buckets = [0.1, 0.5, 1, 5] // s; few, since each is a series of every tenant
 
 /** Tenants beyond the bound. No tenant has this id. */
 const others = '(other)'
 
 export interface TenantSeries {
-  of(tenant: Owner): Series
+  observe(tenant: Owner, seconds: number): void
 }
 
 export interface TenantSeriesOptions extends CachedProbeOptions {
@@ -22,43 +21,39 @@ export interface TenantSeriesOptions extends CachedProbeOptions {
 }
 
 export function createTenantSeries ({ registry, max, present, ...options }: TenantSeriesOptions): TenantSeries {
+<<<<<<< HEAD
   const known = new Map<Owner, Series>()
   // Called when the series are serialized, which also covers missed deletions.
+=======
+  const known = new Set<Owner>()
+  // Asked when the series are written down, and so whatever was missed of deletions by then.
+>>>>>>> 1cf9f154 (Count durations with the histogram of prom-client)
   const probe = createCachedProbe(async () => {
-    const counted = [...known.keys()]
-    if (counted.length === 0) return
-    const there = new Set(await present(counted))
-    for (const tenant of counted) if (!there.has(tenant)) drop(tenant)
+    if (known.size === 0) return
+    const there = new Set<string>(await present([...known]))
+    for (const tenant of known) if (!there.has(tenant)) drop(tenant)
   }, options)
 
-  const durations = new Durations({
+  const durations = new Histogram({
     name: 'tenantry_tenant_request_duration_seconds',
     help: 'Requests by tenant, and how long they took until their answer was sent.',
-    labels: ['tenant'],
-    bounds,
-    registry,
+    labelNames: ['tenant'],
+    buckets,
+    registers: [registry],
     collect: async () => {
       await probe()
     }
   })
-  let shared: Series | undefined
 
   function drop (tenant: Owner): void {
     known.delete(tenant)
-    durations.drop(tenant)
+    durations.remove({ tenant })
   }
 
   return {
-    of (tenant) {
-      const series = known.get(tenant)
-      if (series !== undefined) return series
-      if (known.size >= max) {
-        shared ??= durations.series(others)
-        return shared
-      }
-      const added = durations.series(tenant)
-      known.set(tenant, added)
-      return added
+    observe (tenant, seconds) {
+      if (known.size < max) known.add(tenant)
+      durations.observe({ tenant: known.has(tenant) ? tenant : others }, seconds)
     }
   }
 }

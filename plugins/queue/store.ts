@@ -1,6 +1,6 @@
 /**
  * The jobs in the database. They are those of pg-boss, which completes and retries them. This code decides how they are written
- * (insertion.ts) and which are taken, since pg-boss's own workers know no tenants, ignore errors, and end the process when the database is
+ * (insert.ts) and which are taken, since pg-boss's own workers know no tenants, ignore errors, and end the process when the database is
  * lost at the wrong moment. All times are the database's.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'

@@ -30,7 +30,7 @@ t.test('tenants have series of their own up to the bound, those that are deleted
         ) => [tenant, value])
     )
   const count = (...ids: string[]) => {
-    for (const id of ids) tenants.of(tenantRef(id)).observe(0.2)
+    for (const id of ids) tenants.observe(tenantRef(id), 0.2)
   }
 
   count('acme', 'globex', 'other', 'umbrella', 'acme')
