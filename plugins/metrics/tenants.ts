@@ -21,13 +21,8 @@ export interface TenantSeriesOptions extends CachedProbeOptions {
 }
 
 export function createTenantSeries ({ registry, max, present, ...options }: TenantSeriesOptions): TenantSeries {
-<<<<<<< HEAD
-  const known = new Map<Owner, Series>()
-  // Called when the series are serialized, which also covers missed deletions.
-=======
   const known = new Set<Owner>()
   // Asked when the series are written down, and so whatever was missed of deletions by then.
->>>>>>> 1cf9f154 (Count durations with the histogram of prom-client)
   const probe = createCachedProbe(async () => {
     if (known.size === 0) return
     const there = new Set<string>(await present([...known]))
