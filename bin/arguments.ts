@@ -1,10 +1,10 @@
-/** From the words of a command line to a call, or to a UsageError. */
+/** Parses a command line into a call; throws a UsageError if it cannot. */
 import type { Call, Command } from './command.js'
 import { parseArgs } from 'node:util'
 import { nearest } from '../lib/schema/faults.js'
 import { UsageError } from './command.js'
 
-/** What stands on the command line after the name of the command. */
+/** The arguments after the name of the command. */
 export function parseCall (
   name: string,
   { options }: Command,
@@ -32,7 +32,7 @@ function parse (name: string, options: Command['options'], words: string[]) {
   try {
     return parseArgs({ args: words, options, allowPositionals: true, strict: true })
   } catch (error) {
-    // parseArgs explains itself over several lines; the first says what is wrong.
+    // The message of parseArgs has several lines; the first says what is wrong.
     throw new UsageError(error instanceof Error ? error.message.split(/\.? To specify|\n/)[0] : String(error))
   }
 }

@@ -2,15 +2,15 @@
 import type { ParseArgsConfig } from 'node:util'
 import type { Env } from '../lib/configuration/index.js'
 
-/** Options by name: each takes a value, or none. */
+/** Options by name: each takes a value, or is a flag. */
 export type Options = NonNullable<ParseArgsConfig['options']>
 
-/** What a command was called with. */
+/** The arguments of a call. */
 export interface Call {
-  /** The option's value; undefined where it was not given. Throws where the command has no such option. */
+  /** The option's value; undefined if it was not given. Throws if the command does not have the option. */
   text(option: string): string | undefined
   flag(option: string): boolean
-  /** The document that was named. */
+  /** The document argument. */
   readonly document: string | undefined
   readonly env: Env
   /** Writes a line to standard output. */
@@ -22,14 +22,14 @@ export interface Call {
 export interface Command {
   /** One line for the list of commands. */
   readonly summary: string
-  /** What stands after the name, such as `[document] [--port N]`. */
+  /** The usage after the name, such as `[document] [--port N]`. */
   readonly usage: string
-  /** What `--help` adds: options, one a line, and what happens. */
+  /** The rest of `--help`: options, one a line, and what the command does. */
   readonly details: string
   readonly options: Options
   /** Resolves with the exit code. */
   run(call: Call): Promise<number>
 }
 
-/** The command was called in a way that it does not know; the message says what it knows. */
+/** The call is not valid; the message shows the valid form. */
 export class UsageError extends Error {}

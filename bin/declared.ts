@@ -1,4 +1,4 @@
-/** The tables that a document uses and does not declare. */
+/** The tables that a document uses without declaring them. */
 import type { Config } from '../lib/configuration/index.js'
 import { unknownTables, type QueriedTables } from '../lib/queries/index.js'
 import { pointerTo } from '../lib/schema/faults.js'
@@ -10,7 +10,7 @@ export interface UndeclaredTable {
   readonly table: string
 }
 
-/** Those of workflows, then those of routes. The embedded engine has no tables but declared ones. */
+/** Tables of workflows, then tables of routes. The embedded engine has only declared tables. */
 export function undeclaredTables ({ database, tables, workflows, routes }: Config): UndeclaredTable[] {
   if (database.provider === 'embedded') return []
   const catalogue = withDeclared({ schema: '', tables: new Map(), partial: true }, wantedTables(tables))

@@ -1,18 +1,18 @@
-/** The document that a command works on. */
+/** Finds and loads the document of a command. */
 import type { Config, Env } from '../lib/configuration/index.js'
 import { existsSync } from 'node:fs'
 import { loadAndCheck } from '../lib/configuration/load.js'
 import { CommandError } from './failure.js'
 
-/** Where a command looks that is given no document, in the working folder. */
+/** The default paths in the working folder. */
 const names = ['tenantry.json', 'tenantry.jsonc', 'tenantry.js', 'tenantry.ts']
 
-/** The path that was named, or the document of the working folder; undefined where there is none. */
+/** The given path, or the document of the working folder; undefined without one. */
 export function findDocument (named: string | undefined): string | undefined {
   return named ?? names.find((name) => existsSync(name))
 }
 
-/** The path that was named, or the document of the working folder. Throws if there is none. */
+/** The given path, or the document of the working folder. Throws without one. */
 export function requireDocument (named: string | undefined): string {
   const path = findDocument(named)
   if (path === undefined) {
@@ -21,7 +21,7 @@ export function requireDocument (named: string | undefined): string {
   return path
 }
 
-/** Loads and checks the document; throws a ConfigError that holds its faults. */
+/** Loads and checks the document; throws a ConfigError with its faults. */
 export async function loadDocument (named: string | undefined, env: Env, declaredTables = false): Promise<Config> {
   return await loadAndCheck(requireDocument(named), { env, declaredTables })
 }

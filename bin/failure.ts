@@ -1,35 +1,35 @@
-/** Errors, in lines for the user of the command. */
+/** Errors as lines for the user of the command. */
 import { ConfigError, formatFault } from '../lib/configuration/index.js'
 import { catalogue, TenantryError } from '../lib/errors.js'
 import { UsageError } from './command.js'
 
-/** Faults of a document, one a line. Unexpected errors have their stack. */
+/** Faults of a document have a line each. Unexpected errors have their stack. */
 export function linesOf (error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault)
   if (error instanceof UsageError || error instanceof CommandError) return error.message.split('\n')
-  // The cause stays out of HTTP answers; the terminal shows it.
+  // HTTP answers do not contain the cause; the terminal shows it.
   if (error instanceof TenantryError) return [[textOf(error), ...causesOf(error.cause)].join(': ')]
   if (!(error instanceof Error)) return [String(error)]
   return isForeseen(error) ? [error.message] : (error.stack ?? error.message).split('\n')
 }
 
-/** A command cannot do what it was asked for; the message says why. */
+/** The command cannot do its work; the message says why. */
 export class CommandError extends Error {}
 
-/** Messages of the catalogue are for callers; these are for the operator of the database. */
+/** Messages of the error catalogue are for callers of the API; these are for the operator of the database. */
 function textOf ({ code, message }: TenantryError): string {
   return code === catalogue.databaseUnavailable.code ? 'the database cannot be reached' : message
 }
 
 function causesOf (cause: unknown): string[] {
   if (!(cause instanceof Error)) return []
-  // Node reports a host that has several addresses as one error without a text, with one for each address in it.
+  // For a host with several addresses Node throws one error without a message, with an error for each address in it.
   const inner: unknown[] = cause instanceof AggregateError ? cause.errors : []
   const texts = inner.length > 0 ? inner.map((one) => one instanceof Error ? one.message : String(one)) : [cause.message]
   return [[...new Set(texts)].filter((text) => text !== '').join(', '), ...causesOf(cause.cause)].filter((text) => text !== '')
 }
 
-/** Errors that the library throws at start for the operator to read: plain ones, and those of the system. */
+/** Errors at start that are meant for the operator: plain errors of the library, and system errors. */
 function isForeseen (error: Error): boolean {
   return error.constructor === Error
 }

@@ -1,4 +1,4 @@
-/** The address of a server, and the reasons for which it cannot listen. */
+/** The address of a server, and the reasons why it cannot listen. */
 import type { ServerOptions } from '../lib/server.js'
 import type { Env } from '../lib/configuration/index.js'
 import type { Call } from './command.js'
@@ -15,7 +15,7 @@ export interface ListenAt {
   readonly host: string
 }
 
-/** The options of the command; without them the settings PORT and HOST. */
+/** The options of the command; default: the settings PORT and HOST. */
 export function listenAt (call: Call, env: Env): ListenAt {
   return {
     port: namedPort(call) ?? portOf(setting(env, 'PORT') || defaultPort),
@@ -23,7 +23,7 @@ export function listenAt (call: Call, env: Env): ListenAt {
   }
 }
 
-/** The option `--port`, known to be a port before anything takes time. */
+/** The checked option `--port`. Call it before slow work. */
 export function namedPort (call: Call): number | undefined {
   const text = call.text('port')
   return text === undefined ? undefined : portOf(text)
@@ -35,7 +35,7 @@ function portOf (text: string): number {
   return port
 }
 
-/** Throws a CommandError where the address cannot be listened on, before anything that takes time. */
+/** Throws a CommandError if the server could not listen on the address. Call it before slow work. */
 export async function checkAddress (at: ListenAt): Promise<void> {
   const server = createServer()
   try {
@@ -47,7 +47,7 @@ export async function checkAddress (at: ListenAt): Promise<void> {
   await once(server, 'close')
 }
 
-/** An error of `listen` in words; every other error as it is. */
+/** Explains an error of `listen`; returns other errors unchanged. */
 export function explainListening (error: unknown, { host, port }: ListenAt): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   switch (code) {

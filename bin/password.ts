@@ -1,4 +1,4 @@
-/** Reads a new password: from the terminal without showing it, or from standard input where that is none. */
+/** Reads a new password: from the terminal without showing it, or from standard input if that is not a terminal. */
 import type { ReadStream } from 'node:tty'
 import { StringDecoder } from 'node:string_decoder'
 import { maxPasswordInput } from '../lib/secrets/passwords.js'
@@ -6,7 +6,7 @@ import { CommandError } from './failure.js'
 
 const maxInput = 4 * maxPasswordInput // bytes of UTF-8, of one line
 
-/** Asked for twice at a terminal; elsewhere the one line of standard input, without its line break. */
+/** A terminal is asked twice. Elsewhere the password is the only line of standard input, without its line break. */
 export async function readPassword (): Promise<string> {
   const { stdin } = process
   if (!stdin.isTTY) return await readLine(stdin)
@@ -20,7 +20,7 @@ export async function readPassword (): Promise<string> {
   }
 }
 
-/** Throws where it holds anything but one line of UTF-8. */
+/** Throws unless it is one line of UTF-8. */
 export async function readLine (input: AsyncIterable<Buffer | string>): Promise<string> {
   const chunks: Buffer[] = []
   let length = 0
@@ -36,7 +36,7 @@ export async function readLine (input: AsyncIterable<Buffer | string>): Promise<
   return line
 }
 
-/** Whatever was replaced would be another password. */
+/** Text with replaced characters would be another password. */
 function utf8 (bytes: Buffer): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
@@ -48,14 +48,14 @@ function utf8 (bytes: Buffer): string {
 const [interrupt, endOfInput, backspace, del, eraseLine] = ['\u0003', '\u0004', '\b', '\u007f', '\u0015']
 
 interface Prompt {
-  /** The line that is typed, of which the terminal shows nothing. The question is on standard error: the output can be kept. */
+  /** Reads a line that the terminal does not show. The question goes to standard error, so that the output can be redirected. */
   ask(question: string): Promise<string>
   close(): void
 }
 
 function openPrompt (terminal: ReadStream): Prompt {
   const decoder = new StringDecoder('utf8')
-  // What is pasted may hold the answers to both questions.
+  // Pasted text may contain the answers to both questions.
   const typed: string[] = []
   let ended = false
   let wake = () => {}
@@ -67,13 +67,13 @@ function openPrompt (terminal: ReadStream): Prompt {
     ended = true
     wake()
   }
-  // Before the first question: an answer that is typed at once must not be shown.
+  // Before the first question: an immediate answer must not be shown either.
   terminal.setRawMode(true)
   terminal.on('data', onData)
   terminal.on('end', onEnd)
   terminal.resume()
 
-  /** undefined while it is being typed. */
+  /** undefined while the line is being typed. */
   function typedLine (line: string[]): string | undefined {
     for (let character = typed.shift(); character !== undefined; character = typed.shift()) {
       if (character === '\r' || character === '\n') return line.join('')

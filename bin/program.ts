@@ -1,4 +1,4 @@
-/** Finds the command that the words of a command line name, and runs it. */
+/** Finds the command of a command line and runs it. */
 import type { Call, Command } from './command.js'
 import type { Env } from '../lib/configuration/index.js'
 import { nearest } from '../lib/schema/faults.js'
@@ -19,7 +19,7 @@ import { validate } from './commands/validate.js'
 import { worker } from './commands/worker.js'
 import { linesOf } from './failure.js'
 
-/** By name; one of two words is a command of a group. */
+/** By name; a name of two words belongs to a group. */
 const commands: Readonly<Record<string, Command>> = {
   init,
   start,
@@ -36,7 +36,7 @@ const commands: Readonly<Record<string, Command>> = {
   'files repair': repairFilesCommand
 }
 
-/** Where lines go. */
+/** Where output goes. */
 export type Output = Pick<Call, 'print' | 'note'>
 
 const standardOutput: Output = {
@@ -48,7 +48,7 @@ const standardOutput: Output = {
   }
 }
 
-/** Runs the command and resolves with the exit code: 0, or 1 after what went wrong was written to standard error. */
+/** Runs the command and resolves with the exit code: 0, or 1 after an error was written to standard error. */
 export async function run (words: string[], env: Env, output: Output = standardOutput): Promise<number> {
   const { name, rest } = namedBy(words)
   if (name === '--version' || name === '-v') {
@@ -60,7 +60,7 @@ export async function run (words: string[], env: Env, output: Output = standardO
     output.print(overview())
     return 0
   }
-  // `tenantry help start` asks for the same as `tenantry start --help`.
+  // `tenantry help start` means `tenantry start --help`.
   if (isHelp) return await run([...rest.slice(0, 2), '--help'], env, output)
   const command = name !== undefined && Object.hasOwn(commands, name) ? commands[name] : undefined
   if (name === undefined || command === undefined) {
@@ -80,7 +80,7 @@ export async function run (words: string[], env: Env, output: Output = standardO
   }
 }
 
-/** The words of the command's name, as far as there is one, and those behind them. */
+/** Splits the words into the command's name, if there is one, and the rest. */
 function namedBy (words: string[]): { name: string | undefined, rest: string[] } {
   const pair = words.slice(0, 2).join(' ')
   return Object.hasOwn(commands, pair) ? { name: pair, rest: words.slice(2) } : { name: words[0], rest: words.slice(1) }

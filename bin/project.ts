@@ -1,4 +1,4 @@
-/** The files of a first project. */
+/** The files of a new project. */
 import { randomBytes } from 'node:crypto'
 import { basename } from 'node:path'
 import { version } from '../lib/version.js'
@@ -81,7 +81,7 @@ export function projectFiles (folder: string): Readonly<Record<string, string>> 
   }
 }
 
-/** npm takes lower-case letters, digits, and some punctuation. */
+/** npm allows lower-case letters, digits and some punctuation. */
 function packageName (folder: string): string {
   const name = basename(folder).toLowerCase().replace(/[^a-z0-9._-]+/g, '-').replace(/^[-._]+|[-._]+$/g, '')
   return name === '' ? 'api' : name.slice(0, 100)

@@ -1,17 +1,17 @@
-/** Ends a command that runs until a signal comes. */
+/** Ends a command when a signal arrives. */
 import type {} from '../plugins/stop/index.js'
 import type { FastifyInstance } from 'fastify'
 
-// that a start has to end when a signal comes in the middle of it; of a migration the database undoes what was not committed
+// for a start to end after a signal; the database rolls back an unfinished migration
 const startMs = 5000
 
 /** Resolves when a signal has closed the app. */
 export type StopOnSignal = (app: FastifyInstance) => Promise<void>
 
 /**
- * From now on SIGTERM and SIGINT, which has no `server.stopDelayMs`, end the process: at once with 0 before there is an
- * app, and whatever its start waits for. A second one ends it at once, with 1. Call it before anything takes time: the
- * first process of a container does not get a signal that it does not listen to.
+ * From now on SIGTERM and SIGINT end the process. Before there is an app they end it at once, with 0. SIGINT does not wait
+ * for `server.stopDelayMs`. A second signal ends the process at once, with 1. Call it before slow work: the first process of
+ * a container only gets signals that it listens for.
  */
 export function listenToSignals (): StopOnSignal {
   let isStopping = false
@@ -32,7 +32,7 @@ export function listenToSignals (): StopOnSignal {
         const late = setTimeout(() => process.exit(0), startMs)
         app.ready().then(() => {
           clearTimeout(late)
-          // Who sits before a terminal sends no requests elsewhere.
+          // A developer at a terminal has no load balancer.
           if (signal === 'SIGINT' && app.hasDecorator('stopping')) app.stopping.skipDelay()
         }, () => {})
         app.close().then(resolve, reject)

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The command `tenantry`, and the process in which `tenantry dev` reads a document. */
+/** The command `tenantry`, and the process that reads modules for `tenantry dev`. */
 import { answerDocument, documentProcess } from './dev/document-process.js'
 import { run } from './program.js'
 

@@ -1,4 +1,4 @@
-/** `tenantry dev`: serves a document during development, and serves it anew after each change. */
+/** `tenantry dev`: serves a document during development, and reloads it after each change. */
 import type { Command } from '../command.js'
 import type { Env } from '../../lib/configuration/index.js'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -8,7 +8,7 @@ import { requireDocument } from '../document.js'
 import { CommandError, linesOf } from '../failure.js'
 import { namedPort } from '../listening.js'
 
-const endMs = 15_000 // that a stop may take: running requests have 10 s
+const endMs = 15_000 // for a stop: running requests have 10 s
 
 export const dev: Command = {
   summary: 'Serves a document, and serves it anew after each change.',
@@ -33,7 +33,7 @@ SIGTERM and SIGINT end it with 0; a second one ends at once.`,
       throw new CommandError('NODE_ENV is "production", and this command is for development: use "tenantry start"')
     }
     const stopped = stopSignal()
-    // A module that is the document reads it too.
+    // A document that is a module reads it too.
     const env: Env = { NODE_ENV: 'development', ...call.env }
     Object.assign(process.env, { NODE_ENV: env['NODE_ENV'] })
     const [{ createDocumentReader }, { createDevServer }, { readableLog }, { readSeed }, { watchDocument }] = await Promise.all([
@@ -50,7 +50,7 @@ SIGTERM and SIGINT end it with 0; a second one ends at once.`,
     const isColored = process.stdout.isTTY && env['NO_COLOR'] === undefined
     const loggerOf = (level: string) => readableLog(level, call.print, isColored)
     const server = createDevServer({ call, document, reader, env, memoryFolder, seed, loggerOf })
-    // A change during the first start is followed by a reload too.
+    // A change during the first start causes a reload too.
     const watcher = watchDocument(document, () => reload())
     const first = server.reload()
     const reload = oneAtATime(first, async () => {
@@ -77,7 +77,7 @@ SIGTERM and SIGINT end it with 0; a second one ends at once.`,
   }
 }
 
-/** Resolves with the first signal. A second one, or a stop that takes too long, ends the process. */
+/** Resolves with the first signal. A second signal, or a stop that takes too long, ends the process. */
 function stopSignal (): Promise<void> {
   return new Promise((resolve) => {
     let isStopping = false
@@ -94,11 +94,11 @@ function stopSignal (): Promise<void> {
 
 interface Repeated {
   (): void
-  /** Resolves after the run that is under way. Later calls have no effect. */
+  /** Resolves after the current run. Later calls have no effect. */
   ended(): Promise<void>
 }
 
-/** Runs the work after the first, once at a time. Calls meanwhile are followed by one more run; a first that fails ends it. */
+/** Runs the work, never twice at a time. Calls during a run cause one more run. If the first run fails, no other follows. */
 function oneAtATime (first: Promise<void>, work: () => Promise<void>): Repeated {
   let isWaiting = false
   let isEnded = false

@@ -4,7 +4,7 @@ import { isFailure } from '../../lib/errors.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
-const maxNamed = 20 // files of each kind
+const maxNamed = 20 // files listed of each kind
 
 export const repairFilesCommand: Command = {
   summary: 'Restores missing copies of files, and deletes objects without a file.',

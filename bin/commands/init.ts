@@ -1,4 +1,4 @@
-/** `tenantry init`: writes a first project. */
+/** `tenantry init`: writes the files of a new project. */
 import type { Command } from '../command.js'
 import { existsSync, statSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -28,7 +28,7 @@ Then "npm install && npm start" serves the API on an embedded database in the fo
     for (const [name, text] of Object.entries(files)) {
       const file = join(folder, name)
       await mkdir(dirname(file), { recursive: true })
-      // Only the owner reads the secret.
+      // Only the owner can read the secret.
       await writeFile(file, text, { flag: 'wx', mode: name === '.env' ? 0o600 : 0o644 })
     }
     const path = relative('.', folder)

@@ -1,4 +1,4 @@
-/** `tenantry migrate`: brings the database to what the server and the document need. */
+/** `tenantry migrate`: migrates the database to the schema of the server and the document. */
 import type { Call, Command } from '../command.js'
 import type { DatabaseConfig } from '../../lib/configuration/index.js'
 import type { MigrationProgress } from '../../lib/database/migrations/progress.js'
@@ -45,7 +45,7 @@ it continues where it stopped.
   }
 }
 
-/** Statements that run alone take long on a large table; a line says which table that is. */
+/** Statements outside of transactions take long on a large table; a line names the table. */
 function tell (call: Call, { migration, step, of, table, state }: MigrationProgress): void {
   const place = `${migration}: step ${step} of ${of}${table === undefined ? '' : `, ${table}`}`
   if (state === 'started' && of > 1) call.note(place)
@@ -53,7 +53,7 @@ function tell (call: Call, { migration, step, of, table, state }: MigrationProgr
   if (state === 'done' && step === of) call.print(migration)
 }
 
-/** The role of migrations may bypass the policies of tables; the role that serves requests may not. */
+/** The role of migrations may bypass row-level security; the role that serves requests may not. */
 function ownersOf (database: DatabaseConfig): DatabaseConfig {
   return database.postgres === undefined ? database : { ...database, postgres: { ...database.postgres, rowLevelSecurity: false } }
 }

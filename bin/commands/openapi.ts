@@ -14,7 +14,7 @@ export const openapi: Command = {
     const config = await loadDocument(call.document, call.env)
     if (config.plugins.openapi === false) throw new CommandError('the document turns the plugin "openapi" off')
     const { database } = config
-    // The folder of an embedded database may be in use by a server, and what it holds is declared anyway.
+    // A server may be using the folder of an embedded database. Its tables are all declared anyway.
     const unused = database.provider === 'embedded' ? { ...database, embedded: {} } : database
     const { createServer } = await import('../../lib/server.js')
     const app = createServer(withSections(config, { database: unused, migrate: 'manual' }), { env: environmentOf(config), logger: false })

@@ -26,7 +26,7 @@ serves on before that for as long as \`server.stopDelayMs\` of the document says
     const env = environmentOf(config)
     const at = listenAt(call, env)
     await checkAddress(at)
-    // Loaded when it is needed: other commands, and help, are there at once.
+    // Imported here so that other commands and help start fast.
     const { createServer } = await import('../../lib/server.js')
     const app = createServer(config, { env, deliverMail: call.flag('print-mail') ? mailPrinter(call) : undefined })
     const stopped = stopOnSignal(app)
@@ -35,7 +35,7 @@ serves on before that for as long as \`server.stopDelayMs\` of the document says
       if (typeof address !== 'string') return process.exit(0)
       call.print(`listening on ${address}`)
     } catch (error) {
-      // What is half open, a pool that tries to connect for example, must not keep the process.
+      // An open handle, such as a pool that is still connecting, must not keep the process alive.
       setImmediate(() => process.exit(1))
       throw explainListening(error, at)
     }

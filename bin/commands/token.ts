@@ -1,4 +1,4 @@
-/** `tenantry token`: a token for trying things out, and for machines. */
+/** `tenantry token`: a token for trials and for machines. */
 import type { Command } from '../command.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Config, Env } from '../../lib/configuration/index.js'
@@ -55,7 +55,7 @@ export const token: Command = {
   }
 }
 
-/** What the settings of the environment, and of `.env` in this folder, say alone. */
+/** Uses only the settings of the environment and of `.env` in this folder. */
 async function withoutDocument (env: Env): Promise<Config> {
   return checkConfig({ routes: [] }, { env: await withDotEnv('.', env) })
 }

@@ -1,4 +1,4 @@
-/** `tenantry user create`: a user with a password. */
+/** `tenantry user create`: creates a user with a password. */
 import type { FastifyInstance } from 'fastify'
 import type { Command } from '../command.js'
 import type { Config } from '../../lib/configuration/index.js'
@@ -25,7 +25,7 @@ meanwhile (of an embedded database the server is stopped first).
   async run (call) {
     const [email, role, named] = [call.text('email'), call.text('role'), call.text('tenant')]
     if (email === undefined) throw new UsageError('--email is missing: it is what the user logs in with')
-    // Empty, as a shell variable that is not set: a user of the platform is never made by mistake.
+    // Refuses an empty value, such as an unset shell variable: it would create a user of the platform by mistake.
     if (named !== undefined && !isTenantId(named)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
     const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([
       import('../../plugins/users/index.js'),
@@ -37,7 +37,7 @@ meanwhile (of an embedded database the server is stopped first).
     const config = await loadDocument(call.document, call.env)
     const app = await open(config)
     try {
-      // Before the question, so that a password is not typed for nothing.
+      // Checked before the question, so that the user does not type a password in vain.
       const isMissing = named !== undefined && await isMissingTenant(app, config, named)
       const password = await readPassword()
       const fault = passwordFault(password)
@@ -54,7 +54,7 @@ meanwhile (of an embedded database the server is stopped first).
   }
 }
 
-/** The plugins that know users and tenants, and no server. */
+/** Only the plugins for users and tenants, without a server. */
 async function open ({ database, tables, migrate, tenancy, plans }: Config): Promise<FastifyInstance> {
   if (database.provider === 'embedded' && database.embedded?.dbPath === undefined) {
     throw new CommandError('the database is in memory, and ends with this command: name a folder with embedded.dbPath')
@@ -84,7 +84,7 @@ async function open ({ database, tables, migrate, tenancy, plans }: Config): Pro
   return app
 }
 
-/** Whether the tenant is to be made; throws where it cannot have users. */
+/** Whether to create the tenant; throws if it cannot have users. */
 async function isMissingTenant (app: FastifyInstance, { tenancy }: Config, id: string): Promise<boolean> {
   const tenant = await app.tenants.get(id)
   if (tenant?.status === 'deleting') throw new CommandError(`the tenant "${id}" is being deleted`)
@@ -96,7 +96,7 @@ async function isMissingTenant (app: FastifyInstance, { tenancy }: Config, id: s
   return tenant === null
 }
 
-/** Nothing where somebody else has made it meanwhile. */
+/** Does nothing if another process has created it meanwhile. */
 async function makeTenant ({ tenants }: FastifyInstance, id: string): Promise<void> {
   try {
     await tenants.create({ id, name: id })

@@ -1,4 +1,4 @@
-/** `tenantry validate`: every fault of a document that can be found without its database. */
+/** `tenantry validate`: lists the faults of a document that can be found without its database. */
 import type { Command } from '../command.js'
 import { loadDocument } from '../document.js'
 

@@ -1,4 +1,4 @@
-/** `tenantry worker`: runs the jobs of a document's servers, without a port, until a signal ends it. */
+/** `tenantry worker`: runs the jobs of a document's servers until a signal, without a port. */
 import type { Command } from '../command.js'
 import { environmentOf, withSections } from '../../lib/configuration/index.js'
 import { maxWorkers } from '../../lib/schema/queue.js'
@@ -27,9 +27,9 @@ It ends with 0; a second signal ends it at once.`,
     const workers = named ?? document.queue.workers
     if (workers === 0) throw new CommandError("the document's `queue.workers` is 0: say with --workers how many jobs run at a time")
     const config = withSections(document, { queue: { ...document.queue, workers } })
-    // Loaded when it is needed: other commands, and help, are there at once.
+    // Imported here so that other commands and help start fast.
     const { createServer } = await import('../../lib/server.js')
-    // What it waits with, connections and timers, keeps no process.
+    // Its connections and timers do not keep the process alive.
     setInterval(() => {}, 2_147_483_647)
     const app = createServer(config, { env: environmentOf(config) })
     const stopped = stopOnSignal(app)
@@ -38,7 +38,7 @@ It ends with 0; a second signal ends it at once.`,
       if (!ready) return process.exit(0)
       call.print(`working on up to ${workers} jobs at a time`)
     } catch (error) {
-      // What is half open, a pool that tries to connect for example, must not keep the process.
+      // An open handle, such as a pool that is still connecting, must not keep the process alive.
       setImmediate(() => process.exit(1))
       throw error
     }

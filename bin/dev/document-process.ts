@@ -4,16 +4,16 @@ import { ConfigError, FaultList } from '../../lib/schema/faults.js'
 import { readDocument } from '../../lib/configuration/load.js'
 import { toPlain } from '../../lib/document/plain.js'
 
-/** The argument that makes the program such a process; it is no command. */
+/** The argument that starts such a process. It is not a command. */
 export const documentProcess = '--answer-document'
 
-/** What it answers to a path: the document as plain data, or its faults. */
+/** The answer to a path: the document as plain data, or its faults. */
 export interface DocumentAnswer {
   readonly document?: unknown
   readonly faults: readonly Fault[]
 }
 
-/** Waits for the path of a document and answers once. */
+/** Waits for the path of a document, and answers once. */
 export function answerDocument (): void {
   process.once('disconnect', () => process.exit(0))
   process.once('message', (source) => {
@@ -21,7 +21,7 @@ export function answerDocument (): void {
       throw error
     })
   })
-  // The document imports it too: it is there by the time that a document is read.
+  // Imported early: the document imports it too.
   import('../../lib/index.js').catch(() => {})
 }
 

@@ -1,7 +1,7 @@
 /**
- * Reads the document of `tenantry dev` each time that it changes. Node evaluates a module once in a process: a document that
- * is a module is read in a new process each time, which is started ahead, since that takes longer than the rest of a reload.
- * A thread would do, but tsx does not read TypeScript in threads of Node.js 20.
+ * Reads the document of `tenantry dev` after each change. Node evaluates a module only once in a process, so a document that
+ * is a module is read in a new process each time. The process is started ahead, because its start takes longer than the rest
+ * of a reload. Threads are no alternative: tsx does not read TypeScript in threads of Node.js 20.
  */
 import { fork, type ChildProcess } from 'node:child_process'
 import { extname } from 'node:path'
@@ -10,10 +10,10 @@ import { readDocument } from '../../lib/configuration/load.js'
 import { unreadable } from '../../lib/document/unreadable.js'
 import { documentProcess, type DocumentAnswer } from './document-process.js'
 
-const readMs = 30_000 // that a module may take; one that waits for ever would end all reloads
+const readMs = 30_000 // for a module; one that waits forever would stop all reloads
 
 export interface DocumentReader {
-  /** The document as it is now. Throws a ConfigError. */
+  /** The current document. Throws a ConfigError. */
   read(): Promise<unknown>
   close(): void
 }
@@ -39,9 +39,9 @@ export function createDocumentReader (source: string): DocumentReader {
   }
 }
 
-/** The program of this process, with the arguments of Node of this one. */
+/** The same program, with the same arguments of Node. */
 function start (): ChildProcess {
-  // An error is one of its end as well.
+  // An `error` event ends the process too.
   return fork(process.argv[1] ?? '', [documentProcess], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }).on('error', () => {})
 }
 

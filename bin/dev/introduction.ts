@@ -1,4 +1,4 @@
-/** The first lines of `tenantry dev`: the address, tokens to try it with, and a first call. */
+/** The first lines of `tenantry dev`: the address, tokens and a first call. */
 import type {} from '../../plugins/auth/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../../lib/configuration/index.js'
@@ -13,14 +13,14 @@ export function introduction (app: FastifyInstance, config: Config, address: str
   return [`listening on ${address}`, ...pages, ...tokensOf(app, config), ...firstCall(config, address)]
 }
 
-/** None where the server takes the tokens of others only. */
+/** No tokens if the server only accepts tokens of other issuers. */
 function tokensOf (app: FastifyInstance, { jwt, tenancy }: Config): string[] {
   if (jwt === undefined || !app.auth.canSign) return []
   const expiresIn = Math.min(tokenSeconds, jwt.maxLifetime ?? tokenSeconds)
   const token = (claims: { readonly tenant_id?: string }) => {
     return app.auth.sign({ sub: 'dev', role: 'admin', ...claims }, { expiresIn })
   }
-  // A tenant that has to be made first has no users yet.
+  // A tenant that does not exist yet has no users.
   const ofTenant = tenancy.provisioning === 'explicit' ? [] : [`  export TOKEN=${token({ tenant_id: tenant })}`]
   const first = ofTenant.length === 0 ? '' : `TOKEN of an administrator of the tenant "${tenant}", `
   return [
@@ -30,7 +30,7 @@ function tokensOf (app: FastifyInstance, { jwt, tenancy }: Config): string[] {
   ]
 }
 
-/** A call of the first list that asks for nothing but a token. */
+/** A call of the first list that only needs a token. */
 function firstCall ({ routes, tenancy, jwt }: Config, address: string): string[] {
   const route = routes.find(({ method, path, request }) => {
     const needsQuery = Object.values(request?.query ?? {}).some(({ required }) => required === true)

@@ -1,8 +1,8 @@
-/** The log of `tenantry dev`: a line a request, and errors with their causes. */
+/** The log of `tenantry dev`: a line for each request, and errors with their causes. */
 import type { FastifyServerOptions } from 'fastify'
 import pretty from 'pino-pretty'
 
-/** Members that the message has, or that say nothing to a single reader. */
+/** Properties that repeat the message, or are of no use to a developer. */
 const hidden = ['pid', 'hostname', 'reqId', 'method', 'path', 'status', 'ms', 'code', 'route', 'tenant', 'traceId', 'migrations']
 const address = 'Server listening at'
 
@@ -26,7 +26,7 @@ export function readableLog (level: string, print: (line: string) => void, color
   }
 }
 
-/** `GET /notes 200 3.1 ms (acme)`, or the message with the route that it is about. */
+/** `GET /notes 200 3.1 ms (acme)`, or the message with its route. */
 function messageOf ({ method, path, status, ms, route, tenant, code }: Record<string, unknown>, message: string): string {
   const of = tenant === undefined ? '' : ` (${String(tenant)})`
   if (method !== undefined && status !== undefined) {

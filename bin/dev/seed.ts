@@ -1,4 +1,4 @@
-/** The rows that `tenantry dev --seed` fills an empty database with, from a file of SQL or JSON. */
+/** The rows with which `tenantry dev --seed` fills an empty database, from a file of SQL or JSON. */
 import type {} from '../../plugins/database/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
@@ -17,11 +17,11 @@ type Row = Readonly<Record<string, unknown>>
 type TableRows = ReadonlyArray<readonly [string, readonly Row[]]>
 
 export interface Seed {
-  /** Fills the database; the name of a table that has rows already, and then nothing is written. */
+  /** Fills the database. If a table has rows already, returns its name and writes nothing. */
   fill(app: FastifyInstance): Promise<string | undefined>
 }
 
-/** Reads the file; throws a CommandError or a ConfigError that says what is wrong with it. */
+/** Reads the file; throws a CommandError or a ConfigError with the fault. */
 export async function readSeed (file: string): Promise<Seed> {
   const text = await readFile(file, 'utf8').catch((error: unknown) => {
     throw unreadable(file, error)
@@ -41,7 +41,7 @@ export async function readSeed (file: string): Promise<Seed> {
   }
 }
 
-/** All of it in one transaction: a seed with a fault leaves the database empty. */
+/** In one transaction: a faulty seed leaves the database empty. */
 async function fillEmpty ({ db, engine }: FastifyInstance, write: (db: Kysely<never>) => Promise<void>): Promise<string | undefined> {
   if ((await engine.pendingMigrations()).length > 0) throw new CommandError('--seed: the database is not migrated: run "tenantry migrate"')
   const { schema, tables } = engine.catalogue
@@ -76,7 +76,7 @@ function tablesOf (document: unknown, file: string): TableRows {
   })
 }
 
-/** In the order of the file, so that rows come before those that refer to them. */
+/** In the order of the file: rows precede the rows that refer to them. */
 async function insertRows (db: Kysely<never>, { schema, tables }: Catalogue, file: string, given: TableRows): Promise<void> {
   for (const [name, rows] of given) {
     const table = tables.get(name)
@@ -87,7 +87,7 @@ async function insertRows (db: Kysely<never>, { schema, tables }: Catalogue, fil
       if (columns.length === 0) throw new CommandError(`--seed ${place}: the row has no columns`)
       const list = sql.join(columns.map((column) => sql.id(column)))
       const values = sql`jsonb_populate_record(null::${sql.id(schema, name)}, ${JSON.stringify(row)}::jsonb)`
-      // A column that the row leaves out gets its default.
+      // Omitted columns get their defaults.
       const insert = sql`insert into ${sql.id(schema, name)} (${list}) select ${list} from ${values}`
       await insert.execute(db).catch((error: unknown) => {
         throw refused(place, error)
@@ -112,7 +112,7 @@ function hint (word: string, candidates: Iterable<string>): string {
   return suggestion === undefined ? '' : `, did you mean "${suggestion}"?`
 }
 
-/** The message of the database is for the terminal, which is that of its owner. */
+/** The terminal may show the message of the database: it belongs to the owner of the database. */
 function refused (place: string, error: unknown): CommandError {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   return new CommandError(`--seed ${place}: ${cause instanceof Error ? cause.message : String(cause)}`)

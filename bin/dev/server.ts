@@ -1,4 +1,4 @@
-/** The server of `tenantry dev`, and its successors: a document with faults leaves the one before in place. */
+/** The server of `tenantry dev`. A reload replaces it; if the new document has faults, the current server stays. */
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import type { Call } from '../command.js'
 import type { DocumentReader } from './document-reader.js'
@@ -16,15 +16,15 @@ export interface DevOptions {
   readonly document: string
   readonly reader: DocumentReader
   readonly env: Env
-  /** Where a database in memory is kept meanwhile: it outlives the servers. */
+  /** Where an embedded database without a folder is kept: it outlives the servers. */
   readonly memoryFolder: string
   readonly seed: Seed | undefined
-  /** The log of a level. */
+  /** The logger of a level. */
   readonly loggerOf: (level: string) => FastifyServerOptions['logger']
 }
 
 export interface DevServer {
-  /** Serves the document as it is now. Faults are printed; throws a CommandError where the first start cannot succeed. */
+  /** Serves the current document. Prints faults; throws a CommandError if the first start cannot succeed. */
   reload(): Promise<void>
   close(): Promise<void>
 }
@@ -48,7 +48,7 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
     return withSections(config, { database: { ...database, embedded: { ...database.embedded, dbPath: memoryFolder } } })
   }
 
-  /** A server that listens; the next one has the port of the one before. */
+  /** Starts a server; the next one gets the same port. */
   async function begin (config: Config): Promise<Running> {
     const settings = environmentOf(config)
     const wanted = listenAt(call, settings)
@@ -84,7 +84,7 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
     return current === undefined ? 'nothing is served' : 'still serving the previous version'
   }
 
-  /** Faults that only the database knows: the server before is started again. */
+  /** Only the database knows these faults: the previous server is started again. */
   async function fallBack (previous: Running | undefined, error: unknown): Promise<void> {
     if (previous === undefined && error instanceof CommandError) throw error
     say(error)
@@ -131,7 +131,7 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
   }
 }
 
-/** The same document with the same settings: a file was saved that has no part in it. */
+/** Document and settings are equal: the saved file has no effect on them. */
 function isSame (left: Config, right: Config): boolean {
   return versionOf(left) === versionOf(right) && JSON.stringify(environmentOf(left)) === JSON.stringify(environmentOf(right))
 }

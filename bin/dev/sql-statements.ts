@@ -1,12 +1,12 @@
-/** The statements of an SQL file, one by one: the database takes one at a time. */
+/** Splits an SQL file into statements: the database takes one at a time. */
 
 export interface SqlStatement {
   readonly text: string
-  /** Of its first word, from 1. */
+  /** The line of its first word, from 1. */
   readonly line: number
 }
 
-/** What a semicolon may stand in without ending the statement; PostgreSQL nests comments, and a file of rows does not. */
+/** Quoted text and comments, where a semicolon does not end a statement. Nested comments are not supported. */
 const parts = [
   /--[^\n]*/y,
   /\/\*[^]*?\*\//y,
@@ -22,7 +22,7 @@ export function statementsOf (text: string): SqlStatement[] {
   let begin: number | null = null
   let position = 0
   let line = 1
-  let counted = 0 // characters whose line breaks are in `line`
+  let counted = 0 // characters whose line breaks `line` includes
   const end = () => {
     if (begin === null) return
     line += text.slice(counted, begin).split('\n').length - 1
@@ -42,7 +42,7 @@ export function statementsOf (text: string): SqlStatement[] {
   return statements
 }
 
-/** The characters of the part that begins at the position; 0 where none does. */
+/** The length of the quoted text or comment that begins at the position; 0 without one. */
 function lengthAt (text: string, position: number): number {
   for (const part of parts) {
     part.lastIndex = position

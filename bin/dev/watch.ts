@@ -1,15 +1,15 @@
-/** Sees changes of what a document consists of: the files of its folder, and modules elsewhere that it imports. */
+/** Watches the files of a document: those of its folder, and imported modules in other folders. */
 import { existsSync, readdirSync, readFileSync, watch, type FSWatcher } from 'node:fs'
 import { basename, dirname, extname, join, resolve } from 'node:path'
 
 const watched = /(?:\.(?:jsonc?|[cm]?js|[cm]?ts)|^\.env)$/
 const maxFolders = 200 // below the folder of the document
-const maxModules = 500 // that imports are followed through
-const maxModuleSize = 1_000_000 // characters; a larger module is none that was written by hand
-const pauseMs = 50 // without a change before the document is read: editors write in several steps
+const maxModules = 500 // whose imports are followed
+const maxModuleSize = 1_000_000 // characters; larger modules are generated
+const pauseMs = 50 // without changes before the document is read: editors write in several steps
 
 export interface Watcher {
-  /** Watches folders and imports that are new since the last call too. */
+  /** Also watches folders and imports that are new since the last call. */
   renew(): void
   close(): void
 }
@@ -18,7 +18,7 @@ export interface Watcher {
 export function watchDocument (document: string, changed: () => void): Watcher {
   const file = resolve(document)
   const watchers = new Map<string, FSWatcher>()
-  /** Names of files by their folder outside of that of the document; there only imports count. */
+  /** The imported files of each folder outside of the document's. */
   let outside = new Map<string, Set<string>>()
   let timer: NodeJS.Timeout | undefined
 
@@ -64,11 +64,11 @@ export function watchDocument (document: string, changed: () => void): Watcher {
   }
 }
 
-/** The folder and those below it, but for hidden ones and those of packages. */
+/** The folder and its subfolders, except hidden ones and those of packages. */
 function foldersOf (root: string): string[] {
   const folders = [root]
   for (const folder of folders) {
-    // A folder may be gone by now.
+    // The folder may have been removed.
     const entries = existsSync(folder) ? readdirSync(folder, { withFileTypes: true }) : []
     for (const entry of entries) {
       const isWatched = entry.isDirectory() && entry.name !== 'node_modules' && !entry.name.startsWith('.')
@@ -80,7 +80,7 @@ function foldersOf (root: string): string[] {
 
 const relativeImport = /\b(?:from|import|require)\b\s*\(?\s*(['"])(\.{1,2}\/[^'"\n]+)\1/g
 
-/** The files that a module imports by relative paths, and those that these import; a file that is missing may come. */
+/** The files that a module imports by relative paths, and their imports. Missing files are included: they may be created. */
 function importsOf (document: string): string[] {
   if (/^\.jsonc?$/i.test(extname(document))) return []
   const modules = [document]
@@ -96,7 +96,7 @@ function importsOf (document: string): string[] {
   return modules.slice(1)
 }
 
-/** TypeScript is imported as the JavaScript that it becomes, or without an extension. */
+/** TypeScript files are imported with the extension `.js`, or without one. */
 function candidatesOf (path: string): string[] {
   const source = path.replace(/\.([cm]?)js$/, '.$1ts')
   const named = [path, source, `${path}.ts`, `${path}.js`, join(path, 'index.ts'), join(path, 'index.js')]
