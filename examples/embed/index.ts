@@ -1,6 +1,6 @@
 /**
- * A Fastify app that existed before: its own routes, its own error bodies. It takes five plugins of tenantry, so that
- * part of its API is declared and not written. Run it with `npx tsx examples/embed/index.ts`.
+ * An existing Fastify app with its own routes and error bodies. Five plugins of tenantry add a declared part to its API.
+ * Run it with `npx tsx examples/embed/index.ts`.
  */
 import { randomBytes } from 'node:crypto'
 import Fastify from 'fastify'
@@ -10,10 +10,10 @@ import database from 'tenantry/plugins/database'
 import openapi from 'tenantry/plugins/openapi'
 import rateLimit from 'tenantry/plugins/rate-limit'
 
-// The database connects, and migrates, while its plugin registers: that may take longer than Fastify's ten seconds.
+// The database connects and migrates while its plugin registers: that may take longer than Fastify's default of ten seconds.
 const app = Fastify({ logger: { level: process.env.LOG_LEVEL ?? 'warn' }, pluginTimeout: 60_000 })
 
-// What the app had: routes and error bodies of its own, which stay as they are.
+// The existing app: its routes and error bodies stay as they are.
 app.setErrorHandler((error, _request, reply) => {
   app.log.error(error)
   reply.code(500).send({ problem: 'the shop has a problem' })
@@ -23,7 +23,7 @@ app.get('/broken', async () => {
   throw new Error('on purpose')
 })
 
-// What it takes from tenantry. The database is in memory; a real app names its PostgreSQL here.
+// The plugins of tenantry. The database is in memory; a real app configures its PostgreSQL here.
 await app.register(database, {
   provider: 'embedded',
   tables: {

@@ -1,6 +1,6 @@
 /**
- * Two plugins on an app's own routes, without a database and without a document: `auth` decides who may call, and
- * `rate-limit` how often. Run it with `npx tsx examples/plugins/index.ts`.
+ * Two plugins on an app's own routes, without a database or a document: `auth` decides who may call, `rate-limit` how often.
+ * Run it with `npx tsx examples/plugins/index.ts`.
  */
 import { randomBytes } from 'node:crypto'
 import Fastify from 'fastify'
@@ -11,7 +11,7 @@ const app = Fastify({ logger: { level: process.env.LOG_LEVEL ?? 'warn' } })
 await app.register(auth, { jwt: { secret: process.env.JWT_SECRET ?? randomBytes(48).toString('base64url') } })
 await app.register(rateLimit, { default: { max: 100, windowMs: 60_000 } })
 
-// A route that says nothing in its `config` is left alone.
+// Routes without `config` are unaffected.
 app.get('/', async () => ({ weather: 'fair' }))
 
 app.get('/me', { config: { access: 'user' } }, async ({ auth }) => ({ sub: auth?.sub, role: auth?.role ?? null }))

@@ -1,6 +1,6 @@
 /**
- * The bundled example: `npm start`. tenantry.json beside this file declares the whole API; this program gives it a
- * place for its data, a secret for its tokens and something to show.
+ * The example of `npm start`. tenantry.json beside this file declares the whole API. This program adds a place for its data,
+ * a secret for its tokens, and sample content.
  */
 import type { FastifyInstance } from 'fastify'
 import { randomBytes } from 'node:crypto'
@@ -27,7 +27,7 @@ async function start (): Promise<void> {
     ...process.env,
     JWT_SECRET: jwtSecret(`${folder}/jwt-secret`, process.env),
     DATA_FOLDER: `${folder}/database`,
-    REGISTRATION: production ? 'closed' : 'open' // users who register may read its drafts
+    REGISTRATION: production ? 'closed' : 'open' // registered users may read its drafts
   }
   const document = await loadConfig(fileURLToPath(new URL('tenantry.json', import.meta.url)), { env })
   const app = createServer(document, { env, logger: { level: process.env.LOG_LEVEL ?? 'warn' } })
@@ -41,7 +41,7 @@ documentation: ${address}/ui
 ${production ? '' : introduction(app, address)}`)
 }
 
-/** A first call with a token, and the place of the other tokens. */
+/** Prints a first call with a token, and where the other tokens are. */
 function introduction (app: FastifyInstance, address: string): string {
   const everyone: Person[] = Object.values(people)
   const file = `${folder}/tokens.env`

@@ -1,10 +1,7 @@
-/**
- * The callers of the example: two tenants, neither of which reaches the rows of the other, and the platform, which runs the
- * server.
- */
+/** The callers of the example: users of two tenants, and the platform, which operates the server. */
 
 export interface Person {
-  /** The name of the environment setting that a shell keeps the token in. */
+  /** The shell variable for the token. */
   readonly setting: string
   readonly description: string
   /** The claims of the token. */

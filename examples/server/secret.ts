@@ -4,8 +4,8 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /**
- * JWT_SECRET where it is set. Without it a development secret, made at the first start and kept in the file, so that
- * tokens outlive a restart. In production the setting is demanded, and the development secret is refused.
+ * JWT_SECRET if it is set. Otherwise a development secret, created at the first start and kept in the file, so that tokens
+ * outlive a restart. Production requires the setting and refuses the development secret.
  */
 export function jwtSecret (file: string, env: NodeJS.ProcessEnv): string {
   const development = existsSync(file) ? readFileSync(file, 'utf8') : null

@@ -1,10 +1,10 @@
-/** The first content of the example, written through its own API. */
+/** Writes sample content through the API. */
 import type { FastifyInstance } from 'fastify'
 import { people } from './people.js'
 
 type Method = 'GET' | 'POST' | 'PATCH'
 
-/** Gives each tenant authors, articles and reviews, once: a tenant that has an author is left alone. */
+/** Gives each tenant authors, articles and reviews. A tenant that has an author is skipped. */
 export async function seed (app: FastifyInstance, tokenOf: (person: keyof typeof people) => string): Promise<void> {
   const harbour = as(app, tokenOf('editor'))
   if (await isEmpty(harbour)) {
@@ -39,7 +39,7 @@ export async function seed (app: FastifyInstance, tokenOf: (person: keyof typeof
   }
 }
 
-/** Calls the API as the holder of a token; anything but success stops the start. */
+/** Calls the API with the token; any failure stops the start. */
 function as (app: FastifyInstance, token: string) {
   return async (method: Method, url: string, body?: object) => {
     const answer = await app.inject({ method, url, headers: { authorization: `Bearer ${token}` }, ...(body !== undefined && { body }) })

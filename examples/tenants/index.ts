@@ -1,6 +1,6 @@
 /**
- * A Fastify app whose customers are tenants. What it takes from tenantry: tenants, with routes, secrets, API keys and
- * roles of their own. Its own routes stand beside those. Run it with `npx tsx examples/tenants/index.ts`.
+ * A Fastify app whose customers are tenants. tenantry adds tenants with their own routes, secrets, API keys and roles beside
+ * the app's own routes. Run it with `npx tsx examples/tenants/index.ts`.
  */
 import type { ConfigInput } from 'tenantry'
 import { randomBytes } from 'node:crypto'
@@ -29,20 +29,20 @@ const tables: ConfigInput['tables'] = {
 
 const app = Fastify({ logger: { level: process.env.LOG_LEVEL ?? 'warn' }, pluginTimeout: 60_000 })
 
-// The database is in memory; a real app names its PostgreSQL here.
+// The database is in memory; a real app configures its PostgreSQL here.
 await app.register(database, { provider: 'embedded', tables })
 await app.register(auth, { jwt, apiKey: process.env.API_KEY })
 await app.register(tenancy)
 await app.register(rateLimit)
 await app.register(openapi, { title: 'Orders' })
-// Before every route in whose place no tenant's may stand.
+// Registered before every route that a tenant's route must not replace.
 await app.register(tenantConfig)
 await app.register(tenants)
 await app.register(secrets, { masterKey: process.env.SECRETS_MASTER_KEY })
 await app.register(apiKeys)
 await app.register(tenantRbac)
 
-// A route of its own: `request.tenant` is the caller's, and the permission may come from a token, a key or a role.
+// An own route: `request.tenant` is the caller's tenant, and the permission may come from a token, a key or a role.
 app.get('/signature', { config: { access: 'user', permissions: ['orders:sign'] } }, async ({ tenant }) => {
   const key = tenant === null ? undefined : await app.secrets.get(tenant.id, 'signing_key')
   return { tenant: tenant?.id ?? null, canSign: typeof key === 'string' }
