@@ -1,8 +1,8 @@
 /**
  * Registers @fastify/rate-limit, so that `config.rateLimit`, `app.rateLimit` and `app.createRateLimit` work as it
- * documents, and has it count in the store of this plugin through its documented store interface.
+ * documents. It counts in the store of this plugin through its documented store interface.
  *
- * The rules of this plugin take the same store directly: the interface counts one limit at a time and takes no request
+ * The rules of this plugin use the same store directly. The interface counts one limit at a time and cannot give a request
  * back, so it can neither count a request in two limits or in none, nor skip responses by their status.
  */
 import type { FastifyRateLimitStore, RateLimitOptions } from '@fastify/rate-limit'
@@ -31,14 +31,14 @@ export async function registerRateLimit (app: FastifyInstance, store: RateLimitS
 }
 
 /**
- * The class that @fastify/rate-limit makes its stores with: one for all limiters without options, and one for each route and
- * limiter with options.
+ * The store class for @fastify/rate-limit. It makes one instance for all limiters without options, and one for each route
+ * and limiter with options.
  */
 function storeClass (store: RateLimitStore, now: () => number) {
   const createCounter = store.counter?.bind(store) ?? createMemoryCounter
   const limiters = new Map<string, number>()
 
-  /** Instances that share a store make their limiters in the same order; a number tells equal ones apart. */
+  /** Instances that share a store make their limiters in the same order; a number tells equal limiters apart. */
   function nameOf ({ routeInfo, max, timeWindow }: Readonly<Record<string, unknown>>): string {
     if (!isRecord(routeInfo)) return 'all'
     const { method, url, constraints } = routeInfo
@@ -101,8 +101,8 @@ function settle (counted: Counted | Promise<Counted>, callback: Callback): void 
 }
 
 /**
- * @fastify/rate-limit takes 1000 in place of a wrong `max`; here it fails the start. Refused requests are marked: they are not
- * usage of the tenant.
+ * @fastify/rate-limit replaces a wrong `max` by 1000; here it fails the start. Refused requests are marked, because they do
+ * not count as usage of the tenant.
  */
 function checked ({ method, url }: RouteOptions, options: RateLimitOptions): RateLimitOptions {
   const { max, onExceeded } = options

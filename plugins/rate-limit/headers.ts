@@ -12,7 +12,7 @@ const shownReset = Symbol('tenantry.rate-limit.shown-reset')
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The values that this plugin wrote last. A reset of 0: none. */
+    /** The values that this plugin wrote last. A reset of 0 means none. */
     [shownMax]: number
     [shownLeft]: number
     [shownReset]: number
@@ -25,7 +25,7 @@ export function decorateShown (app: FastifyInstance): void {
   app.decorateRequest(shownReset, 0)
 }
 
-/** Replaces what the headers show, unless the request is admitted and they show a limit with fewer requests left. */
+/** Replaces the headers, unless the request is admitted and they show a limit with fewer requests left. */
 export function showLimit (
   request: FastifyRequest,
   reply: FastifyReply,
@@ -40,9 +40,9 @@ export function showLimit (
 }
 
 /**
- * Call it when the response is sent. @fastify/rate-limit overwrites the headers with its own limit, whose reset is a
- * number of seconds from now. This keeps the stricter limit, of equal ones the one that ends later, and its reset in
- * seconds since 1970.
+ * Call it when the response is sent. @fastify/rate-limit overwrites the headers with its own limit, whose reset is in
+ * seconds from now. This keeps the stricter limit, with its reset in seconds since 1970. Of equal limits it keeps the one
+ * that ends later.
  *
  * @param now in milliseconds since 1970
  */

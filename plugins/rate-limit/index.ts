@@ -1,6 +1,6 @@
 /**
- * Limits how often a tenant may call, or an address if no token names a tenant. It counts the requests of routes that
- * declare `config: { access }` or a rule of their own. `config.rateLimit` of @fastify/rate-limit works beside it.
+ * Limits the requests of each tenant, or of each address if no token names a tenant. It counts routes with
+ * `config: { access }` or an own rule. `config.rateLimit` of @fastify/rate-limit works too.
  */
 import type {} from '@fastify/rate-limit'
 import type {} from '../openapi/documentation.js'
@@ -33,24 +33,24 @@ declare module 'fastify' {
     rateLimiter: RateLimiter
   }
   interface FastifyRequest {
-    /** It has been counted in the limit of its route, or is about to be. */
+    /** The limit of its route has counted it, or is about to. */
     [counted]: boolean
   }
   interface FastifyContextConfig {
-    /** The route's own rule; false: the route is never limited, by a plan neither. Default: `perEndpoint`, else the default. */
+    /** The route's own rule; false: the route has no limit, not even the plan's. Default: `perEndpoint`, then `default`. */
     rateLimitRule?: RouteRule | false
     /**
-     * What each address is held to on this route before anything else is looked at: tokens, keys, tenants. For routes
-     * that strangers call with something to be checked. It counts where `rateLimit.enabled` is false, too.
+     * Limits each address on this route before tokens, keys and tenants are checked. For routes where strangers send
+     * something to check. It counts even if `rateLimit.enabled` is false.
      */
     addressLimit?: RateLimitRule
   }
 }
 
 export interface RateLimitPluginOptions extends RateLimitOptions {
-  /** Where instances share their counts. Default: each counts in its process. */
+  /** The Redis in which instances share their counts. Default: each process counts for itself. */
   readonly redis?: { readonly url: string } | undefined
-  /** Where requests are counted instead. */
+  /** A store that replaces the default one. */
   readonly store?: RateLimitStore | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
@@ -80,7 +80,7 @@ export default definePlugin<RateLimitPluginOptions>({
 
     guardRoutes(app, 'rate-limit', (route) => {
       const { access, rateLimitRule, addressLimit, rateLimit } = route.config ?? {}
-      // A HEAD that Fastify adds to a GET draws on the same count.
+      // The HEAD route that Fastify adds to a GET route shares its count.
       const method = String(route.method).replace('HEAD', 'GET')
       if (addressLimit !== undefined) addAddressStep(route, limiter, createLimit(addressLimit, `address ${method} ${route.url}`))
       const isLeftAlone = rateLimitRule === false || (access === undefined && rateLimitRule === undefined)
@@ -90,7 +90,7 @@ export default definePlugin<RateLimitPluginOptions>({
       const limitStatuses = new Set([
         ...addressLimit === undefined ? [] : [refusalStatus(addressLimit)],
         ...limit === null ? [] : [refusalStatus(limit.rule)],
-        // That of the plan's ceiling.
+        // The headers of the plan's ceiling.
         ...limit === null || !rules.enabled ? [] : [catalogue.rateLimited.status],
         ...limit === null || !isRecord(rateLimit) ? [] : [catalogue.rateLimited.status]
       ])
@@ -136,7 +136,7 @@ function addRouteStep (route: RouteOptions, limiter: RouteLimiter, limit: Limit)
     if (pending === undefined) done()
     else pending.then(() => done(), done)
   })
-  // A request that failed earlier, such as one with an invalid token, shows the limit too.
+  // A request that failed earlier, for example with an invalid token, shows the limit too.
   const showAnyway: onSendHookHandler = (request, reply, payload, done) => {
     const finish = () => {
       limiter.mergeHeaders(request, reply)
@@ -151,7 +151,7 @@ function addRouteStep (route: RouteOptions, limiter: RouteLimiter, limit: Limit)
   route.onSend = [route.onSend ?? [], showAnyway].flat()
 }
 
-/** For routes whose limits are counted later, or for addresses only. */
+/** For routes whose limit is counted later, or only for addresses. */
 function addHeaderStep (route: RouteOptions, limiter: RouteLimiter): void {
   const merge: onSendHookHandler = (request, reply, payload, done) => {
     limiter.mergeHeaders(request, reply)

@@ -14,32 +14,32 @@ import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * The route stays open to a tenant that has used up the requests of its plan: 30 a minute of their own count in their place.
+     * The route stays open to a tenant that has used up its plan's requests: a separate count of 30 a minute applies instead.
      * Default: false.
      */
     beyondPlan?: boolean
   }
 }
 
-const planWindow = 60_000 // ms: a plan says requests a minute
-/** Of all routes with `beyondPlan` together, for each tenant. */
+const planWindow = 60_000 // ms: plans limit requests per minute
+/** For each tenant, over all routes with `beyondPlan`. */
 const beyondPlan = createLimit({ max: 30, windowMs: planWindow }, 'beyond the plan')
 
-/** What `app.rateLimiter` is. */
+/** The type of `app.rateLimiter`. */
 export interface RateLimiter {
   /**
    * Counts the request for its tenant, or for its address if no token or key proves the tenant. Throws `rateLimited` beyond
    * the limit. Returns a promise only if the store is outside this process. If a request has several counts, the headers
-   * show the one with the least left.
+   * show the one with the fewest requests left.
    */
   check(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
 }
 
-/** What the routes of this server are held to. */
+/** The limits of the routes of this server. */
 export interface RouteLimiter extends RateLimiter {
-  /** The limit of a route, and the plan's ceiling beside it. */
+  /** The limit of a route, with the plan's ceiling. */
   checkRoute(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
-  /** Counts for the address a request that failed before it came to its limit: whatever the caller claims to be is not known. */
+  /** Counts a request that failed before its limit was reached, for its address: the caller's identity is not proven. */
   countFailure(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
   /** Call it when the response is sent: @fastify/rate-limit may have overwritten the headers. */
   mergeHeaders(request: FastifyRequest, reply: FastifyReply): void
@@ -47,9 +47,9 @@ export interface RouteLimiter extends RateLimiter {
 
 export interface LimiterOptions {
   readonly store: RateLimitStore
-  /** Read once the server is ready. null: no plan limits anybody. */
+  /** Read once the server is ready. null: plans have no limits. */
   readonly plans: () => Plans | null
-  /** Whether a gateway vouches for the tenant of a request whose token names none. */
+  /** Whether a gateway names the tenant of requests whose tokens name none. */
   readonly trustsHeader: () => boolean
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
@@ -65,7 +65,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
 
   function ceilingOf ({ tenant, routeOptions: { config } }: FastifyRequest): Limit | null {
     ceilings ??= createCeilings(plans())
-    // A server without tenants in a database knows no plan of theirs.
+    // Without tenants in a database there are no plans.
     const ceiling = tenant === undefined || tenant === null ? null : ceilings(tenant.plan)
     return ceiling !== null && config.beyondPlan === true ? beyondPlan : ceiling
   }
@@ -98,9 +98,9 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       if (ceiling !== null) return count(request, reply, tenant, ceiling, null)
     },
     countFailure (request, reply, limit) {
-      // In the headers and never refused, so that what failed stays the answer: a token, of any algorithm, is judged in a fraction of a
-      // millisecond and without a look-up. What needs one is refused before it: keys by the count of `x-api-key` in the
-      // plugin auth, and tenants that strangers name by the limit of the route, which comes before they are looked up.
+      // Shown in the headers, but never refused, so that the caller sees the original error. Checking a token takes a fraction of a
+      // millisecond and no query. Work that needs a query has its own limit before it: keys the count of `x-api-key` in the plugin auth,
+      // tenants named by strangers the limit of the route.
       if (limit.plansOnly) return
       const client = addressKey(request.ip)
       const taken = store.take('address', client, limit, null, now())
@@ -116,7 +116,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
   }
 }
 
-/** The ceiling of a tier; null where it has none. */
+/** The ceiling of a tier; null without one. */
 type Ceilings = (tier: string) => Limit | null
 
 function createCeilings (plans: Plans | null): Ceilings {
@@ -148,7 +148,7 @@ function settle (
   throw refusal(shown.rule, (shown === first ? taken.resetAt : taken.secondResetAt) - now)
 }
 
-/** Shows the limit with fewer requests left, of equal ones the one that ends later, and returns it. */
+/** Shows and returns the limit with fewer requests left; of equal limits the one that ends later. */
 function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limit, second: Limit | null, taken: Taken): Limit {
   let shown = first
   let left = Math.max(0, first.rule.max - taken.count)
@@ -178,8 +178,8 @@ function refusal ({ message, statusCode }: RateLimitRule, waitMs: number): Tenan
 }
 
 /**
- * A request that the rule does not count is given back once its answer is known; one that was cut off stays counted.
- * Until then it counts: of requests at the same time no more are admitted than may fail.
+ * Gives back a request that the rule does not count, once its status is known; an interrupted request stays counted.
+ * Until then it counts, so that concurrent requests cannot exceed the limit.
  */
 function refundLater (reply: FastifyReply, kind: ClientKind, client: string, limit: Limit, { store, resetAt }: Taken): void {
   const { rule } = limit

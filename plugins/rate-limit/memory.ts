@@ -6,18 +6,18 @@ import { OwnedWindows, Windows, type Window } from './windows.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const defaultMaxWindows = 100_000 // about 10 MB
-const ownerShare = 50 // tenants, whose documents' windows fill what all have; one alone takes no more than its part
+const ownerShare = 50 // tenants whose documents' windows fill the shared bound; a single tenant gets at most this part
 
 export interface MemoryStore extends RateLimitStore {
-  /** Windows held. */
+  /** The number of windows in memory. */
   readonly size: number
 }
 
 /**
- * Tenants, addresses and what the tenants' own documents count are apart: no flood of addresses pushes out the count of
- * a tenant, nor does a tenant with many rules that of another.
+ * Windows of tenants, of addresses and of tenants' own documents are separate. A flood of addresses cannot push out the
+ * count of a tenant, and a tenant with many rules cannot push out the counts of another.
  *
- * @param maxWindows windows held at most, of each of the three. Default: 100,000
+ * @param maxWindows windows of each of the three kinds at most. Default: 100,000
  */
 export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore {
   const tenants = new Windows(maxWindows)
@@ -57,12 +57,12 @@ export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore 
     },
     counter: createMemoryCounter
   }
-  /** The one answer, written anew for each request: nothing is made for it. */
+  /** One reused object: a request allocates nothing. */
   const taken: Taken = { admitted: false, now: 0, count: 0, resetAt: 0, secondCount: 0, secondResetAt: 0, store }
   return store
 }
 
-/** Callers of a tenant's own routes are its own, whom it counts together, and addresses. */
+/** The callers of a tenant's own routes: the tenant, whose callers share a count, and addresses. */
 function ownClient (kind: ClientKind, client: string): string {
   return kind === 'tenant' ? '' : client
 }

@@ -1,4 +1,4 @@
-/** Counts that instances share, in Redis; where it is away this instance counts by itself. */
+/** Counts that instances share in Redis. While Redis is unreachable each instance counts for itself. */
 import type { RedisConnection } from '../../lib/redis/redis.js'
 import type { Limit } from './rules.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
@@ -7,18 +7,18 @@ import { redisScript } from '../../lib/redis/redis.js'
 import { createRedisCounter } from './redis-counter.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
-const maxOfOwner = 2000 // windows of the rules of one tenant's document, as many as in memory
+const maxOfOwner = 2000 // windows of the rules of a tenant's document, as many as in memory
 
 /**
- * Keys of a count hold `7 1800000000000`: its requests and the end of its window. A key lives as long as its window; one
- * whose end is further away than a window is long is from before the clock was set back.
+ * The key of a count holds `7 1800000000000`: the number of requests and the end of the window. A key expires with its
+ * window. If the end is further away than the length of the window, the clock was set back, and the value is ignored.
  *
- * The counts of a tenant's own document are fields of two hashes, so that no document and no crowd of addresses takes more
- * room than these: one that is used moves to the young hash, which takes the place of the old one when it is full.
+ * The counts of a tenant's own document are fields of two hashes, which bounds their memory for any document and any number
+ * of addresses. A used field moves to the young hash. When the young hash is full, it replaces the old one.
  *
- * ARGV: of each count `max`, `windowMs` and its field, empty where it has a key of its own. KEYS: of each count its key,
- * or the young and the old hash. Answers whether the request is admitted, Redis's clock, and of each count the requests
- * and the end of the window.
+ * ARGV: for each count `max`, `windowMs` and its field, which is empty if the count has its own key. KEYS: for each count
+ * its key, or the young and the old hash. Returns whether the request is admitted, Redis's clock, and for each count the
+ * requests and the end of the window.
  */
 const take = redisScript(`
 local time = redis.call('TIME')
@@ -65,7 +65,7 @@ if answer[1] == 1 then
 end
 return answer`)
 
-/** KEYS: as above; ARGV: when the window of the request ends, and the field. */
+/** KEYS: as above; ARGV: the end of the request's window, and the field. */
 const refund = redisScript(`
 local field = ARGV[2]
 for _, key in ipairs(KEYS) do
@@ -80,7 +80,7 @@ for _, key in ipairs(KEYS) do
   end
 end`)
 
-/** @param memory counts what Redis does not */
+/** @param memory counts while Redis is unreachable */
 export function createRedisStore (connection: RedisConnection, memory: RateLimitStore): RateLimitStore {
   const store: RateLimitStore = {
     take (kind, client, first, second, now) {
@@ -99,7 +99,7 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
       )
     },
     refund (kind, client, limit, resetAt) {
-      // Without Redis it stays counted: the window ends by itself.
+      // Without Redis it stays counted: the window ends anyway.
       return connection.run<void>(
         (redis) => refund(redis, keysOf(kind, client, limit), [resetAt, fieldOf(kind, client, limit)]).then(() => {}),
         () => {}
@@ -120,18 +120,18 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
   return store
 }
 
-/** It is read after others may have been counted. */
+/** Copies the result: it is read after the store may have counted other requests. */
 function copied (taken: Taken | Promise<Taken>): Taken | Promise<Taken> {
   return whenKnown(taken, (counted) => ({ ...counted }))
 }
 
-/** Begins with the tenant or the address; a bucket's name is its last part, so that no two counts have one key. */
+/** Begins with the tenant or the address. The name of the bucket comes last, so that no two counts share a key. */
 function keysOf (kind: ClientKind, client: string, { owner, key }: Limit): readonly string[] {
   if (owner === platformRef) return [`tenantry:rl:${kind === 'tenant' ? 't' : 'a'}:${client}:${key}`]
   return [`tenantry:rl:o:${owner}:young`, `tenantry:rl:o:${owner}:old`]
 }
 
-/** Where among the counts of its owner; empty for a count that has none. */
+/** The field among the counts of its owner; empty for a count without an owner. */
 function fieldOf (kind: ClientKind, client: string, { owner, key }: Limit): string {
   return owner === platformRef ? '' : `${kind === 'tenant' ? '' : client}:${key}`
 }

@@ -1,10 +1,10 @@
-/** The rule that counts a route's requests: its own, else that of `perEndpoint`, else the default. */
+/** Chooses the rule that counts a route's requests: its own, else that of `perEndpoint`, else the default. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { createHash } from 'node:crypto'
 
 /** How many requests a client may send in a window. */
 export interface RateLimitRule {
-  /** Requests a window. */
+  /** Requests per window. */
   readonly max: number
   /** The window, in milliseconds. */
   readonly windowMs: number
@@ -12,9 +12,9 @@ export interface RateLimitRule {
   readonly message?: string | undefined
   /** The status of the refusal. Default: 429. */
   readonly statusCode?: number | undefined
-  /** Answers below 400 do not count. Default: false. */
+  /** Responses with a status below 400 do not count. Default: false. */
   readonly skipSuccessfulRequests?: boolean | undefined
-  /** Answers of 400 and above do not count. Default: false. */
+  /** Responses with a status of 400 or above do not count. Default: false. */
   readonly skipFailedRequests?: boolean | undefined
 }
 
@@ -26,31 +26,31 @@ export type RouteRule = Omit<RateLimitRule, 'windowMs'> & {
 
 /** The document's `rateLimit` section. */
 export interface RateLimitOptions {
-  /** false: `default`, `perEndpoint` and the plans count nothing; a route's own rule still does. Default: true. */
+  /** false: only routes' own rules count, not `default`, `perEndpoint` or the plans. Default: true. */
   readonly enabled?: boolean | undefined
   /**
-   * The rule of every route that has no other; its requests share one count. Without `max`: 100 for each address,
-   * while a tenant is held to its plan alone.
+   * The rule of all routes without another one; they share one count. Without `max`: addresses have a limit of 100, tenants
+   * only that of their plan.
    */
   readonly default?: Partial<RateLimitRule> | undefined
-  /** Rules by `"GET /path"` or `"/path"`, the path as it is declared. What one leaves out is taken from `default`. */
+  /** Rules by `"GET /path"` or `"/path"`, with the declared path. Omitted members come from `default`. */
   readonly perEndpoint?: Readonly<Record<string, Partial<RateLimitRule>>> | undefined
-  /** Routes without a rule hold tenants to their plans, and addresses to nothing. Default: false. */
+  /** For routes without a rule, tenants have only the limit of their plan, and addresses none. Default: false. */
   readonly plansOnly?: boolean | undefined
 }
 
-/** A rule and the count that it draws on, prepared before the first request. */
+/** A rule and its count, prepared before the first request. */
 export interface Limit {
   readonly rule: RateLimitRule
-  /** The name of the count, such as `GET /articles`; that of the default is empty. */
+  /** The name of the count, such as `GET /articles`; empty for the default. */
   readonly bucket: string
-  /** The tenant whose document says so: its counts are kept apart from the platform's. */
+  /** The tenant whose document declares it: its counts are separate from the platform's. */
   readonly owner: Owner
-  /** Some answers are given back. */
+  /** Some responses give their request back. */
   readonly isConditional: boolean
-  /** It counts for callers without a tenant only. */
+  /** It only counts callers without a tenant. */
   readonly addressesOnly: boolean
-  /** It counts for no caller: only the plan's ceiling beside it does. */
+  /** It counts no callers: only the plan's ceiling does. */
   readonly plansOnly: boolean
   /** The bucket, in a key of bounded length. */
   readonly key: string
@@ -62,8 +62,8 @@ export interface LimitOptions {
   readonly plansOnly?: boolean
 }
 
-const maxKey = 80 // characters of a name that go into a key as they are
-const keyHead = 40 // characters of a longer one that stay readable
+const maxKey = 80 // characters of a name that a key keeps
+const keyHead = 40 // characters of a longer name that stay readable
 
 export function createLimit (
   rule: RateLimitRule,
@@ -74,7 +74,7 @@ export function createLimit (
   return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, plansOnly, key: boundedKey(bucket) })
 }
 
-/** A name as a key: the digest of a long one takes the place of its end. */
+/** A name as a key: a digest replaces the end of a long name. */
 export function boundedKey (name: string): string {
   return name.length <= maxKey ? name : `${name.slice(0, keyHead)}#${createHash('sha256').update(name).digest('base64url')}`
 }
@@ -82,15 +82,15 @@ export function boundedKey (name: string): string {
 export interface Rules {
   /** false: only routes' own rules count. */
   readonly enabled: boolean
-  /** The limit of a route, null where there is none: `method` such as `GET`, the path as declared. */
+  /** The limit of a route, null without one: `method` such as `GET`, and the declared path. */
   limitOf(own: RouteRule | null, method: string, path: string): Limit | null
-  /** The keys of `perEndpoint` that no route has asked for. */
+  /** The keys of `perEndpoint` that match no route. */
   unused(): string[]
 }
 
 const fallback = { max: 100, windowMs: 60_000 }
 
-/** @param owner whose document it is */
+/** @param owner the tenant of the document */
 export function createRules (
   { enabled = true, default: given, perEndpoint = {}, plansOnly = false }: RateLimitOptions,
   owner: Owner = platformRef

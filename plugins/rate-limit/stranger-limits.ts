@@ -1,4 +1,4 @@
-/** Limits of an address on endpoints that callers without a token try passwords, tokens and addresses at. */
+/** Limits per address for endpoints where callers without a token can try passwords, tokens and addresses. */
 import type { RateLimitRule } from './rules.js'
 
 const minute = 60_000 // ms

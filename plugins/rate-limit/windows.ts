@@ -1,4 +1,4 @@
-/** Windows that run in this process, as many as there may be. */
+/** The windows of this process, up to a bound. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Limit } from './rules.js'
 
@@ -8,12 +8,12 @@ export interface Window {
   resetAt: number
 }
 
-/** By bucket and client: two look-ups of strings whose hashes are known cost less than one of a string made anew. */
+/** Two look-ups, by bucket and by client, cost less than one of a concatenated string: the hashes of both are known. */
 type Generation = Map<string, Map<string, Window>>
 
 /**
- * Windows live in two generations: one that is used moves to the young one, and when that holds half of the bound the
- * old one is dropped as a whole. A client in use is thus never forgotten before that many others came.
+ * Windows have two generations. A used window moves to the young one. When that holds half of the bound, the old one is
+ * dropped as a whole. So an active client is only forgotten after many others.
  */
 export class Windows {
   readonly #half: number
@@ -22,17 +22,17 @@ export class Windows {
   #youngSize = 0
   #oldSize = 0
 
-  /** @param max windows held at most */
+  /** @param max windows at most */
   constructor (max: number) {
     this.#half = Math.max(1, Math.floor(max / 2))
   }
 
-  /** How many are held; those that have ended count until they are dropped. */
+  /** The number of windows, including ended ones that are not dropped yet. */
   get size (): number {
     return this.#youngSize + this.#oldSize
   }
 
-  /** The window that runs; a new one where none does, or its end is further away than a window is long, as after a clock was set back. */
+  /** The current window. A new one if there is none, or if its end is further away than its length: the clock was set back. */
   running (client: string, limit: Limit, now: number): Window {
     const { bucket, rule: { windowMs } } = limit
     const window = this.find(client, bucket)
@@ -44,7 +44,7 @@ export class Windows {
     return window
   }
 
-  /** The window that is remembered, ended or not; a new one, with an end in the past, if there is none. */
+  /** The known window, even if it has ended; otherwise a new one with an end in the past. */
   open (client: string, bucket: string): Window {
     return this.find(client, bucket) ?? this.#remember(client, bucket, { count: 0, resetAt: 0 })
   }
@@ -76,8 +76,8 @@ export class Windows {
 }
 
 /**
- * Windows of many owners, each of whom pushes out its own first. Owners live in two generations too, by the windows
- * that they hold.
+ * Windows of many owners: each owner pushes out its own windows first. Owners have two generations too, by their number of
+ * windows.
  */
 export class OwnedWindows {
   readonly #half: number
@@ -86,7 +86,7 @@ export class OwnedWindows {
   #old = new Map<string, Windows>()
   #youngSize = 0
 
-  /** @param max windows held at most, but for those that one owner may hold */
+  /** @param max windows at most, apart from those of a single owner */
   constructor (max: number, maxOfOwner: number) {
     this.#half = Math.max(1, Math.floor(max / 2))
     this.#maxOfOwner = maxOfOwner
