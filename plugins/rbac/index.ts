@@ -1,6 +1,6 @@
 /**
- * Roles that the platform gives to users of any tenant, or of none, and the endpoints under `/rbac`. The plugin database needs
- * its option `roleTables`.
+ * Roles that the platform assigns to its own users and to those of tenants, and the endpoints under `/rbac`. The plugin
+ * database needs its option `roleTables`.
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -18,9 +18,9 @@ import { createRoleStore } from './store.js'
 import { tenantOfToken } from '../../lib/identity/tenant-ref.js'
 
 export interface RbacOptions {
-  /** The role of users who have none, by its name; `ready` rejects where there is no such role. Default: none. */
+  /** The name of the role of users without an assigned role; `ready` rejects if the role does not exist. Default: none. */
   readonly defaultRole?: string | undefined
-  /** The clock of what is written, in milliseconds since 1970. Default: the system's. */
+  /** The clock of written times, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
 }
 
@@ -37,11 +37,11 @@ export default definePlugin<RbacOptions>({
     const store = createRoleStore(engine.roleTables)
     const memory = createRoleMemory({ store, db, dbFor: (tenant) => engine.kyselyFor(tenant), defaultRole })
 
-    // The tenant of the request is that of the token, or where that names none the one that a gateway names.
+    // The tenant of the token; if the token names none, the tenant that a gateway names.
     requireSameContext(app, 'auth', 'rbac')
     app.decorate('platformRoles', {
       permissionsOf (auth, tenant = tenantOfToken(auth)) {
-        // A key has its scopes and no role, not even the default one.
+        // A key has its scopes and no role, not even the default role.
         return auth.api_key === undefined ? memory.permissionsOf(tenant, auth.sub) : noPermissions
       }
     })
@@ -50,7 +50,7 @@ export default definePlugin<RbacOptions>({
       memory.clear()
       auth.forgetPermissions()
     }
-    // The deletion of a tenant is a change of its users' roles too.
+    // The deletion of a tenant changes its users' roles too.
     listen(app, events, { rbac: forget, gap: forget })
     if (!await isThere()) {
       throw new Error(
@@ -58,7 +58,7 @@ export default definePlugin<RbacOptions>({
       )
     }
 
-    /** A database that is not migrated yet has no roles, and the start goes on. */
+    /** A database that is not migrated yet has no roles; the start continues. */
     async function isThere (): Promise<boolean> {
       try {
         return await memory.hasDefaultRole()

@@ -1,6 +1,6 @@
 /**
- * A memory of the platform's roles: all roles, which are few, and those of each user. Only platform administrators change them,
- * so each change clears the memory of this process.
+ * A cache of the platform's roles: all roles, which are few, and those of each user. Only platform administrators change
+ * them, so each change clears the cache.
  */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -12,11 +12,11 @@ import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { noPermissions, unionOf, type PermissionSet } from '../auth/permissions.js'
 
 const maxUsers = 100_000
-const maxWeight = 67_108_864 // bytes, about, of all users that are remembered
+const maxWeight = 67_108_864 // bytes, approximately, of all cached users
 
 interface Roles {
   readonly byId: ReadonlyMap<string, PermissionSet>
-  /** What the default role holds; null where there is no such role. */
+  /** The permissions of the default role; null without one. */
   readonly byDefault: PermissionSet | null
 }
 
@@ -26,20 +26,20 @@ interface Holder {
 }
 
 export interface RoleMemory {
-  /** What the roles of a user give it, at once where that is remembered. */
+  /** The permissions of a user's roles; synchronous if they are cached. */
   permissionsOf(tenant: Owner, sub: string): PermissionSet | Promise<PermissionSet>
-  /** There is a role of the name that the configuration gives; true where it gives none. */
+  /** The configured default role exists, or none is configured. */
   hasDefaultRole(): Promise<boolean>
-  /** Something has changed. */
+  /** A role or an assignment has changed. */
   clear(): void
 }
 
 export interface RoleMemoryParts {
   readonly store: Pick<RoleStore, 'everything' | 'roleIdsOf'>
   readonly db: Kysely<SystemTables>
-  /** For what is read of a tenant's user; empty for those of none. */
+  /** For queries about a tenant's user; the tenant is empty for users of the platform. */
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  /** The name of the role of users who have none. */
+  /** The name of the role of users without an assigned role. */
   readonly defaultRole: string | undefined
 }
 
@@ -48,7 +48,7 @@ export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryP
     max: 1,
     async load () {
       const byId = new Map<string, PermissionSet>()
-      // One text for each permission, however many roles hold it.
+      // One string for each permission, for any number of roles that hold it.
       const texts = new Map<string, string>()
       let byDefault: PermissionSet | null = null
       for (const { id, name, permissions } of await store.everything(db)) {
@@ -63,10 +63,10 @@ export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryP
     max: maxUsers,
     weight: { max: maxWeight, of: ({ weight }) => weight },
     async load (key) {
-      // No tenant's id has a slash.
+      // Ids of tenants contain no slash.
       const slash = key.indexOf('/')
       const [tenant, userId] = [tenantRef(key.slice(0, slash)), key.slice(slash + 1)]
-      // Another one was never given a role, and is looked for nowhere.
+      // Another id was never given a role: no query is needed.
       const ids = isUserId(userId) ? await store.roleIdsOf(dbFor(tenant), { tenant, userId }) : []
       const { byId, byDefault } = await roles.get('')
       const sets = ids.flatMap((id) => byId.get(id) ?? [])
@@ -84,7 +84,7 @@ export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryP
       return defaultRole === undefined || (await roles.get('')).byDefault !== null
     },
     clear () {
-      // In this order: what is read of a user from now on is of roles that are read from now on.
+      // In this order: a user that is read from now on gets roles that are read from now on.
       roles.clear()
       users.clear()
     }

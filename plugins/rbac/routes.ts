@@ -16,7 +16,7 @@ import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 const closed = { additionalProperties: false } as const
 const Id = Type.String({ format: 'uuid' })
-// JSON Schema counts every character as one: half as many fit, whichever they are.
+// JSON Schema counts every character as one: half as many characters always fit.
 const UserId = Type.String({
   minLength: 1,
   maxLength: maxUserIdLength / 2,
@@ -245,7 +245,7 @@ function userOf ({ tenant }: FastifyRequest, userId: string): UserKey {
   return { tenant: tenantOrPlatform(tenant), userId }
 }
 
-/** What the body or the query string says; `validationFailed` where neither does, or both, and not the same. */
+/** The value of the body or the query string; `validationFailed` without one, or with two different ones. */
 function oneOf (
   { body, query }: FastifyRequest<{ Body: Static<typeof PartOfAssignment>, Querystring: Static<typeof PartOfAssignment> }>,
   member: 'userId' | 'roleId'

@@ -14,12 +14,12 @@ export const maxRoles = 1000
 export const maxPermissions = 5000
 export const maxPermissionsOfRole = 200
 export const maxRolesOfUser = 100
-const maxDetails = 50 // of a refusal
+const maxDetails = 50 // in a refusal
 
 export interface NewRole {
   readonly name: string
   readonly description: string | null
-  /** Names of permissions that there are. */
+  /** The names of existing permissions. */
   readonly permissions: readonly string[]
 }
 
@@ -30,37 +30,37 @@ interface PageRequest {
   readonly offset: number
 }
 
-/** Of two changes at a time the second finds what the first left. Every change is audited in its transaction. */
+/** Concurrent changes run one after another. Each change and its audit entry are written in one transaction. */
 export interface PlatformRoles {
   /** By name. */
   roles(page: PageRequest): Promise<Page<RoleRow>>
-  /** `notFound`. */
+  /** Throws `notFound`. */
   role(id: string): Promise<RoleRow>
-  /** `validationFailed` for permissions that there are not; `conflict` where there is a role of the name, and past 1,000. */
+  /** Throws `validationFailed` for permissions that do not exist, and `conflict` for a taken name or past 1,000 roles. */
   createRole(role: NewRole, by: Actor): Promise<RoleRow>
   /**
-   * What the changes leave out stays. `notFound`; `validationFailed`, `conflict` as above; `roleInUse` for another name of the
-   * default role.
+   * Omitted members keep their values. Throws `notFound`, `validationFailed` and `conflict` as above, and `roleInUse` for a new
+   * name of the default role.
    */
   updateRole(id: string, changes: RoleChanges, by: Actor): Promise<RoleRow>
-  /** Removes the role from every user that has it. `notFound`; `roleInUse` for the default role. */
+  /** Removes the role, also from its users. Throws `notFound`, and `roleInUse` for the default role. */
   deleteRole(id: string, by: Actor): Promise<void>
   /** By name. */
   permissions(page: PageRequest): Promise<Page<PermissionRow>>
-  /** `conflict` where there is one of the name, and past 5,000. */
+  /** Throws `conflict` for a taken name or past 5,000 permissions. */
   createPermission(permission: Omit<NewRole, 'permissions'>, by: Actor): Promise<PermissionRow>
-  /** No role holds it any longer. `notFound`. */
+  /** Also removes it from all roles. Throws `notFound`. */
   deletePermission(id: string, by: Actor): Promise<void>
   /**
-   * false where the user has the role already. `notFound` for a role, `tenantUnknown`, `tenantRequired` for a tenant's user
-   * without the tenant, `conflict` past 100 roles.
+   * false if the user has the role already. Throws `notFound` for an unknown role, `tenantUnknown`, `tenantRequired` for a
+   * tenant's user without the tenant, and `conflict` past 100 roles.
    */
   assign(user: UserKey, roleId: string, by: Actor): Promise<boolean>
-  /** `notFound` where the user does not have the role. */
+  /** Throws `notFound` if the user does not have the role. */
   unassign(user: UserKey, roleId: string, by: Actor): Promise<void>
-  /** What was assigned to the user, by name. */
+  /** The user's assigned roles, by name. */
   rolesOf(user: UserKey): Promise<readonly RoleRow[]>
-  /** What the user's roles give it, in order; without any the default role does. */
+  /** The user's permissions, sorted; those of the default role if no role is assigned. */
   permissionsOf(user: UserKey): Promise<string[]>
 }
 
@@ -68,15 +68,15 @@ export interface PlatformRolesParts {
   readonly store: RoleStore
   readonly db: Kysely<SystemTables>
   readonly events: Events
-  /** The name of the role of users who have none. */
+  /** The name of the role of users without an assigned role. */
   readonly defaultRole: string | undefined
-  /** The clock of what is written, in milliseconds since 1970. */
+  /** The clock of written times, in milliseconds since 1970. */
   readonly now: () => number
 }
 
 export function createPlatformRoles ({ store, db, events, defaultRole, now }: PlatformRolesParts): PlatformRoles {
   /**
-   * One change at a time. Every instance then forgets the permissions that roles gave. A change does not wait for a tenant's
+   * Changes run one after another. Then every instance clears its cache of permissions. A change does not wait for a tenant's
    * turn, so a busy tenant cannot delay the removal of a role.
    */
   function change<T> (work: (transaction: Transaction<SystemTables>) => Promise<T>, user?: UserKey): Promise<T> {
@@ -126,7 +126,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     }
   }
 
-  /** false where the user has the role already. */
+  /** false if the user has the role already. */
   async function give (transaction: Transaction<SystemTables>, user: UserKey, roleId: string, by: Actor): Promise<boolean> {
     const { id, name } = await found(transaction, roleId)
     if (!await store.assign(transaction, user, id)) return false

@@ -1,4 +1,4 @@
-/** The SQL of the platform's roles. The document names the tables, so the statements are made for their names. */
+/** The SQL of the platform's roles. The document names the tables, so the statements are built from their names. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { RoleTables } from '../../lib/database/role-tables.js'
@@ -9,19 +9,19 @@ import { rolePermissions } from '../../lib/database/role-tables.js'
 type Reader = Kysely<SystemTables>
 type Writer = Transaction<SystemTables>
 
-/** A role as it is shown. */
+/** A role as the API shows it. */
 export interface RoleRow {
   readonly id: string
   readonly name: string
   readonly description: string | null
-  /** In order. */
+  /** Sorted. */
   readonly permissions: readonly string[]
   readonly createdAt: Date
 }
 
 export type PermissionRow = Omit<RoleRow, 'permissions'>
 
-/** Whose roles: a user is who has this `sub` in this tenant; the platform's own users are in the empty one. */
+/** A user of roles: a `sub` and its tenant, which is empty for the platform's own users. */
 export interface UserKey {
   readonly tenant: Owner
   readonly userId: string
@@ -29,7 +29,7 @@ export interface UserKey {
 
 export interface Page<Row> {
   readonly rows: readonly Row[]
-  /** In all. */
+  /** The total. */
   readonly total: number
 }
 
@@ -43,7 +43,7 @@ export function createRoleStore (names: RoleTables) {
     sql.table(`tenantry.${name}`)
   )
 
-  /** In every database the same order, whatever its language is. */
+  /** The same order in every database, for any locale. */
   const byName = sql`name collate "C"`
   const permissionsOfRole =
     sql`array(select p.name from ${held} h join ${permissions} p on p.id = h.permission_id where h.role_id = r.id order by p.name collate "C")`
@@ -57,7 +57,7 @@ export function createRoleStore (names: RoleTables) {
   }
 
   return {
-    /** Changes of roles wait for each other, whatever the names of the tables; reads never wait. */
+    /** Changes of roles wait for each other, for any names of the tables; reads never wait. */
     async lock (writer: Writer): Promise<void> {
       await sql`lock table ${held} in share row exclusive mode`.execute(writer)
     },
@@ -73,7 +73,7 @@ export function createRoleStore (names: RoleTables) {
       return row
     },
 
-    /** One, or none. */
+    /** One row, or none. */
     async rolesNamed (reader: Reader, name: string): Promise<readonly RoleRow[]> {
       const { rows } = await sql<RoleRow>`select ${roleColumns} from ${roles} r where r.name = ${name}`.execute(reader)
       return rows
@@ -86,7 +86,7 @@ export function createRoleStore (names: RoleTables) {
       return { rows, total: await count(reader, permissions) }
     },
 
-    /** All roles, with what each holds. */
+    /** All roles with their permissions. */
     async everything (reader: Reader): Promise<readonly Pick<RoleRow, 'id' | 'name' | 'permissions'>[]> {
       const { rows } = await sql<Pick<RoleRow, 'id' | 'name' | 'permissions'>>`
         select r.id, r.name, coalesce(array_agg(p.name) filter (where p.name is not null), '{}') as permissions
@@ -96,7 +96,7 @@ export function createRoleStore (names: RoleTables) {
     },
 
     /**
-     * A tenant that has a user of the id, where the platform has none. One index lookup for each tenant: the index begins with
+     * A tenant with a user of this id, if the platform has no such user. One index look-up for each tenant: the index begins with
      * the tenant.
      */
     async tenantOfUser (reader: Reader, userId: string): Promise<string | undefined> {
@@ -110,7 +110,7 @@ export function createRoleStore (names: RoleTables) {
     countRoles: (reader: Reader) => count(reader, roles),
     countPermissions: (reader: Reader) => count(reader, permissions),
 
-    /** Another role than this one has the name. */
+    /** Whether another role has the name. */
     async isTaken (reader: Reader, name: string, except: string | null = null): Promise<boolean> {
       const { rows } = await sql`select from ${roles} where name = ${name} and id is distinct from ${except}::uuid`.execute(reader)
       return rows.length > 0
@@ -130,7 +130,7 @@ export function createRoleStore (names: RoleTables) {
       await sql`update ${roles} set name = ${name}, description = ${description} where id = ${id}`.execute(writer)
     },
 
-    /** With its permissions, and from every user that has it. Resolves with the number of those users. */
+    /** Removes the role, its permissions and its assignments. Resolves with the number of its users. */
     async deleteRole (writer: Writer, id: string): Promise<number> {
       const { rows: [row] } = await sql<{ users: number }>`
         with gone as (delete from ${roles} where id = ${id}),
@@ -140,14 +140,14 @@ export function createRoleStore (names: RoleTables) {
       return row?.users ?? 0
     },
 
-    /** What the role holds from now on; each name is a permission. */
+    /** Replaces the permissions of the role; each name must exist. */
     async setPermissions (writer: Writer, roleId: string, wanted: readonly string[]): Promise<void> {
       await sql`delete from ${held} where role_id = ${roleId}`.execute(writer)
       await sql`insert into ${held} (role_id, permission_id) select ${roleId}, id from ${permissions} where name = any (${wanted}::text[])`
         .execute(writer)
     },
 
-    /** Those of the names that are no permission. */
+    /** The names that are not permissions. */
     async unknownPermissions (reader: Reader, wanted: readonly string[]): Promise<ReadonlySet<string>> {
       const { rows } = await sql<
         { name: string }
@@ -156,7 +156,7 @@ export function createRoleStore (names: RoleTables) {
       return new Set(rows.map(({ name }) => name))
     },
 
-    /** undefined where there is one of the name. */
+    /** undefined if the name is taken. */
     async insertPermission (
       writer: Writer,
       { name, description, at }: { name: string, description: string | null, at: Date }
@@ -167,7 +167,7 @@ export function createRoleStore (names: RoleTables) {
       return row
     },
 
-    /** How many roles held it; undefined where there is no such permission. */
+    /** The number of roles that held it; undefined if the permission does not exist. */
     async deletePermission (writer: Writer, id: string): Promise<{ name: string, roles: number } | undefined> {
       const { rows: [row] } = await sql<{ name: string, roles: number }>`
         with gone as (delete from ${permissions} where id = ${id} returning id, name),
@@ -176,7 +176,7 @@ export function createRoleStore (names: RoleTables) {
       return row
     },
 
-    /** How many roles the user has. */
+    /** The number of the user's roles. */
     async countRolesOf (reader: Reader, user: UserKey): Promise<number> {
       const { rows: [row] } = await sql<{ count: number }>`select count(*)::int as count from ${userRoles} where ${ofUser(user)}`.execute(
         reader
@@ -184,7 +184,7 @@ export function createRoleStore (names: RoleTables) {
       return row?.count ?? 0
     },
 
-    /** false where the user has the role already. */
+    /** false if the user has the role already. */
     async assign (writer: Writer, { tenant, userId }: UserKey, roleId: string): Promise<boolean> {
       const { rows } =
         await sql`insert into ${userRoles} (tenant_id, user_id, role_id) values (${tenant}, ${userId}, ${roleId}) on conflict do nothing returning 1`
@@ -192,7 +192,7 @@ export function createRoleStore (names: RoleTables) {
       return rows.length > 0
     },
 
-    /** false where the user does not have the role. */
+    /** false if the user does not have the role. */
     async unassign (writer: Writer, user: UserKey, roleId: string): Promise<boolean> {
       const { rows } = await sql`delete from ${userRoles} where ${ofUser(user)} and role_id = ${roleId} returning 1`.execute(writer)
       return rows.length > 0
