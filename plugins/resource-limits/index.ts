@@ -23,7 +23,9 @@ declare module 'fastify' {
 }
 
 export interface ResourceLimitsOptions {
-  /** Users, each with a resource and a metric, of whom a tenant's usage is counted at most: more are refused with 409. Default: 100,000. */
+  /**
+   * The maximum number of usage counters of a tenant: one for each user, resource and metric. More are refused with 409. Default: 100,000.
+   */
   readonly maxCounters?: number | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined

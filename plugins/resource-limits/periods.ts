@@ -1,15 +1,15 @@
 /** The periods of limits, in UTC. */
 import { dayMs, hourMs } from '../../lib/time/spans.js'
 
-/** `week` begins on Monday (ISO 8601), `total` never ends. */
+/** `week` begins on Monday (ISO 8601); `total` never ends. */
 export const periods = ['minute', 'hour', 'day', 'week', 'month', 'total'] as const
 export type Period = typeof periods[number]
 
 const minute = 60_000 // ms
 const week = 7 * dayMs
-const firstMonday = 4 * dayMs // after 1 January 1970, which was a Thursday
+const firstMonday = 4 * dayMs // after 1 January 1970, a Thursday
 
-/** When the period that holds the time began; both in milliseconds since 1970. */
+/** The beginning of the period that contains the time, both in milliseconds since 1970. */
 export function startOf (period: Period, at: number): number {
   switch (period) {
     case 'minute':
@@ -29,7 +29,7 @@ export function startOf (period: Period, at: number): number {
   }
 }
 
-/** When the period that began then ends: Infinity for `total`. */
+/** The end of the period that began then: Infinity for `total`. */
 export function endOf (period: Period, start: number): number {
   switch (period) {
     case 'minute':
@@ -53,7 +53,7 @@ function begun (at: number, length: number): number {
   return Math.floor(at / length) * length
 }
 
-/** The first moment of the month of a time, or of one `later`. */
+/** The first moment of the month that contains the time, or of the `later`th month after it. */
 function monthAt (at: number, later: number): number {
   const date = new Date(at)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + later, 1)

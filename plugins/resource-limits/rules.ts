@@ -7,17 +7,17 @@ import { unlimited } from '../../lib/plans/plans.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { periods } from './periods.js'
 
-export const maxRules = 200 // of a tenant
-const maxTiers = 20 // of a rule
-const maxRoles = 20 // of a rule
-const maxDetails = 50 // of a refusal
+export const maxRules = 200 // for a tenant
+const maxTiers = 20 // in a rule
+const maxRoles = 20 // in a rule
+const maxDetails = 50 // in a refusal
 
-/** What the tenant wants done at the limit. */
+/** The action at the limit. */
 export const gateActions = ['block', 'upgrade', 'login'] as const
 export type GateAction = typeof gateActions[number]
 
 const closed = { additionalProperties: false } as const
-/** Of a resource, or of what is counted of it. */
+/** Limits a resource, or one of its metrics. */
 export const Name = (description: string) =>
   Type.String({ pattern: limitedName, description: `${description} 1 to 64 of \`A-Z a-z 0-9 _ . : -\`.` })
 const Limit = (description: string) => Type.Integer({ minimum: unlimited, maximum: Number.MAX_SAFE_INTEGER, description })
@@ -56,7 +56,7 @@ export const Rule = named(
 )
 export type Rule = Static<typeof Rule>
 
-/** A user of a tenant, as rules see it. */
+/** A tenant's user, as the rules need it. */
 export interface LimitedUser {
   readonly tenant: string
   /** The `sub`. */
@@ -66,10 +66,10 @@ export interface LimitedUser {
   readonly tier?: string | undefined
 }
 
-/** The rules of a tenant; frozen throughout, since requests share them. */
+/** The rules of a tenant; deeply frozen, since requests share them. */
 export interface RuleSet {
   readonly all: readonly Rule[]
-  /** Those that are for users of this role, one a period at most. */
+  /** The rules for users of this role, at most one for each period. */
   matching(resource: string, metric: string, role: string | undefined): readonly Rule[]
 }
 
@@ -94,7 +94,7 @@ export function createRuleSet (rules: readonly Rule[]): RuleSet {
   }
 }
 
-/** No name holds a blank. */
+/** Names contain no blanks. */
 function keyOf (resource: string, metric: string): string {
   return `${resource} ${metric}`
 }
@@ -103,12 +103,12 @@ export function isFor ({ conditions }: Rule, role: string | undefined): boolean 
   return conditions?.roles === undefined || (role !== undefined && conditions.roles.includes(role))
 }
 
-/** The limit of a user of the tier; `unlimited` for none. */
+/** The limit of a user of the tier; `unlimited` without one. */
 export function limitOf ({ limit, tiers }: Rule, tier: string | undefined): number {
   return tier !== undefined && tiers !== undefined && Object.hasOwn(tiers, tier) ? tiers[tier] ?? limit : limit
 }
 
-/** The index of the first rule of one resource, metric and period: of all rules, of those for every user, and of those for each role. */
+/** Indexes of the first rule of a resource, metric and period: of any rule, of one for all users, and of one for each role. */
 interface Spoken {
   readonly any: number
   everyUser?: number
@@ -116,8 +116,8 @@ interface Spoken {
 }
 
 /**
- * Throws `validationFailed` where two rules say what the same user may use in the same period. Each role is looked at once,
- * however many rules there are.
+ * Throws `validationFailed` if two rules apply to the same user in the same period. The time is linear in the number of roles
+ * of all rules.
  */
 export function refuseContradictions (rules: readonly Rule[]): void {
   const spoken = new Map<string, Spoken>()
@@ -135,7 +135,7 @@ export function refuseContradictions (rules: readonly Rule[]): void {
   if (details.length > 0) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
 }
 
-/** The first earlier rule for the same users as this one, which is recorded. */
+/** The first earlier rule for the same users; this one is recorded. */
 function firstFor (spoken: Map<string, Spoken>, { resource, metric, period, conditions }: Rule, index: number): number {
   const key = `${keyOf(resource, metric)} ${period}`
   const known = spoken.get(key) ?? { any: index, byRole: new Map<string, number>() }

@@ -1,4 +1,4 @@
-/** `app.resourceLimits`: the limits of users of a tenant, and their usage. */
+/** `app.resourceLimits`: the limits of a tenant's users, and their usage. */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
@@ -18,11 +18,11 @@ import { createRuleSet, isFor, limitOf, refuseContradictions, type LimitedUser, 
 import { createLimitStore, type Counting, type Found } from './store.js'
 import { limitReached, noLimit, noSlots, resultOf, strictest, usedAt, verdictsOf, type CheckResult, type Slots } from './usage.js'
 
-const maxWeight = 67_108_864 // bytes, about, of all rules that are remembered
-const bytesPerCharacter = 8 // of rules in memory, for each character of their JSON
-const maxAttempts = 3 // at a count that is refused, and then finds room: others gave back
+const maxWeight = 67_108_864 // bytes, approximately, of all cached rules
+const bytesPerCharacter = 8 // in memory for each character of the JSON of the rules
+const maxAttempts = 3 // of a refused count that finds room when it is read again: others gave amounts back
 
-/** How much of what. */
+/** An amount of a resource or metric. */
 export interface Use {
   readonly resource: string
   readonly metric: string
@@ -30,11 +30,11 @@ export interface Use {
   readonly amount: number
 }
 
-/** What was taken. */
+/** The taken amount. */
 export interface Taken {
-  /** Gives it back, once: what was not done is not used. Never rejects; a failure is logged. */
+  /** Gives it back, once, if the work was not done. Never rejects; a failure is logged. */
   give(): Promise<void>
-  /** Counts this amount, 0 or more, in place of what was taken. It is never refused. The first of both calls holds. Never rejects. */
+  /** Counts this amount, 0 or more, in place of the taken one. It is never refused. Only the first of both calls counts. Never rejects. */
   settle(amount: number): Promise<void>
 }
 
@@ -46,53 +46,53 @@ export interface UsageEntry {
   readonly current: number
   /** -1 is unlimited. */
   readonly limit: number
-  /** Of the limit; 0 where there is none. */
+  /** Of the limit; 0 without one. */
   readonly percentage: number
   readonly scope: 'user'
 }
 
 /**
- * The type of `app.resourceLimits`. All rules for a user are checked, and the one with the least left is reported. All methods
- * throw `validationFailed` for an amount that is no whole number from 1, and where a sum would be past 2^53 - 1.
+ * The type of `app.resourceLimits`. All rules for a user are checked; the one with the least left is reported. All methods
+ * throw `validationFailed` for an amount that is not a whole number from 1, and for a sum past 2^53 - 1.
  */
 export interface ResourceLimits {
   /**
-   * Takes what is about to be used, in all periods or in none; throws `resourceLimit` where one has no room, whatever its
-   * `gateAction`, and `conflict` where the tenant counts for too many users. At once where no rule is for the user, and
-   * for null, who is no user of a tenant.
+   * Takes an amount before its use, in all periods or in none. Throws `resourceLimit` if a period has no room, for any
+   * `gateAction`, and `conflict` if the tenant has too many counters. Synchronous if no rule applies to the user, or if the
+   * user is null, which is no user of a tenant.
    */
   take(user: LimitedUser | null, use: Use): Taken | Promise<Taken>
-  /** Whether there is room; counts nothing. */
+  /** Whether there is room, without counting. */
   check(user: LimitedUser, use: Use): Promise<CheckResult>
   /**
-   * Counts what was used, under the idempotency key of the request; throws `resourceLimit` where it would go past a limit that
-   * blocks, and counts nothing then.
+   * Counts used amounts, under the request's idempotency key. Throws `resourceLimit`, and counts nothing, if that would exceed
+   * a blocking limit.
    */
   track(user: LimitedUser, use: Use, claim?: IdempotencyClaim): Promise<CheckResult>
-  /** Of each rule that is for the user, in the order of the rules. */
+  /** For each rule that applies to the user, in the order of the rules. */
   usage(user: LimitedUser): Promise<UsageEntry[]>
-  /** Whether rules depend on the role of a user: those of the resource and metric, or all without them. */
+  /** Whether rules depend on a user's role: those of the resource and metric, or all if they are omitted. */
   needsRole(tenant: string, of?: Pick<Use, 'resource' | 'metric'>): Promise<boolean>
   rules(tenant: string): Promise<readonly Rule[]>
   /**
-   * Replaces all rules; holds on every server within a second. Default actor: the server itself. Throws `validationFailed` where
-   * two contradict each other, `tenantUnknown`, and `preconditionFailed` where the rules in force do not meet `match`.
+   * Replaces all rules; every server applies them within a second. Default actor: the server itself. Throws `validationFailed`
+   * if two rules contradict each other, `tenantUnknown`, and `preconditionFailed` if the current rules do not meet `match`.
    */
   replace(tenant: string, rules: readonly Rule[], actor?: Actor, match?: Precondition): Promise<readonly Rule[]>
 }
 
 export interface ResourceLimitsParts {
   readonly engine: Engine
-  /** Tenants whose rules are remembered at most. */
+  /** The maximum number of tenants with cached rules. */
   readonly maxTenants: number
-  /** Users, each with a resource and a metric, of whom a tenant's usage is counted at most. */
+  /** The maximum number of usage counters of a tenant: one for each user, resource and metric. */
   readonly maxCounters: number
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
 }
 
-/** The user whose limits a request draws on; null where it is none of the tenant's: a stranger, or the platform's administrator. */
+/** The user whose limits apply to a request. null for strangers and the platform's administrators, who are not users of the tenant. */
 export function limitedUser (
   { auth, tenant }: { readonly auth: Claims | null, readonly tenant: { readonly id: string } | null }
 ): LimitedUser | null {
@@ -103,7 +103,7 @@ export function limitedUser (
 
 const nothing: Taken = Object.freeze({ give: async () => {}, settle: async () => {} })
 
-/** The service, and what its plugin does at the end: it waits for what is given back and hears of no change any more. */
+/** The service. At its end the plugin waits for amounts that are being given back, and stops listening for changes. */
 export function createResourceLimits (
   { engine, maxTenants, maxCounters, log, now }: ResourceLimitsParts
 ): ResourceLimits & { close(): Promise<void> } {
@@ -119,7 +119,7 @@ export function createResourceLimits (
     }
   })
   const ends = [
-    // Also at the deletion of a tenant.
+    // The deletion of a tenant is a change too.
     events.on('limits', (tenant) => known.invalidate(tenant)),
     events.onGap(() => known.clear())
   ]
@@ -129,8 +129,8 @@ export function createResourceLimits (
   }
 
   /**
-   * Counts as much as the caps admit, and returns what it came to; null where the tenant is gone. Throws as `refusal` says, or
-   * where there is no room.
+   * Counts up to the caps, and returns the new amounts; null if the tenant no longer exists. Throws the error of `refusal`, or
+   * an error without room.
    */
   async function count (
     counting: Counting,
@@ -265,7 +265,7 @@ export function createResourceLimits (
   }
 }
 
-/** The entity tag of rules, whatever the order of their members: the database keeps another one than a caller sends. */
+/** The entity tag of rules. It ignores the order of members: the database changes it. */
 export function rulesTag (rules: readonly Rule[]): string {
   const members = new Set(
     rules.flatMap((
@@ -279,12 +279,12 @@ function blocks ({ gateAction = 'block' }: Rule): boolean {
   return gateAction === 'block'
 }
 
-/** What a period may come to under a limit. */
+/** The maximum amount of a period under a limit. */
 function capOf (limit: number): number {
   return limit === unlimited ? Number.MAX_SAFE_INTEGER : limit
 }
 
-/** Refused rather than let by, since more than a limit admits is never used. */
+/** Refused, not admitted: usage must never exceed a limit. */
 function noRoom (maxCounters: number): TenantryError {
   return failure('conflict', {
     message:

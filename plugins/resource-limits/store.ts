@@ -1,7 +1,7 @@
 /**
- * The SQL of limits and usage. A row of usage holds what one user has used of one resource and metric, in a slot for each
- * period, so that one statement counts in every period or in none. Times come from the caller, so that one clock judges
- * them all.
+ * The SQL of limits and usage. A row of usage holds what one user has used of one resource and metric, with a slot for each
+ * period, so that one statement counts in every period or in none. Times come from the caller, so that a single clock is
+ * used.
  */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Transaction } from 'kysely'
@@ -17,16 +17,16 @@ import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { endOf, periods, startOf, type Period } from './periods.js'
 import { clockTolerance, slotsOf, type Slots } from './usage.js'
 
-const maxUserLength = 256 // characters of an id that is kept as it is
-const kept = 32 * 86_400_000 // ms that a row with an unused `total` stays: as long as any other period
+const maxUserLength = 256 // characters of an id that is stored as it is
+const kept = 32 * 86_400_000 // ms that a row with an unused `total` stays: as long as for any other period
 
-/** How much is counted of what, for whom. */
+/** The count of a user: its resource, metric and amount. */
 export interface Counting {
   readonly user: LimitedUser
   readonly resource: string
   readonly metric: string
   readonly amount: number
-  /** What each period that is counted may come to. */
+  /** The maximum amount of each counted period. */
   readonly caps: ReadonlyMap<Period, number>
   /** Milliseconds since 1970. */
   readonly at: number
@@ -34,9 +34,9 @@ export interface Counting {
 
 /** What a refused count finds. */
 export interface Found {
-  /** Rows of usage that the tenant has. */
+  /** The tenant's number of usage rows. */
   readonly counters: number
-  /** Of the user; null where nothing was counted yet. */
+  /** The user's usage; null if nothing was counted yet. */
   readonly slots: Slots | null
 }
 
@@ -48,10 +48,10 @@ export interface UsedResource {
 
 export type LimitStore = ReturnType<typeof createLimitStore>
 
-/** @param maxCounters rows of usage of a tenant at most */
+/** @param maxCounters usage rows of a tenant at most */
 export function createLimitStore (engine: Engine, maxCounters: number) {
   return {
-    /** For requests of any tenant, in the server's own turn. Empty where the tenant has none. */
+    /** For requests of any tenant, in the server's own turn. Empty if the tenant has no rules. */
     async rules (tenant: Owner, reader = engine.kysely): Promise<readonly Rule[]> {
       const row = await reader.selectFrom('tenantry.resource_limits').select(sql<readonly Rule[]>`rules`.as('rules')).where(
         'tenant_id',
@@ -62,8 +62,8 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
     },
 
     /**
-     * Counts in all periods, and returns what they have come to; null where one of them has no room, or the tenant none for
-     * another row. Marks the claim in the same transaction.
+     * Counts in all periods and returns the new amounts; null if a period has no room, or if the tenant has too many rows. Marks
+     * the claim in the same transaction.
      */
     async count ({ user, resource, metric, amount, caps, at }: Counting, claim?: IdempotencyClaim): Promise<Slots | null> {
       const spans: (Date | number | null)[] = []
@@ -91,14 +91,14 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
       return text === null ? null : slotsOf(JSON.parse(text))
     },
 
-    /** Takes back what was counted in these slots, where no other period has begun in them since. */
+    /** Takes back the counted amounts of these slots, unless another period has begun in them. */
     async uncount ({ user, resource, metric, amount, caps }: Counting, counted: Slots): Promise<void> {
       const starts = periods.map((period) => caps.has(period) ? dateOf(counted[period].start) : null)
       const values = [user.tenant, userKey(user.id), resource, metric, amount, ...starts]
       await engine.text(uncountStatement, values, { tenant: tenantRef(user.tenant) })
     },
 
-    /** null where the tenant has no limits, or is gone. */
+    /** null if the tenant has no limits, or no longer exists. */
     async look ({ tenant, id }: LimitedUser, resource: string, metric: string): Promise<Found | null> {
       const text = await engine.text(lookStatement, [tenant, userKey(id), resource, metric], { tenant: tenantRef(tenant) })
       if (text === null) return null
@@ -107,22 +107,22 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
       return { counters, slots: values[1] === null ? null : slotsOf(values) }
     },
 
-    /** All that was counted for the user. */
+    /** All usage of the user. */
     async used ({ tenant, id }: LimitedUser): Promise<readonly UsedResource[]> {
       const text = await engine.text(usedStatement, [tenant, userKey(id)], { tenant: tenantRef(tenant) })
       const rows: [string, string, ...(number | null)[]][] = text === null ? [] : JSON.parse(text)
       return rows.map(([resource, metric, ...values]) => ({ resource, metric, slots: slotsOf(values) }))
     },
 
-    /** Waits for other changes of what the tenant owns; false if there is no such tenant. */
+    /** Waits for other changes of the tenant; false if there is no such tenant. */
     async lock (writer: Transaction<SystemTables>, tenant: Owner): Promise<boolean> {
       return await lockTenant(writer, tenant, 'alone')
     },
 
-    /** Replaces the rules; what was counted of a resource and metric that none of them names is forgotten. */
+    /** Replaces the rules, and removes the usage of resources and metrics that no rule names. */
     async write (writer: Transaction<SystemTables>, tenant: Owner, rules: readonly Rule[], at: Date): Promise<void> {
       const totals = rules.filter(({ period }) => period === 'total')
-      // Rows of usage before the tenant's own row, as in every statement, so that none waits for another in a circle.
+      // Locks usage rows before the tenant's row, as every statement does, to avoid deadlocks.
       const gone = await sql`delete from tenantry.resource_usage where tenant_id = ${tenant} and not ${isNamed(rules)}`.execute(writer)
       await sql`update tenantry.resource_usage set total_start = null, total_amount = 0, ends_at = ${new Date(at.getTime() + kept)}
         where tenant_id = ${tenant} and ends_at = 'infinity' and not ${isNamed(totals)}`.execute(writer)
@@ -140,7 +140,7 @@ function isNamed (rules: readonly Rule[]) {
   }::text[]))`
 }
 
-/** The id of a user as it is kept: one that is long, or holds what the database does not, by its digest. */
+/** The stored id of a user: a digest if the id is long, or contains characters that the database cannot store. */
 function userKey (id: string): string {
   return id.length <= maxUserLength && isStorable(id) ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`
 }
@@ -151,11 +151,11 @@ function dateOf (time: number | null): Date | null {
 
 const key = 'tenant_id = $1 and user_id = $2 and resource = $3 and metric = $4'
 
-/** Start, in milliseconds since 1970, and amount of each period of the row. */
+/** The beginning, in milliseconds since 1970, and the amount of each period in the row. */
 const values = (row: string) =>
   periods.map((period) => `(extract(epoch from ${row}.${period}_start) * 1000)::bigint, ${row}.${period}_amount`).join(', ')
 
-/** A period in the statement that counts: its columns, its two parameters, and whether the slot holds it still. */
+/** A period in the counting statement: its columns, its two parameters, and whether the slot still holds it. */
 const counted = periods.map((period, index) => {
   const [start, cap] = [`$${9 + 2 * index}::timestamptz`, `$${10 + 2 * index}::bigint`]
   const isCurrent = `u.${period}_start between ${start} and $6::timestamptz`
@@ -163,9 +163,9 @@ const counted = periods.map((period, index) => {
 })
 
 /**
- * $1 to $4 the row, $5 the amount, $6 until when a slot that began later counts, $7 when all periods have ended, $8 rows of
- * the tenant at most; then of each period when it began, null where it is not counted, and what it may come to. A row that
- * was made has no xmax, one that was there has that of the lock that the conflict took.
+ * $1 to $4: the row; $5: the amount; $6: the latest beginning of a slot that still counts; $7: the end of all periods; $8: the
+ * maximum of the tenant's rows. Then for each period its beginning (null if it is not counted) and its maximum. A new row has
+ * no xmax; an existing row has that of the lock which the conflict took.
  */
 const countStatement: Statement = {
   name: 'limits_count',
@@ -196,7 +196,7 @@ const countStatement: Statement = {
 select slots from taken`
 }
 
-/** $1 to $4 the row, $5 the amount; then of each period when the slot began, null where it was not counted. */
+/** $1 to $4: the row; $5: the amount; then for each period the beginning of the slot, null if it was not counted. */
 const uncountStatement: Statement = {
   name: 'limits_uncount',
   text: `update tenantry.resource_usage set ${

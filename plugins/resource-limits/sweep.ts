@@ -1,12 +1,12 @@
-/** Removes what was counted in periods that are over. */
+/** Removes usage of periods that have ended. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
 
-const after = 86_400_000 // ms that a row stays once its last period is over, for servers whose clocks differ
+const after = 86_400_000 // ms that a row stays after its last period, for servers whose clocks differ
 
-/** Sweeps once; false where another server does so now. */
+/** Sweeps once; false if another server is sweeping now. */
 export function sweepUsage (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
   return sweep(db, 'tenantry.resource_usage.sweep', [(transaction) => deleteEnded(transaction, new Date(at.getTime() - after))])
 }

@@ -1,16 +1,16 @@
-/** A user's usage of a resource, and the limits of it. */
+/** A user's usage of a resource, and its limits. */
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { unlimited } from '../../lib/plans/plans.js'
 import { periods, startOf, type Period } from './periods.js'
 import { limitOf, type GateAction, type LimitedUser, type Rule } from './rules.js'
 
 /**
- * ms that the clocks of two servers may differ: what one of them counted in a period that has begun for it alone is counted on
- * by the other.
+ * ms that the clocks of two servers may differ. If a period has only begun for one of them, the other still counts what the first one
+ * counted.
  */
 export const clockTolerance = 60_000
 
-/** Of a period: when the one that was counted last began, in milliseconds since 1970 (null: none), and how much was used in it. */
+/** A period's last counted beginning, in milliseconds since 1970 (null: none), and the amount used in it. */
 export interface Slot {
   readonly start: number | null
   readonly amount: number
@@ -22,7 +22,7 @@ export type Slots = Readonly<Record<Period, Slot>>
 const empty: Slot = Object.freeze({ start: null, amount: 0 })
 export const noSlots: Slots = Object.freeze({ minute: empty, hour: empty, day: empty, week: empty, month: empty, total: empty })
 
-/** From start and amount of each period in their order. */
+/** From the beginning and amount of each period, in the order of the periods. */
 export function slotsOf (values: readonly (number | null)[]): Slots {
   const slots: Record<Period, Slot> = { ...noSlots }
   for (const [index, period] of periods.entries()) slots[period] = { start: values[2 * index] ?? null, amount: values[2 * index + 1] ?? 0 }
@@ -30,33 +30,33 @@ export function slotsOf (values: readonly (number | null)[]): Slots {
 }
 
 /**
- * How much was used in the period that holds the time. A count of an earlier period is over; one of a later period than
- * the tolerance allows was made by a clock that was wrong, and does not count.
+ * The amount used in the period that contains the time. A count of an earlier period has ended. A count further in the future
+ * than the tolerance was made by a wrong clock and is ignored.
  */
 export function usedAt ({ start, amount }: Slot, period: Period, at: number): number {
   return start !== null && start >= startOf(period, at) && start <= at + clockTolerance ? amount : 0
 }
 
-/** The result of the check of a limit. `gateAction` is that of the rule; null where there is none. */
+/** The result of checking a limit. `gateAction` comes from the rule; null without one. */
 export interface CheckResult {
   readonly allowed: boolean
   readonly gateAction: GateAction | null
   readonly usage: { readonly current: number, readonly limit: number }
 }
 
-/** Where no rule limits the user: nothing is counted. */
+/** If no rule limits the user, nothing is counted. */
 export const noLimit: CheckResult = Object.freeze({
   allowed: true,
   gateAction: null,
   usage: Object.freeze({ current: 0, limit: unlimited })
 })
 
-/** What a rule says of using so much more. */
+/** The decision of a rule about using this amount. */
 export interface Verdict {
   readonly rule: Rule
   readonly current: number
   readonly limit: number
-  /** Infinity where nothing limits it; negative where more was used than it admits. */
+  /** Infinity without a limit; negative if usage exceeds the limit. */
   readonly left: number
   readonly allowed: boolean
 }
@@ -70,7 +70,7 @@ export function verdictsOf (rules: readonly Rule[], { tier }: LimitedUser, slots
   })
 }
 
-/** The one with the least left, the first of several; of those that refuse where any does. */
+/** The decision with the least left; if any refuse, among those that refuse. Of equal ones the first. */
 export function strictest (verdicts: readonly Verdict[]): Verdict | undefined {
   const refusing = verdicts.filter(({ allowed }) => !allowed)
   const [first, ...others] = refusing.length > 0 ? refusing : verdicts
