@@ -1,7 +1,7 @@
 /**
- * Bounds the memory and the time that large responses of one tenant take: `app.responses`. Register it before the routes.
- * It counts responses that their readers have not taken yet, refuses further large ones beyond a bound, and closes
- * connections that take nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are not counted.
+ * Bounds the memory and time that large responses of a tenant take: `app.responses`. Register it before the routes.
+ * It counts responses that are not read yet, refuses further large ones beyond a bound, and closes
+ * connections that read nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are not counted.
  */
 import type {} from '../tenant-config/serve.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -24,23 +24,23 @@ declare module 'fastify' {
 }
 
 export interface Responses {
-  /** Bytes of counted responses that wait in memory for their readers. */
+  /** Bytes of counted responses that are not read yet. */
   readonly unsentBytes: number
 }
 
 export interface ResponsesOptions {
   /**
-   * Bytes of responses of one tenant, or of one address where callers have no tenant, that wait for their readers, 1,048,576 to
+   * The maximum of unread response bytes of one tenant, or of one address if callers have no tenant: 1,048,576 to
    * 1,073,741,824. Default: 67,108,864.
    */
   readonly maxUnsentBytes?: number | undefined
-  /** Milliseconds, 100 to 600,000, after which a connection that takes none of its unsent bytes is closed. Default: 30,000. */
+  /** Milliseconds, 100 to 600,000, after which a connection that reads none of its unsent bytes is closed. Default: 30,000. */
   readonly writeTimeoutMs?: number | undefined
 }
 
-const smallResponse = 16_384 // bytes; the kernel takes that much of a connection at once
-const slicedResponse = 524_288 // bytes, from which a body is written in slices: the kernel takes some ms for it
-const errorResponse = 2048 // bytes; refusals themselves are not refused
+const smallResponse = 16_384 // bytes; the kernel buffers this much of a connection at once
+const slicedResponse = 524_288 // bytes from which a body is written in slices, since one write takes some ms
+const errorResponse = 2048 // bytes; refusals are never refused
 const retryAfter = 1 // s
 
 export default definePlugin<ResponsesOptions>({
@@ -79,7 +79,7 @@ export default definePlugin<ResponsesOptions>({
       const account = accountOf(request, trustsHeader)
       largeRoutes.leave(account, request, size)
       const { socket } = request.raw
-      // An injected request and the call of a tool have no connection: their caller is this process.
+      // Injected requests and calls of tools have no connection: their caller is this process.
       if (isSmall || !(socket instanceof Socket) || isToolCall(request) || reply.raw.destroyed) return done()
       if (size > errorResponse && !ledger.admits(account, socket, size)) return refuse(request, done)
       const held = ledger.hold(account, socket, size)
@@ -94,12 +94,12 @@ export default definePlugin<ResponsesOptions>({
   }
 })
 
-/** Characters of a text: UTF-8 has at most three bytes for each, and most JSON has one. */
+/** The characters of a text: UTF-8 uses at most three bytes for each, and one in most JSON. */
 function sizeOf (payload: unknown): number {
   return typeof payload === 'string' ? payload.length : payload instanceof Uint8Array ? payload.byteLength : 0
 }
 
-/** The response waits for another one of its connection, or the connection has unsent bytes. */
+/** The response waits for another one on its connection, or the connection has unsent bytes. */
 function isBehind ({ raw: { socket } }: FastifyReply): boolean {
   return socket === null || socket.writableLength > 0
 }
@@ -108,14 +108,14 @@ function refuse (request: FastifyRequest, done: (error?: Error) => void): void {
   if (request.method === 'GET' || request.method === 'HEAD') {
     return done(failure('responsesUnread', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }))
   }
-  // The write may be committed. An error status would deny that, so the caller loses the connection instead.
+  // The write may be committed, and an error status would deny it. So the connection is closed instead.
   request.raw.socket.destroy()
   done()
 }
 
-/** Node closes the connection when it takes no bytes for that long. */
+/** Node closes the connection if it reads nothing for that long. */
 function limitWriting (app: FastifyInstance, { raw }: FastifyReply, socket: Socket, writeTimeoutMs: number): void {
   raw.setTimeout(writeTimeoutMs)
-  // Before Node's own listener, which may set the time-out of an idle connection.
+  // Before Node's own listener, which may set the timeout of an idle connection.
   raw.prependOnceListener('finish', () => socket.setTimeout(app.server.timeout))
 }

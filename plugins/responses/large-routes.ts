@@ -1,4 +1,4 @@
-/** Lets an account have few large responses made at a time. Which routes make them is known from their last responses. */
+/** Limits how many large responses an account builds at a time. The last responses of a route show whether it is large. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
@@ -8,9 +8,9 @@ const largeResponse = 1_048_576 // bytes
 const atOnce = 2 // for an account
 const maxWaiting = 100 // for an account
 const waitMs = 10_000
-const remembered = 50 // smaller responses after which a route is no longer large
+const remembered = 50 // smaller responses after which a route no longer counts as large
 const maxRoutes = 10_000
-const readMs = 1000 // for the reader of a large response: a slow one does not keep its place for longer
+const readMs = 1000 // for the reader of a large response: a slower reader loses its place
 const retryAfter = 1 // s
 
 interface Line {
@@ -19,17 +19,17 @@ interface Line {
 }
 
 export class LargeRoutes {
-  /** How many smaller responses each route may have until it is forgotten. */
+  /** How many smaller responses a route may have before it no longer counts as large. */
   private readonly routes = new LRUCache<string, number>({ max: maxRoutes })
   private readonly lines = new Map<string, Line>()
   private readonly places = new WeakMap<FastifyRequest, () => void>()
 
-  /** No route has had a large response: nothing needs to be looked up. */
+  /** No route is large: no look-up is needed. */
   get isEmpty (): boolean {
     return this.routes.size === 0
   }
 
-  /** Calls `done` when the request may be handled: at once, unless its route makes large responses. */
+  /** Calls `done` when the request may be handled: at once, unless its route is large. */
   enter (account: string, request: FastifyRequest, { raw }: FastifyReply, done: (error?: Error) => void): void {
     if (!this.routes.has(keyOf(account, request))) return done()
     let line = this.lines.get(account)
@@ -54,11 +54,11 @@ export class LargeRoutes {
     })
   }
 
-  /** The request has its response, which is written next. */
+  /** The response of the request exists, and is written next. */
   leave (account: string, request: FastifyRequest, size: number): void {
     const leave = this.places.get(request)
     if (size >= largeResponse) {
-      // Responses are not made faster than their readers take them.
+      // Responses are not built faster than they are read.
       if (leave !== undefined) setTimeout(leave, readMs).unref()
       this.routes.set(keyOf(account, request), remembered)
       return
@@ -72,7 +72,7 @@ export class LargeRoutes {
     else this.routes.delete(key)
   }
 
-  /** Refuses the requests that wait. */
+  /** Refuses the waiting requests. */
   close (): void {
     for (const { gate } of this.lines.values()) gate.close()
   }

@@ -1,8 +1,8 @@
-/** Counts the bytes of responses that wait in memory for their readers, by tenant or address and by connection. */
+/** Counts the bytes of unread responses in memory, by tenant or address and by connection. */
 import type { Socket } from 'node:net'
 
 export interface LedgerOptions {
-  /** Bytes of one account. A connection has a quarter of it, all accounts together have four times as much. */
+  /** The bytes of one account. A connection may have a quarter of it, all accounts together four times as much. */
   readonly maxBytes: number
 }
 
@@ -30,8 +30,8 @@ export class Ledger {
   }
 
   /**
-   * Whether the response fits. A response is always admitted where nothing else of its account and connection is unread,
-   * so that each bound limits how many large responses wait, and not how large one may be.
+   * Whether the response fits. If its account and connection have nothing else unread, it is always admitted. So each bound
+   * limits the number of large responses, and not the size of one.
    */
   admits (account: string, connection: Socket, size: number): boolean {
     const ofConnection = this.byConnection.get(connection) ?? 0

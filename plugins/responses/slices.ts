@@ -1,11 +1,11 @@
-/** Writes a large body piece by piece, so that other requests are handled between two pieces. */
+/** Writes a large body in pieces, so that other requests are handled between them. */
 import { Readable } from 'node:stream'
 import { setImmediate as nextRound } from 'node:timers/promises'
 import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 
-const sliceSize = 262_144 // bytes or characters, which are encoded and written in about half a millisecond
+const sliceSize = 262_144 // bytes or characters, which take about half a millisecond to encode and write
 
-/** `yielder`: that of the account that gets the body. */
+/** `yielder`: that of the account that receives the body. */
 export function slicesOf (body: Buffer | string, yielder: Yielder): Readable {
   return Readable.from(slices(body, yielder), { objectMode: false, highWaterMark: sliceSize })
 }
@@ -14,16 +14,16 @@ async function * slices (body: Buffer | string, yielder: Yielder): AsyncGenerato
   for (let start = 0; start < body.length;) {
     if (yielder.shouldYield()) await yielder.yield()
     const end = endOfSlice(body, start)
-    // A text is not encoded as a whole: that takes milliseconds, and as much memory again.
+    // A text is not encoded as a whole: that takes milliseconds and doubles its memory.
     yield typeof body === 'string' ? Buffer.from(body.slice(start, end)) : body.subarray(start, end)
-    // The piece includes the writing, which happens when the slice is taken.
+    // The time of a piece includes its write, which happens when the slice is taken.
     yielder.done(sliceSize)
     start = end
     await nextRound()
   }
 }
 
-/** A surrogate pair is not cut: it is one character of UTF-8. */
+/** Surrogate pairs are not split: they are one character in UTF-8. */
 function endOfSlice (body: Buffer | string, start: number): number {
   const end = start + sliceSize
   if (end >= body.length) return body.length
