@@ -1,4 +1,4 @@
-/** The endpoints of limits of users and their schemas. */
+/** The endpoints of users' limits, and their schemas. */
 import type {} from '../idempotency/index.js'
 import type {} from '../users/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
@@ -143,18 +143,18 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
     }
   }, async (request) => {
     const user = await userOf(request, request.body, { part: '/body', others: writing.permission, of: request.body })
-    // Without the plugin idempotency there are no keys.
+    // Without the plugin idempotency requests have no keys.
     return await service.track(user, useOf(request.body), request.idempotency ?? undefined)
   })
 
-  /** The user whom a request is about. */
+  /** The user of a request. */
   async function userOf (
     request: FastifyRequest,
     { userId, role: named, tier }: Static<typeof UsageQuery>,
     { part, others, of }: About
   ): Promise<LimitedUser> {
     const tenant = tenantOf(request)
-    // No caller gets a larger limit by naming another role.
+    // Naming another role could raise a caller's own limit, so it needs a permission.
     if ((named !== undefined || tier !== undefined) && !await hasPermission(request, 'limits:write')) {
       throw failure('forbidden', { message: 'Only an administrator names the role or the tier of a user' })
     }
@@ -174,12 +174,12 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
   }
 }
 
-/** Where a request names its user. */
+/** How a request names its user. */
 interface About {
   readonly part: string
-  /** The permission to name another user than oneself. */
+  /** The permission to name another user. */
   readonly others: string
-  /** What is used. Default: all that is limited. */
+  /** The used resources. Default: all limited ones. */
   readonly of?: { readonly resource: string, readonly metric: string }
 }
 
