@@ -1,18 +1,18 @@
-/** Uses of values, counted in memory and written in batches, off the way of requests. */
+/** Uses of values, counted in memory and written in batches, outside of requests. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Access } from './store.js'
 import { together } from '../../lib/concurrency/batcher.js'
 
-const flushAfter = 3000 // ms from the first use that is not written yet
-const maxKeys = 50_000 // keys whose uses wait; uses of others are not counted while the database cannot be reached
-const maxBatch = 1000 // keys a statement
+const flushAfter = 3000 // ms from the first unwritten use
+const maxKeys = 50_000 // keys with unwritten uses; while the database is unreachable, uses of other keys are not counted
+const maxBatch = 1000 // keys per statement
 
 export interface AccessCounter {
   count(tenant: Owner, key: string, at: number): void
-  /** Writes what was counted until now; resolves also where that failed, which is logged and tried again. */
+  /** Writes all counts until now. A failure is logged and tried again; the promise resolves all the same. */
   flush(): Promise<void>
-  /** Writes what there is, and begins nothing anew. */
+  /** Writes the remaining counts, and starts no timer. */
   close(): Promise<void>
 }
 
@@ -71,7 +71,7 @@ export function createAccessCounter (write: (accesses: readonly Access[]) => Pro
     timer ??= setTimeout(flush, flushAfter).unref()
   }
 
-  // What was counted while another one wrote is not in that one.
+  // A concurrent write does not contain counts made since it began.
   const flush = together<void, void>(writeAll)
 
   return {

@@ -1,6 +1,6 @@
 /**
- * Secrets of tenants: `app.secrets` and the endpoints under `/tenant/secrets`. It rejects without a master key on
- * PostgreSQL, and with a key that decrypts none of the stored secrets.
+ * Secrets of tenants: `app.secrets` and the endpoints under `/tenant/secrets`. On PostgreSQL it rejects without a master key.
+ * It also rejects if the keys decrypt none of the stored secrets.
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -24,7 +24,7 @@ declare module 'fastify' {
   }
 }
 
-/** The settings of the master keys. Without any, an embedded database has a key of its own beside its data. */
+/** The settings of the master keys. Without any, an embedded database stores its own key beside its data. */
 export interface SecretsOptions extends Omit<KeyOptions, 'folder'> {
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined

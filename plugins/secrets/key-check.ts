@@ -1,4 +1,4 @@
-/** Whether the master keys are those of the database, asked once at start. */
+/** Checks once, at start, that the master keys decrypt the secrets of the database. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -7,13 +7,13 @@ import { sql } from 'kysely'
 import { isFailure } from '../../lib/errors.js'
 import { headerLength, keyIdOf } from '../../lib/secrets/cipher.js'
 
-/** Throws where no secret of the database can be read with these keys; logs where some cannot. */
+/** Throws if these keys decrypt no secret of the database; logs a warning if they decrypt only some. */
 export async function refuseOtherKeys (db: Kysely<SystemTables>, keys: MasterKeys, log: FastifyBaseLogger): Promise<void> {
   refuseUnknownKeys(await keyIds(db), keys, 'secrets', log)
 }
 
 /**
- * The same for the ids of the keys that values are encrypted under.
+ * The same check by the ids of the keys that encrypted the values.
  *
  * @param what the values, in words: `secrets`
  */
@@ -41,7 +41,7 @@ async function keyIds (db: Kysely<SystemTables>): Promise<string[]> {
     ).where('value', 'is not', null).execute()
     return [...new Set(rows.map(({ header }) => keyIdOf(header)))]
   } catch (error) {
-    // The database is not migrated yet, and has no secrets.
+    // The database is not migrated yet, so it has no secrets.
     if (isFailure(error, 'schemaChanged')) return []
     throw error
   }

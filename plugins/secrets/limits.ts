@@ -1,15 +1,15 @@
-/** The secrets that a plan includes, and the refusals beyond it. */
+/** The number of secrets in a plan, and the refusals beyond it. */
 import { maxSecretsOfAny } from '../../lib/schema/plans.js'
 import { failure } from '../../lib/errors.js'
 import { planLimit, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 
-/** Values of one key that are accepted beside the present one: each costs a signature check. */
+/** Earlier values of a key that are accepted beside the current one: each costs a signature check. */
 export const maxEarlierValues = 10
 
-/** Of one tenant, whatever its plan: every server that serves it holds its values in memory. */
+/** Of one tenant, on any plan: every server that serves the tenant holds its values in memory. */
 export const maxBytesOfAny = 8_388_608
 
-/** 402 where one more than `count` is too many for the plan, 409 where it is for any. */
+/** 402 if one more than `count` exceeds the plan, 409 if it exceeds every plan. */
 export function refuseBeyond (plans: Plans, { tier, limits: { tenantConfig: { maxSecrets } } }: Plan, count: number): void {
   if (count >= maxSecretsOfAny) {
     throw failure('conflict', { message: `A tenant has at most ${maxSecretsOfAny} secrets: delete some that are no longer used` })
@@ -21,7 +21,7 @@ export function refuseBeyond (plans: Plans, { tier, limits: { tenantConfig: { ma
   )
 }
 
-/** 409 where a tenant's secrets would take so many bytes. */
+/** 409 if the tenant's secrets would exceed the maximum of bytes. */
 export function refuseBytes (bytes: number): void {
   if (bytes > maxBytesOfAny) {
     throw failure('conflict', {
@@ -31,7 +31,7 @@ export function refuseBytes (bytes: number): void {
   }
 }
 
-/** 409 where a key has as many earlier values as can be accepted at a time. `ends`: when each of them ends, the next one first. */
+/** 409 if the key has the maximum of accepted earlier values. `ends`: the end of each, the next one first. */
 export function refuseEarlier (ends: readonly Date[]): void {
   const [next] = ends
   if (next === undefined || ends.length < maxEarlierValues) return
@@ -41,10 +41,10 @@ export function refuseEarlier (ends: readonly Date[]): void {
   })
 }
 
-/** 402 where the plan has no rotation. */
+/** 402 if the plan does not include rotation. */
 export function refuseRotation (plans: Plans, { tier, limits }: Plan): void {
   if (limits.tenantConfig.rotation) return
-  // Included or not: there is no number of rotations.
+  // A plan includes rotation or not; rotations are not counted.
   throw planLimit(
     `The plan "${tier}" does not include rotation of secrets`,
     plans.upgrade(tier, ({ limits }) => limits.tenantConfig.rotation ? unlimited : 0, 1)

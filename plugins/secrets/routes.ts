@@ -13,7 +13,7 @@ import { named } from '../../lib/validation/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { maxGraceDays, maxMetadataBytes, maxValueBytes, type AuditRow, type Rotation, type Secrets } from './service.js'
 
-const bodyLimit = 204_800 // bytes: a value of the largest size as `\uXXXX`, and metadata
+const bodyLimit = 204_800 // bytes: the largest value, written as `\uXXXX`, and metadata
 
 const Key = Type.String({
   pattern: '^[A-Za-z0-9_.-]{1,128}$',
@@ -116,7 +116,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   }, async (request, reply) => {
     const page = pageOf(request)
     const { secrets, total, tag } = await service.page(tenantOf(request), { ...page, search: request.query.search })
-    // No 304: uses of secrets change the response, and not its tag.
+    // No 304: uses of secrets change the response without changing its tag.
     return reply.header('etag', tag).type('application/json; charset=utf-8').send(
       `{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`
     )
@@ -213,7 +213,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
   }
 }
 
-/** As JSON, of which the metadata is a part as it was read. */
+/** As JSON text; the stored metadata is inserted without parsing it. */
 function shown ({ key, createdAt, lastAccessedAt, accessCount, expiresAt, metadata }: ListedRow): string {
   const others: Omit<Static<typeof Secret>, 'metadata'> = {
     key,

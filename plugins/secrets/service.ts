@@ -1,4 +1,4 @@
-/** `app.secrets`: the secrets of tenants, encrypted, with their versions and their audit. */
+/** `app.secrets`: the encrypted secrets of tenants, with versions and audit entries. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
@@ -25,12 +25,12 @@ export type { SecretValues } from './values.js'
 export const maxValueBytes = 65_536 // of UTF-8
 export const maxMetadataBytes = 4096 // of JSON
 export const maxGraceDays = 90
-export const maxListed = 1000 // secrets of one page
+export const maxListed = 1000 // secrets of a page
 
 const prefix = 'secret.'
 const audited = auditActions.filter((action) => action.startsWith(prefix))
 
-/** What is stored; what is left out stays as it is, but for an expiry that has passed, which ends. */
+/** The stored properties. Omitted ones stay as they are, except an expiry in the past, which is removed. */
 export interface SecretInput {
   readonly key: string
   /** 1 to 65,536 bytes of UTF-8. */
@@ -44,16 +44,16 @@ export interface SecretInput {
 export interface Rotation {
   readonly key: string
   readonly newValue: string
-  /** 0 to 90 days in which the value of before is accepted too. */
+  /** 0 to 90 days in which the earlier value is still accepted. */
   readonly gracePeriodDays: number
-  /** Ends the values of earlier rotations now, whose grace periods continue otherwise. Default: false. */
+  /** Ends the grace periods of earlier rotations now. Default: false. */
   readonly endEarlier?: boolean | undefined
 }
 
-/** What was done with a secret. */
+/** An action on a secret. */
 export interface AuditRow {
   readonly key: string
-  /** That of the audit log, without `secret.`. */
+  /** The action in the audit log, without `secret.`. */
   readonly action: string
   readonly userId: string | null
   readonly count: number
@@ -66,45 +66,45 @@ export interface AuditQuery {
   readonly key?: string | undefined
 }
 
-/** What `app.secrets` is. The tenant comes first, and who does it last. */
+/** The type of `app.secrets`. The tenant is the first argument, the actor the last. */
 export interface Secrets {
-  /** All live secrets of the tenant: at once where they are kept, which they are for at most a minute. Counts nothing. */
+  /** All live secrets of the tenant; synchronous if they are cached, which is for at most a minute. Counts no use. */
   values(tenant: string): SecretValues | Promise<SecretValues>
-  /** Counts and audits that the values of these keys were used; keys without a value do not count. */
+  /** Counts and audits a use of the values of these keys; keys without a value do not count. */
   accessed(tenant: string, keys: readonly string[]): void
-  /** The value, which counts as a use; null where it has expired, undefined where there is none. */
+  /** The value, which counts as a use; null if it has expired, undefined without one. */
   get(tenant: string, key: string): Promise<string | null | undefined>
   /**
-   * The value, and those of before that are in their grace periods, at most ten: for signatures of requests that arrive. Counts
-   * as a use.
+   * The value and earlier values in their grace periods, at most ten: to verify signatures of incoming requests. Counts as a
+   * use.
    */
   accepted(tenant: string, key: string): Promise<string[]>
-  /** A page by key, and the number of all; with `search`, of those whose key contains the text. */
+  /** A page by key and the total; with `search`, only secrets whose key contains the text. */
   page(
     tenant: string,
     page: { readonly limit: number, readonly offset: number, readonly search?: string | undefined }
   ): Promise<{ readonly secrets: ListedRow[], readonly total: number, readonly tag: string }>
   /** By key, at most a thousand. */
   list(tenant: string, page?: { readonly limit?: number | undefined, readonly offset?: number | undefined }): Promise<ListedRow[]>
-  /** Throws `validationFailed`, `planLimit`, `tenantUnknown`, and `conflict` beyond what any tenant may have. */
+  /** Throws `validationFailed`, `planLimit`, `tenantUnknown`, and `conflict` beyond the bounds of every tenant. */
   put(tenant: string, input: SecretInput, actor: Actor, match?: Precondition): Promise<'created' | 'updated'>
   /**
-   * When the value of before ends, which is no later than the secret expires. Throws `validationFailed`, `planLimit`,
+   * Returns the end of the earlier value, which is no later than the expiry of the secret. Throws `validationFailed`, `planLimit`,
    * `notFound`, `tenantUnknown`, `conflict`.
    */
   rotate(tenant: string, rotation: Rotation, actor: Actor, match?: Precondition): Promise<Date>
   /** Throws `notFound`, `tenantUnknown`. */
   delete(tenant: string, key: string, actor: Actor, match?: Precondition): Promise<void>
-  /** The newest first, as far back as the plan keeps it. */
+  /** The newest first, as far back as the plan keeps them. */
   audit(tenant: string, query: AuditQuery): Promise<{ data: AuditRow[], total: number }>
 }
 
 export interface SecretsDependencies {
   readonly db: Kysely<SystemTables>
   readonly plans: Plans
-  /** Tenants whose values are kept at most. */
+  /** The maximum number of tenants with cached values. */
   readonly maxTenants: number
-  /** For what a tenant's endpoints read. */
+  /** For queries of a tenant's endpoints. */
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly events: Events
   readonly cipher: SecretCipher
@@ -115,7 +115,7 @@ export interface SecretsDependencies {
   readonly now?: (() => number) | undefined
 }
 
-/** The service, and what its plugin does at the end: it writes what was counted and hears of no change any more. */
+/** The service. At its end the plugin writes the remaining counts and stops listening for changes. */
 export function createSecrets (
   { db, plans, maxTenants, dbFor, events, cipher, emitter = () => null, log, now = Date.now }: SecretsDependencies
 ): Secrets & { close(): Promise<void> } {
@@ -125,12 +125,12 @@ export function createSecrets (
   const readAudit = createTenantAudit({ dbFor, plans, now })
   const noting = new Set<Promise<unknown>>()
   const ends = [
-    // Also at the deletion of a tenant.
+    // The deletion of a tenant is a change too.
     events.on('secrets', values.forget),
     events.onGap(values.clear)
   ]
 
-  /** Audits expiry in the background: no call waits for it. */
+  /** Audits expiry in the background: calls do not wait for it. */
   function noteLater (tenant: Owner): void {
     const noted = store.expire(tenant, new Date(now()))
       .catch((err: unknown) => log.warn({ err, tenant }, 'the expiry of secrets could not be noted in the audit; it is tried again'))
@@ -148,7 +148,7 @@ export function createSecrets (
     for (const key of keys) if (known === undefined || typeof known.get(key) === 'string') accesses.count(tenant, key, at)
   }
 
-  /** Runs the work under the lock of the tenant's secrets, with its plan; every server hears of it. */
+  /** Runs the work under the lock of the tenant's secrets, with the tenant's plan, and notifies every server. */
   function change<T> (
     tenant: Owner,
     match: Precondition | undefined,
@@ -163,14 +163,14 @@ export function createSecrets (
     })
   }
 
-  /** The expiry that is to come; one that has passed is noted before it is dropped. */
+  /** The future expiry; a past one is noted before it is removed. */
   async function remainingExpiry (own: SecretStore, tenant: Owner, { expiresAt }: SecretRow, at: Date): Promise<Date | null> {
     if (expiresAt === null || expiresAt > at) return expiresAt
     await own.expire(tenant, at)
     return null
   }
 
-  /** The store of the tenant, with the uses until now counted and the secrets that have expired marked. */
+  /** The store of the tenant, after uses until now are counted and expired secrets are marked. */
   async function settled (tenant: Owner): Promise<ReturnType<typeof createSecretStore>> {
     await accesses.flush()
     const own = createSecretStore(dbFor(tenant))
@@ -244,7 +244,7 @@ export function createSecrets (
         if (there === undefined || there.deletedAt !== null) throw secretUnknown()
         const version = there.version + 1
         const expiresAt = await remainingExpiry(own, tenant, there, at)
-        // What has expired is not accepted any longer, by a rotation neither.
+        // An expired value is no longer accepted, even after a rotation.
         const hasExpired = there.expiresAt !== null && expiresAt === null
         const previousValidUntil = gracePeriodDays === 0 || hasExpired ? undefined : earlier(until, expiresAt)
         if (endEarlier || hasExpired) await own.endEarlier(tenant, key)
@@ -261,7 +261,7 @@ export function createSecrets (
       return validUntil
     },
     async delete (tenant: Owner, key, actor, match) {
-      // The audit log has the uses until now, and none of a later secret with the same key.
+      // The audit log contains the uses until now, and no uses of a later secret with the same key.
       await accesses.flush()
       const at = new Date(now())
       await change(tenant, match, async (own) => {
@@ -301,7 +301,7 @@ function earlier (one: Date, other: Date | null): Date {
 function refuseValue (value: string, path: string): void {
   if (value === '') throw invalidInput(path, 'must not be empty', 'minLength')
   if (Buffer.byteLength(value) > maxValueBytes) throw invalidInput(path, `must have at most ${maxValueBytes} bytes`, 'maxLength')
-  // A half of a surrogate pair is no character, and would be stored as another one.
+  // A lone surrogate is not a character, and would be stored as another one.
   if (/\p{Surrogate}/u.test(value)) throw invalidInput(path, 'must be text of whole characters', 'format')
 }
 
@@ -312,7 +312,7 @@ function refuseMetadata (metadata: Readonly<Record<string, unknown>> | undefined
 }
 
 function refusePast (expiresAt: Date | null | undefined, at: Date): void {
-  // A date that is none compares as false, too.
+  // The comparison is false for an invalid date, too.
   if (expiresAt !== undefined && expiresAt !== null && !(expiresAt > at)) {
     throw invalidInput('/body/expiresAt', 'must be a date and time in the future', 'format')
   }

@@ -1,4 +1,4 @@
-/** The SQL of secrets. Times come from the caller, so that one clock judges them all. */
+/** The SQL of secrets. Times come from the caller, so that a single clock is used. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -22,9 +22,9 @@ export interface SecretRow {
   readonly createdAt: Date
 }
 
-/** A secret as it is listed. */
+/** A secret as the list shows it. */
 export interface ListedRow extends Pick<SecretRow, 'key' | 'expiresAt' | 'lastAccessedAt' | 'accessCount' | 'createdAt'> {
-  /** JSON: it is handed on, and of many it takes long to read. */
+  /** JSON text: it is not parsed, since that takes long for many secrets. */
   readonly metadata: string
 }
 
@@ -40,7 +40,7 @@ export interface SealedRow {
   readonly expiredAt: Date | null
 }
 
-/** A value that a rotation before the last one promised to accept. */
+/** The value before an earlier rotation, which is still accepted. */
 export interface EarlierRow {
   readonly key: string
   readonly version: number
@@ -48,13 +48,13 @@ export interface EarlierRow {
   readonly validUntil: Date
 }
 
-/** What a key gets anew. */
+/** The new version of a key. */
 export interface NewValue {
   readonly version: number
   readonly value: Buffer
   readonly metadata: Readonly<Record<string, unknown>>
   readonly expiresAt: Date | null
-  /** Until when the value that is replaced is accepted. Default: it ends now. Earlier values keep their own ends. */
+  /** When the replaced value ends. Default: now. Earlier values keep their own ends. */
   readonly previousValidUntil?: Date | undefined
 }
 
@@ -83,19 +83,22 @@ const noPrevious = { previous_value: null, previous_version: null, previous_vali
 
 export type SecretStore = ReturnType<typeof createSecretStore>
 
-/** On the database, or on one transaction of it. */
+/** On the database, or in one of its transactions. */
 export function createSecretStore (db: Kysely<SystemTables>) {
   const accessCount = sql<number>`access_count::float8`.as('accessCount')
 
   return {
-    /** The plan of the tenant, locked until the transaction ends, so that its secrets do not change; undefined without such a tenant. */
+    /**
+     * The plan of the tenant. The lock lasts until the transaction ends, so that its secrets do not change; undefined without such a
+     * tenant.
+     */
     async lockPlan (tenant: Owner): Promise<string | undefined> {
       const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).where('status', '!=', 'deleting')
         .forNoKeyUpdate().executeTakeFirst()
       return row?.plan
     },
 
-    /** Also one that was deleted. */
+    /** Also a deleted one. */
     async find (tenant: Owner, key: string): Promise<SecretRow | undefined> {
       return await db.selectFrom('tenantry.secrets').select([...summary, accessCount]).where('tenant_id', '=', tenant).where(
         'key',
@@ -105,8 +108,8 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /**
-     * Of the tenant's other secrets, those that were not deleted, and the bytes of their values and metadata. Of the key: the
-     * bytes of its value, and of its earlier ones.
+     * `others`: the tenant's other live secrets, and the bytes of their values and metadata. For the key itself: the bytes of its
+     * value, and of its earlier values.
      */
     async room (tenant: Owner, key: string): Promise<{ others: number, bytes: number, own: number, earlier: number }> {
       const other = sql`deleted_at is null and key <> ${key}`
@@ -126,7 +129,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       ]).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
     },
 
-    /** A text that changes with every secret that is stored, rotated or deleted, and not with uses. */
+    /** A text that changes when a secret is stored, rotated or deleted, but not with uses. */
     async state (tenant: Owner): Promise<string> {
       const { state } = await db.selectFrom('tenantry.secrets')
         .select(
@@ -138,7 +141,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       return state
     },
 
-    /** How many there are that were not deleted; with `search`, whose key contains the text. */
+    /** The number of secrets that are not deleted; with `search`, only those whose key contains the text. */
     async count (tenant: Owner, search?: string): Promise<number> {
       const { count } = await db.selectFrom('tenantry.secrets').select(sql<number>`count(*)::integer`.as('count'))
         .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(
@@ -148,7 +151,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       return count
     },
 
-    /** A page of those that were not deleted, by key; with `search`, whose key contains the text. */
+    /** A page of secrets that are not deleted, by key; with `search`, only those whose key contains the text. */
     async list (
       tenant: Owner,
       { limit, offset, search }: { limit: number, offset: number, search?: string | undefined }
@@ -170,8 +173,8 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /**
-     * A page of the live secrets with ciphertexts, in the order of the keys after this one: rows of so many bytes at most, or
-     * one that has more. `more`: there are others.
+     * A page of live secrets with ciphertexts, by key, after this key: rows up to this number of bytes, but at least one row.
+     * `more`: there are further secrets.
      */
     async sealed (tenant: Owner, after: string, maxBytes: number): Promise<{ rows: SealedRow[], more: boolean }> {
       const { rows } = await sql<
@@ -190,14 +193,14 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       return { rows, more: rows.length < ahead || ahead === maxPage }
     },
 
-    /** The earlier values, but for the latest, of the keys after `after` up to `last`; by key, the newest first. */
+    /** The earlier values, except the latest, of the keys after `after` up to `last`; by key, the newest first. */
     async earlier (tenant: Owner, after: string, last: string): Promise<EarlierRow[]> {
       return await db.selectFrom('tenantry.secret_earlier_values').select(['key', 'version', 'value', 'valid_until as validUntil'])
         .where('tenant_id', '=', tenant).where('key', '>', after).where('key', '<=', last).orderBy('key').orderBy('version', 'desc')
         .execute()
     },
 
-    /** When each earlier value of the key ends that is still accepted, the next one first. */
+    /** The ends of the key's earlier values that are still accepted, the next one first. */
     async ends (tenant: Owner, key: string, at: Date): Promise<Date[]> {
       const { rows } = await sql<
         { readonly until: Date }
@@ -213,7 +216,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       await db.updateTable('tenantry.secrets').set(noPrevious).where('tenant_id', '=', tenant).where('key', '=', key).execute()
     },
 
-    /** A key that is new, or was deleted: nothing of before is left. */
+    /** For a new or deleted key: nothing of an earlier secret remains. */
     async create (tenant: Owner, key: string, { version, value, metadata, expiresAt }: NewValue, at: Date): Promise<void> {
       const fresh = {
         version,
@@ -238,7 +241,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       { version, value, metadata, expiresAt, previousValidUntil }: NewValue,
       at: Date
     ): Promise<void> {
-      // Servers of an older version know the latest earlier value only, in the row of the secret.
+      // Servers of an older version only read the latest earlier value, in the row of the secret.
       if (previousValidUntil !== undefined) {
         await sql`insert into tenantry.secret_earlier_values (tenant_id, key, version, value, valid_until)
           select tenant_id, key, previous_version, previous_value, previous_valid_until from tenantry.secrets
@@ -246,7 +249,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       }
       await db.updateTable('tenantry.secrets')
         .set({ version, value, metadata: stringifyJson(metadata), expires_at: expiresAt, expired_at: null, updated_at: at })
-        // The columns of before the update: a rekey in between has its ciphertext moved like any other.
+        // The columns before the update: a concurrent rekey must re-encrypt this ciphertext too.
         .$if(
           previousValidUntil !== undefined,
           (query) =>
@@ -255,7 +258,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
         .where('tenant_id', '=', tenant).where('key', '=', key).execute()
     },
 
-    /** The value is gone, the row stays; false where there was none. */
+    /** Removes the value and keeps the row; false if there was none. */
     async remove (tenant: Owner, key: string, at: Date): Promise<boolean> {
       await db.deleteFrom('tenantry.secret_earlier_values').where('tenant_id', '=', tenant).where('key', '=', key).execute()
       const { numUpdatedRows } = await db.updateTable('tenantry.secrets').set({
@@ -273,7 +276,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       await writeAudit(db, { tenant, action: `secret.${action}`, actor, target: key, at })
     },
 
-    /** Notes in the audit, once over all servers, which secrets of the tenant have expired. */
+    /** Writes audit entries of the tenant's expired secrets, once over all servers. */
     async expire (tenant: Owner, at: Date): Promise<void> {
       await sql`with expired as (
         update tenantry.secrets s set expired_at = ${at} from (
@@ -286,12 +289,12 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /**
-     * Audits uses, of secrets that were deleted meanwhile too, with one entry a key and hour; and counts those of the secret
-     * that is there, not of one of the same key before it. Uses of secrets that had expired are none.
+     * Audits uses with one entry for each key and hour, also for secrets that were deleted since. Counts only uses of the current
+     * secret, not of an earlier one with the same key. Uses after the expiry do not count.
      */
     async accessed (accesses: readonly Access[], at: Date): Promise<void> {
       const column = <Name extends keyof Access>(name: Name) => accesses.map((access) => access[name])
-      // Servers that write the same rows at once take their locks in one order.
+      // In one order for all servers, to avoid deadlocks on the same rows.
       await sql`with used as (
         select * from unnest(${column('tenant')}::text[], ${column('key')}::text[], ${column('count')}::int[], ${
         column('lastAt')

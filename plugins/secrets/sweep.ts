@@ -4,9 +4,9 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
 import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
 
-const deletedFor = 604_800_000 // ms that a deleted secret's row stays, whose number of versions one of the same key carries on
+const deletedFor = 604_800_000 // ms that a deleted secret's row stays; a new secret with the same key continues its version numbers
 
-/** Sweeps once; false where another server does so now. */
+/** Sweeps once; false if another server is sweeping now. */
 export function sweepSecrets (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
   return sweep(
     db,
@@ -15,7 +15,7 @@ export function sweepSecrets (db: Kysely<SystemTables>, at: Date): Promise<boole
   )
 }
 
-/** Rows of secrets, locked in the order in which every statement locks them, so that none waits for another in a circle. */
+/** Locks rows of secrets in the same order as every statement, to avoid deadlocks. */
 const ended = (condition: ReturnType<typeof sql>) =>
   sql`select tenant_id, key from tenantry.secrets where ${condition} order by tenant_id, key limit ${maxRows} for no key update skip locked`
 
@@ -44,7 +44,7 @@ async function endEarlierValues (db: Kysely<SystemTables>, at: Date): Promise<nu
   return Number(numAffectedRows)
 }
 
-/** What is left of deleted secrets. */
+/** The rows of deleted secrets. */
 async function deleteSecrets (db: Kysely<SystemTables>, at: Date): Promise<number> {
   const { numAffectedRows = 0n } = await sql`delete from tenantry.secrets s
     using (${ended(sql`deleted_at <= ${new Date(at.getTime() - deletedFor)}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`

@@ -1,4 +1,4 @@
-/** The values of tenants' secrets, decrypted and kept in memory for at most a minute. */
+/** The values of tenants' secrets, decrypted and cached for at most a minute. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
@@ -8,10 +8,10 @@ import { SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 const maxAgeMs = 60_000
-const maxCharacters = 67_108_864 // of all values that are kept: 64 MB, or twice that where they are no Latin text
-const pageBytes = 524_288 // of ciphertexts that are read and decrypted at once: the event loop gets its turn after each
+const maxCharacters = 67_108_864 // of all cached values: 64 MB, or twice that for non-Latin text
+const pageBytes = 524_288 // of ciphertexts that are read and decrypted at once; the event loop runs between two pages
 
-/** The secrets of a tenant: a key that is not in it does not exist, or cannot be decrypted; null: it has expired. */
+/** The secrets of a tenant. A missing key does not exist or cannot be decrypted; null means expired. */
 export type SecretValues = ReadonlyMap<string, string | null>
 
 export interface EarlierValue {
@@ -20,35 +20,35 @@ export interface EarlierValue {
 }
 
 export interface Kept {
-  /** As they are now; another map after one has expired. */
+  /** The current values; another map after one has expired. */
   values: SecretValues
-  /** Values of before a rotation, each with the time in ms until which it is accepted; the newest first. */
+  /** Values before a rotation, each with its end in ms; the newest first. */
   readonly previous: ReadonlyMap<string, readonly EarlierValue[]>
-  /** When the next value expires, in ms; Infinity where none does. */
+  /** The next expiry, in ms; Infinity without one. */
   nextExpiry: number
-  /** Those that will expire, with their time in ms. */
+  /** Values with an expiry, with the time in ms. */
   readonly expiries: ReadonlyMap<string, number>
   readonly weight: number
 }
 
 export interface ValuesOptions {
-  /** Tenants whose values are kept at most. */
+  /** The maximum number of tenants with cached values. */
   readonly maxTenants: number
   readonly store: SecretStore
   readonly cipher: SecretCipher
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
-  /** A clock that only goes forward, in milliseconds, for the age of what is kept. Default: the process's. */
+  /** A monotonic clock, in milliseconds, for the age of cached values. Default: the process's. */
   readonly age?: (() => number) | undefined
   /** Called for expired values whose expiry is not in the audit log yet. */
   readonly onExpired: (tenant: Owner) => void
 }
 
 export interface TenantValues {
-  /** At once where they are kept. */
+  /** Synchronous if they are cached. */
   get(tenant: Owner): Kept | Promise<Kept>
-  /** What is kept; nothing is read. */
+  /** The cached values; reads nothing. */
   peek(tenant: Owner): Kept | undefined
   forget(tenant: Owner): void
   clear(): void
@@ -74,7 +74,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
     for (let after = '', more = true; more;) {
       const page = await store.sealed(tenant, after, pageBytes)
       const last = page.rows.at(-1)?.key ?? after
-      // Read after the page: a rotation in between moves a value from there to here.
+      // Read after the page: a concurrent rotation moves a value from there to here.
       const earlier = new Map<string, EarlierRow[]>()
       for (const row of page.rows.length === 0 ? [] : await store.earlier(tenant, after, last)) {
         earlier.set(row.key, [...earlier.get(row.key) ?? [], row])
@@ -120,7 +120,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
     }
   }
 
-  /** Values end by the clock, not by being read anew. */
+  /** Values expire by the clock, also while they are cached. */
   function current (tenant: Owner, kept: Kept): Kept {
     const time = now()
     if (time < kept.nextExpiry) return kept
@@ -157,7 +157,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
   }
 }
 
-/** The earlier value that stands in the row of the secret. */
+/** The earlier value in the row of the secret. */
 function latestOf ({ key, previousValue, previousVersion, previousValidUntil }: SealedRow): EarlierRow[] {
   return previousValue === null || previousVersion === null || previousValidUntil === null
     ? []
