@@ -1,6 +1,6 @@
 /**
- * Sessions: `app.sessions`, which opens sessions and ends them early, and the endpoints `/auth/logout` and
- * `/auth/logout-all`. The plugin auth refuses the tokens of `app.revocations`.
+ * Sessions: `app.sessions`, which opens and ends them, and the endpoints `/auth/logout` and `/auth/logout-all`. The plugin
+ * auth refuses the tokens of `app.revocations`.
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -22,7 +22,7 @@ import { createRevocationStore } from './store.js'
 export type { SessionUser } from './refresh-store.js'
 export type { BegunSession, EndUser, SessionClaims, Sessions } from './service.js'
 
-const maxTenants = 10_000 // whose lists are remembered, where the plugin tenancy does not say how many
+const maxTenants = 10_000 // with cached lists, if the plugin tenancy does not set a number
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -69,7 +69,7 @@ export default definePlugin<SessionsOptions>({
     })
     app.decorate('sessions', service)
 
-    // The deletion of a tenant is a change of its sessions too.
+    // The deletion of a tenant changes its sessions too.
     listen(app, events, { sessions: revocations.changed, users: revocations.changed, gap: revocations.missed })
     sweepHourly(app, 'logouts of expired tokens', () => store.sweep(new Date(now())))
     sweepHourly(app, 'expired refresh tokens', () => refreshTokens.sweep(new Date(now())))

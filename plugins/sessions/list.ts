@@ -1,6 +1,6 @@
 /**
- * The ended tokens that this process knows: lists of the tenants whose tokens it has seen. A list is read whole when it is needed
- * and dropped with each change. A list that was dropped and is read again is complete.
+ * The ended tokens that this process knows: one list for each tenant whose tokens it has seen. A list is read as a whole when it is
+ * needed, and dropped with each change. So a list is always complete.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
@@ -12,25 +12,25 @@ import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { isAfter, keptMark, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
-const maxWeight = 67_108_864 // bytes, about, of all lists that are remembered
+const maxWeight = 67_108_864 // bytes, approximately, of all cached lists
 const [bytesPerTenant, bytesPerToken, bytesPerEnd] = [400, 120, 300] // measured
 
-/** What was ended, of whom one list is. */
+/** Ended tokens and sessions of one list. */
 interface OwnedList {
   readonly tokens: ReadonlySet<string>
-  /** By the subject; that of all users is empty. What it says is read when it is asked for: there may be thousands. */
+  /** By subject; the empty one means all users. Values are parsed when they are needed: there may be thousands. */
   readonly ends: ReadonlyMap<string, string>
 }
 
 export interface Revocations extends RevocationList {
-  /** Something of the tenant was ended; of the empty one, of a user who has none. */
+  /** Something of the tenant was ended; the empty tenant means users without one. */
   changed(tenant: Owner): void
   /** Anything may have been ended. */
   missed(): void
 }
 
 export interface RevocationsParts {
-  /** Tenants whose lists are remembered at most. */
+  /** The maximum number of tenants with cached lists. */
   readonly maxTenants: number
   readonly store: Pick<RevocationStore, 'read'>
   readonly owners: Owners
@@ -76,7 +76,7 @@ export function createRevocations ({ maxTenants, store, owners, now }: Revocatio
   }
 }
 
-/** The session sequence that the end began, `<sequence> <until>`; null where nothing of before it is alive any longer. */
+/** The session sequence that the end began, `<sequence> <until>`; null if no earlier token is alive any longer. */
 function sequenceIn (end: string | undefined, time: number): number | null {
   if (end === undefined) return null
   const [sequence, until] = end.split(' ')
@@ -94,7 +94,7 @@ function listOf ({ tokens, ends }: ReadRevocations): OwnedList {
 
 const missing = ['42P01', '3F000'] // SQLSTATEs: no such table, no such schema
 
-/** Without the table no token was ended. The administrator who migrates must be able to log in. The first change brings a notice. */
+/** Without the table no token was ended. The administrator must be able to log in to migrate. A notice follows the first change. */
 function unmigrated (error: unknown): ReadRevocations {
   if (error instanceof Error && missing.includes(sqlStateOf(error.cause) ?? '')) return { tokens: null, ends: null }
   throw error

@@ -1,4 +1,4 @@
-/** The response of a login, which other endpoints that begin a session give too. */
+/** The response of a login, also of other endpoints that begin a session. */
 import type { FastifyReply } from 'fastify'
 import type { SessionUser } from './refresh-store.js'
 import type { BegunSession } from './service.js'
@@ -24,7 +24,7 @@ export const LoginSession = named(
   })
 )
 
-/** A session, and its user. */
+/** A session and its user. */
 export interface LoggedIn extends BegunSession {
   readonly user: SessionUser
 }

@@ -1,7 +1,7 @@
 /**
- * In whose list it stands that something of a user was ended: its tenant's, or of a user of no tenant the platform's, which
- * is empty, or its identity provider's. Of those anybody may have accounts, and as many as they like: what they make of them
- * must not end what the platform's own users have.
+ * Chooses the list that records an ended token: that of the user's tenant, of the platform (empty), or of an identity
+ * provider. Anyone can have any number of accounts at a provider. With a separate list their number cannot end the sessions
+ * of the platform's own users.
  */
 import { platformRef, tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
 
@@ -9,11 +9,11 @@ export type ListOwner = Owner | `:${string}`
 
 export interface Owners {
   of(user: { readonly sub: string, readonly tenant_id?: string | undefined }): ListOwner
-  /** Whose lists may have changed when a notice names the tenant: the empty one stands for all that are no tenant's. */
+  /** The lists that a notice for the tenant may concern: the empty tenant stands for all lists without one. */
   toldOf(tenant: Owner): readonly ListOwner[]
 }
 
-/** @param providers the names of the external providers, which stand before the `sub` of their users */
+/** @param providers the names of the external providers, which precede the `sub` of their users */
 export function createOwners (providers: readonly string[]): Owners {
   const byProvider = new Map(providers.map((name) => [name, `:${name}` as const]))
   const others = [platformRef, ...byProvider.values()]

@@ -6,12 +6,12 @@ import { sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { hashOf, type RefreshToken } from './refresh-token.js'
 
-/** Sessions of one user. With one more, the one that was not refreshed for the longest time ends. */
+/** Sessions of one user. One more ends the session that was refreshed the longest ago. */
 export const maxSessions = 100
 
 type Writer = Transaction<SystemTables>
 
-/** The user that a session belongs to, as it is now. */
+/** The current data of a session's user. */
 export interface SessionUser {
   readonly id: string
   /** Empty for the platform. */
@@ -30,7 +30,7 @@ export type RefreshStore = ReturnType<typeof createRefreshStore>
 
 export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
-    /** Adds a session; false where there is no such user. */
+    /** Adds a session; false if there is no such user. */
     async insert (userId: string, { tenant, session, secret, own }: RefreshToken, amr: readonly string[], until: Date): Promise<boolean> {
       const { rows } = await sql`with oldest as (
           delete from tenantry.refresh_tokens where tenant_id = ${tenant} and id in (
@@ -50,7 +50,7 @@ export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: Ow
       return row === undefined ? null : { userId: row.user_id, secret: row.secret, token: row.token }
     },
 
-    /** Replaces the newest token of the session by the next one; null where it is no longer the newest, or its user cannot log in. */
+    /** Replaces the newest token of the session; null if it is no longer the newest, or if its user cannot log in. */
     async rotate (before: RefreshToken, next: RefreshToken, until: Date): Promise<{ user: SessionUser, amr: readonly string[] } | null> {
       const { tenant, session } = before
       const { rows: [row] } = await sql<Omit<SessionUser, 'tenant'> & { amr: string[] }>`update tenantry.refresh_tokens r
@@ -63,7 +63,7 @@ export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: Ow
       return { user: { ...user, tenant }, amr }
     },
 
-    /** Ends one session; false where it has ended. */
+    /** Ends one session; false if it has ended already. */
     async end (writer: Writer, tenant: Owner, userId: string, session: string): Promise<boolean> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.refresh_tokens')
         .where('tenant_id', '=', tenant).where('id', '=', session).where('user_id', '=', userId).executeTakeFirst()
@@ -76,7 +76,7 @@ export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: Ow
         .$if(kept !== null, (query) => query.where('id', '<>', kept)).execute()
     },
 
-    /** Removes sessions that have ended; false where another server does so now. */
+    /** Removes ended sessions; false if another server is doing so now. */
     sweep: (at: Date) => sweep(db, 'tenantry.refresh_tokens.sweep', [removal('tenantry.refresh_tokens', sql`expires_at <= ${at}`)])
   }
 }

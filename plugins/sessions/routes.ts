@@ -15,7 +15,7 @@ const Nothing = named(
   Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' })
 )
 
-/** A key has no session, and there is nothing to say. */
+/** An API key has no session to end. */
 const shared = { tags: ['Sessions'], security: [{ bearer: [] }], body: Nothing, bodyOptional: true }
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
@@ -51,7 +51,7 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
   })
 }
 
-/** The token of the request, which the plugin auth has accepted, and its claims. */
+/** The token of the request, which the plugin auth has accepted, with its claims. */
 function sessionOf (request: FastifyRequest): { claims: Claims, token: string } {
   const { headers } = request
   if (headers['x-api-key'] !== undefined) {

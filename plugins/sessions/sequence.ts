@@ -1,26 +1,26 @@
 /**
- * The session sequence: it distinguishes tokens from before and after a logout of all sessions, also within one second and on
- * servers whose clocks differ. It is the time of the last such logout, and part of every token that `app.sessions` opens.
+ * The session sequence distinguishes tokens from before and after a logout of all sessions, also within one second and with
+ * differing clocks. It is the time of the last such logout, and part of every token that `app.sessions` opens.
  */
 import type { Claims } from '../../lib/expressions/types.js'
 import { hash } from 'node:crypto'
 
-/** The claim that holds it: milliseconds since 1970, 0 where there was no logout. */
+/** Its claim: milliseconds since 1970, 0 without a logout. */
 export const sequenceClaim = 'session_seq'
 
-const maxAhead = 60_000 // ms that a sequence may be in the future: more than clocks of servers differ
+const maxAhead = 60_000 // ms that a sequence may be in the future: more than the clocks of servers differ
 
 /**
- * The token is later than the logout that began the sequence; its own one may be of a logout after that, of which this server
- * has not heard yet. One that was made elsewhere, without a sequence or with one that no server gives, is judged by its
- * `iat`, in whole seconds: of the second of the logout none counts as later, and none that does not say when it was issued.
+ * The token is later than the logout that began the sequence. Its own sequence may be of a later logout that this server has not
+ * heard of yet. A token of another issuer has no sequence, or an impossible one; its `iat` decides, in whole seconds. It
+ * counts as earlier if it was issued in the second of the logout, or if it has no `iat`.
  */
 export function isAfter ({ iat, [sequenceClaim]: own }: Claims, sequence: number, time: number): boolean {
   if (typeof own === 'number' && own <= time + maxAhead) return own >= sequence
   return typeof iat === 'number' && iat * 1000 > sequence
 }
 
-/** The claim that names the session of a token, if it has one. Refresh tokens of the session give further tokens with it. */
+/** The claim of a token's session, if it has one. The session's refresh tokens give further tokens with the same session. */
 export const sessionClaim = 'session_id'
 
 const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/
@@ -29,20 +29,20 @@ export function isUuid (text: unknown): text is string {
   return typeof text === 'string' && uuid.test(text)
 }
 
-/** The session of the token; null where the token names none. */
+/** The session of the token; null without one. */
 export function sessionOf (claims: Claims): string | null {
   const session = claims[sessionClaim]
   return isUuid(session) ? session : null
 }
 
-/** The mark that ends all tokens of a session, among the marks that end one token each. */
+/** The mark that ends all tokens of a session, beside the marks that end single tokens. */
 export function sessionMark (sub: string, session: string, form: 'base64url'): string
 export function sessionMark (sub: string, session: string, form: 'buffer'): Buffer
 export function sessionMark (sub: string, session: string, form: 'base64url' | 'buffer'): string | Buffer {
   return hash('sha256', `session ${session} ${subjectOf(sub, 'base64')}`, form)
 }
 
-/** The mark of a session that goes on when all others of the user end, at the sequence that begins then. */
+/** The mark of a session that stays while all others of the user end, at the sequence that begins then. */
 export function keptMark (sub: string, session: string, sequence: number, form: 'base64url'): string
 export function keptMark (sub: string, session: string, sequence: number, form: 'buffer'): Buffer
 export function keptMark (sub: string, session: string, sequence: number, form: 'base64url' | 'buffer'): string | Buffer {
@@ -50,8 +50,8 @@ export function keptMark (sub: string, session: string, sequence: number, form: 
 }
 
 /**
- * What a user is known by in the table and in memory, of one length whatever the `sub` is. As UTF-8 halves of characters would
- * all be one.
+ * The key of a user in the table and in memory, with one length for any `sub`. In UTF-8, all lone surrogates would be
+ * equal.
  */
 export function subjectOf (sub: string, form: 'base64'): string
 export function subjectOf (sub: string, form: 'buffer'): Buffer

@@ -1,4 +1,4 @@
-/** `app.sessions`: tokens that begin a session, and the end of sessions before their time. */
+/** `app.sessions`: tokens that begin a session, and early ends of sessions. */
 import { platformRef, tenantOfToken, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
@@ -19,22 +19,22 @@ import { endOf, futureIssue, later, tolerance } from './claim-times.js'
 import { createRefreshToken, hashOf, readRefreshToken, textOf, type RefreshToken } from './refresh-token.js'
 import { isAfter, isUuid, keptMark, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
-export const maxTokens = 50 // of one user that end one by one; with one more all that the user has end
-export const maxRows = 20_000 // of one owner; with one more all that the owner's users have end
-const leastLife = 604_800_000 // ms that a logout of everywhere is remembered: tokens that were made elsewhere may live longer than ours
+export const maxTokens = 50 // of one user that end one by one; one more ends everything of the user
+export const maxRows = 20_000 // of one owner; one more ends everything of the owner's users
+const leastLife = 604_800_000 // ms that a logout everywhere is kept: tokens of other issuers may live longer than our own
 const everyUser = Buffer.alloc(0)
 
-/** Whom a session is for. */
+/** The user of a new session. */
 export interface SessionClaims {
   readonly sub: string
   readonly role: string
   readonly tenant_id?: string | undefined
   readonly email?: string | undefined
-  /** How the user has proven itself (RFC 8176). */
+  /** How the user has authenticated (RFC 8176). */
   readonly amr?: readonly string[] | undefined
 }
 
-/** A session that a refresh token prolongs. */
+/** A session with a refresh token. */
 export interface BegunSession {
   readonly token: string
   /** Seconds that the token lives. */
@@ -43,51 +43,49 @@ export interface BegunSession {
 }
 
 /**
- * Ends all that a user has: `tokens` without the sessions, so that refresh tokens give new ones, or `sessions` with both.
- * The session of the claims `kept` goes on.
+ * What to end of a user: `tokens` keeps the sessions, so that refresh tokens give new tokens; `sessions` ends both. The
+ * session of the claims `kept` stays.
  */
 export type EndUser = (userId: string, end: 'tokens' | 'sessions', kept?: Claims) => Promise<void>
 
-/** What `app.sessions` is. */
+/** The type of `app.sessions`. */
 export interface Sessions {
   /**
-   * A session of a user of this server: a token as `open` makes it, and a refresh token. Throws `tokenInvalid` where the
-   * user is not there.
+   * Opens a session of a user of this server: a token as from `open`, and a refresh token. Throws `tokenInvalid` if the user
+   * does not exist.
    */
   begin(user: SessionUser, amr: readonly string[], partial?: Claims): Promise<BegunSession>
   /**
-   * The next token and the next refresh token of a session, with the user's present role. null for a refresh token that is
-   * none, has expired or whose session has ended. One that was used before ends its session on every server.
+   * The next token and refresh token of a session, with the user's current role. null for an invalid or expired refresh token,
+   * or one of an ended session. A token that was used before ends its session on every server.
    */
   refresh(refreshToken: string, actor: Actor): Promise<BegunSession & { readonly user: SessionUser } | null>
   /**
-   * Runs the work in one transaction that can end what users of the tenant have, on every server within a second; changes
-   * of one tenant wait for each other. The tenant is empty for the platform. Throws `tenantUnknown`.
+   * Runs the work in one transaction that can end sessions of the tenant's users, on every server within a second. Changes of
+   * one tenant wait for each other. The tenant is empty for the platform. Throws `tenantUnknown`.
    */
   changeUsers<Result>(tenant: string, work: (writer: Transaction<SystemTables>, end: EndUser) => Promise<Result>): Promise<Result>
   /**
-   * A token that no earlier logout ends, not even one of the same second; `expiresIn` is in seconds. Throws where there is no
-   * key to sign with.
+   * A token that no earlier logout ends, not even one in the same second; `expiresIn` is in seconds. Throws without a signing
+   * key.
    *
-   * @param partial the claims of the partial token that it is given for: a logout of everywhere that has ended that ends this one, too
+   * @param partial the claims of the partial token that it replaces: a logout everywhere that ended the partial token ends this one, too
    */
   open(claims: SessionClaims, partial?: Claims): Promise<{ token: string, expiresIn: number }>
-  /** A partial token that every later logout of everywhere ends, and no earlier one; `expiresIn` is in seconds. */
+  /** A partial token that every later logout everywhere ends, but no earlier one; `expiresIn` is in seconds. */
   openPartial(claims: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<{ partialToken: string, expiresIn: number }>
-  /** Uses up a partial token; false where another request did so before, on any server. `tenantUnknown`. */
+  /** Uses up a partial token; false if another request on any server did so before. Throws `tenantUnknown`. */
   usePartial(claims: Claims): Promise<boolean>
-  /** Ends the token whose verified claims these are, with its session if it has one, on every server within a second. `tenantUnknown`. */
+  /** Ends the token with these verified claims, and its session if it has one, on every server within a second. Throws `tenantUnknown`. */
   close(claims: Claims, token: string, actor: Actor): Promise<void>
   /**
-   * Ends every token that was issued to the user before, those of identity providers too, and none that is opened later.
-   * The tenant is empty for a user of the platform. `tenantUnknown`.
+   * Ends every token issued to the user so far, also those of identity providers, and none that is opened later. The tenant is
+   * empty for a user of the platform. Throws `tenantUnknown`.
    *
-   * @param caller the claims of the token that asks for it: it is not forgotten while that is alive
+   * @param caller the claims of the calling token: its end is kept while the token is alive
    */
   closeAll(tenant: string, userId: string, actor: Actor, caller?: Claims): Promise<void>
-  /**
-   * Whether a partial token was used up, or ended by `closeAll`, as the database knows it now.
-   */
+  /** Whether a partial token was used up, or ended by `closeAll`; reads the database. */
   isClosed(claims: Claims): Promise<boolean>
 }
 
@@ -99,7 +97,7 @@ export interface SessionsParts {
   readonly owners: Owners
   readonly events: Events
   readonly auth: Pick<Auth, 'sign' | 'signPartial' | 'tokenId' | 'lifetime'>
-  /** For what a tenant's endpoints read. */
+  /** For queries of a tenant's endpoints. */
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly log: FastifyBaseLogger
   /** The clock, in milliseconds since 1970. */
@@ -107,7 +105,9 @@ export interface SessionsParts {
 }
 
 export function createSessions ({ store, refreshTokens, refreshLife, owners, events, auth, dbFor, log, now }: SessionsParts): Sessions {
-  /** What the user has now and what it is given in this moment, which no clock of the servers of one platform is behind. */
+  /**
+   * The time after which none of the user's earlier tokens can be alive, and neither can a token opened now by any server of the platform.
+   */
   function lifeOf (at: Date): Date {
     return new Date(at.getTime() + Math.max(leastLife, auth.lifetime * 1000) + tolerance)
   }
@@ -123,7 +123,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     })
   }
 
-  /** Holds the bounds: more rows become one, which ends more than was asked for rather than less. */
+  /** Keeps the bounds: too many rows are replaced by one, which ends more than requested, never less. */
   async function bound (
     writer: Transaction<SystemTables>,
     tenant: Owner,
@@ -202,7 +202,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     if (isUuid(userId)) await refreshTokens.endAll(writer, tenant, userId, kept)
   }
 
-  /** The session that a newest refresh token belongs to; null where it is none. One that was used before ends the session. */
+  /** The session of a newest refresh token; null without one. A token that was used before ends the session. */
   async function judged (given: RefreshToken, actor: Actor): Promise<{ userId: string } | null> {
     const { tenant, session } = given
     const found = await refreshTokens.find(given, new Date(now()))
@@ -232,7 +232,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     return null
   }
 
-  /** When no token of a session that ends now can be alive. */
+  /** The time after which no token of a session that ends now can be alive. */
   function lastTokenEnd (at: Date): Date {
     return new Date(at.getTime() + auth.lifetime * 1000 + tolerance)
   }
@@ -253,12 +253,12 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
       const given = readRefreshToken(text)
       const session = given === null ? null : await judged(given, actor)
       if (given === null || session === null) return null
-      // Before the token is replaced: an end of all sessions that comes in between must end the token that is made here.
+      // Before the token is replaced: an end of all sessions in between must end the token that is opened here.
       const sequence = await sequenceOf({ sub: session.userId, tenant_id: given.tenant })
       const next = createRefreshToken(given)
       const rotated = await refreshTokens.rotate(given, next, new Date(now() + refreshLife))
       if (rotated !== null) return { ...signedFor(rotated.user, rotated.amr, sequence, next), user: rotated.user }
-      // Another request with the same token was faster, or the session ended.
+      // Another request with the same token was faster, or the session has ended.
       await judged(given, actor)
       return null
     },
@@ -311,7 +311,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
               until: later(lastTokenEnd(at), endOf(claims, at))
             }
         if (session !== null && isUuid(claims.sub)) await refreshTokens.end(writer, tenant, claims.sub, session)
-        // Of two requests with one token at a time the second has nothing to do.
+        // Of two concurrent requests with one token the second has nothing to do.
         if (!await store.endToken(writer, owner, ended)) return
         await writeAudit(writer, { tenant, action: 'auth.logout', actor, target: claims.sub, at })
         await bound(writer, tenant, owner, subject, at, actor, claims.sub)

@@ -1,8 +1,7 @@
 /**
- * The SQL of tokens that were ended before their time. A row ends one token or session, keeps one session at an end of all, or
- * with an empty `token` all that a user had
- * until then, or with an empty `subject` besides all that the owner's users had. The column `tenant_id` says whose list a row
- * is in: see `Owners`.
+ * The SQL of tokens and sessions that ended early. A row ends one token or session, or keeps one session when all others end.
+ * With an empty `token` it ends everything of a user until then, and with an empty `subject` everything of the owner's users.
+ * The column `tenant_id` names the list of the row: see `Owners`.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
@@ -12,30 +11,30 @@ import { sql } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 
-const sweptAfter = 60_000 // ms past their time that rows stay: servers whose clocks differ still agree on the sequence
+const sweptAfter = 60_000 // ms that rows stay past their end: servers whose clocks differ still agree on the sequence
 
 type Writer = Transaction<SystemTables>
 
-/** The rows of an owner as one text each, which takes a tenth of the time that rows take. */
+/** The rows of an owner as one text for each kind, which takes a tenth of the time of rows. */
 export interface ReadRevocations {
-  /** The ids of tokens, base64url, with spaces between them; null: none. */
+  /** The ids of tokens, base64url, separated by spaces; null: none. */
   readonly tokens: string | null
-  /** `<subject> <sequence> <until>`, base64 and milliseconds since 1970, with commas between them; null: none. */
+  /** `<subject> <sequence> <until>`, base64 and milliseconds since 1970, separated by commas; null: none. */
   readonly ends: string | null
 }
 
-/** Ends the tokens that a user had at a time. An empty subject means every user in the list. */
+/** Ends the tokens of a user that were issued until a time. An empty subject means every user of the list. */
 export interface End {
   readonly subject: Buffer
   readonly at: Date
-  /** When none of it can be alive any longer; later where what the row takes the place of lives longer. */
+  /** When none of the tokens can be alive any longer; later if a replaced row lives longer. */
   readonly until: Date
 }
 
 export interface EndedToken {
   readonly subject: Buffer
   readonly token: Buffer
-  /** When it was issued, where that is in the future: an end that takes the row's place must be later. */
+  /** The issue time if it is in the future: a row that replaces this one must have a later time. */
   readonly issued: Date | null
   readonly until: Date
 }
@@ -44,7 +43,7 @@ export type RevocationStore = ReturnType<typeof createRevocationStore>
 
 export function createRevocationStore (db: Kysely<SystemTables>) {
   return {
-    /** What is in force at the time. */
+    /** The state at the time. */
     async read (owner: ListOwner, at: Date): Promise<ReadRevocations> {
       const { rows: [row] } = await sql<ReadRevocations>`select
         (select string_agg(encode(token, 'base64'), ' ') from tenantry.revocations where tenant_id = ${owner} and token <> '' and expires_at > ${at}) as tokens,
@@ -55,7 +54,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       return { tokens: base64url(row?.tokens ?? null), ends: row?.ends ?? null }
     },
 
-    /** The session sequence of the user, in milliseconds since 1970: when all that it had was ended last; 0 where it was not. */
+    /** The session sequence of the user, in milliseconds since 1970: the time of the last end of all sessions; 0 without one. */
     async sequence (reader: Kysely<SystemTables>, owner: ListOwner, subject: Buffer): Promise<number> {
       const { rows: [row] } = await sql<{ ended: Date | null }>`select max(revoked_before) as ended from tenantry.revocations
         where tenant_id = ${owner} and subject in (${subject}, '') and token = ''`.execute(reader)
@@ -68,7 +67,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       return await lockTenant(writer, tenant, 'shared')
     },
 
-    /** false where it was ended already. */
+    /** false if it was ended already. */
     async endToken (writer: Writer, owner: ListOwner, { subject, token, issued, until }: EndedToken): Promise<boolean> {
       const { numInsertedOrUpdatedRows = 0n } = await writer.insertInto('tenantry.revocations')
         .values({ tenant_id: owner, subject, token, revoked_before: issued, expires_at: until })
@@ -76,7 +75,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       return numInsertedOrUpdatedRows > 0n
     },
 
-    /** Uses up a partial token; false where it was used, or its tenant is not there. */
+    /** Uses up a partial token; false if it was used, or if its tenant does not exist. */
     async usePartial (
       writer: Kysely<SystemTables>,
       tenant: Owner,
@@ -101,8 +100,8 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /**
-     * One row in the place of those of the user, or of the whole list. Its time is later than that of any end before it,
-     * whatever the clocks say. Resolves with that time.
+     * Replaces the rows of the user, or of the whole list, by one. Its time is later than that of any earlier end, even if clocks
+     * differ. Resolves with that time.
      */
     async end (writer: Writer, owner: ListOwner, { subject, at, until }: End): Promise<Date> {
       const { rows: [row] } = await sql<{ ended: Date }>`with gone as (
@@ -119,7 +118,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       return row?.ended ?? at
     },
 
-    /** The tokens of the user that were ended one by one and can be alive at the time, and all rows of the owner. */
+    /** The user's tokens that were ended one by one and can be alive at the time, and the number of all rows of the owner. */
     async counts (writer: Writer, owner: ListOwner, subject: Buffer, at: Date): Promise<{ tokens: number, rows: number }> {
       const { rows: [row] } = await sql<{ tokens: number, rows: number }>`select
         count(*) filter (where subject = ${subject} and token <> '' and expires_at > ${at})::integer as tokens, count(*)::integer as rows
@@ -127,7 +126,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       return row ?? { tokens: 0, rows: 0 }
     },
 
-    /** Removes the rows of the owner whose time is over; returns how many. */
+    /** Removes expired rows of the owner; returns their number. */
     async removeOver (writer: Writer, owner: ListOwner, at: Date): Promise<number> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', owner).where(
         'expires_at',
@@ -137,7 +136,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       return Number(numDeletedRows)
     },
 
-    /** Removes the rows of all owners whose time is over; false where another server does so now. */
+    /** Removes expired rows of all owners; false if another server is doing so now. */
     sweep: (at: Date) => sweep(db, 'tenantry.revocations.sweep', [removal('tenantry.revocations', sql`expires_at <= ${swept(at)}`)])
   }
 }
@@ -146,7 +145,7 @@ function swept (at: Date): Date {
   return new Date(at.getTime() - sweptAfter)
 }
 
-/** Here, since of thousands PostgreSQL's `translate` would take longer than all else. Hashes are too short to have line breaks. */
+/** Converted here: PostgreSQL's `translate` would take longer than the rest for thousands of rows. Hashes are too short for line breaks. */
 function base64url (text: string | null): string | null {
   return text?.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '') ?? null
 }
