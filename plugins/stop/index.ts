@@ -1,11 +1,11 @@
 /**
- * Graceful stop: `app.stopping`. While the app closes, requests in flight finish and new ones get 503. Register it first,
+ * Graceful stop: `app.stopping`. While the app closes, running requests finish and new ones get 503. Register it first,
  * and give Fastify its `serverOptions`.
  *
  * Probes (routes with `config: { probe: true }`) are refused at once. With `delayMs` other requests are still served for
- * that time, so that their senders can notice; each response ends its connection. The server listens until the requests in
- * flight have their responses. With `host: 'localhost'` Fastify listens on a second loopback address; silent connections
- * there are not waited for either.
+ * that time, so that load balancers can notice; each response closes its connection. The server listens until all running
+ * requests have their responses. With `host: 'localhost'` Fastify listens on a second loopback address; idle connections
+ * there do not delay the stop either.
  */
 import type { ServerResponse } from 'node:http'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
@@ -17,8 +17,8 @@ import { whenEnded } from '../../lib/plugin/request-end.js'
 import { serverOptions } from '../../lib/plugin/when-stopping.js'
 import { Slots } from '../../lib/concurrency/slots.js'
 
-const lingering = 500 // ms for refusals to arrive, before connections that send nothing are cut off
-const endingMs = 200 // for what is left after that: jobs are handed back, and what is in memory is written
+const lingering = 500 // ms for refusals to arrive, before idle connections are destroyed
+const endingMs = 200 // for the rest of the stop: jobs are handed back, and data in memory is written
 const longestDelay = 300_000 // ms
 const noSlot = -1
 const slotInFlight = Symbol('tenantry.stop.slot')
@@ -27,12 +27,12 @@ export { serverOptions, type Stopping } from '../../lib/plugin/when-stopping.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The slot of the response among those in flight. */
+    /** The slot of the response among the running ones. */
     [slotInFlight]: number
   }
   interface FastifyContextConfig {
     /**
-     * The route tells whether this server wants requests: it is refused as soon as the server stops, others after the delay.
+     * A probe, which shows whether this server accepts requests: it is refused as soon as the server stops, other routes after the delay.
      * Default: false.
      */
     probe?: boolean
@@ -41,13 +41,13 @@ declare module 'fastify' {
 
 export interface StopOptions {
   /**
-   * Milliseconds, 0 to 300,000, for which requests are still served while the app closes and probes are refused. Without a port
+   * Milliseconds, 0 to 300,000, for which requests are still served and probes refused while the app closes. Without a port
    * there is no delay. Default: 0.
    */
   readonly delayMs?: number | undefined
   /**
-   * Milliseconds that requests in flight have to finish after that; connections are destroyed then. Default: 9000, so that with
-   * the database's end a stop takes no longer than 10 s and the delay.
+   * Milliseconds after the delay for running requests to finish; then connections are destroyed. Default: 9000, so that a stop
+   * takes no longer than 10 s and the delay, including the end of the database.
    */
   readonly timeoutMs?: number | undefined
 }
@@ -95,13 +95,13 @@ const stop = definePlugin<StopOptions>({
       done()
     })
 
-    // Fastify closes its server in the `onClose` that it adds last before it is ready; those added later run before it,
-    // and, other than `preClose`, without a time-out of its own.
+    // Fastify adds the `onClose` hook that closes its server last, before it is ready. Hooks that are added later run before it and, unlike
+    // `preClose`, without a timeout.
     app.addHook('onReady', async () => {
       app.addHook('onClose', drain)
     })
 
-    // Of those of all plugins the last.
+    // The last one of all plugins.
     app.addHook('onClose', async () => {
       clearTimeout(timer)
     })
@@ -129,20 +129,20 @@ const stop = definePlugin<StopOptions>({
         timeoutMs
       )
       if (!inTime) app.log.warn(`${inFlight.size} requests were cut off: they did not finish within ${timeoutMs} ms`)
-      // Connections that have been opened are accepted, and requests on them and on kept ones read and refused.
+      // New connections are accepted; requests on them and on open connections are read and refused.
       for (let turns = 0; turns < 3; turns++) await turn()
-      // Another process may have the port from now on, whatever else is waited for.
+      // From now on another process may use the port, even while this one is still ending.
       server.close()
       if (await settlesWithin(closed, inTime ? lingering : 0)) return
       server.closeAllConnections()
-      // Those that are no longer HTTP end with the plugins that have them.
+      // Upgraded connections end with their plugins.
       await settlesWithin(closed, lingering)
     }
     return undefined
   }
 })
 
-/** Node ends the connection after the answer, and says so in it, where its headers are not sent yet. */
+/** If the headers are not sent yet, Node announces the close in them, and closes the connection after the response. */
 function lastOfItsConnection (response: ServerResponse): void {
   response.shouldKeepAlive = false
 }
