@@ -4,7 +4,7 @@ import { builtInGroups, reservedPaths } from '../../lib/document/reserved.js'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
-/** By name, once all routes are there: a group is where one of the paths is that it has for itself. */
+/** By name, once all routes are registered: a group is on if one of its own paths is registered. */
 export function groupsOf (app: FastifyInstance, off: ReadonlySet<string>): Record<string, boolean> {
   const present = new Set<string>()
   for (const { path, plugins: [group, ...others] } of reservedPaths) {

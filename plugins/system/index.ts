@@ -11,7 +11,7 @@ import { systemRoutes } from './routes.js'
 export interface SystemOptions {
   /** Identifies the configuration of this server. A function is called for each request. Default: none. */
   readonly configurationVersion?: string | (() => string) | null | undefined
-  /** Groups of built-in endpoints that are off, whose paths other routes may have. Default: none. */
+  /** Groups of built-in endpoints that are off, so that other routes may have their paths. Default: none. */
   readonly off?: readonly string[] | undefined
 }
 

@@ -1,4 +1,4 @@
-/** The endpoint and its schema. It waits for the database for a second at most. */
+/** The endpoint and its schema. It waits for the database for at most a second. */
 import type {} from '../realtime/types.js'
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
@@ -140,6 +140,6 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
 
 async function versionOf (db: FastifyInstance['db']): Promise<string | null> {
   const { rows } = await sql<{ version: string }>`select current_setting('server_version') as version`.execute(db)
-  // Distributions name themselves behind it.
+  // Distributions append their name.
   return rows[0]?.version.split(' ', 1)[0] ?? null
 }
