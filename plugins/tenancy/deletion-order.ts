@@ -1,4 +1,4 @@
-/** In which order tables can be emptied: those that refer to others before those. */
+/** Orders tables for deletion: tables come before the tables that they refer to. */
 import type { ForeignKey, Table } from '../../lib/database/catalogue.js'
 
 /** A foreign key with the table that has it. */
@@ -6,13 +6,13 @@ export interface Referrer extends ForeignKey {
   readonly table: Table
 }
 
-/** Tables that refer to each other in a circle, or one table; `circular` where it is a circle, be it of one. */
+/** Tables that refer to each other in a circle, or a single table; `circular` for a circle, also of one table. */
 export interface TableGroup {
   readonly tables: readonly Table[]
   readonly circular: boolean
 }
 
-/** Which foreign keys of the tables lead to each of them. */
+/** The foreign keys that lead to each table. */
 export function referrersOf (tables: readonly Table[]): ReadonlyMap<string, readonly Referrer[]> {
   const referrers = new Map<string, Referrer[]>(tables.map(({ name }) => [name, []]))
   for (const table of tables) {
@@ -22,9 +22,9 @@ export function referrersOf (tables: readonly Table[]): ReadonlyMap<string, read
 }
 
 /**
- * The tables in groups; no table refers to one of an earlier group. The groups are the strongly connected components of
- * the graph of references, as Tarjan's algorithm (1972) finds them: each after all that it leads to, which here are the
- * tables that refer to it.
+ * The tables in groups; no table refers to one of an earlier group. The groups are the strongly connected components of the
+ * graph of references, found by Tarjan's algorithm (1972). Each comes after all groups that it leads to: here, the tables
+ * that refer to it.
  */
 export function deletionOrder (tables: readonly Table[]): TableGroup[] {
   const referrers = referrersOf(tables)

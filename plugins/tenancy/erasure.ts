@@ -1,4 +1,4 @@
-/** Removes the rows of a tenant from the application's tables and the server's own, and its documents; archives its audit entries. */
+/** Removes the rows and documents of a tenant from the application's tables and the server's own; archives its audit entries. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Table } from '../../lib/database/catalogue.js'
@@ -16,23 +16,23 @@ import { unlimited, type Plans } from '../../lib/plans/plans.js'
 import { deletionOrder, referrersOf, type Referrer } from './deletion-order.js'
 
 const auditLog = 'tenantry.audit_log'
-const batchSize = 1000 // rows a statement; fewer where that takes too long
+const batchSize = 1000 // rows per statement; fewer if that takes too long
 
 export interface Erasure {
   /**
-   * Removes every row and document of a tenant that is `deleting`, or of an id that no tenant has. Those of any other are
-   * never touched, not even where one of the id is made meanwhile.
+   * Removes every row and document of a tenant that is `deleting`, or of an id without a tenant. Rows of other tenants are never
+   * touched, not even if a tenant of the id is created meanwhile.
    */
   sweep(tenant: Owner): Promise<void>
-  /** Removes every row of a tenant that is `deleting`, and those that requests which had begun before wrote meanwhile. */
+  /** Removes every row of a tenant that is `deleting`, including rows that earlier requests wrote meanwhile. */
   erase(tenant: Owner): Promise<void>
 }
 
-/** A table as it stands in a statement. */
+/** A table in a statement. */
 interface Target {
   /** With its schema, quoted. */
   readonly name: string
-  /** The condition of the tenant's rows; `$1` is the tenant. */
+  /** The condition for the tenant's rows; `$1` is the tenant. */
   readonly owned: string
 }
 
@@ -41,7 +41,7 @@ export interface ErasureParts {
   readonly db: Kysely<SystemTables>
   readonly plans: Plans
   readonly events: Events
-  /** null where the document has no Firestore. */
+  /** null if the document has no Firestore. */
   readonly firestore: Pick<DocumentStore, 'erase'> | null
 }
 
@@ -68,12 +68,12 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
     })
   }
 
-  /** Removes rows in batches; returns the number of removed rows. */
+  /** Removes rows in batches; returns their number. */
   async function empty (tenant: Owner, target: Target, leaf: readonly string[] = []): Promise<number> {
     return await inBatches((size) => remove(tenant, `${batch(target, leaf, size)} select count(*)::text from gone`))
   }
 
-  /** Repeats the statement until it finds no row; returns the number of rows that all of them found. */
+  /** Repeats the statement until it finds no row; returns the total number of rows. */
   async function inBatches (statement: (size: number) => Promise<number>): Promise<number> {
     let found = 0
     for (let size = batchSize; ;) {
@@ -82,7 +82,7 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
         found += count
         if (count === 0) return found
       } catch (error) {
-        // It ran into the time-out: of a table that lacks an index on a foreign key, say.
+        // The statement has timed out: perhaps the table lacks an index on a foreign key.
         if (!isFailure(error, 'databaseBusy') || size === 1) throw error
         size = Math.ceil(size / 10)
       }
@@ -90,8 +90,8 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
   }
 
   /**
-   * Tables that refer to each other in a circle: first rows that no other refers to, again and again, then what is left,
-   * which refers to itself in a circle, in one statement.
+   * Tables that refer to each other in a circle. First it repeatedly removes rows that no other row refers to. The remaining rows
+   * refer to each other in circles and are removed in one statement.
    */
   async function untangle (
     tenant: Owner,
@@ -117,12 +117,12 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
     await removable(names.join('", "'), () => remove(tenant, `with ${parts.join(', ')} select (${counts.join(' + ')})::text`))
   }
 
-  /** Moves entries of the audit log out of the tenant's reach, with the time up to which its plan keeps them. */
+  /** Moves audit entries to the archive, with the time until which the tenant's plan keeps them. */
   async function archive (tenant: Owner, size: number): Promise<number> {
     const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).executeTakeFirst()
     const { auditRetentionDays: days } = plans.of(row?.plan).limits.tenantConfig
     const keptUntil = days === unlimited ? sql`'infinity'` : sql`created_at + make_interval(days => ${days}::int)`
-    // A null hour: uses of a secret within the hour of an earlier deletion stay entries of their own.
+    // The hour is null, so that uses of a secret in the hour of an earlier deletion do not conflict.
     const { numAffectedRows = 0n } = await sql`update tenantry.audit_log set tenant_id = ${
       archivedTenant(tenant)
     }, hour = null, kept_until = ${keptUntil}
@@ -132,7 +132,7 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
   }
 
   async function remove (tenant: Owner, text: string): Promise<number> {
-    // In the tenant's own session, which sees its rows whatever further policies their table has.
+    // In the tenant's own session, which sees its rows under any further policies of the table.
     return Number(await engine.text({ text }, [tenant], { tenant }))
   }
 
@@ -140,24 +140,24 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
     sweep,
     async erase (tenant) {
       await sweep(tenant)
-      // A request that began before the tenant was `deleting` may have written to a table after it was emptied. Most such
-      // requests have ended by now. Rows of a slower one belong to no tenant and cannot be read; they are removed before a
-      // tenant of that id is made again.
+      // A request that began before the tenant was `deleting` may have written to a table after it was emptied. Most such requests have
+      // ended by now. Rows of a slower one belong to no tenant and cannot be read; they are removed before a tenant of that id is created
+      // again.
       await sweep(tenant)
-      // Whatever was remembered of the rows is forgotten before a tenant of the id can be made again.
+      // Caches are cleared before a tenant of the id can be created again.
       for (const topic of topics) await events.change({ topic, tenant }, async () => {})
     }
   }
 }
 
 /**
- * True while no tenant has the id. It is evaluated in the snapshot of the statement, which does not see rows that a later
- * tenant of the id writes.
+ * True while no tenant has the id. It is evaluated in the snapshot of the statement, which does not contain rows of a later
+ * tenant of the id.
  */
 const unowned = "not exists (select from tenantry.tenants where id = $1 and status <> 'deleting')"
 
 function batch ({ name, owned }: Target, leaf: readonly string[], size: number): string {
-  // In a partitioned table the same ctid is in several partitions: the rows that it finds there are the tenant's too.
+  // In a partitioned table the same ctid exists in several partitions: the rows that it finds there are the tenant's too.
   return `with gone as (delete from ${name} where ${owned} and ctid = any (array(
     select t.ctid from ${name} t where ${[owned, unowned, ...leaf].join(' and ')} limit ${size})) returning 1)`
 }
@@ -170,12 +170,12 @@ function unreferred ({ columns, referencedColumns }: Referrer, { name }: Target)
 
 function targetOf (schema: string, { name, columns }: Table): Target {
   const type = columns.get('tenant_id')?.type
-  // Of a uuid, say, which most ids of tenants are not.
+  // For example a uuid column: most ids of tenants are not valid there.
   const owned = type === 'text' || type === 'character varying' ? 'tenant_id = $1' : 'tenant_id::text = $1'
   return { name: `${identifier(schema)}.${identifier(name)}`, owned }
 }
 
-/** The catalogue has declared tables before they are made, and knows no view from a table that takes its place. */
+/** The catalogue contains declared tables before they are created, and cannot tell a view with the same name from a table. */
 async function presentTables (db: Kysely<SystemTables>, schema: string): Promise<ReadonlySet<string>> {
   const { rows } = await sql<{ name: string }>`
     select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
@@ -183,7 +183,7 @@ async function presentTables (db: Kysely<SystemTables>, schema: string): Promise
   return new Set(rows.map(({ name }) => name))
 }
 
-/** Names the table in the error of rows that cannot be removed, since rows without a tenant or of another one refer to them. */
+/** Names the table in the error: its rows cannot be removed, since rows of another tenant, or of none, refer to them. */
 async function removable (table: string, work: () => Promise<number>): Promise<number> {
   try {
     return await work()

@@ -35,13 +35,13 @@ declare module 'fastify' {
     tenants: Tenants
   }
   interface FastifyRequest {
-    /** The tenant of the request, which is active; null for the platform's own. */
+    /** The active tenant of the request; null for requests of the platform. */
     tenant: Tenant | null
   }
   interface FastifyContextConfig {
     /** A caller without a token may name the tenant by header on this `open` route. Default: true. */
     publicTenant?: boolean
-    /** Such a caller may name it by the query parameter `tenant`, too: the route is a webhook, or stands for some. Default: false. */
+    /** The caller may also name it by the query parameter `tenant`, since this is a webhook or a route that may be one. Default: false. */
     tenantInQuery?: boolean
   }
 }
@@ -49,20 +49,20 @@ declare module 'fastify' {
 /** The document's `tenancy` section, and the bounds of this process. */
 export interface TenancyOptions extends Partial<TenancySection> {
   /**
-   * Tenants whose identity, `settings`, roles, keys and secrets this process remembers at most. Default:
+   * The maximum number of tenants whose identity, `settings`, roles, keys and secrets this process caches. Default:
    * `maxLoadedTenants`, and at least 10,000.
    */
   readonly maxRemembered?: number | undefined
-  /** The clock of remembered data, in milliseconds. Default: the process's monotonic one. */
+  /** The clock of cached data, in milliseconds. Default: the process's monotonic one. */
   readonly now?: (() => number) | undefined
 }
 
-/** What `app.tenancy` is. */
+/** The type of `app.tenancy`. */
 export interface Tenancy {
   readonly trustHeader: boolean
-  /** The tenant of a caller whose token came by other ways than the header, as that of a websocket may. */
+  /** The tenant of a caller whose token did not come in the header, such as that of a websocket. */
   readonly admit: Admission
-  /** Tenants that any memory of this process has room for, unless they weigh too much. */
+  /** The number of tenants that each cache of this process has room for, unless they are too large. */
   readonly maxRemembered: number
 }
 
@@ -101,7 +101,7 @@ export default definePlugin<TenancyOptions>({
       config: memory.forget,
       gap () {
         memory.clear()
-        // A tenant may have been deleted meanwhile. The server that deleted it has cleared a shared store.
+        // The tenant may have been deleted meanwhile. The server that deleted it has cleared a shared store.
         if (cache()?.shared === false) clearAnswers(everyTenant)
       }
     })

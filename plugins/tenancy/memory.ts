@@ -1,7 +1,4 @@
-/**
- * Tenants that this process remembers. Unknown ids are kept apart, few and for a short time: many of them push out only
- * each other.
- */
+/** A cache of tenants. Unknown ids are separate, few and short-lived: many of them push out only each other. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Found } from './tenant.js'
 import { failure, isFailure } from '../../lib/errors.js'
@@ -10,24 +7,24 @@ import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 const maxLookups = 1000
 const lookupWeight = 16_777_216 // bytes
-const lookupAge = 1000 // ms for which a missing tenant is remembered
-// Of settings in memory for each character of their JSON, measured with objects of many short members; and of the rest.
+const lookupAge = 1000 // ms for which a missing tenant is cached
+// In memory for each character of the JSON of the settings, measured with objects of many short members; and for the rest.
 const [bytesPerCharacter, bytesPerTenant] = [8, 1000]
-const minWeight = 67_108_864 // bytes, however few tenants are remembered: room for a hundred with the largest settings
+const minWeight = 67_108_864 // bytes, for any number of tenants: room for a hundred with the largest settings
 const shareOfTenant = 10_000 // bytes
 const retryAfter = { 'retry-after': '1' } // s
 
 export interface TenantMemory {
-  /** At once where the id is remembered. */
+  /** Synchronous if the id is cached. */
   get(id: Owner): Found | Promise<Found>
-  /** What the id names has changed. */
+  /** The tenant of the id has changed. */
   forget(id: Owner): void
   clear(): void
 }
 
-/** @param max tenants remembered at most; fewer, where their settings together take more than 10 KB for each of them */
+/** @param max tenants at most; fewer if their settings take more than 10 KB each on average */
 export function createTenantMemory (find: (id: Owner) => Promise<Found>, max: number, now?: () => number): TenantMemory {
-  // Every load goes through here, so that several that ask for one id share it.
+  // All loads go through here, so that concurrent loads of an id share one.
   const lookups = createAsyncCache<Found, Owner>({
     max: maxLookups,
     maxAgeMs: lookupAge,
@@ -40,7 +37,7 @@ export function createTenantMemory (find: (id: Owner) => Promise<Found>, max: nu
     weight: { max: Math.max(minWeight, max * shareOfTenant), of: weigh },
     async load (id) {
       const found = await lookups.get(id)
-      // It was there a moment ago.
+      // It existed a moment ago.
       if (found.tenant === null) throw failure('tenantUnknown')
       return found
     }
@@ -68,7 +65,7 @@ function weigh ({ characters }: Found): number {
   return bytesPerTenant + characters * bytesPerCharacter
 }
 
-/** The table of tenants is made by a migration. */
+/** A migration creates the table of tenants. */
 function unmigrated (error: unknown): never {
   if (isFailure(error, 'schemaChanged')) throw failure('migrationPending', { headers: retryAfter, cause: error })
   throw error

@@ -1,4 +1,4 @@
-/** The tenant of a login, or of another call without a token: the one that `X-Tenant-ID` names, or the platform. */
+/** The tenant of a login or of another call without a token: the one in `X-Tenant-ID`, or else the platform. */
 import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -8,15 +8,15 @@ import { requireActive, type Tenant } from './tenant.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The tenant that a call without a token names; null on routes that do not look for it. */
+    /** The tenant that a call without a token names; null on routes that do not look it up. */
     namedTenant: NamedTenant | null
   }
 }
 
-/** Whom a login names. */
+/** The tenant that a login names. */
 export interface NamedTenant {
   readonly id: Owner
-  /** A login does not show that there is no such tenant. */
+  /** A login does not reveal that a tenant does not exist. */
   readonly exists: boolean
 }
 
@@ -26,7 +26,7 @@ export interface NamedTenant {
  */
 export const unknownTenant = tenantRef('?')
 
-/** The header as `/doc` shows it: it is judged before anything else. */
+/** The header for `/doc`: it is checked before validation. */
 export function NamedTenantHeader (description: string) {
   return Type.Object({ 'X-Tenant-ID': Type.Optional(Type.String({ description })) })
 }
@@ -36,7 +36,7 @@ export function decorateNamedTenant (app: FastifyInstance): void {
   app.decorateRequest('namedTenant', null)
 }
 
-/** Of a route that set it. */
+/** For a route that set it. */
 export function requireNamedTenant ({ namedTenant }: FastifyRequest): NamedTenant {
   if (namedTenant === null) throw new Error('the route did not look for the tenant of the request')
   return namedTenant
@@ -63,8 +63,8 @@ export async function existingTenant (request: FastifyRequest): Promise<Tenant |
 }
 
 /**
- * The tenant that a one-time token names is there, and no header names another one; the empty tenant is the platform.
- * Throws `tenantInvalid`, `tenantSuspended`.
+ * Whether the tenant of a one-time token exists, and the header names no other one; the empty tenant is the platform. Throws
+ * `tenantInvalid`, `tenantSuspended`.
  */
 export async function isReachable (request: FastifyRequest, tenant: Owner): Promise<boolean> {
   const header = tenantHeader(request)

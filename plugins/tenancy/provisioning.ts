@@ -1,4 +1,4 @@
-/** Tenants that a verified caller names: existing ones, and those that are created by their first request. */
+/** Tenants that a verified caller names: existing ones, and those created by their first request. */
 import type { Events } from '../../lib/database/events.js'
 import type { Erasure } from './erasure.js'
 import type { TenantMemory } from './memory.js'
@@ -11,8 +11,8 @@ import { actorOf, type ActingRequest } from '../auth/actor.js'
 import { platformRef, type TenantId } from '../../lib/identity/tenant-ref.js'
 
 /**
- * Finds or makes the tenant; null where there is none and none is made. Throws, or rejects with, `tenantUnknown` where the
- * caller was vouched for before a tenant of the id was deleted. At once where it is remembered. `by`: the request that names it.
+ * Finds or creates the tenant; null if it does not exist and is not created. Throws, or rejects with, `tenantUnknown` if the
+ * caller's token was issued before a tenant of the id was deleted. Synchronous if the tenant is cached. `by`: the request that names it.
  */
 export type Provision = (id: TenantId, issuedAt: number | null, by: ActingRequest) => Tenant | null | Promise<Tenant | null>
 
@@ -21,16 +21,15 @@ export interface ProvisioningParts {
   readonly memory: TenantMemory
   readonly events: Events
   readonly erasure: Erasure
-  /** Whether a tenant that is not there is made: `tenancy.provisioning` is `auto`. */
+  /** Whether missing tenants are created: `tenancy.provisioning` is `auto`. */
   readonly makes: boolean
 }
 
 /**
- * Makes the tenant, on the plan `free` and named like its id. `issuedAt`, in milliseconds since 1970, is when the token was
- * issued. A token from before a deletion of the tenant neither makes it again nor enters one of the same id that was made
- * since. `iat` is in whole seconds (RFC 7519, 4.1.6): a token of the second of the deletion counts as older. null stands for
- * this moment: a key of the tenant or a gateway. It does not make a deleted tenant again, since its sender may not know of
- * the deletion.
+ * Creates the tenant, with the plan `free` and its id as its name. `issuedAt`, in milliseconds since 1970, is the issue time
+ * of the token. A token that is older than a deletion of the tenant neither creates it again nor enters a later tenant of the
+ * id. `iat` is in whole seconds (RFC 7519, 4.1.6): a token of the second of the deletion counts as older. null means now: a
+ * key of the tenant or a gateway. It does not create a deleted tenant again, since its sender may not know of the deletion.
  */
 export function createProvisioning ({ store, memory, events, erasure, makes }: ProvisioningParts): Provision {
   const running = new Map<string, Promise<void>>()
@@ -49,7 +48,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
 
   async function make (id: TenantId, issuedAt: number, by: ActingRequest, deleted: boolean): Promise<Tenant | null> {
     for (let task = running.get(id); task !== undefined; task = running.get(id)) {
-      // An attempt that was refused by the age of its caller says nothing of this one.
+      // A refusal of another caller's older token does not apply to this one.
       if (await task.then(() => true, isUnlessOlder)) return await made(id, issuedAt)
     }
     const task = create(id, issuedAt, by, deleted).finally(() => running.delete(id))
@@ -58,7 +57,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
     return await made(id, issuedAt)
   }
 
-  /** The tenant after an attempt, its own or that of another caller. */
+  /** The tenant after an attempt, of this or another caller. */
   async function made (id: TenantId, issuedAt: number): Promise<Tenant | null> {
     const { tenant, deletedAt } = await memory.get(id)
     refuseOlder(issuedAt, deletedAt)
@@ -69,7 +68,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
     if (deleted) await erasure.sweep(id)
     await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
       if (await store.insert(transaction, { id, name: id, plan: 'free' }) === null) return
-      // The insert has waited for a deletion that was about to end, whose mark is there by now.
+      // The insert has waited for a deletion, whose mark exists now.
       refuseOlder(issuedAt, await store.deletedAt(transaction, id))
       await writeAudit(transaction, {
         tenant: platformRef,

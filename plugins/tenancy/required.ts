@@ -3,7 +3,7 @@ import type { TenantId } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 
-/** The tenant of the request; throws `tenantRequired` where it has none. */
+/** The tenant of the request; throws `tenantRequired` without one. */
 export function tenantOf ({ tenant }: FastifyRequest): TenantId {
   if (tenant === null || tenant === undefined) throw failure('tenantRequired')
   return tenant.id

@@ -1,4 +1,4 @@
-/** The tenant of a request: the two steps that fill `request.tenant`. */
+/** The two steps that set `request.tenant`. */
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Provision } from './provisioning.js'
@@ -10,7 +10,7 @@ import { keyOf } from '../auth/callers.js'
 import { requireActive, type Tenant } from './tenant.js'
 
 export interface ResolutionOptions {
-  /** For ids that come with a proof: a token, a key, or the gateway of `trustHeader`. */
+  /** For proven ids: from a token, from a key, or from the gateway of `trustHeader`. */
   readonly provision: Provision
   readonly lookup: (id: string) => Tenant | null | Promise<Tenant | null>
   readonly trustHeader: boolean
@@ -19,14 +19,14 @@ export interface ResolutionOptions {
 /** The id in `X-Tenant-ID`; undefined without it. Throws `tenantInvalid`. */
 export function tenantHeader ({ headers }: FastifyRequest): TenantId | undefined {
   const id = headers['x-tenant-id']
-  // Node joins several headers with a comma, which no id has.
+  // Node joins repeated headers with a comma, which ids cannot contain.
   if (id !== undefined && !isTenantId(id)) throw failure('tenantInvalid')
   return id
 }
 
 const nameless = "The caller's token must name a tenant in its claim tenant_id: only administrators of the platform name one by X-Tenant-ID"
 
-/** The tenant that a known caller or a gateway names. What a stranger names is judged here, and looked up later. */
+/** The tenant that a known caller or a gateway names. An id from a stranger is checked here, and looked up later. */
 export function createCallerStep ({ provision, lookup, trustHeader }: ResolutionOptions, publicTenant: boolean): onRequestHookHandler {
   return (request, _reply, done) => {
     const { auth } = request
@@ -37,7 +37,7 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
       return enter(request, provision(tenantIdOf(claimed), issuedAt(auth), request), done)
     }
     if (header === undefined) return done()
-    // The platform's administrator names tenants that are there, by a gateway or not: a slip makes none.
+    // The platform's administrators only name existing tenants, with or without a gateway: a typing error creates none.
     if (trustHeader && (auth === null || !isPlatformAdmin(auth))) return enter(request, provision(header, null, request), done)
     if (auth === null) {
       if (!publicTenant) throw tokenMissing()
@@ -49,7 +49,7 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
 }
 
 /**
- * The tenant that a caller without a token names. It runs after the rate limit, which bounds the lookups of unproved ids.
+ * The tenant that a caller without a token names. It runs after the rate limit, which bounds the look-ups of unproven ids.
  *
  * @param inQuery services that send webhooks set no headers: without one the parameter `tenant` of a `post` names it
  */
@@ -70,7 +70,7 @@ function inQueryOf ({ query }: FastifyRequest): unknown {
   return tenant
 }
 
-/** The active tenant of a caller that another plugin has identified; throws, or rejects with, the errors that the steps of a route have. */
+/** The active tenant of a caller that another plugin has identified; throws, or rejects with, the errors of the steps of a route. */
 export type Admission = (request: FastifyRequest, auth: Claims) => Promise<Tenant>
 
 export function createAdmission ({ provision, lookup, trustHeader }: ResolutionOptions): Admission {
@@ -89,7 +89,7 @@ export function createAdmission ({ provision, lookup, trustHeader }: ResolutionO
   }
 }
 
-/** Goes on at once where the tenant is remembered. */
+/** Synchronous if the tenant is cached. */
 function enter (request: FastifyRequest, found: Tenant | null | Promise<Tenant | null>, done: (error?: Error) => void): void {
   hookWhenKnown(found, (tenant) => admit(request, tenant), done)
 }
@@ -100,7 +100,7 @@ function admit (request: FastifyRequest, tenant: Tenant | null): void {
   request.tenant = tenant
 }
 
-/** Milliseconds since 1970; a token that does not say is older than any deletion. A key ends with its tenant. */
+/** Milliseconds since 1970; a token without an issue time counts as older than any deletion. A key ends with its tenant. */
 function issuedAt (auth: Claims): number | null {
   if (keyOf(auth) !== undefined) return null
   return typeof auth['iat'] === 'number' ? auth['iat'] * 1000 : -Infinity

@@ -1,4 +1,4 @@
-/** Tenants as the platform manages them. */
+/** The management of tenants by the platform. */
 import { platformRef, tenantIdOf, type TenantId } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Events } from '../../lib/database/events.js'
@@ -12,22 +12,22 @@ import { failure } from '../../lib/errors.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 
-/** What `app.tenants` is. Changes stand in the platform's audit log; their default actor is the server itself. */
+/** The type of `app.tenants`. Changes are written to the platform's audit log; the default actor is the server itself. */
 export interface Tenants {
-  /** The tenant, at once where it is remembered; null where there is none. It may be suspended. */
+  /** The tenant, which may be suspended; null without one. Synchronous if it is cached. */
   get(id: string): Tenant | null | Promise<Tenant | null>
-  /** A page in the order of ids, and how many there are in all that the filters let through. */
+  /** A page by id, and the total that matches the filters. */
   list(list: TenantList): Promise<{ data: TenantRecord[], total: number }>
-  /** Makes an active tenant. `conflict` where there is one of this id, `validationFailed` without such a plan. Default plan: `free`. */
+  /** Creates an active tenant. Throws `conflict` for a taken id, and `validationFailed` for an unknown plan. Default plan: `free`. */
   create(tenant: { id: string, name: string, plan?: string | undefined }, actor?: Actor): Promise<TenantRecord>
-  /** `tenantUnknown`; `conflict` where it is being deleted; `validationFailed` without such a plan. */
+  /** Throws `tenantUnknown`, `conflict` if it is being deleted, and `validationFailed` for an unknown plan. */
   update(id: string, changes: TenantChanges, actor?: Actor): Promise<TenantRecord>
   /**
-   * Removes the tenant and all that it owns. `tenantUnknown`; `conflict` where rows that are not the tenant's refer to
-   * rows of it. If it fails half-way the tenant stays `deleting`, which no request can use, and another call continues.
+   * Removes the tenant and everything it owns. Throws `tenantUnknown`, and `conflict` if rows of others refer to its rows. If it
+   * fails half-way the tenant stays `deleting`: no request can use it, and another call continues.
    */
   delete(id: string, actor?: Actor): Promise<void>
-  /** Calls back, on the server that deleted it, for what is in no table: files, say. */
+  /** Calls back, on the deleting server, to remove data outside of tables, such as files. */
   onDelete(listener: (tenant: TenantId) => void | Promise<void>): void
 }
 
@@ -75,7 +75,7 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
     async delete (id: TenantId, actor = noActor) {
       const notice = { topic: 'tenant', tenant: id } as const
       const entry = { tenant: platformRef, actor, target: id } as const
-      // From here on every server refuses what is done in its name.
+      // From here on every server refuses requests for the tenant.
       const closed = await events.change(notice, async (transaction) => {
         const done = await store.close(transaction, id)
         if (done) await writeAudit(transaction, { ...entry, action: 'tenant.update', details: { status: 'deleting' }, at: new Date() })
@@ -84,7 +84,7 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
       if (!closed && await store.read(id) === null) throw failure('tenantUnknown')
       await erasure.erase(id)
       await events.change(notice, async (transaction) => {
-        // By the clock of this server, which is that of the tokens that it issues, and not by the database's.
+        // By the clock of this server, as for the tokens that it issues, and not by the database's.
         const at = new Date()
         if (await store.remove(transaction, id, at)) await writeAudit(transaction, { ...entry, action: 'tenant.delete', at })
       })

@@ -11,14 +11,14 @@ import { deepFreeze } from '../../lib/json/plain-value.js'
 type Writer = Transaction<SystemTables>
 type Row = Pick<Selectable<TenantsTable>, 'id' | 'name' | 'plan' | 'status' | 'created_at'>
 
-/** What of a tenant the platform changes. */
+/** The properties of a tenant that the platform changes. */
 export interface TenantChanges {
   readonly name?: string | undefined
   readonly plan?: string | undefined
   readonly status?: 'active' | 'suspended' | undefined
 }
 
-/** A page of tenants; what is left out narrows nothing. */
+/** A page of tenants; omitted filters match all. */
 export interface TenantList {
   readonly limit: number
   readonly offset: number
@@ -32,19 +32,19 @@ export interface TenantStore {
   find(id: Owner): Promise<Found>
   list(list: TenantList): Promise<{ data: TenantRecord[], total: number }>
   read(id: TenantId): Promise<TenantRecord | null>
-  /** null where there is a tenant of the id; then nothing was written. Waits for one that is being written or removed. */
+  /** null, without a write, if the id is taken. Waits for a concurrent write or removal of the tenant. */
   insert(writer: Writer, tenant: { id: TenantId, name: string, plan: string }): Promise<TenantRecord | null>
-  /** null where there is none, or one that is being deleted. */
+  /** null if it does not exist, or is being deleted. */
   update(writer: Writer, id: TenantId, changes: TenantChanges): Promise<TenantRecord | null>
-  /** Makes it one that is being deleted; false where there is none that was not. */
+  /** Marks it as being deleted; false if there is no tenant that is not marked yet. */
   close(writer: Writer, id: TenantId): Promise<boolean>
-  /** Removes one that is being deleted and notes its id, and the time; false where there is none. */
+  /** Removes a marked tenant, and notes its id and the time; false if there is none. */
   remove(writer: Writer, id: TenantId, at: Date): Promise<boolean>
-  /** When a tenant of the id was deleted last. */
+  /** The time of the last deletion of a tenant of the id. */
   deletedAt(writer: Writer, id: TenantId): Promise<Date | null>
-  /** Ids of tenants that were deleted before that time and not made again, the oldest first. */
+  /** Ids of tenants that were deleted before that time and not created again, the oldest first. */
   longDeleted(before: Date, limit: number): Promise<TenantId[]>
-  /** Removes the note of a deletion, unless the tenant was made again or deleted later. */
+  /** Removes the note of a deletion, unless the tenant was created again or deleted later. */
   forget(id: TenantId, before: Date): Promise<void>
 }
 

@@ -1,9 +1,9 @@
-/** Forgets tenants that were deleted before every token that is accepted now was issued. */
+/** Forgets deleted tenants once every accepted token was issued after the deletion. */
 import type { Erasure } from './erasure.js'
 import type { TenantStore } from './store.js'
 
-const maxForgotten = 100 // tenants an hour: each takes a statement for every table
-const clockDifference = 86_400_000 // ms by which the clocks of servers and issuers may differ, with much to spare
+const maxForgotten = 100 // tenants an hour: each needs a statement for every table
+const clockDifference = 86_400_000 // ms that the clocks of servers and issuers may differ, with a large margin
 
 export interface ForgettingParts {
   readonly store: Pick<TenantStore, 'longDeleted' | 'forget'>
@@ -13,8 +13,8 @@ export interface ForgettingParts {
 }
 
 /**
- * Removes the ids that are kept so that a token from before the deletion does not open a later tenant of the id. Ids that
- * have a tenant again stay: billing judges events by them. Resolves with the number of removed ids.
+ * Removes the ids of deleted tenants, which keep older tokens from opening a later tenant of the id. Ids that have a tenant
+ * again stay, because billing compares events with them. Resolves with the number of removed ids.
  *
  * @param now milliseconds since 1970
  */
@@ -24,7 +24,7 @@ export async function forgetDeleted ({ store, erasure, maxLifetime }: Forgetting
   const errors: unknown[] = []
   for (const id of ids) {
     try {
-      // Rows that a request wrote after the deletion: a tenant that is made without the note would not have them removed.
+      // Removes rows that a request wrote after the deletion: without the note, creating a tenant would no longer remove them.
       await erasure.sweep(id)
       await store.forget(id, before)
     } catch (error) {

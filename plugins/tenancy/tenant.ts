@@ -3,35 +3,35 @@ import type { TenantId } from '../../lib/identity/tenant-ref.js'
 import type { ScopeTenant } from '../../lib/expressions/types.js'
 import { failure } from '../../lib/errors.js'
 
-/** `deleting`: what it owns is being removed, or was until the server stopped. */
+/** `deleting`: its data is being removed, or was until the server stopped. */
 export type TenantStatus = 'active' | 'suspended' | 'deleting'
 
-/** A tenant as the platform manages it. */
+/** A tenant in the management API. */
 export interface TenantRecord {
   readonly id: TenantId
   readonly name: string
-  /** The tier, as it is stored: this server may not know it, see `app.plans.of`. */
+  /** The stored tier, which this server may not know: see `app.plans.of`. */
   readonly plan: string
   readonly status: TenantStatus
   readonly createdAt: Date
 }
 
-/** A tenant as requests see it; frozen throughout, since they share it. */
+/** A tenant for requests; deeply frozen, since requests share it. */
 export interface Tenant extends TenantRecord, ScopeTenant {
-  /** The `settings` of its document in force; empty without one. */
+  /** The `settings` of its current document; empty without one. */
   readonly config: Readonly<Record<string, unknown>>
 }
 
-/** What the database says of an id. */
+/** What the database knows of an id. */
 export interface Found {
   readonly tenant: Tenant | null
-  /** When a tenant of this id was deleted last; null where none ever was. */
+  /** The last deletion of a tenant of this id; null if there was none. */
   readonly deletedAt: Date | null
-  /** Of the JSON of its settings: what it takes to remember it. */
+  /** The size of the JSON of its settings, which determines its size in the cache. */
   readonly characters: number
 }
 
-/** Throws `tenantSuspended` for a tenant that is suspended, or is being deleted. The platform's administrator reaches suspended ones. */
+/** Throws `tenantSuspended` for a tenant that is suspended or being deleted. The platform's administrators can use suspended ones. */
 export function requireActive ({ status }: TenantRecord, byPlatform = false): void {
   if (status === 'suspended' && !byPlatform) throw failure('tenantSuspended')
   if (status === 'deleting') throw failure('tenantSuspended', { message: 'The tenant is being deleted' })
