@@ -1,4 +1,4 @@
-/** The account that a tenant has at payprov, reached by the tenant's own secrets. */
+/** The account of a tenant at payprov, with the tenant's own secrets. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Secrets } from '../secrets/service.js'
 import type { SecretValues } from '../secrets/values.js'
@@ -9,13 +9,13 @@ import { createPayprovClient, type PayprovCall, type PayprovClient, type Payprov
 const keySecret = 'payprov_api_key'
 const organizationSecret = 'payprov_organization_id'
 
-/** One request's way to payprov: all of its calls share the time of one. */
+/** The access of one request to payprov: all of its calls share one timeout. */
 export interface Account {
   call<T>(options: Omit<PayprovCall, 'time'>, run: (polar: PayprovServices) => Promise<T>): Promise<T>
 }
 
 export interface Accounts {
-  /** Throws `secretRequired` where the tenant has no key, or one of its secrets has expired, and `billingNotConfigured` without the SDK. */
+  /** Throws `secretRequired` if the tenant has no key, or if one of its secrets has expired, and `billingNotConfigured` without the SDK. */
   open(tenant: Owner): Promise<Account>
 }
 
@@ -41,7 +41,7 @@ export function createAccounts (secrets: Pick<Secrets, 'values' | 'accessed'>, {
   }
 }
 
-/** A tenant whose organization has expired must not act on another one. */
+/** If the secret of the organization has expired, no other organization must be used. */
 function valueOf (values: SecretValues, key: string): string | undefined {
   const value = values.get(key)
   if (value === null) throw secretRequired(key, 'has expired')
@@ -59,7 +59,7 @@ async function open (options: Parameters<typeof createPayprovClient>[0]): Promis
   try {
     return await createPayprovClient(options)
   } catch (cause) {
-    // The package that it is made of is not installed.
+    // The optional package is not installed.
     throw failure('billingNotConfigured', { cause })
   }
 }

@@ -1,4 +1,4 @@
-/** The currencies that payprov takes, as it documents them: ISO 4217 in lower case. */
+/** The currencies that payprov supports, according to its documentation: ISO 4217 in lower case. */
 export const currencies = [
   'aed',
   'all',

@@ -14,7 +14,7 @@ import { createAccounts } from './account.js'
 import { tenantBillingRoutes } from './routes.js'
 import { createTenantBilling } from './service.js'
 
-const maxOfTenant = 10 // requests under way at payprov
+const maxOfTenant = 10 // running requests at payprov
 const maxInAll = 100
 const retryAfter = 1 // s
 
@@ -25,12 +25,9 @@ const httpAddress: OptionCheck = (value) =>
     : 'expected an absolute address of http or https'
 
 export interface TenantBillingOptions {
-  /**
-   * The address of payprov, such as that of a proxy: absolute, http or https. The platform says it, and no tenant. Default:
-   * payprov's own.
-   */
+  /** The address of payprov or of a proxy: absolute, http or https. Only the platform sets it. Default: payprov's own address. */
   readonly baseUrl?: string | undefined
-  /** Milliseconds that payprov may take for all calls of one request. Default: 10,000. */
+  /** Milliseconds for all calls of one request to payprov. Default: 10,000. */
   readonly timeoutMs?: number | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined

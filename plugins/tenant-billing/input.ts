@@ -1,10 +1,10 @@
-/** Products and checkouts of callers, checked beyond their schemas. */
+/** Checks products and checkouts of callers beyond their schemas. */
 import { Type, type Static } from 'typebox'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { currencies } from './currencies.js'
 import { intervals, type Interval } from './records.js'
 
-const maxAmount = 99_999_999 // in minor units: payprov takes no more in any currency
+const maxAmount = 99_999_999 // in minor units: the maximum of payprov for all currencies
 const maxUrl = 2000 // characters
 /** payprov's ids. */
 export const Id = (description: string) =>
@@ -63,7 +63,7 @@ export const NewCheckout = Type.Object({
 }, closed)
 export type NewCheckout = Static<typeof NewCheckout>
 
-/** The interval of a product's prices: payprov has one for each product, and one price for each currency. Throws `validationFailed`. */
+/** The interval of a product's prices: payprov has one interval per product, and one price per currency. Throws `validationFailed`. */
 export function intervalOf ([first, ...others]: NewProduct['prices']): Interval {
   if (first === undefined) throw invalidInput('/body/prices', 'must have at least 1 item', 'minItems')
   const seen = new Set<string>([first.currency])
@@ -84,10 +84,10 @@ export function intervalOf ([first, ...others]: NewProduct['prices']): Interval 
   return first.interval
 }
 
-/** Throws `validationFailed` unless the text is an absolute URL of http or https, which names no user. */
+/** Throws `validationFailed` unless the text is an absolute URL of http or https without user information. */
 export function checkUrl (text: string, member: 'successUrl' | 'cancelUrl'): void {
   const [, authority] = /^https?:\/\/([^/?#]+)(?:[/?#]|$)/i.exec(text) ?? []
-  // What browsers read as another character, or drop, is no part of a URL that two programs read alike.
+  // Browsers replace or drop these characters, so that two programs could read the URL differently.
   if (authority === undefined || !URL.canParse(text) || /[\s\\\p{Cc}]/u.test(text)) {
     throw invalidInput(`/body/${member}`, 'must be an absolute URL of http or https', 'format')
   }

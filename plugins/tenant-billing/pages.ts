@@ -1,26 +1,26 @@
-/** Lists across the pages of payprov: up to 1,000 records an answer, and a cursor for those after them. */
+/** Lists over payprov's pages: up to 1,000 records per response, and a cursor for the next ones. */
 import type { Page } from './records.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 
 export type Resource = 'products' | 'customers' | 'subscriptions'
 
-/** What payprov gives at most. */
+/** payprov's maximum. */
 export const pageSize = 100
 export const maxItems = 1000
-const maxCharacters = 5_242_880 // of the records of an answer, as JSON; an answer that has more ends with the page
+const maxCharacters = 5_242_880 // of the records of a response, as JSON; beyond it the response ends after the current page
 const maxPage = 10_000_000
 
 export interface Listed<Item> {
   readonly items: Item[]
-  /** Where the list goes on; left out where it ends. */
+  /** The position of the next records; absent at the end. */
   readonly nextCursor?: string
 }
 
 /**
- * Reads pages until there are 1,000 records or no more. A record that comes twice, which it does where others went before
- * it meanwhile, is reported once.
+ * Reads pages until there are 1,000 records or no more. If earlier records were removed meanwhile, a record can come twice; it
+ * is returned once.
  *
- * @param cursor of the answer before; undefined for the first. Throws `validationFailed` for any other text
+ * @param cursor of the previous response; undefined for the first. Throws `validationFailed` for any other text
  */
 export async function listAll<Item extends { readonly id: string }> (
   resource: Resource,

@@ -1,6 +1,6 @@
 /**
- * The records of tenants' billing: their schemas, and how they are read from what payprov
- * answers, which throws a ProviderFault for what payprov does not document.
+ * The schemas of tenants' billing records, and their conversion from payprov's responses. Throws a ProviderFault for
+ * undocumented responses.
  */
 import { Type, type Static, type TSchema } from 'typebox'
 import { named } from '../../lib/validation/named-schema.js'
@@ -85,16 +85,16 @@ export const Checkout = named(
 )
 export type Checkout = Static<typeof Checkout>
 
-/** A subscription that was canceled. */
+/** A canceled subscription. */
 export interface Canceled {
   readonly id: string
   readonly subscription: Subscription
-  /** It goes on until its period ends. */
+  /** It continues until its period ends. */
   readonly cancelAtPeriodEnd: boolean
   readonly hasEnded: boolean
 }
 
-/** A page of a list, and how many there are. */
+/** A page of a list and the total. */
 export interface Page<Item> {
   readonly items: Item[]
   readonly maxPage: number
@@ -108,7 +108,7 @@ const Amount = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const price = { id: Given, price_currency: Given, is_archived: Type.Optional(Type.Boolean()), recurring_interval: GivenOrNull }
 const GivenPrice = Type.Union([
   Type.Object({ ...price, amount_type: Type.Literal('fixed'), price_amount: Amount }),
-  // What the customer wants to pay, by seat, by unit, by use, and kinds that are to come.
+  // A price that customers choose, a price per seat, per unit or by use, or a future kind.
   Type.Object({ ...price, amount_type: Type.String({ pattern: '^(?!fixed$)' }) })
 ])
 const GivenProduct = Type.Object({
@@ -135,7 +135,7 @@ const GivenState = Type.Object({
 })
 const GivenCheckout = Type.Object({ id: Given, url: Type.String({ pattern: '^https?://' }) })
 
-/** Reads a list's page. */
+/** Reads a page of a list. */
 export const productsOf = pageReader('a list of products', GivenProduct, toProduct)
 export const customersOf = pageReader(
   'a list of customers',
@@ -186,7 +186,7 @@ function pageReader<S extends TSchema, Item> (name: string, schema: S, itemOf: (
   }
 }
 
-/** Archived prices are left out, since they cannot be bought. Older prices have the interval themselves. */
+/** Archived prices are omitted, since they cannot be bought. Older prices have their own interval. */
 function toProduct (product: Static<typeof GivenProduct>): Product {
   const { id, name, description = null, recurring_interval: interval = null, recurring_interval_count: count } = product
   return {

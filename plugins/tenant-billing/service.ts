@@ -1,4 +1,4 @@
-/** The handlers of the endpoints of tenants' billing. Nothing that payprov answers is kept. */
+/** The handlers of the endpoints of tenants' billing. They store none of payprov's responses. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
@@ -30,24 +30,24 @@ import {
   type Subscription
 } from './records.js'
 
-/** Who asks for something to be done, and the key under which tries of it are one. */
+/** The actor of a change, and the idempotency key that its attempts share. */
 export interface Request extends IdempotencyKey {
   readonly actor: Actor
 }
 
 /**
- * The tenant comes first. Everything throws `secretRequired` without a key of the tenant, `providerKeyRefused` for one that
- * payprov refuses, and what a call of payprov throws.
+ * The tenant is the first argument. All throw `secretRequired` without a key of the tenant, `providerKeyRefused` for a key that
+ * payprov refuses, and the errors of calls to payprov.
  */
 export interface TenantBilling {
   products(tenant: Owner, cursor?: string): Promise<Listed<Product>>
   createProduct(tenant: Owner, product: NewProduct, request: Request): Promise<Product>
-  /** `notFound` for a price that none of the products has. */
+  /** Throws `notFound` if no product has the price. */
   createCheckout(tenant: Owner, checkout: NewCheckout, request: Request): Promise<Checkout>
   customers(tenant: Owner, cursor?: string): Promise<Listed<Customer>>
   customerState(tenant: Owner, id: string): Promise<CustomerState>
   subscriptions(tenant: Owner, cursor?: string): Promise<Listed<Subscription>>
-  /** Done already: the same answer. */
+  /** Repeated calls have the same result. */
   cancel(tenant: Owner, id: string, atPeriodEnd: boolean, request: Request): Promise<Canceled>
 }
 
@@ -60,10 +60,10 @@ export interface TenantBillingParts {
   readonly now: () => number
 }
 
-const keyMember = 'idempotency_key' // of a product's metadata
-const maxSearched = 100 // pages of products that are looked at for a price
+const keyMember = 'idempotency_key' // in a product's metadata
+const maxSearched = 100 // pages of products searched for a price
 
-/** Reads a page; the oldest come first, so that what is added meanwhile moves nothing to another page. */
+/** Reads a page, the oldest first, so that new records do not move others to another page. */
 type Listing<Item> = (polar: PayprovServices, page: number) => Promise<Page<Item>>
 const listProducts: Listing<Product> = async ({ products }, page) =>
   productsOf(await products.list({ is_archived: false, sorting: ['created_at'], page, limit: pageSize }))
@@ -73,7 +73,7 @@ const listSubscriptions: Listing<Subscription> = async ({ subscriptions }, page)
   subscriptionsOf(await subscriptions.list({ sorting: ['started_at'], page, limit: pageSize }))
 
 export function createTenantBilling ({ accounts, places, dbFor, log, now }: TenantBillingParts): TenantBilling {
-  /** Runs the work on the tenant's account, in one of its places. */
+  /** Runs the work with the tenant's account, in one of its slots. */
   function on<T> (tenant: Owner, work: (account: Account) => Promise<T>): Promise<T> {
     return places.run(tenant, async () => await work(await accounts.open(tenant)))
   }
@@ -88,8 +88,8 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
   }
 
   /**
-   * Runs a change at payprov and audits its outcome, which may be unknown. There is no transaction with payprov: if the
-   * entry cannot be written, the change is answered all the same and logged.
+   * Makes a change at payprov and audits its outcome, which may be unknown. There is no transaction with payprov: if the entry
+   * cannot be written, the change is still answered and logged.
    */
   async function audited<T extends { readonly id: string }> (
     tenant: Owner,
@@ -131,7 +131,7 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
       return await on(tenant, (account) =>
         audited(tenant, { action: 'tenant_billing.product.create', actor, details: { name } }, () => {
           let mayBeThere = isCallers
-          // Polar promises nothing of idempotency keys: what a try before this one made is found by the key in its metadata.
+          // Polar does not support idempotency keys: a product of an earlier attempt is found by the key in its metadata.
           return account.call({ repeatable: true, idempotencyKey }, async ({ products }) => {
             const made = mayBeThere
               ? productsOf(await products.list({ metadata: { [keyMember]: idempotencyKey }, limit: 1 })).items[0]
@@ -149,7 +149,7 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
         const { product, currency } = await soldAt(account, productPriceId)
         const checkout = { products: [product], currency, customer_email: customerEmail, success_url: successUrl, return_url: cancelUrl }
         return await audited(tenant, { action: 'tenant_billing.checkout.create', actor, details: { productPriceId } }, () => {
-          // If an answer was lost, a second checkout costs nothing: the address of the first one is unknown.
+          // After a lost response a second checkout is harmless: the address of the first one is unknown.
           return account.call({ repeatable: true, idempotencyKey }, async ({ checkouts }) => checkoutOf(await checkouts.create(checkout)))
         })
       })
@@ -179,8 +179,8 @@ function read<T> (account: Account, run: (polar: PayprovServices) => Promise<T>)
 }
 
 /**
- * The product that has the price, and its currency: payprov's checkout takes these, and of the product's prices the one in
- * that currency.
+ * The product of the price, and its currency. payprov's checkout takes these, and chooses the product's price in that
+ * currency.
  */
 async function soldAt (account: Account, priceId: string): Promise<{ product: string, currency: Currency | null }> {
   for (let page = 1, last = 1; page <= Math.min(last, maxSearched); page++) {
@@ -192,7 +192,7 @@ async function soldAt (account: Account, priceId: string): Promise<{ product: st
     for (const { id, prices } of items) {
       const price = prices.find((price) => price.id === priceId)
       if (price === undefined) continue
-      // Products of before had prices of several intervals, and the checkout would choose among them.
+      // Older products had prices of several intervals, and the checkout would choose among them.
       if (prices.some(({ interval }) => interval !== price.interval)) {
         throw failure('providerRefused', {
           message:
@@ -222,7 +222,7 @@ function nameIn (names: ReadonlyMap<string, string>, productId: string): string 
   return name
 }
 
-/** payprov refuses to end what has ended, which a try before this one may have done. */
+/** payprov refuses to end a subscription that has ended, perhaps by an earlier attempt. */
 async function cancelOnce (account: Account, id: string, atPeriodEnd: boolean, idempotencyKey: string): Promise<Canceled> {
   try {
     return await account.call({ repeatable: true, idempotencyKey }, async ({ subscriptions }) => {
