@@ -1,6 +1,6 @@
 /**
- * The permissions that a change of roles gives to users. Its author must hold them. Roles that are not in force count too,
- * since another administrator may put them in force later.
+ * The permissions that a change of roles gives to users. Its author must hold them. Inactive roles count too, since another
+ * administrator may activate them later.
  */
 import type { Role, RbacConfig } from './roles.js'
 import { grants, type PermissionSet } from '../auth/permissions.js'
@@ -11,7 +11,7 @@ import { withParents } from './roles.js'
 export function requireRbacGrant (held: PermissionSet, before: RbacConfig, after: RbacConfig): void {
   const excess = excessOf(held, after.roles)
   if (excess.size === 0) return
-  // Roles that were off come into force with all that they hold.
+  // Roles that were off are activated with all of their permissions.
   if (after.enabled && !before.enabled) requireGrant(held, excess)
   for (const role of after.roles.values()) {
     const known = before.roles.get(role.name)
@@ -22,12 +22,12 @@ export function requireRbacGrant (held: PermissionSet, before: RbacConfig, after
   if (after.defaultRole === null) return
   const byDefault = [...withParents(after.roles, after.defaultRole)]
   if (after.defaultRole !== before.defaultRole) requireGain(byDefault, before, before.defaultRole)
-  // Users of a role that is gone have the default role from now on.
+  // Users of a removed role have the default role from now on.
   for (const name of before.roles.keys()) {
     if (!after.roles.has(name)) requireGain(byDefault, before, name)
   }
 
-  /** Users of the one role get the permissions of these. */
+  /** Users of the first role get the permissions of these roles. */
   function requireGain (given: readonly Role[], { roles }: RbacConfig, name: string | null): void {
     const wanted = given.flatMap(({ permissions }) => permissions.filter((permission) => excess.has(permission)))
     if (wanted.length === 0) return
@@ -36,7 +36,7 @@ export function requireRbacGrant (held: PermissionSet, before: RbacConfig, after
   }
 }
 
-/** What is declared and not held. */
+/** Declared permissions that are not held. */
 function excessOf (held: PermissionSet, roles: RbacConfig['roles']): Set<string> {
   const excess = new Set<string>()
   for (const { permissions } of roles.values()) {
@@ -48,8 +48,8 @@ function excessOf (held: PermissionSet, roles: RbacConfig['roles']): Set<string>
 }
 
 /**
- * The roles whose permissions the changed one may have gained: itself, and those above it where it has another parent.
- * What the same parent gained was given by the change of the parent.
+ * The roles that may have gained permissions: those above the changed role, if its parent is new, and itself. Gains of an
+ * unchanged parent were checked by the change of that parent.
  */
 function added (role: Role, known: Role | undefined, { roles }: RbacConfig): readonly Role[] {
   return known !== undefined && known.parentRole === role.parentRole ? [role] : [...withParents(roles, role.name)]

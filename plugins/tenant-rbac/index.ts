@@ -14,7 +14,7 @@ import { tenantRbacRoutes } from './routes.js'
 import { createTenantRbac } from './service.js'
 import { createRbacStore } from './store.js'
 
-const maxWeight = 67_108_864 // bytes, about, of all roles that are remembered
+const maxWeight = 67_108_864 // bytes, approximately, of all cached roles
 
 export default definePlugin<Record<never, never>>({
   name: 'tenant-rbac',
@@ -36,7 +36,7 @@ export default definePlugin<Record<never, never>>({
     requireSameContext(app, 'auth', 'tenant-rbac')
     app.decorate('tenantRoles', {
       permissionsOf ({ role, api_key: apiKey }, tenant) {
-        // A key has its scopes and no role, not even the default one.
+        // A key has its scopes and no role, not even the default role.
         if (tenant === undefined || apiKey !== undefined) return noPermissions
         const roles = resolved.get(tenant)
         return whenKnown(roles, ({ of }) => of(role))
@@ -44,7 +44,7 @@ export default definePlugin<Record<never, never>>({
     })
 
     listen(app, events, {
-      // The deletion of a tenant is a change of its roles too.
+      // The deletion of a tenant changes its roles too.
       roles (tenant) {
         resolved.invalidate(tenant)
         auth.forgetPermissions()

@@ -2,34 +2,34 @@
 import { failure } from '../../lib/errors.js'
 import { noPermissions, type PermissionSet } from '../auth/permissions.js'
 
-export const maxRoles = 200 // of one tenant
-export const maxPermissions = 200 // of one role, those of its parents not counted
-export const maxPermissionsInAll = 5000 // of one tenant: every server that meets its users holds them in memory
+export const maxRoles = 200 // of a tenant
+export const maxPermissions = 200 // of a role, without those of its parents
+export const maxPermissionsInAll = 5000 // of a tenant: every server with requests of its users holds them in memory
 
-export const maxParents = 16 // above a role, one on top of the other
+export const maxParents = 16 // in a chain above a role
 
-/** Plain data; one that was changed is another object. */
+/** Plain data; a changed role is a new object. */
 export interface Role {
   readonly name: string
   readonly description: string | null
   readonly permissions: readonly string[]
-  /** Whose permissions it has too. */
+  /** The parent, whose permissions it inherits. */
   readonly parentRole: string | null
 }
 
 export interface RbacConfig {
-  /** Where it is false, roles give nothing. */
+  /** false: roles give no permissions. */
   readonly enabled: boolean
-  /** The role of users who have none, or one that is not among the roles. */
+  /** The role of users without one, or with an unknown one. */
   readonly defaultRole: string | null
   /** By name. */
   readonly roles: ReadonlyMap<string, Role>
 }
 
-/** That of a tenant which has saved none. */
+/** For a tenant that has saved none. */
 export const noRbac: RbacConfig = Object.freeze({ enabled: false, defaultRole: null, roles: new Map<string, Role>() })
 
-/** Throws `roleInvalid`, which says what is wrong, for a configuration that cannot be saved. */
+/** Throws `roleInvalid` with the reason for a configuration that cannot be saved. */
 export function checkRbac ({ roles, defaultRole }: RbacConfig): void {
   if (roles.size > maxRoles) throw invalid(`A tenant has at most ${maxRoles} roles`)
   let permissions = 0
@@ -49,7 +49,7 @@ export function checkRbac ({ roles, defaultRole }: RbacConfig): void {
   if (defaultRole !== null && !roles.has(defaultRole)) throw invalid(`The default role "${defaultRole}" is not a role of the tenant`)
 }
 
-/** Throws where a role inherits from itself, or from more parents than are looked at for each change of roles. */
+/** Throws if a role inherits from itself, or has a longer chain of parents than each change of roles may follow. */
 function refuseParents (roles: RbacConfig['roles']): void {
   for (const start of roles.keys()) {
     const way = new Set<string>()
@@ -61,15 +61,15 @@ function refuseParents (roles: RbacConfig['roles']): void {
   }
 }
 
-/** The role and those that it inherits from, the nearest first; nothing for an unknown one. Without end where they have a cycle. */
+/** The role and its parents, the nearest first; nothing for an unknown role. Infinite for a cycle. */
 export function * withParents (roles: RbacConfig['roles'], name: string | null): Generator<Role> {
   for (let role = roles.get(name ?? ''); role !== undefined; role = roles.get(role.parentRole ?? '')) yield role
 }
 
-/** What a role holds, its parents' permissions included, by the role that a token names. */
+/** The permissions of the role that a token names, including its parents'. */
 export type RolePermissions = (role: string | undefined) => PermissionSet
 
-/** Resolved once; takes memory for what the roles declare, not for what they inherit. */
+/** Resolved once. Memory grows with the declared permissions, not with the inherited ones. */
 export function resolveRoles ({ enabled, defaultRole, roles }: RbacConfig): RolePermissions {
   if (!enabled) return givesNothing
   const resolved = new Map<string, PermissionSet>()
@@ -102,7 +102,7 @@ function invalid (message: string): Error {
   return failure('roleInvalid', { message })
 }
 
-/** What a tenant's roles take in memory, in bytes, about. */
+/** The approximate size of a tenant's roles in memory, in bytes. */
 export function weightOf ({ roles }: RbacConfig): number {
   let weight = 500
   for (const { name, permissions } of roles.values()) {

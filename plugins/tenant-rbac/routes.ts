@@ -174,7 +174,7 @@ function roleOf ({ name, description = null, permissions, parentRole = null }: S
   return { name, description, permissions, parentRole }
 }
 
-/** Throws `roleInvalid` where two have one name. */
+/** Throws `roleInvalid` for a repeated name. */
 function byName (roles: readonly Role[]): Map<string, Role> {
   const named = new Map<string, Role>()
   for (const role of roles) {

@@ -12,7 +12,7 @@ import { requireMatch, tagOf, type Precondition } from '../../lib/http/entity-ta
 import { requireRbacGrant } from './grants.js'
 import { checkRbac } from './roles.js'
 
-/** Who changes roles. */
+/** The author of a change of roles. */
 export interface Author {
   readonly held: PermissionSet
   readonly actor: Actor
@@ -21,22 +21,22 @@ export interface Author {
 export type RoleChanges = Partial<Omit<Role, 'name'>>
 
 /**
- * Every change throws `roleInvalid` for invalid roles, `grantExceeds` if it gives a permission that its author does not
- * hold, and `tenantUnknown`. Of two changes at a time the second is checked against the result of the first.
+ * Every change throws `roleInvalid` for invalid roles, `grantExceeds` if it gives a permission that its author does not hold,
+ * and `tenantUnknown`. Of two concurrent changes the second is checked against the result of the first.
  */
 export interface TenantRbac {
   read(tenant: Owner): Promise<RbacConfig>
-  /** Replaces all of it at once; `preconditionFailed` where the configuration in force does not meet `match`. */
+  /** Replaces the whole configuration; throws `preconditionFailed` if the current one does not meet `match`. */
   replace(tenant: Owner, config: RbacConfig, author: Author, match?: Precondition): Promise<RbacConfig>
-  /** `conflict` where there is one of the name. */
+  /** Throws `conflict` for a taken name. */
   create(tenant: Owner, role: Role, author: Author): Promise<void>
-  /** What the changes leave out stays. `notFound`. */
+  /** Omitted members keep their values. Throws `notFound`. */
   update(tenant: Owner, name: string, changes: RoleChanges, author: Author): Promise<Role>
-  /** `notFound`; `roleInUse` where others inherit from it, or it is the default role. */
+  /** Throws `notFound`, and `roleInUse` if other roles inherit from it, or if it is the default role. */
   delete(tenant: Owner, name: string, author: Author): Promise<void>
 }
 
-/** `dbFor`: for what a tenant's endpoints read. */
+/** `dbFor`: for queries of a tenant's endpoints. */
 export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tenant: Owner) => Kysely<SystemTables>): TenantRbac {
   async function edit (
     tenant: Owner,
@@ -106,7 +106,7 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
   }
 }
 
-/** The entity tag of a configuration, whatever the order of its roles. */
+/** The entity tag of a configuration; it ignores the order of roles. */
 export function rbacTag ({ enabled, defaultRole, roles }: RbacConfig): string {
   const sorted = [...roles.values()].sort((a, b) => a.name < b.name ? -1 : 1)
   return tagOf(
@@ -118,7 +118,7 @@ export function rbacTag ({ enabled, defaultRole, roles }: RbacConfig): string {
   )
 }
 
-/** What the audit tells of a role, or of changes of one: who is given what. */
+/** The audit details of a role, or of its changes: who gets which permissions. */
 function toldOf ({ permissions, parentRole }: RoleChanges): Record<string, unknown> {
   return { ...permissions !== undefined && { permissions: permissions.join(' ') }, ...parentRole !== undefined && { parentRole } }
 }

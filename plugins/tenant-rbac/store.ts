@@ -12,7 +12,7 @@ type Writer = Transaction<SystemTables>
 export type RbacStore = ReturnType<typeof createRbacStore>
 
 export function createRbacStore (db: Reader) {
-  /** One statement, so that the roles are those of the configuration. */
+  /** One statement, so that the roles belong to the configuration. */
   async function read (tenant: Owner, reader: Reader = db): Promise<RbacConfig> {
     const rows = await reader.selectFrom('tenantry.tenants as t')
       .leftJoin('tenantry.tenant_rbac as c', 'c.tenant_id', 't.id')
@@ -36,7 +36,7 @@ export function createRbacStore (db: Reader) {
       return await lockTenant(writer, tenant, 'alone') ? read(tenant, writer) : null
     },
 
-    /** Writes what is another in `after` than in `before`. */
+    /** Writes the differences between `before` and `after`. */
     async write (writer: Writer, tenant: Owner, before: RbacConfig, after: RbacConfig): Promise<void> {
       const gone = [...before.roles.keys()].filter((name) => !after.roles.has(name))
       if (gone.length > 0) {
