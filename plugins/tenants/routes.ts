@@ -41,7 +41,7 @@ const Query = Type.Object({
 
 const List = ListOf(Managed)
 
-/** The bodies, where a plan is one that the server has. */
+/** The bodies; a plan must be one of the server's. */
 function bodiesOf (tiers: readonly string[]) {
   const plan = Type.Optional(Type.Enum([...tiers]))
   const New = Type.Object({ id: Id, name: Name, plan }, { additionalProperties: false })
