@@ -1,4 +1,4 @@
-/** Tools compiled from their routes: once for each generation of a document, when a caller first needs it. */
+/** Compiles tools from their routes: once for each generation of a document, when a caller first needs a tool. */
 import type { Tool, ToolRoute } from './types.js'
 import { toolShape, type ToolShape } from '../../lib/compiler/tool-shape.js'
 import { pathParameters } from '../../lib/compiler/route-parts.js'
@@ -13,7 +13,7 @@ export interface CompiledTool {
   readonly size: number
 }
 
-/** null for a route that the tables of the database do not fit. */
+/** null if the route does not fit the tables of the database. */
 export function compileTool (route: ToolRoute): CompiledTool | null {
   const documentation = route.documentation()
   if (documentation === undefined) return null

@@ -1,11 +1,11 @@
-/** The depth of a message of the Model Context Protocol within calls of tools: its sender names it in `_meta`. */
+/** The depth of an MCP message within calls of tools, as its sender gives it in `_meta`. */
 import { isRecord } from '../../lib/json/plain-value.js'
 
 export const depthMember = 'tenantry/toolDepth'
 
 const max = 100
 
-/** 0 for a message that does not say. A caller that sets it only has fewer calls within its own. */
+/** 0 for a message without a depth. A caller that sets one only reduces its own nested calls. */
 export function depthOf (message: unknown): number {
   const params = isRecord(message) ? message['params'] : undefined
   const meta = isRecord(params) ? params['_meta'] : undefined

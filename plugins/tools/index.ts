@@ -1,6 +1,6 @@
 /**
- * Tools: `app.tools` lists and calls the routes that language models may call, which are those with `config: { tool }`.
- * A tool has the rights of its caller and no others.
+ * Tools: `app.tools` lists and calls the routes that language models may call: those with `config: { tool }`. A tool has the
+ * rights of its caller and no others.
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -28,7 +28,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The route is a tool. Its input has the parameters, the query string and the body of the route's schema. */
     tool?: ToolDeclaration & {
-      /** What the handler itself asks of its callers. Default: nothing beyond the route's `permissions`. */
+      /** What the handler itself requires of its callers. Default: only the route's `permissions`. */
       readonly permissions?: readonly string[]
     }
   }

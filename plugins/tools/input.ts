@@ -1,4 +1,4 @@
-/** From the input of a tool to the request of its route. */
+/** Converts the input of a tool to the request of its route. */
 import type { CompiledTool } from './compiled.js'
 import type { ErrorDetail } from '../../lib/validation/detail.js'
 import { bodyMember } from '../../lib/document/rules/tools.js'
@@ -16,11 +16,11 @@ export interface ToolRequest {
   readonly payload: string | undefined
 }
 
-/** Throws `validationFailed` for members that the tool does not have, and for values that no path holds. The route judges the rest. */
+/** Throws `validationFailed` for unknown members, and for values that no path can contain. The route checks the rest. */
 export function requestOf ({ route, shape, params }: CompiledTool, input: unknown): ToolRequest {
   const given = input ?? {}
   if (!isRecord(given)) throw invalid({ path: '', message: 'must be an object', keyword: 'type' })
-  // Models send null for what they leave out.
+  // Models send null for members that they omit.
   const members = new Map(Object.entries(given).filter(([, value]) => value !== null && value !== undefined))
   for (const name of members.keys()) {
     const isKnown = params.includes(name) || shape.query.has(name) || (shape.takesBody && name === bodyMember)

@@ -1,6 +1,6 @@
 /**
- * A request that this process sends to itself: Fastify's router serves it as any other, with all hooks. It has a third of
- * the CPU of `inject`, which renders the response as bytes of HTTP and reads them again.
+ * A request of this process to itself: Fastify's router serves it like any other, with all hooks. It takes a third of the CPU
+ * time of `inject`, which writes the response as HTTP and parses it again.
  */
 import type { OutgoingHttpHeaders } from 'node:http'
 import { IncomingMessage, ServerResponse } from 'node:http'
@@ -42,7 +42,7 @@ export class LocalRequest extends IncomingMessage {
 }
 
 export class LocalResponse extends ServerResponse {
-  /** Resolves with the whole body. Rejects with what `tooLarge` makes, and if the response is destroyed. */
+  /** Resolves with the whole body. Rejects with the error of `tooLarge`, and if the response is destroyed. */
   readonly body: Promise<Buffer>
   readonly #maxBytes: number
   readonly #chunks: Buffer[] = []
@@ -59,7 +59,7 @@ export class LocalResponse extends ServerResponse {
       this.#resolve = resolve
       this.#reject = reject
     })
-    // Its reader may never come to read it.
+    // It may never be read.
     this.body.catch(() => {})
     this.assignSocket(request.socket)
     this.once('close', () => this.#reject(new Error('the response was destroyed before its end')))

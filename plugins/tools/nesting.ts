@@ -1,4 +1,4 @@
-/** Requests that are calls of tools: how deep they are within each other. */
+/** The nesting depth of requests that are calls of tools. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { failure } from '../../lib/errors.js'
@@ -6,7 +6,7 @@ import { markToolCall } from '../../lib/plugin/tool-call.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Tool calls that this request is within; 0 for a request that came over the network, unless it names a depth at `POST /mcp`. */
+    /** The number of tool calls around this request; 0 for a request from the network, unless it gives a depth at `POST /mcp`. */
     toolDepth: number
   }
 }
@@ -15,9 +15,8 @@ const maxDepth = 3
 
 export interface Nesting {
   /**
-   * Makes a request that this process sends to itself the call of a tool within another request. Throws `toolsNested` beyond
-   * the greatest depth. An AsyncLocalStorage would slow every promise of the process on Node 20, and lose the depth in
-   * callbacks of pools.
+   * Marks a request of this process to itself as a tool call within another request. Throws `toolsNested` beyond the maximum
+   * depth. An AsyncLocalStorage would slow every promise of the process on Node 20, and lose the depth in callbacks of pools.
    */
   mark(call: IncomingMessage, within: FastifyRequest): void
 }

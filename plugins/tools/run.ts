@@ -1,4 +1,4 @@
-/** Runs the route of a tool in this process: the request goes the whole way of any other. */
+/** Runs the route of a tool in this process, with all hooks of a request. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { CompiledTool } from './compiled.js'
 import type { Nesting } from './nesting.js'
@@ -9,15 +9,12 @@ import { answerOf, valueOf } from './tool-result.js'
 import { requestOf } from './input.js'
 import { LocalRequest, LocalResponse } from './local-exchange.js'
 
-const defaultBytes = 65_536 // of a result: what a model reads
+const defaultBytes = 65_536 // of a result, which a model reads
 const defaultTimeout = 30_000 // ms
 const maxDetails = 5 // of a validation error, in a message
 const maxMessage = 1000 // characters
 
-/**
- * Headers of the caller that its tool calls have too: who calls, for which tenant, from where, and the trace. No other
- * header passes.
- */
+/** Headers of the caller that its tool calls get too: credentials, tenant, address and trace. Other headers are not passed on. */
 const passed = [
   'authorization',
   'x-api-key',
@@ -37,11 +34,11 @@ export function createRun (app: FastifyInstance, nesting: Nesting): RunTool {
     const { url, payload } = requestOf(tool, input)
     signal?.throwIfAborted()
     const remoteAddress = request.raw.socket.remoteAddress ?? '127.0.0.1'
-    // Limits of addresses count the caller's own.
+    // Limits of addresses count the caller's address.
     const own = new LocalRequest({ method: tool.route.method, url, headers: headersOf(request), payload, remoteAddress })
     nesting.mark(own, request)
     const response = new LocalResponse(own, maxBytes, () => tooLarge(maxBytes))
-    // As a caller that leaves does.
+    // As if a caller left.
     const end = () => {
       own.destroy()
       response.destroy()
@@ -66,7 +63,7 @@ export function createRun (app: FastifyInstance, nesting: Nesting): RunTool {
     } finally {
       clearTimeout(timer)
       signal?.removeEventListener('abort', end)
-      // Whatever is left of a response that is too large is not made.
+      // The rest of a response that is too large is not produced.
       if (!response.writableEnded) end()
     }
   }
@@ -86,7 +83,7 @@ function tooLarge (maxBytes: number): Error {
   return failure('answerTooLarge', { message: `The result has more than ${maxBytes} bytes: ask for fewer records or fields` })
 }
 
-/** The route's own error, whose message says which values are wrong. */
+/** The route's own error, which says which values are wrong. */
 function errorOf (status: number, body: unknown): TenantryError {
   const { code, error, message, details } = isRecord(body) ? body : {}
   if (typeof code !== 'string' || typeof message !== 'string' || typeof error !== 'string') {

@@ -12,14 +12,14 @@ import { requireCaller, requirePermissions, requireProvider } from '../auth/acce
 import { valueOf } from './tool-result.js'
 import { toolSet } from './tool-set.js'
 
-const maxSets = 1000 // tenants whose tools are sorted: the most recently used
-const maxCharacters = 32_000_000 // of the schemas of tenants' tools that are kept
-const maxListed = 250_000 // tools in lists that are kept
+const maxSets = 1000 // tenants with sorted tools: the most recently used
+const maxCharacters = 32_000_000 // of the cached schemas of tenants' tools
+const maxListed = 250_000 // tools in cached lists
 
 export interface ToolService extends Tools {
-  /** Adds a route of the platform. Throws for a name that another one has. */
+  /** Adds a route of the platform. Throws for a taken name. */
   add(route: ToolRoute): void
-  /** The tables of the database have changed, and the routes with them. */
+  /** The tables of the database, and with them the routes, have changed. */
   invalidate(): void
 }
 
@@ -42,7 +42,7 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
   let platform: ToolSet | null = null
   let generation = 0
 
-  /** Its schemas are bounded by the document, and kept. */
+  /** The document bounds its schemas, which stay in memory. */
   function ofPlatform (): ToolSet {
     platform ??= toolSet(String(generation), [...routes.values()], keepAll())
     return platform
@@ -158,12 +158,12 @@ function listedOf ({ route, compiled }: ToolEntry): ListedTool {
   return { ...route.declared, tool: (): Tool | null => compiled()?.tool ?? null }
 }
 
-/** Each is in the order of names, and so is the whole. */
+/** The entries of all parts, sorted by name. */
 function merged (parts: readonly (readonly ToolEntry[])[]): ToolEntry[] {
   return parts.flat().sort((left, right) => left.route.declared.name < right.route.declared.name ? -1 : 1)
 }
 
-/** The route would let the caller in. The route itself checks each call once more. */
+/** The route would admit the caller. The route itself checks each call again. */
 async function admits ({ access, authProvider, permission, permissions }: ToolAccess, request: FastifyRequest): Promise<boolean> {
   try {
     if (authProvider !== undefined) requireProvider(request, authProvider)

@@ -1,4 +1,4 @@
-/** The text of a response, as callers of tools get it. */
+/** The text of a response, for callers of tools. */
 import type { ToolAnswer } from './types.js'
 import { isExact } from '../../lib/json/exact-number.js'
 import { mayHoldExact, parseJson } from '../../lib/json/parse.js'
@@ -15,7 +15,7 @@ export function answerOf (text: string, isTrusted: boolean): ToolAnswer {
   }
 }
 
-/** The parsed JSON, or a text that is not JSON; null without a body. */
+/** The parsed JSON, or the text if it is not JSON; null without a body. */
 export function valueOf ({ text, isJson }: ToolAnswer): unknown {
   if (isJson) return JSON.parse(text)
   return text === '' ? null : text

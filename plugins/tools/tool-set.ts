@@ -1,28 +1,28 @@
-/** The tools of a document. Their schemas are compiled when a caller first needs them, and what they ask of callers is grouped. */
+/** The tools of a document. Schemas are compiled when a caller first needs them; requirements on callers are grouped. */
 import type { CompiledTool } from './compiled.js'
 import type { ToolAccess, ToolRoute } from './types.js'
 import { compileTool } from './compiled.js'
 
 export interface ToolEntry {
   readonly route: ToolRoute
-  /** The index of what it asks, in `accesses` of its set. */
+  /** The index of its requirements in `accesses` of its set. */
   readonly access: number
-  /** null for a route that the tables of the database do not fit. */
+  /** null if the route does not fit the tables of the database. */
   compiled(): CompiledTool | null
 }
 
 export interface ToolSet {
-  /** The same for the same routes only. */
+  /** Equal only for the same routes. */
   readonly key: string
   /** By name. */
   readonly entries: ReadonlyMap<string, ToolEntry>
-  /** In the order of their names. */
+  /** Sorted by name. */
   readonly sorted: readonly ToolEntry[]
-  /** What the tools ask of their callers, each once. */
+  /** The distinct requirements of the tools. */
   readonly accesses: readonly ToolAccess[]
 }
 
-/** Keeps a compiled tool of a set, or has it compiled again. */
+/** Keeps a compiled tool of a set, or compiles it again. */
 export type KeepTool = (name: string, compile: () => CompiledTool | null) => CompiledTool | null
 
 export function toolSet (key: string, routes: readonly ToolRoute[], keep: KeepTool): ToolSet {

@@ -7,29 +7,29 @@ import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
 import type { ToolSource } from '../../lib/models/types.js'
 import type { Access } from '../auth/access.js'
 
-/** A tool as its callers see it. */
+/** A tool for its callers. */
 export interface Tool extends ToolDeclaration {
-  /** Of the input: the parameters of path and query string, and `body`. */
+  /** The schema of the input: the parameters of path and query string, and `body`. */
   readonly inputSchema: JsonSchema
-  /** Of the result, if the route has one. */
+  /** The schema of the result, if the route has one. */
   readonly outputSchema?: JsonSchema
 }
 
-/** A tool in a list: what its route declares. */
+/** A tool in a list, as its route declares it. */
 export interface ListedTool extends ToolDeclaration {
-  /** With its schemas, which are compiled if need be. null for a route that the tables of the database do not fit. */
+  /** With its schemas, which are compiled if necessary. null if the route does not fit the tables of the database. */
   tool(): Tool | null
 }
 
-/** What a route answers to a call. */
+/** The response of a route to a call. */
 export interface ToolAnswer {
-  /** Numbers beyond the range of a double are strings in it. */
+  /** It contains numbers beyond the range of a double as strings. */
   readonly text: string
   /** The text is JSON. An empty text is not. */
   readonly isJson: boolean
 }
 
-/** What a route asks of the callers of its tool. */
+/** The requirements of a route on the callers of its tool. */
 export interface ToolAccess {
   readonly access: Access
   /** Default: any provider. */
@@ -44,13 +44,13 @@ export interface ToolRoute extends ToolAccess {
   readonly method: string
   /** With `:name` parameters, and with the prefix of its plugin. */
   readonly path: string
-  /** undefined for a route that the tables of the database do not fit. */
+  /** undefined if the route does not fit the tables of the database. */
   documentation(): ToolDocumentation | undefined
 }
 
 /** The tools of a tenant's own routes. */
 export interface TenantTools {
-  /** The same for the same routes only. */
+  /** Equal only for the same routes. */
   readonly key: string
   readonly routes: readonly ToolRoute[]
 }
@@ -65,28 +65,28 @@ export type FindTenantTools = (tenant: Owner) => TenantTools | null | Promise<Te
 
 export interface ToolCall {
   readonly signal?: AbortSignal | undefined
-  /** Bytes of a result; a larger one is `answerTooLarge`. Default: 65,536. */
+  /** The maximum size of a result in bytes; beyond it the call fails with `answerTooLarge`. Default: 65,536. */
   readonly maxBytes?: number | undefined
   /** Default: 30,000 ms. */
   readonly timeoutMs?: number | undefined
 }
 
-/** What `app.tools` is. */
+/** The type of `app.tools`. */
 export interface Tools extends ToolSource {
-  /** The tools that the caller may call, in the order of their names. A tool of the platform hides a tenant's one of the same name. */
+  /** The tools that the caller may call, by name. A tool of the platform hides a tenant's tool of the same name. */
   list(request: FastifyRequest): Promise<Tool[]>
-  /** The same, without their schemas. The list is shared by callers with the same rights. */
+  /** The same without schemas. Callers with the same rights share the list. */
   listed(request: FastifyRequest): Promise<readonly ListedTool[]>
-  /** null for a tool that `list` would leave out. */
+  /** null for a tool that `list` would omit. */
   find(name: string, request: FastifyRequest): Promise<Tool | null>
   /**
-   * Calls the route with the credentials, the tenant and the address of the request, and resolves with its JSON. Rejects
-   * with `toolUnknown` for tools that `list` would leave out, with the route's own error, `answerTooLarge`, `toolTimeout`
-   * and `toolsNested`.
+   * Calls the route with the credentials, the tenant and the address of the request, and resolves with its JSON. Rejects with
+   * `toolUnknown` for tools that `list` would omit, with the route's own error, `answerTooLarge`, `toolTimeout` and
+   * `toolsNested`.
    */
   call(name: string, input: unknown, request: FastifyRequest, call?: ToolCall): Promise<unknown>
-  /** As `call`, and resolves with the text of the response. */
+  /** Like `call`, but resolves with the text of the response. */
   answer(name: string, input: unknown, request: FastifyRequest, call?: ToolCall): Promise<ToolAnswer>
-  /** The names of the platform's tools, which no tool of a tenant may have. */
+  /** The names of the platform's tools, which tools of tenants must not have. */
   readonly names: ReadonlySet<string>
 }
