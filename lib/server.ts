@@ -17,7 +17,7 @@ import { serverOptions } from './plugin/when-stopping.js'
 import { securityRules } from './firestore/rules.js'
 import { openKeys, type KeyOptions } from './secrets/open-keys.js'
 import { requestIds } from './http/request-id.js'
-import { buildSerializer } from './validation/serialization.js'
+import { buildSerializer, buildValidator } from './validation/fastify-compilers.js'
 import { loggerOptions } from './log/options.js'
 import { logAborted, RequestLog } from './log/request-log.js'
 import { version } from './version.js'
@@ -258,7 +258,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     requestTimeout,
     bodyLimit: config.server.bodyLimit,
     routerOptions: { maxParamLength },
-    schemaController: { compilersFactory: { buildSerializer } },
+    schemaController: { compilersFactory: { buildSerializer, buildValidator } },
     // What fails before a route is found has the same body as every other error.
     frameworkErrors: answerUnrouted,
     clientErrorHandler: answerClientError,

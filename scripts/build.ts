@@ -1,7 +1,7 @@
 /**
  * `npm run build`: the published files, in a fresh `dist`. With `--if-changed`, nothing if no source has changed since the last
  * build. The modules are bundled. Each plugin has a file that exports
- * from `dist/chunks/plugins.js`, which a server loads when it starts. With a chunk for each set of plugins that share modules there
+ * from a chunk of many plugins, which a server loads when it starts: with a chunk for each set of plugins that share modules there
  * would be 200 files, and the start would take a third longer.
  */
 import { spawnSync } from 'node:child_process'
@@ -16,6 +16,9 @@ import { prepareData } from '../lib/database/embedded-prepared.js'
 
 /** Packages of hundreds of modules each, of which the bundle takes what it uses. Their types remain dependencies. */
 const bundled = ['kysely', 'typebox']
+
+/** Plugins that most documents do not use. */
+const seldom = ['agent', 'cors', 'embeddings', 'mcp', 'mcp-client', 'models', 'rbac'].map((name) => `dist/plugins/${name}/index.js`)
 
 /** Leaves the other packages to be installed. */
 const dependencies: Plugin = {
@@ -96,16 +99,19 @@ async function bundle (): Promise<void> {
   const programs = Object.values(manifest.bin)
   const files = Object.values(manifest.exports).flatMap((target) => typeof target === 'string' ? [] : [target.default])
   const plugins = await entriesOf(files.filter((file) => file.startsWith('./dist/plugins/')))
+  const chunks = new Map([
+    ['plugins', plugins.filter(({ file }) => !seldom.includes(file))],
+    ['seldom', plugins.filter(({ file }) => seldom.includes(file))]
+  ])
   const entryPoints = [...programs, manifest.main].map((file) => ({ in: sourceOf(file), out: nameOf(file) }))
-  await build({
-    ...options,
-    entryPoints: [...entryPoints, { in: 'plugins', out: 'chunks/plugins' }],
-    plugins: [everyExport(plugins), pluginFiles, dependencies]
-  })
-  for (const [index, { file, exports }] of plugins.entries()) {
-    const names = exports.map((name) => `${unique(index, name)} as ${name}`).join(', ')
-    await mkdir(new URL(dirname(file), root), { recursive: true })
-    await writeFile(new URL(file, root), `export { ${names} } from '${relative(dirname(file), 'dist/chunks/plugins.js')}'\n`)
+  for (const name of chunks.keys()) entryPoints.push({ in: name, out: `chunks/${name}` })
+  await build({ ...options, entryPoints, plugins: [everyExport(chunks), pluginFiles, dependencies] })
+  for (const [chunk, entries] of chunks) {
+    for (const [index, { file, exports }] of entries.entries()) {
+      const names = exports.map((name) => `${unique(index, name)} as ${name}`).join(', ')
+      await mkdir(new URL(dirname(file), root), { recursive: true })
+      await writeFile(new URL(file, root), `export { ${names} } from '${relative(dirname(file), `dist/chunks/${chunk}.js`)}'\n`)
+    }
   }
   for (const name of bundled) {
     const location = new URL(`node_modules/${name}/`, root)
@@ -129,17 +135,19 @@ async function entriesOf (files: readonly string[]): Promise<Entry[]> {
   })
 }
 
-/** The module `plugins`: the exports of all plugins, each under a name of its own. */
-function everyExport (entries: readonly Entry[]): Plugin {
-  const lines = entries.map(({ source, exports }, index) => {
-    const names = exports.map((name) => `${name} as ${unique(index, name)}`).join(', ')
-    return `export { ${names} } from './${source}'`
-  })
+/** A module for each chunk: the exports of its plugins, each under a name of its own. */
+function everyExport (chunks: ReadonlyMap<string, readonly Entry[]>): Plugin {
   return {
     name: 'every-export',
     setup ({ onResolve, onLoad }) {
-      onResolve({ filter: /^plugins$/ }, ({ path }) => ({ path, namespace: 'exports' }))
-      onLoad({ filter: /^/, namespace: 'exports' }, () => ({ contents: lines.join('\n'), resolveDir: folder }))
+      onResolve({ filter: /^[a-z]+$/ }, ({ path, kind }) => kind === 'entry-point' && chunks.has(path) ? { path, namespace: 'exports' } : null)
+      onLoad({ filter: /^/, namespace: 'exports' }, ({ path }) => {
+        const lines = chunks.get(path)?.map(({ source, exports }, index) => {
+          const names = exports.map((name) => `${name} as ${unique(index, name)}`).join(', ')
+          return `export { ${names} } from './${source}'`
+        })
+        return { contents: lines?.join('\n'), resolveDir: folder }
+      })
     }
   }
 }

@@ -7,7 +7,7 @@ import type { ErrorObject } from 'ajv'
 import type { Field } from '../schema/route.js'
 import type { LinearPattern } from '../expressions/linear-pattern.js'
 import type { JsonSchema } from '../expressions/types.js'
-import formats from 'ajv-formats'
+import { fullFormats } from 'ajv-formats/dist/formats.js'
 import { pointerTo } from '../schema/faults.js'
 import { compareNumbers, ExactNumber, isInteger, isNumber, type Exact } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
@@ -222,7 +222,7 @@ function lengthOf (text: string): number {
 }
 
 const formatNames = ['email', 'uuid', 'date-time', 'date', 'uri'] as const satisfies readonly Field['format'][]
-const known = new Map<string, (text: string) => boolean>(formatNames.map((name) => [name, testOf(formats.default.get(name))]))
+const known = new Map<string, (text: string) => boolean>(formatNames.map((name) => [name, testOf(fullFormats[name])]))
 
 function hasFormat (text: string, name: string): boolean {
   return known.get(name)?.(text) ?? true

@@ -4,7 +4,7 @@
  */
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import type { FastifyInstance } from 'fastify'
-import { buildSerializer } from '../validation/serialization.js'
+import { buildSerializer } from '../validation/fastify-compilers.js'
 import { validatorCompiler } from '../validation/validator.js'
 
 type SerializerCompiler = ReturnType<SerializerFactory>

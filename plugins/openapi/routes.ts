@@ -1,8 +1,9 @@
 /** `GET /doc` and the pages under `/ui`. */
 import type { FastifyInstance } from 'fastify'
-import type { OpenApi, OpenApiService } from './service.js'
+import type { OpenApiService } from './service.js'
 import { tagOf, withTag } from '../../lib/http/entity-tags.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import { pageRoutes } from './pages.js'
 
 const tags = ['System']
 
@@ -29,28 +30,9 @@ export async function openApiRoutes (app: FastifyInstance, service: OpenApiServi
   })
   // If an app registers @fastify/swagger-ui itself, its pages show the document.
   if (!ui || app.hasDecorator('swaggerCSP')) return
-  await app.register(pages, service)
+  pageRoutes(app, service)
   // The routes of the pages are hidden.
   service.add({ methods: ['GET'], url: `${app.prefix}/ui`, config: { access: 'public' }, schema: pagesSchema })
-}
-
-/** The pages of @fastify/swagger-ui. They load `/ui/json`, which returns the text unchanged. */
-async function pages (app: FastifyInstance, { text }: OpenApi): Promise<void> {
-  const { default: swaggerUi } = await import('@fastify/swagger-ui')
-  await app.register(swaggerUi, {
-    routePrefix: '/ui',
-    staticCSP: true,
-    // With it, browsers load the scripts of a server in a private network, which has plain HTTP only, by HTTPS.
-    transformStaticCSP: (header) => header.replace('upgrade-insecure-requests;', '').trim(),
-    uiConfig: { docExpansion: 'list', persistAuthorization: true },
-    uiHooks: {
-      onRequest (request, reply, done) {
-        if (request.routeOptions.url === `${app.prefix}/ui/json`) {
-          reply.header('content-type', 'application/json; charset=utf-8').send(text())
-        } else done()
-      }
-    }
-  })
 }
 
 /** The tags of documents, each hashed once, since they may have megabytes. */

@@ -1,5 +1,5 @@
 /**
- * The jobs in the database. They are those of pg-boss, which completes and retries them. This code decides how they are written
+ * The jobs in the database. They are those of pg-boss, which retries them. This code decides how they are written
  * (insert.ts) and which are taken, since pg-boss's own workers know no tenants, ignore errors, and end the process when the database is
  * lost at the wrong moment. All times are the database's.
  */
@@ -107,7 +107,7 @@ interface TakenRow {
 export function createJobStore (db: Kysely<SystemTables>): JobStore {
   // It is never started: it has no connections, timers and migrations of its own.
   let boss: Promise<PgBoss> | undefined
-  // Loaded when the first job ends: a server that only sends jobs does not need it.
+  // Loaded when the first job fails: most servers do not need it.
   const open = () => {
     boss ??= import('pg-boss').then(({ default: PgBoss }) =>
       new PgBoss({
@@ -200,8 +200,10 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
     },
 
     async complete (jobs) {
-      // They are done, even if another worker has taken them since.
-      await (await open()).complete(queue, jobs.map(({ id }) => id))
+      // They are done, even if another worker has taken them since. It is the statement of pg-boss, which need not be loaded for it.
+      await sql`
+        update tenantry_queue.job set state = 'completed', completed_on = now(), output = null
+        where name = ${queue} and state = 'active' and id = any (${jobs.map(({ id }) => id)}::uuid[])`.execute(db)
     },
 
     async fail (job, reason) {

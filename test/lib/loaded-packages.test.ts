@@ -9,9 +9,12 @@ import { programArguments } from '../helpers/typescript.js'
 const unused = [
   '@electric-sql/pglite',
   '@electric-sql/pglite-pgvector',
+  '@fastify/static',
+  '@fastify/swagger-ui',
   '@node-rs/argon2',
   '@polar-sh/sdk',
   '@aws-sdk/client-s3',
+  'ajv',
   'file-type',
   'ioredis',
   'lmdb',

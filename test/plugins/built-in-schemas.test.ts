@@ -2,7 +2,7 @@
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { test } from 'tap'
 import { createServer } from '../../lib/server.js'
-import { buildSerializer } from '../../lib/validation/serialization.js'
+import { buildSerializer } from '../../lib/validation/fastify-compilers.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { testEnv } from '../helpers/server.js'
 import { testSecret } from '../helpers/tokens.js'

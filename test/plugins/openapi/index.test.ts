@@ -322,6 +322,9 @@ t.test('the pages are served with the document, to anyone', async (t) => {
   t.ok(files.length > 3)
   for (const path of files) t.equal((await app.inject(`/ui${path}`)).statusCode, 200, path)
   t.equal((await app.inject('/ui/json')).body, (await app.inject('/doc')).body)
+  const head = await app.inject({ method: 'HEAD', url: '/ui' })
+  t.match(head, { statusCode: 200, headers: { 'content-length': String(page.rawPayload.length) } })
+  t.match((await app.inject('/ui/static/absent.js')).json(), { code: 'TENANTRY_NOT_FOUND' })
   t.match((await app.inject('/doc')).headers['content-type'], /application\/json/)
 })
 

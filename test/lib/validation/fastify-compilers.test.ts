@@ -1,7 +1,7 @@
 /** Which schemas share a serializer, and that what their references mean keeps them apart. */
 import Fastify from 'fastify'
 import { test } from 'tap'
-import { buildSerializer } from '../../../lib/validation/serialization.js'
+import { buildSerializer } from '../../../lib/validation/fastify-compilers.js'
 
 const route = { method: 'GET', url: '/', httpStatus: '200' }
 const named = { type: 'object', properties: { name: { type: 'string' } } }
