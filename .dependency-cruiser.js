@@ -7,7 +7,7 @@ export const layers = [
   'schema', 'validation', 'plans', 'models',
   'database', 'firestore', 'backup', 'secrets', 'files', 'realtime', 'http',
   'expressions', 'connectors', 'queries', 'vectors', 'workflows',
-  'document', 'compiler', 'configuration', 'tenant-document', 'plugin'
+  'document', 'compiler', 'runtime', 'configuration', 'tenant-document', 'plugin'
 ]
 
 /** @type {import('dependency-cruiser').IConfiguration} */

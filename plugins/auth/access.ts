@@ -5,9 +5,12 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { RoleSource } from './sources.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
+import { isPlatformAdmin } from '../../lib/identity/platform-admin.js'
 import { tokenInvalid } from './errors.js'
 import { grants, noPermissions, type PermissionSet } from './permissions.js'
 import { ownProvider, providerOf } from './providers/claims.js'
+
+export { isPlatformAdmin } from '../../lib/identity/platform-admin.js'
 
 /**
  * The callers that a route accepts:
@@ -120,11 +123,6 @@ export function holdings (request: CallerRequest): PermissionSet | Promise<Permi
   const { permissions } = auth
   if (permissions === undefined || permissions.length === 0) return given
   return whenKnown(given, (set) => withOwn(permissions, set))
-}
-
-/** The role `admin` in a token without a tenant, or the platform's API key. */
-export function isPlatformAdmin (auth: Claims): boolean {
-  return auth.role === 'admin' && auth.tenant_id === undefined
 }
 
 const everything: PermissionSet = { has: () => true, values: () => ['*'] }

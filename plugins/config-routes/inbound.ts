@@ -6,7 +6,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CompiledWebhook } from '../../lib/compiler/webhook.js'
 import type { Secrets } from '../secrets/service.js'
 import type { Receipts } from './receipts.js'
-import type { Warned } from './secrets.js'
+import type { RouteServices } from '../../lib/runtime/services.js'
+import type { Warned } from '../../lib/runtime/secrets.js'
 import { createHash, createHmac } from 'node:crypto'
 import { hasTemplate } from '../../lib/expressions/template-parser.js'
 import { failure, isFailure } from '../../lib/errors.js'
@@ -37,14 +38,7 @@ export interface InboundOptions {
  * was handled before runs nothing and answers `{"received":true}`. Rejects with `signatureInvalid`, and where there is no secret
  * always; with `mediaTypeUnsupported`, `badRequest`, `rateLimited`, and with what the work rejects with.
  */
-export type Inbound<Request = FastifyRequest, Reply = FastifyReply> = (
-  webhook: CompiledWebhook,
-  request: Request,
-  reply: Reply,
-  work: () => Promise<string>
-) => Promise<string>
-
-export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, receipts, now = Date.now }: InboundOptions): Inbound {
+export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, receipts, now = Date.now }: InboundOptions): RouteServices<FastifyRequest, FastifyReply>['inbound'] {
   const readBody = createReadBody(app)
 
   return async (webhook, request, reply, work) => {

@@ -23,8 +23,9 @@ import { createGeneration } from './generation.js'
 import { readinessOf } from './readiness.js'
 import { receiptsOf } from './receipts.js'
 import { requirePlugins } from './requirements.js'
-import { RouteRequest } from './route-request.js'
-import { servingOf, type Origin, type Serving } from './serving.js'
+import { RouteRequest } from '../../lib/runtime/route-request.js'
+import type { Origin } from '../../lib/runtime/services.js'
+import { servingOf, type Serving } from './serving.js'
 import { keepSignedBodies } from './signed-body.js'
 
 export default definePlugin<ConfigRoutesOptions>({

@@ -5,7 +5,7 @@ import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { CompiledRouteWorkflow } from '../../lib/compiler/workflow.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Engine } from '../../lib/database/engine.js'
-import type { PlaceOf } from '../../lib/expressions/fault-log.js'
+import type { WorkflowStart } from '../../lib/runtime/services.js'
 import type { CacheStore } from '../../lib/cache/store.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
@@ -32,23 +32,20 @@ export interface WorkflowServing {
 
 /** Resolves with the body of the response as JSON text. */
 export async function runRouteWorkflow (
-  route: CompiledRoute,
   started: CompiledRouteWorkflow,
-  serving: WorkflowServing,
-  request: RouteCall,
-  reply: RouteReply,
-  around: Scope,
-  placeOf: PlaceOf
+  start: WorkflowStart<RouteCall, RouteReply>,
+  serving: WorkflowServing
 ): Promise<string> {
+  const { request, scope: around } = start
   started.copies?.(around, 0)
   const scope = withInput(around, started.input === null ? around.body : started.input.evaluate(around))
   const user = request.auth?.sub === undefined ? null : limitedUser(request)
   if (started.async) return enqueue(started, serving, request, scope, user)
   const taken = serving.limits?.take(user, oneRun)
-  if (taken === undefined) return run(route, started, serving, request, reply, scope, placeOf)
+  if (taken === undefined) return run(started, { ...start, scope }, serving)
   const { give } = await taken
   try {
-    return await run(route, started, serving, request, reply, scope, placeOf)
+    return await run(started, { ...start, scope }, serving)
   } catch (error) {
     await give()
     throw error
@@ -85,13 +82,9 @@ async function enqueue (
 }
 
 async function run (
-  route: CompiledRoute,
   { workflow }: CompiledRouteWorkflow,
-  { engine, cache, integrations, workflows }: WorkflowServing,
-  { log }: RouteCall,
-  reply: RouteReply,
-  scope: Scope,
-  placeOf: PlaceOf
+  { route, request: { log }, reply, scope, placeOf }: WorkflowStart<RouteCall, RouteReply>,
+  { engine, cache, integrations, workflows }: WorkflowServing
 ): Promise<string> {
   const journal = new SyncJournal(workflow, engine, tenantOrNone(scope.tenant))
   const { result, form, scope: ended, length } = await runWorkflow(workflow, scope, {

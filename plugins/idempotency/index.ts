@@ -12,13 +12,14 @@ import { callback, text } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { openKeys } from '../../lib/secrets/open-keys.js'
-import { answerOf, replayed } from './stored-response.js'
+import { isKept, keptOf, replayed, type Claim } from '../../lib/runtime/idempotency.js'
 import { createRoom } from './room.js'
-import { createIdempotency, isAnswer, type Claim, type Idempotency } from './service.js'
+import { createIdempotency, type Idempotency } from './service.js'
 import { createIdempotencyStore } from './store.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
-export type { Answer, Claim, Idempotency } from './service.js'
+export type { Claim, KeptResponse as Answer } from '../../lib/runtime/idempotency.js'
+export type { Idempotency } from './service.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -62,7 +63,7 @@ export default definePlugin<IdempotencyOptions>({
       const key = idempotencyKeyIn(request.headers)
       if (key === undefined) return false
       const claim = await idempotency.claim(request, key, { encrypted })
-      if (!isAnswer(claim)) {
+      if (!isKept(claim)) {
         request.idempotency = claim
         return false
       }
@@ -84,7 +85,7 @@ export default definePlugin<IdempotencyOptions>({
 const settle: onSendHookHandler<unknown> = (request, reply, payload, done) => {
   const { idempotency: claim } = request
   if (claim === null) return done(null, payload)
-  const settled = reply.statusCode >= 400 || typeof payload !== 'string' ? claim.failed() : claim.answered(answerOf(reply, payload))
+  const settled = reply.statusCode >= 400 || typeof payload !== 'string' ? claim.failed() : claim.answered(keptOf(reply, payload))
   settled.then(() => done(null, payload), done)
 }
 

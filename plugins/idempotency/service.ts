@@ -2,7 +2,7 @@
 import type {} from '../files/declared.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RouteCall } from '../../lib/http/route-exchange.js'
-import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
+import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { Room } from './room.js'
 import type { FoundKey, Holding, IdempotencyStore } from './store.js'
@@ -23,35 +23,13 @@ export const maxAnswerBytes = 131_072 // of one body; a larger response is not k
 const fingerprintLength = 64 // characters
 const maxTries = 5
 
-/** A repeatable response. */
-export interface Answer {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
-}
-
-/** A request that holds its key. */
-export interface Claim extends IdempotencyClaim {
-  /**
-   * The statement that stores the response, for the transaction of the write; null for a response that is too large. It returns no row if
-   * another request holds the key by now.
-   */
-  keeping(answer: Answer): IdempotencyClaim['mark'] | null
-  /** The transaction with that statement is committed. */
-  kept(): void
-  /** Stores the response, unless it is stored. Never rejects: the write stays done. */
-  answered(answer: Answer): Promise<void>
-  /** Frees the key, unless something was written. Never rejects. */
-  failed(): Promise<void>
-}
-
 export interface Idempotency {
   /**
    * Claims the key of the request, or returns the response of the request that had it first. Rejects with `idempotencyMismatch` for another
    * body, `idempotencyRunning` while that one runs, `idempotencyAnswerLost` if its response is not kept, `idempotencyFull`, and
    * `idempotencyUnavailable` without a master key for `encrypted` routes.
    */
-  claim(request: RouteCall, key: string, options: { readonly encrypted: boolean }): Promise<Claim | Answer>
+  claim(request: RouteCall, key: string, options: { readonly encrypted: boolean }): Promise<Claim | KeptResponse>
   /** Removes expired keys. It runs every hour by itself. */
   sweep(): Promise<void>
 }
@@ -63,10 +41,6 @@ export interface IdempotencyParts {
   readonly cipher: SecretCipher | null
   readonly now: () => number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
-}
-
-export function isAnswer (claimed: Claim | Answer): claimed is Answer {
-  return 'status' in claimed
 }
 
 export function createIdempotency ({ store, room, cipher, now, log }: IdempotencyParts): Idempotency {
@@ -88,7 +62,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
     }
   }
 
-  function answerOf (holding: Holding, found: FoundKey, fingerprint: string): Answer {
+  function answerOf (holding: Holding, found: FoundKey, fingerprint: string): KeptResponse {
     const text = opened(holding, found)
     if (text.slice(0, fingerprintLength) !== fingerprint) throw failure('idempotencyMismatch')
     const { state, status, headers, leasedUntil } = found
@@ -98,7 +72,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
 
   function claimOf (holding: Holding, fingerprint: string, encrypted: boolean): Claim {
     let isKept = false
-    const keptOf = ({ status, headers, body }: Answer) => {
+    const keptOf = ({ status, headers, body }: KeptResponse) => {
       if (Buffer.byteLength(body) > maxAnswerBytes) return null
       return { status, headers: JSON.stringify(headers), content: sealed(holding, fingerprint + body, encrypted) }
     }

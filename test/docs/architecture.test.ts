@@ -1,5 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { Session } from 'node:inspector/promises'
 import t from 'tap'
+import { testServer } from '../helpers/server.js'
+import { bearer } from '../helpers/tokens.js'
 
 const root = new URL('../../', import.meta.url)
 const { layers }: { layers: string[] } = await import(new URL('.dependency-cruiser.js', root).href)
@@ -36,9 +39,37 @@ t.test('no two folders of plugins import each other', async (t) => {
 })
 
 t.test('the drawing of a request has the steps of its class in their order', async (t) => {
-  const methods = [...read('plugins/config-routes/route-request.ts').matchAll(/^ {2}(?:async )?([a-z]+) \(.*\{$/gm)].map(([, name]) => name)
+  const methods = [...read('lib/runtime/route-request.ts').matchAll(/^ {2}(?:async )?([a-z]+) \(.*\{$/gm)].map(([, name]) => name)
   const drawing = /^ {2}(serve --> .*)$/m.exec(read('docs/architecture.md'))?.[1]
   t.same(drawing?.split(' --> '), methods.filter((name) => name !== 'constructor'))
+})
+
+t.test('a request on a declared route with one query runs functions of as many files as the page says', async (t) => {
+  const app = await testServer(t, {
+    tables: { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text' } } } },
+    migrate: 'auto',
+    routes: [{ path: '/notes', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select' }] }]
+  }, { tenants: ['acme'], logger: false })
+  const headers = bearer({ tenant_id: 'acme' })
+  const session = new Session()
+  session.connect()
+  await session.post('Profiler.enable')
+  await session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false })
+  const filesOf = async () => {
+    t.equal((await app.inject({ url: '/notes', headers })).statusCode, 200)
+    const { result } = await session.post('Profiler.takePreciseCoverage')
+    const called = result.filter(({ functions }) => functions.some(({ ranges }) => ranges.some(({ count }) => count > 0)))
+    return new Set(called.flatMap(({ url }) => /(?<!node_modules.*)\/((?:lib|plugins)\/.*)/.exec(url)?.[1] ?? []))
+  }
+  // What is made for the first request, and timers that come in between, are not part of each.
+  let files = [...await filesOf()]
+  for (let times = 0; times < 10; times++) {
+    const again = await filesOf()
+    files = files.filter((file) => again.has(file))
+  }
+  session.disconnect()
+  const bound = Number(/runs functions of at most (\d+) files/.exec(read('docs/architecture.md'))?.[1])
+  t.ok(files.length > 20 && files.length <= bound, `${files.length} files:\n${files.sort().join('\n')}`)
 })
 
 for (const page of pages) {

@@ -1,29 +1,25 @@
 /** One request on a compiled route. Read from the top: `serve` begins, and the steps follow in their order. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
-import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { Scope } from '../../lib/expressions/types.js'
-import type { SecretValues } from '../secrets/service.js'
+import type { RouteCall, RouteReply } from '../http/route-exchange.js'
+import type { CompiledRouteMessage } from '../compiler/realtime.js'
+import type { CompiledRoute } from '../compiler/route.js'
+import type { Scope } from '../expressions/types.js'
 import type { Guard } from './integrations.js'
-import type { Origin, Serving } from './serving.js'
-import { takesIdempotencyKey } from '../../lib/compiler/idempotency.js'
-import { locationOf } from '../../lib/compiler/location.js'
-import { tagOfBody, withTag } from '../../lib/http/entity-tags.js'
-import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
-import { traceOf } from '../../lib/log/trace-context.js'
-import { hasPermission, requirePermissions } from '../auth/access.js'
+import type { Origin, RouteServices } from './services.js'
+import { takesIdempotencyKey } from '../compiler/idempotency.js'
+import { locationOf } from '../compiler/location.js'
+import { tagOfBody, withTag } from '../http/entity-tags.js'
+import { idempotencyHeader, idempotencyKeyIn } from '../http/idempotency-key.js'
+import { traceOf } from '../log/trace-context.js'
 import { throughCache } from './cached.js'
-import { withForm } from './forms.js'
-import { withinLimit } from './limits.js'
-import { sendMessage } from './message.js'
-import { once, type Once } from './once.js'
+import { once, type Once } from './idempotency.js'
 import { guardingOf, type Guarding } from './precondition.js'
 import { runRoute } from './run.js'
 import { secretsFor } from './secrets.js'
-import { runRouteWorkflow } from './workflow.js'
-import { tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { tenantOrNone, tenantOrPlatform } from '../identity/tenant-ref.js'
 
 const contentType = 'application/json; charset=utf-8'
+const noSecrets: Scope['secrets'] = new Map()
 
 /**
  * A step that must undo its own work where a later one fails calls the next step: `receive` removes files, `claim` frees the
@@ -31,7 +27,7 @@ const contentType = 'application/json; charset=utf-8'
  */
 export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply extends RouteReply = FastifyReply> {
   readonly #route: CompiledRoute
-  readonly #serving: Serving<Request, Reply>
+  readonly #services: RouteServices<Request, Reply>
   readonly #request: Request
   readonly #reply: Reply
   readonly #origin: Origin
@@ -41,9 +37,9 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** Set by an idempotency key. */
   #once: Once | undefined
 
-  constructor (route: CompiledRoute, serving: Serving<Request, Reply>, request: Request, reply: Reply, origin: Origin) {
+  constructor (route: CompiledRoute, services: RouteServices<Request, Reply>, request: Request, reply: Reply, origin: Origin) {
     this.#route = route
-    this.#serving = serving
+    this.#services = services
     this.#request = request
     this.#reply = reply
     this.#origin = origin
@@ -52,7 +48,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** Resolves with the body as JSON text, or with the reply where 304 was sent. Rejects with errors of the catalogue. */
   async serve (): Promise<string | Reply> {
     const { webhook } = this.#route
-    if (webhook !== null) return this.#serving.inbound(webhook, this.#request, this.#reply, () => this.#handle())
+    if (webhook !== null) return this.#services.inbound(webhook, this.#request, this.#reply, () => this.#handle())
     const body = await this.#handle()
     return isRead(this.#route) ? this.respond(body) : body
   }
@@ -66,26 +62,44 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** Throws `badRequest` for input that the route does not take. */
   validate (): void {
     // Validation converts the parameters. A precondition reads them as they were sent.
-    this.#guarding = guardingOf(this.#route, this.#origin, this.#serving, this.#request)
+    if (this.#request.headers['if-match'] !== undefined) {
+      this.#guarding = guardingOf(this.#route, this.#origin, this.#services, this.#request)
+    }
     this.#route.request.validate(this.#request)
   }
 
   /** Throws `forbidden` for a caller without the permissions of the route. */
   async authorize (): Promise<void> {
-    await requirePermissions(this.#request, this.#route.permissions)
+    await this.#services.access.requirePermissions(this.#request, this.#route.permissions)
   }
 
-  /** Reads the files of a form. */
-  receive (): Promise<string> {
-    if (this.#route.files === null) return this.claim()
-    return withForm(this.#route, this.#serving.files(), this.#request, () => this.claim())
+  /** Reads the form of a route with files. Its fields become the body. Its files are removed if a later step fails. */
+  async receive (): Promise<string> {
+    const { files, request: { validateForm } } = this.#route
+    if (files === null) return this.claim()
+    const form = await provided(this.#services.files(), 'files').receive(this.#request, {
+      files,
+      validate: (fields) => validateForm?.(fields)
+    })
+    this.#request.receivedForm = form
+    this.#request.body = form.fields
+    try {
+      const body = await this.claim()
+      await form.end()
+      return body
+    } catch (error) {
+      await form.discard(error)
+      throw error
+    }
   }
 
   /** Runs once for each idempotency key. A repeated request gets the first response. */
   claim (): Promise<string> {
-    const { idempotency } = this.#serving
-    const key = idempotency !== null && takesIdempotencyKey(this.#route) ? idempotencyKeyIn(this.#request.headers) : undefined
-    if (idempotency === null || key === undefined) return this.resolve()
+    const { idempotency } = this.#services
+    const { headers } = this.#request
+    if (headers[idempotencyHeader] === undefined || idempotency === null || !takesIdempotencyKey(this.#route)) return this.resolve()
+    const key = idempotencyKeyIn(headers)
+    if (key === undefined) return this.resolve()
     // The status address of an asynchronous run holds a token.
     return once(idempotency, { key, encrypted: this.#route.workflow !== null }, this.#request, this.#reply, (once) => {
       this.#once = once
@@ -96,28 +110,36 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 
   /** Collects the values that templates and expressions read. */
   async resolve (): Promise<string> {
-    const { webhooks, dashboardPermission } = this.#serving
-    const secrets = await secretsFor(this.#route, this.#serving, this.#request)
-    const fullAccess = await hasFullAccess(this.#request, dashboardPermission)
+    const { webhooks, dashboardPermission } = this.#services
+    const secrets = this.#route.secrets.length === 0 ? noSecrets : await secretsFor(this.#route, this.#services, this.#request)
+    const fullAccess = await this.#hasFullAccess(dashboardPermission)
     const events = webhooks !== null && writes(this.#route) && await webhooks.hasSubscribers(tenantOrPlatform(this.#request.tenant))
     const scope = scopeOf(this.#request, fullAccess, secrets, events)
     this.#guard = await this.#guarding?.(scope)
     return events ? this.limit(scope).finally(webhooks?.wake) : this.limit(scope)
   }
 
-  /** Throws `resourceLimit` where the caller's limit has no room. */
-  limit (scope: Scope): Promise<string> {
+  /** Throws `resourceLimit` where the caller's limit has no room. Gives the amount back if a later step fails. */
+  async limit (scope: Scope): Promise<string> {
     const { resourceLimit, status } = this.#route
-    const { limits } = this.#serving
+    const { limits } = this.#services
     this.#reply.code(status).header('content-type', contentType)
     if (resourceLimit === null || limits === null) return this.cache(scope)
-    return withinLimit(resourceLimit, limits, this.#request, scope, () => this.cache(scope))
+    const { resource, metric, amount } = resourceLimit
+    const { give } = await limits.take(this.#request, { resource, metric, amount: amount(scope) })
+    try {
+      return await this.cache(scope)
+    } catch (error) {
+      // A further try finds the same limits.
+      await give()
+      throw error
+    }
   }
 
   /** Answers from the cache where the route has one. Requests that miss at the same time share one execution. */
   cache (scope: Scope): Promise<string> {
     const { cache: settings, workflow } = this.#route
-    const { cache } = this.#serving
+    const { cache } = this.#services
     if (workflow !== null || settings === null || cache === null) return this.execute(scope)
     const { url } = this.#request
     const mark = url.indexOf('?')
@@ -128,21 +150,27 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
       reads: this.#route.reads,
       ttlMs: settings.ttlMs
     }
-    return throughCache(cache, this.#serving.loads, item, this.#reply, () => this.execute(scope))
+    return throughCache(cache, this.#services.loads, item, this.#reply, () => this.execute(scope))
   }
 
   /** Runs the workflow, or the queries and the calls to other services. */
   async execute (scope: Scope): Promise<string> {
     const { workflow, files, realtime } = this.#route
-    const { engine, cache } = this.#serving
+    const { engine, cache } = this.#services
     const { log, receivedForm } = this.#request
     const form = files === null ? null : receivedForm
     if (workflow !== null) {
       if (form !== null) await engine.transaction({ tenant: tenantOrNone(scope.tenant) }, form.complete)
-      return runRouteWorkflow(this.#route, workflow, this.#serving, this.#request, this.#reply, scope, this.#origin.placeOf)
+      return this.#services.runWorkflow(workflow, {
+        route: this.#route,
+        request: this.#request,
+        reply: this.#reply,
+        scope,
+        placeOf: this.#origin.placeOf
+      })
     }
-    const text = await runRoute(this.#route, this.#serving, cache, scope, {
-      integrations: this.#serving.integrations,
+    const text = await runRoute(this.#route, this.#services, cache, scope, {
+      integrations: this.#services.integrations,
       log,
       placeOf: this.#origin.placeOf,
       form,
@@ -150,7 +178,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
       once: this.#once,
       guard: this.#guard
     })
-    if (realtime !== null) sendMessage(realtime, scope, this.#serving.realtime(), log)
+    if (realtime !== null) this.#send(realtime, scope)
     return text
   }
 
@@ -162,10 +190,31 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     return tag === undefined ? body : withTag(this.#request, this.#reply, tag, body)
   }
 
+  /** What the route wrote is committed: a message that cannot be sent is no failure of the request. */
+  #send ({ make }: CompiledRouteMessage, scope: Scope): void {
+    const { tenant } = scope
+    const rooms = this.#services.realtime()
+    if (tenant === null || rooms === null) return
+    try {
+      rooms.publish(tenant.id, make(scope))
+    } catch (err) {
+      this.#request.log.warn({ err, tenant: tenant.id }, 'the message of a route to a room was not sent')
+    }
+  }
+
+  /** Callers who see excluded fields: administrators, and a tenant's own callers that name their tenant by header. */
+  #hasFullAccess (dashboardPermission: string | undefined): boolean | Promise<boolean> {
+    const { auth, headers } = this.#request
+    if (auth === null || auth === undefined) return false
+    if (auth.role === 'admin') return true
+    if (auth.tenant_id === undefined || headers['x-tenant-id'] !== auth.tenant_id) return false
+    return dashboardPermission === undefined || this.#services.access.hasPermission(this.#request, dashboardPermission)
+  }
+
   #locate (record: string): void {
     const { location } = this.#route
     const path = location === null ? undefined : locationOf(location, record)
-    if (path !== undefined) this.#reply.header('location', this.#serving.prefix + path)
+    if (path !== undefined) this.#reply.header('location', this.#services.prefix + path)
   }
 }
 
@@ -179,7 +228,7 @@ function writes ({ writes, workflow }: CompiledRoute): boolean {
   return writes.length > 0 || (workflow !== null && workflow.workflow.writes.length > 0)
 }
 
-function scopeOf (request: RouteCall, fullAccess: boolean, secrets: SecretValues, events: boolean): Scope {
+function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secrets'], events: boolean): Scope {
   return {
     body: request.body,
     params: Object(request.params),
@@ -198,11 +247,8 @@ function scopeOf (request: RouteCall, fullAccess: boolean, secrets: SecretValues
   }
 }
 
-/** Callers who see excluded fields: administrators, and a tenant's own callers that name their tenant by header. */
-function hasFullAccess (request: RouteCall, dashboardPermission: string | undefined): boolean | Promise<boolean> {
-  const { auth, headers } = request
-  if (auth === null || auth === undefined) return false
-  if (auth.role === 'admin') return true
-  if (auth.tenant_id === undefined || headers['x-tenant-id'] !== auth.tenant_id) return false
-  return dashboardPermission === undefined || hasPermission(request, dashboardPermission)
+/** A compiled route does not use what is not there, since the start of the server looked. */
+function provided<Service> (service: Service | null, plugin: string): Service {
+  if (service === null) throw new Error(`the plugin ${plugin} is not registered`)
+  return service
 }

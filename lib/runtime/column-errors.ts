@@ -1,6 +1,6 @@
 /** A violated rule of a table, with the places of its columns in the request. */
-import type { BoundQuery, CompiledQuery } from '../../lib/expressions/types.js'
-import { ColumnsError } from '../../lib/database/failures.js'
+import type { BoundQuery, CompiledQuery } from '../expressions/types.js'
+import { ColumnsError } from '../database/failures.js'
 
 /** The database knows only the columns. */
 export function placed (error: unknown, { table, answer, places }: CompiledQuery, bound: BoundQuery | null): unknown {

@@ -1,15 +1,27 @@
 /** The results of a route's queries, and the body that is made of them. */
-import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { Answer, AnswerForm, CompiledQuery, FirestoreQuery, RouteQuery, Scope } from '../../lib/expressions/types.js'
-import type { LastCall } from './integrations.js'
-import type { Stores } from './stores.js'
-import { formOf, maxAnswerBytes } from '../../lib/expressions/answer.js'
-import { failure } from '../../lib/errors.js'
-import { parseAnswer } from '../../lib/database/parse-answer.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
-import { isPlatformAdmin } from '../auth/access.js'
-import { withIndexLink } from '../../lib/firestore/failures.js'
-import { placed } from '../database/column-errors.js'
+import type { CompiledRoute } from '../compiler/route.js'
+import type { DocumentSession } from '../firestore/types.js'
+import type { Answer, AnswerForm, BoundQuery, CompiledQuery, FirestoreQuery, RouteQuery, Scope } from '../expressions/types.js'
+import { formOf, maxAnswerBytes } from '../expressions/answer.js'
+import { failure } from '../errors.js'
+import { parseAnswer } from '../database/parse-answer.js'
+import { stringifyJson } from '../json/stringify.js'
+import { isPlatformAdmin } from '../identity/platform-admin.js'
+import { withIndexLink } from '../firestore/failures.js'
+import { placed } from './column-errors.js'
+
+/** The stores that the queries of one request run on. */
+export interface Stores {
+  readonly sql: (bound: BoundQuery) => Promise<string | null>
+  /** null where there is no Firestore, as no route then uses it. */
+  readonly documents: DocumentSession | null
+}
+
+/** The last call that ran. */
+export interface LastCall {
+  readonly key: string
+  readonly result: unknown
+}
 
 /** The JSON text that the queries or calls answer, and where its records are. */
 export interface Answered {

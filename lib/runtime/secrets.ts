@@ -1,11 +1,21 @@
 /** The secrets that a route reads, for its scope. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { RouteCall } from '../../lib/http/route-exchange.js'
-import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { Secrets, SecretValues } from '../secrets/service.js'
+import type { Owner } from '../identity/tenant-ref.js'
+import type { RouteCall } from '../http/route-exchange.js'
+import type { CompiledRoute } from '../compiler/route.js'
+import type { Scope } from '../expressions/types.js'
 import { LRUCache } from 'lru-cache'
-import { lruOptions } from '../../lib/cache/lru-options.js'
-import { whenKnown } from '../../lib/concurrency/when-known.js'
+import { lruOptions } from '../cache/lru-options.js'
+import { whenKnown } from '../concurrency/when-known.js'
+
+type SecretValues = Scope['secrets']
+
+/** The secrets of tenants. */
+export interface Secrets {
+  /** All live secrets of the tenant: at once where they are kept. */
+  values (tenant: Owner): SecretValues | Promise<SecretValues>
+  /** Counts that the values of these keys were used. */
+  accessed (tenant: Owner, keys: readonly string[]): void
+}
 
 const none: SecretValues = new Map()
 
@@ -29,14 +39,24 @@ export function createWarned (): Warned {
  * The values for a request: those of its tenant. A key without a value keeps its placeholder; that, and a value that has
  * expired, is logged.
  */
-export function secretsFor (route: CompiledRoute, source: SecretSource, request: Pick<RouteCall, 'tenant' | 'log'>): SecretValues | Promise<SecretValues> {
+export function secretsFor (
+  route: CompiledRoute,
+  source: SecretSource,
+  request: Pick<RouteCall, 'tenant' | 'log'>
+): SecretValues | Promise<SecretValues> {
   if (route.secrets.length === 0) return none
   const { tenant } = request
   if (source.secrets === null || tenant === null || tenant === undefined) return warnOfMissing(route, none, source, request)
   return whenKnown(source.secrets.values(tenant.id), (values) => used(route, values, source, tenant.id, request))
 }
 
-function used (route: CompiledRoute, values: SecretValues, source: SecretSource, tenant: Owner, request: Pick<RouteCall, 'tenant' | 'log'>): SecretValues {
+function used (
+  route: CompiledRoute,
+  values: SecretValues,
+  source: SecretSource,
+  tenant: Owner,
+  request: Pick<RouteCall, 'tenant' | 'log'>
+): SecretValues {
   source.secrets?.accessed(tenant, route.secrets)
   return warnOfMissing(route, values, source, request)
 }

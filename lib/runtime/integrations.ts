@@ -1,15 +1,14 @@
 /** Runs the calls to other services of a route. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Once } from './once.js'
-import type { ReceivedForm } from '../files/declared.js'
-import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { Scope } from '../../lib/expressions/types.js'
-import type { Isolation } from '../../lib/database/engine.js'
-import type { Stores } from './stores.js'
-import type { Integrations } from '../integrations/integrations.js'
-import { expressionFaults, type PlaceOf } from '../../lib/expressions/fault-log.js'
-import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import type { Once } from './idempotency.js'
+import type { CompiledRoute } from '../compiler/route.js'
+import type { Scope } from '../expressions/types.js'
+import type { Isolation } from '../database/engine.js'
+import type { LastCall, Stores } from './answer.js'
+import type { Calls, ReceivedForm } from './services.js'
+import { expressionFaults, type PlaceOf } from '../expressions/fault-log.js'
+import { createYielder } from '../concurrency/event-loop-yielder.js'
+import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
 /** What the transaction of a write does before it writes. */
 export interface Guard {
@@ -21,7 +20,7 @@ export interface Guard {
 /** What runs the calls of one request. */
 export interface Caller {
   /** null where the plugin is not registered, as no route then makes calls. */
-  readonly integrations: () => Integrations | null
+  readonly integrations: () => Calls | null
   readonly log: FastifyBaseLogger
   /** Places in the document, for the log. */
   readonly placeOf: PlaceOf
@@ -33,12 +32,6 @@ export interface Caller {
   readonly form?: ReceivedForm | null | undefined
   /** Hears of the one record that the route created, as JSON text, before anything is sent. */
   readonly created?: ((record: string) => void) | undefined
-}
-
-/** The last call that ran. */
-export interface LastCall {
-  readonly key: string
-  readonly result: unknown
 }
 
 /**

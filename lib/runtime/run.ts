@@ -1,15 +1,14 @@
 /** Runs the statements and the calls of a compiled route and makes its body. */
-import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { BoundQuery, Scope } from '../../lib/expressions/types.js'
-import type { Engine, Session } from '../../lib/database/engine.js'
-import type { DocumentSession, DocumentStore } from '../../lib/firestore/types.js'
-import type { CacheStore } from '../../lib/cache/store.js'
-import { isFailure } from '../../lib/errors.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
-import type { Stores } from './stores.js'
-import { type Answered, answerOf, bodyOf } from './answer.js'
+import type { CompiledRoute } from '../compiler/route.js'
+import type { BoundQuery, Scope } from '../expressions/types.js'
+import type { Engine, Session } from '../database/engine.js'
+import type { DocumentSession, DocumentStore } from '../firestore/types.js'
+import type { CacheStore } from '../cache/store.js'
+import { isFailure } from '../errors.js'
+import { stringifyJson } from '../json/stringify.js'
+import { type Answered, answerOf, bodyOf, type Stores } from './answer.js'
 import { runIntegrations, type Caller } from './integrations.js'
-import { tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { tenantOrNone, tenantOrPlatform } from '../identity/tenant-ref.js'
 
 /** The databases of an app. */
 export interface Databases {

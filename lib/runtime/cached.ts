@@ -1,7 +1,7 @@
 /** Responses of routes that are cached. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { RouteReply } from '../../lib/http/route-exchange.js'
-import type { CacheStore, TableUse } from '../../lib/cache/store.js'
+import type { Owner } from '../identity/tenant-ref.js'
+import type { RouteReply } from '../http/route-exchange.js'
+import type { CacheStore, TableUse } from '../cache/store.js'
 
 /** Executions of cached routes that requests wait for, by tenant, state of the tables, and key. */
 export type Loads = Map<string, Promise<string>>

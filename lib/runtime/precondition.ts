@@ -1,15 +1,14 @@
 /** `If-Match` on declared writes: the version that the `GET` route on the same path shows, read in the transaction of the write. */
-import type { RouteCall } from '../../lib/http/route-exchange.js'
-import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { Scope } from '../../lib/expressions/types.js'
+import type { RouteCall } from '../http/route-exchange.js'
+import type { CompiledRoute } from '../compiler/route.js'
+import type { Scope } from '../expressions/types.js'
 import type { Guard } from './integrations.js'
-import type { Stores } from './stores.js'
-import { heedsIfMatch, honoursIfMatch, isolationOf } from '../../lib/compiler/precondition.js'
-import { failure, isFailure } from '../../lib/errors.js'
-import { ifMatchOf, requireMatch, tagOfBody } from '../../lib/http/entity-tags.js'
-import { requirePermissions } from '../auth/access.js'
-import { readIn } from './answer.js'
+import { heedsIfMatch, honoursIfMatch, isolationOf } from '../compiler/precondition.js'
+import { failure, isFailure } from '../errors.js'
+import { ifMatchOf, requireMatch, tagOfBody } from '../http/entity-tags.js'
+import { readIn, type Stores } from './answer.js'
 import { secretsFor, type SecretSource } from './secrets.js'
+import type { Access } from './services.js'
 
 /** Makes the guard for the scope of the write. */
 export type Guarding = (scope: Scope) => Promise<Guard>
@@ -22,10 +21,10 @@ export type Guarding = (scope: Scope) => Promise<Guard>
 export function guardingOf (
   write: CompiledRoute,
   origin: { readOnPath(): CompiledRoute | null },
-  source: SecretSource,
+  source: SecretSource & { readonly access: Access },
   request: RouteCall
 ): Guarding | undefined {
-  if (request.headers['if-match'] === undefined || !heedsIfMatch(write)) return undefined
+  if (!heedsIfMatch(write)) return undefined
   const match = ifMatchOf(request)
   if (match === undefined) return undefined
   const read = origin.readOnPath()
@@ -36,7 +35,7 @@ export function guardingOf (
   }
   const asked = { params: { ...Object(request.params) }, query: { ...Object(request.query) }, body: undefined }
   return async (scope) => {
-    await requirePermissions(request, read.permissions)
+    await source.access.requirePermissions(request, read.permissions)
     read.request.validate(asked)
     const readScope = { ...scope, ...asked, secrets: await secretsFor(read, source, request), events: false }
     return {
