@@ -4,8 +4,7 @@ import { boundedKey } from './rules.js'
 import { Windows } from './windows.js'
 
 export function createMemoryCounter ({ cache, renewal }: CounterOptions): Counter {
-  // When it is full, it drops the less recently used half.
-  const windows = new Windows(2 * cache)
+  const windows = new Windows(cache)
   return {
     hit (key, windowMs, max, now) {
       const window = windows.open(boundedKey(key), '')

@@ -1,6 +1,6 @@
 /** Counts in this process. */
 import type { Limit } from './rules.js'
-import type { ClientKind, RateLimitStore, Taken } from './store.js'
+import type { ClientKind, RateLimitStore } from './store.js'
 import { createMemoryCounter } from './memory-counter.js'
 import { OwnedWindows, Windows, type Window } from './windows.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
@@ -36,17 +36,13 @@ export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore 
     take (kind, client, first, second, now) {
       const window = running(kind, client, first, now)
       const other = second === null ? null : running(kind, client, second, now)
-      taken.admitted = window.count < first.rule.max && (second === null || other === null || other.count < second.rule.max)
-      if (taken.admitted) {
+      const admitted = window.count < first.rule.max && (second === null || other === null || other.count < second.rule.max)
+      if (admitted) {
         window.count++
         if (other !== null) other.count++
       }
-      taken.now = now
-      taken.count = window.count
-      taken.resetAt = window.resetAt
-      taken.secondCount = other === null ? 0 : other.count
-      taken.secondResetAt = other === null ? 0 : other.resetAt
-      return taken
+      const { count, resetAt } = window
+      return { admitted, now, count, resetAt, secondCount: other?.count ?? 0, secondResetAt: other?.resetAt ?? 0, store }
     },
     refund (kind, client, limit, resetAt) {
       const { owner, bucket } = limit
@@ -57,8 +53,6 @@ export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore 
     },
     counter: createMemoryCounter
   }
-  /** One reused object: a request allocates nothing. */
-  const taken: Taken = { admitted: false, now: 0, count: 0, resetAt: 0, secondCount: 0, secondResetAt: 0, store }
   return store
 }
 

@@ -2,7 +2,6 @@
 import type { RedisConnection } from '../../lib/redis/redis.js'
 import type { Limit } from './rules.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
-import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { redisScript } from '../../lib/redis/redis.js'
 import { createRedisCounter } from './redis-counter.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
@@ -95,7 +94,7 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
           }
           return take(redis, keys, values).then(read)
         },
-        () => copied(memory.take(kind, client, first, second, now))
+        () => memory.take(kind, client, first, second, now)
       )
     },
     refund (kind, client, limit, resetAt) {
@@ -118,11 +117,6 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
   }
 
   return store
-}
-
-/** Copies the result: it is read after the store may have counted other requests. */
-function copied (taken: Taken | Promise<Taken>): Taken | Promise<Taken> {
-  return whenKnown(taken, (counted) => ({ ...counted }))
 }
 
 /** Begins with the tenant or the address. The name of the bucket comes last, so that no two counts share a key. */

@@ -4,7 +4,7 @@ import type { Limit } from './rules.js'
 /** A client: a tenant, or an address without a known tenant. */
 export type ClientKind = 'tenant' | 'address'
 
-/** The result of a count. It may be reused by the store: read it at once, and do not keep it. */
+/** The result of a count. */
 export interface Taken {
   /** false: one of its counts is used up; none was increased. */
   admitted: boolean
