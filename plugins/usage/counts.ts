@@ -1,24 +1,24 @@
 /**
- * The usage of requests, added in memory until it is written. Figures are kept with the time at which their tenant was made,
- * so that a later tenant of the same id does not get them.
+ * The usage of requests, added in memory until it is written. Figures are kept with the creation time of their tenant, so
+ * that a later tenant of the same id does not get them.
  */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { maxAmount } from './metrics.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { dayOf } from './periods.js'
 
-const maxEntries = 100_000 // tenants and days that wait; they are only as many while the database cannot be reached
+const maxEntries = 100_000 // waiting entries, each of a tenant and a day; there are so many only while the database is unreachable
 
-/** What tenants did on a day, to add to the ledger: each has its place, once, in every list. */
+/** Figures of tenants on a day, to add to the ledger. Each tenant has one index in all lists. */
 export interface Figures {
   /** `YYYY-MM-DD`. */
   readonly day: string
   readonly tenants: readonly string[]
-  /** When each was made. */
+  /** The creation time of each tenant. */
   readonly since: readonly (number | null)[]
   readonly calls: readonly number[]
   readonly bandwidth: readonly number[]
-  /** Those who freed storage, which is of no day. */
+  /** Tenants that freed storage, which has no day. */
   readonly freed: readonly Freed[]
 }
 
@@ -29,9 +29,9 @@ export interface Freed {
   readonly amount: number
 }
 
-/** What a tenant did on a day. */
+/** The figures of a tenant on a day. */
 export interface Counts {
-  /** When the tenant was made, ms since 1970; null: whichever has the id when it is written. */
+  /** The creation time of the tenant, ms since 1970; null: the tenant that has the id when it is written. */
   since: number | null
   calls: number
   bandwidth: number
@@ -43,17 +43,17 @@ export const noFigures: Figures = { day: '', tenants: [], since: [], calls: [], 
 
 export interface WaitingCounts {
   /**
-   * Where to add what the tenant does now; undefined where that is not counted: for a tenant that was deleted, and where
-   * too many wait. With `since` null it goes to whichever tenant has figures already.
+   * The entry to add to now; undefined if nothing is counted: for a deleted tenant, and while too many entries wait. If
+   * `since` is null, the entry of any tenant of this id is used.
    */
   of(tenant: Owner, since: number | null): Counts | undefined
-  /** There are figures of the tenant of today. */
+  /** There are figures of the tenant today. */
   has(tenant: Owner): boolean
-  /** Removes and returns figures of at most so many entries, of one day; `more` where others are left. */
+  /** Removes and returns figures of one day, up to this number of entries; `more` if others are left. */
   take(entries: number): { figures: Figures, more: boolean }
   /** Entries: a tenant on a day. */
   readonly size: number
-  /** How many were not counted since this was asked last, since too many waited. */
+  /** The number of figures that were not counted since the last call, because too many entries were waiting. */
   dropped(): number
 }
 
@@ -68,7 +68,7 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
   let size = 0
   let dropped = 0
 
-  /** Also to a day that was before, by a clock that is set back. */
+  /** Also to an earlier day, if the clock was set back. */
   function turn (at: number): void {
     start = Math.floor(at / dayMs) * dayMs
     end = start + dayMs
@@ -118,7 +118,7 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
       const counts = today.get(tenant)
       if (counts === undefined) return make(tenant, since)
       if (counts.since === since || since === null) return counts
-      // One that was deleted since ends its last requests, or was made again.
+      // The tenant was deleted since, and its last requests end; or it was created again.
       if (counts.since !== null && since < counts.since) return undefined
       if (counts.since !== null) counts.calls = counts.bandwidth = counts.freed = 0
       counts.since = since

@@ -1,6 +1,6 @@
 /**
- * The open resources of each tenant on this instance. The database knows those of all instances and admits each one. Released
- * ones are noted here and written with the next batch.
+ * The open resources of each tenant on this instance. The database knows those of all instances and admits each new one.
+ * Releases are noted here and written with the next batch.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
@@ -9,18 +9,18 @@ import type { Notices } from './notices.js'
 import { failure } from '../../lib/errors.js'
 import { allowed, refusal, type Gauge } from './metrics.js'
 
-const maxTaken = 1000 // a transaction
+const maxTaken = 1000 // per transaction
 
 export interface Gauges {
-  /** Admits one more, over all instances. Rejects with `planLimit`, `tenantUnknown`. */
+  /** Admits one more resource, over all instances. Rejects with `planLimit`, `tenantUnknown`. */
   take(tenant: Owner, gauge: Gauge): Promise<void>
   give(tenant: Owner, gauge: Gauge): void
   isChanged(): boolean
-  /** The values that changed and are not written yet. One at a time: `written` or `rewrite` ends it. */
+  /** The changed values that are not written yet. One batch at a time: `written` or `rewrite` ends it. */
   changed(): GaugeValue[]
-  /** The values that were handed out last are written. */
+  /** The last batch is written. */
   written(): void
-  /** Whatever the database has may be wrong: all values are to be written. */
+  /** The database may have wrong values: all are to be written. */
   rewrite(): void
   readonly size: number
 }
@@ -40,7 +40,7 @@ interface Cell {
   readonly gauge: Gauge
   since: number | null
   held: number
-  /** Held for a deleted tenant of this id: they are given back without a change of figures. */
+  /** Resources of a deleted tenant of this id: their release changes no figures. */
   stale: number
   changed: boolean
   taking: boolean
@@ -52,7 +52,7 @@ interface Waiter {
   readonly refuse: (error: unknown) => void
 }
 
-/** Tells each of those who wait, in their order. */
+/** Answers each waiting call, in order. */
 type Answer = (waiter: Waiter, index: number) => void
 
 export function createGauges ({ store, instance, plans, registered, notices }: GaugesParts): Gauges {
@@ -73,7 +73,7 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
     if (cell.held + cell.stale === 0 && !cell.changed && !cell.taking) cells.delete(`${cell.gauge} ${cell.tenant}`)
   }
 
-  /** Admits those who wait, as many at a time as there are: however many a tenant opens at once, it has one connection to the database. */
+  /** Admits all waiting calls together: a tenant uses one connection to the database, however many resources it opens at once. */
   async function admitAll (cell: Cell): Promise<void> {
     cell.taking = true
     while (cell.waiting.length > 0) {
@@ -83,7 +83,7 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
         cell.changed = true
         return ({ refuse }) => refuse(error)
       })
-      // What they do next finds it as it is.
+      // So that their next step sees the current values.
       cell.taking = cell.waiting.length > 0
       group.forEach(answer)
     }
@@ -140,7 +140,7 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
     changed () {
       handedOut = []
       for (const cell of cells.values()) {
-        // One that is being taken is written by that; what was given meanwhile waits.
+        // A call that is being admitted writes the value; releases meanwhile wait.
         if (!cell.changed || cell.taking) continue
         cell.changed = false
         handedOut.push(cell)

@@ -1,7 +1,4 @@
-/**
- * Usage of tenants: `app.usage` and its endpoints. It counts the requests of routes that are registered after it: register
- * it before them.
- */
+/** Usage of tenants: `app.usage` and its endpoints. Register it before the routes whose requests it should count. */
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/webhooks.js'

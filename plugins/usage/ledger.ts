@@ -1,6 +1,6 @@
 /**
- * Writes figures that wait in memory: every second, at stop, and before figures are read. A batch whose answer was lost is
- * written again under its number, and counts once.
+ * Writes the figures in memory: every second, at stop, and before figures are read. If the response to a batch was lost, the
+ * batch is written again under its number, and counts once.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { WaitingCounts } from './counts.js'
@@ -9,7 +9,7 @@ import type { Batch, UsageStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
 import { together } from '../../lib/concurrency/batcher.js'
 
-const every = 1000 // ms; others count this instance as gone after thirty of them
+const every = 1000 // ms; after thirty of them without a sign of life, others count this instance as gone
 const resolveEvery = 3 // beats
 const sweepEvery = 3600 // beats
 const maxEntries = 10_000 // of one batch
@@ -25,18 +25,18 @@ export interface LedgerParts {
 }
 
 export interface Ledger {
-  /** Writes what was counted until now. Rejects where that fails; it is kept and tried again. Those who ask meanwhile share a write. */
+  /** Writes all counts until now. Rejects if that fails; the counts are kept and tried again. Concurrent calls share a write. */
   flush(): Promise<void>
-  /** Resolves when the database knows the instance; at once where it does. */
+  /** Resolves when the database knows the instance; at once if it already does. */
   registered(): void | Promise<void>
-  /** Begins to write every second. */
+  /** Starts to write every second. */
   start(): void
-  /** Writes what there is, and ends what the instance reserved and has open. */
+  /** Writes the rest, and ends the open reservations and resources of the instance. */
   close(): Promise<void>
 }
 
 export function createLedger ({ store, instance, counts, gauges, settleLate, log }: LedgerParts): Ledger {
-  /** Handed to the database, and not known to be written. */
+  /** The batch that was sent, but is not known to be written. */
   let pending: Batch | null = null
   let batches = 0
   let isKnown = false
@@ -57,7 +57,7 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
 
   async function writeWaiting (): Promise<void> {
     for (let more = true; more;) {
-      // After one that was kept comes what was counted since; what is counted from here on waits for the next flush.
+      // After a kept batch the newer counts are written. Counts made from here on wait for the next flush.
       more = pending !== null
       if (pending === null) {
         const taken = counts.take(maxEntries)
@@ -74,7 +74,7 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
     const values = gauges.changed()
     try {
       const isNew = await store.write(instance, batch, values).catch((error: unknown) => {
-        // A tenant was deleted while the statement ran. Now it sees that there is none.
+        // A tenant was deleted while the statement ran. The next attempt sees that.
         if (isFailure(error, 'constraintViolated')) return store.write(instance, batch, values)
         throw error
       })

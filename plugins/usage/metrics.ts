@@ -3,16 +3,16 @@ import type { TenantryError } from '../../lib/errors.js'
 import { bytesPerMB, planLimit, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 import { bytesText } from './bytes-text.js'
 
-/** Sums of requests; added in memory. */
+/** Sums of requests, added in memory. */
 export type Counted = 'api_calls' | 'bandwidth_bytes'
-/** What is reserved before it is used. `ai_cost` is in millionths of a USD. */
+/** Amounts that are reserved before their use. `ai_cost` is in millionths of a USD. */
 export type Reserved = 'llm_tokens' | 'ai_cost' | 'storage_bytes'
 /** `storage_bytes` is a gauge; the others are counted by day and month (UTC). */
 export type Counter = Counted | Reserved
-/** What is open at a time. */
+/** Resources that are open at a time. */
 export type Gauge = 'connections' | 'rooms' | 'entities_watched'
 
-/** The largest amount that is counted: beyond it JSON's numbers are no longer exact. What would exceed it stays at it. */
+/** The maximum amount: beyond it JSON numbers are no longer exact. A sum that would exceed it stays at it. */
 export const maxAmount = Number.MAX_SAFE_INTEGER
 
 export const microPerUSD = 1_000_000
@@ -20,9 +20,9 @@ export const microPerUSD = 1_000_000
 /** A limit of plans. */
 interface Limit {
   readonly limitOf: (plan: Plan) => number
-  /** How many the ledger counts for one of the plan's. */
+  /** Units of the ledger for one unit of the plan. */
   readonly unit: number
-  /** What the plan includes, in words. */
+  /** The plan's limit in words. */
   readonly textOf: (limit: number) => string
 }
 
@@ -55,20 +55,20 @@ export const limits: Readonly<Record<Reserved | Gauge, Limit>> = {
   }
 }
 
-/** What the plan allows, in what the ledger counts; null for as much as one likes. */
+/** The plan's limit, in units of the ledger; null for no limit. */
 export function allowed (metric: Reserved | Gauge, plan: Plan): number | null {
   const { limitOf, unit } = limits[metric]
   const limit = limitOf(plan)
   return limit === unlimited ? null : Math.min(Math.floor(limit * unit), maxAmount)
 }
 
-/** 402: the plan has no room for so many in all. */
+/** 402: the plan has no room for this total. */
 export function refusal (plans: Plans, metric: Reserved | Gauge, plan: Plan, needed: number): TenantryError {
   const { limitOf, unit, textOf } = limits[metric]
   return planLimit(`The plan "${plan.tier}" includes ${textOf(limitOf(plan))}`, plans.upgrade(plan.tier, limitOf, needed / unit))
 }
 
-/** Throws a TypeError unless it is an amount that can be counted: whole, from `least` to 2^53 - 1. */
+/** Throws a TypeError unless it is a whole number from `least` to 2^53 - 1. */
 export function refuseAmount (amount: number, least: 0 | 1): void {
   if (Number.isSafeInteger(amount) && amount >= least) return
   throw new TypeError(`an amount must be an integer from ${least} to ${maxAmount}: got ${String(amount)}`)

@@ -18,18 +18,18 @@ import { dayMs } from '../../lib/time/spans.js'
 import { dayOf, monthOf } from './periods.js'
 
 const maxRemembered = 10_000 // notices that this process knows to be written
-const maxWriting = 50 // at a time; a refusal beyond them waits for the next one
+const maxWriting = 50 // at a time; beyond them the next refusal writes the notice
 const keptFor = 62 * dayMs // the longest period, and its successor
 
 /** Monthly counts send one notice a month, gauges one a day. */
 const monthly: ReadonlySet<Reserved | Gauge> = new Set(['llm_tokens', 'ai_cost'])
 
 export interface Notices {
-  /** An operation was refused. Returns at once, and throws nothing. */
+  /** An operation was refused. Returns at once, and never throws. */
   reached(tenant: Owner, metric: Reserved | Gauge, plan: Plan): void
-  /** Removes those of periods that are over. */
+  /** Removes notices of past periods. */
   sweep(): Promise<void>
-  /** Resolves when all that were begun are written. */
+  /** Resolves when all started writes have ended. */
   close(): Promise<void>
 }
 

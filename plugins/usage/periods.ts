@@ -1,5 +1,5 @@
-/** Days and months of the calendar, in UTC, as the ledger names them. */
-/** The period of what is no sum over time. */
+/** Days and months in UTC, in the format of the ledger. */
+/** The period of amounts that are not summed over time. */
 export const total = 'total'
 
 /** `YYYY-MM-DD`. */
@@ -12,7 +12,7 @@ export function monthOf (day: string): string {
   return day.slice(0, 7)
 }
 
-/** The days of a month, as far as the last one, where that is given; none where the month has not begun by then. */
+/** The days of a month, up to the last one if it is given; none if the month has not begun by then. */
 export function daysOf (month: string, last: string = `${month}-31`): string[] {
   if (month > monthOf(last)) return []
   const days = Array.from(

@@ -58,7 +58,7 @@ export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gaug
   }
 }
 
-/** `given` is null, or -1, for as much as one likes. */
+/** `given` is null, or -1, for no limit. */
 function metricOf (current: number, given: number | null): Static<typeof Metric> {
   const limit = given ?? unlimited
   return { current, limit, percentage: percentageOf(current, limit) }

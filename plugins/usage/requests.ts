@@ -1,7 +1,7 @@
 /**
  * Counts requests and the bytes of their bodies, on every route of the app. A request counts when it is answered or when its
- * caller has left, for the tenant that it has then, or gets when it is served all the same. The writer of a hijacked reply
- * records its bytes. Requests without a token count for the named tenant only if it published something for them, so that
+ * caller has left. It counts for its tenant, even if that becomes known after the caller has left. The writer of a hijacked
+ * reply records its bytes. Requests without a token count for the named tenant only if it published something for them, so that
  * callers cannot run up the usage of another tenant. A request that runs a tool counts as part of the request that calls it.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -20,14 +20,14 @@ import { isToolCall } from '../../lib/plugin/tool-call.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Bytes of bodies of unknown length so far; -1 once the request is counted. */
+    /** The bytes so far of bodies of unknown length; -1 once the request is counted. */
     streamedBytes: number
-    /** It has ended: no caller reads later output of its handler. */
+    /** It has ended: later output of its handler is not read. */
     ended: boolean
   }
   interface FastifyContextConfig {
     /**
-     * The route is published for tenants: a request without a token is usage of the tenant that it names; `signed`: after its
+     * The route is published for tenants: a request without a token counts for the tenant that it names. `signed`: after its
      * signature was verified. Default: false.
      */
     countsStrangers?: boolean | 'signed'
@@ -38,7 +38,7 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
   const { trustHeader } = app.tenancy
   app.decorateRequest('streamedBytes', 0)
   app.decorateRequest('ended', false)
-  // Its hooks act on the whole context: the routes are only marked as counted.
+  // Its hooks apply to the whole context: here routes are only marked as counted.
   guardRoutes(app, 'usage', () => {})
 
   app.addHook('onRequest', (request, _reply, done) => {
@@ -47,21 +47,21 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
   })
 
   app.addHook('onSend', (request, reply, payload, done) => {
-    // Its caller left before it was known whose request it is.
+    // The caller left before its tenant was known.
     if (request.ended) count(request, 0)
     if (typeof payload !== 'object' || payload === null || payload instanceof Buffer || reply.hasHeader('content-length')) return done()
     if (payload instanceof ReadableStream) return done(null, observedWeb(request, payload))
     if (payload instanceof Response) {
       return done(null, payload.body === null ? payload : new Response(observedWeb(request, payload.body), payload))
     }
-    // However other hooks change the payload, it is written as the last of them left it.
+    // Other hooks may still change the payload: the final one is counted.
     reply.raw.once('pipe', (source) => observe(request, source))
     done()
   })
 
   whenEnded(app, (request, reply) => {
     const { streamedBytes }: { streamedBytes: number | undefined } = request
-    // Of a route that was registered before this plugin.
+    // A route that was registered before this plugin.
     if (streamedBytes === undefined) return
     request.ended = true
     count(request, sentBytes(request, reply))
@@ -76,9 +76,9 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
   }
 }
 
-/** Whether the route serves strangers in the tenant's name: one of its own, or one of the platform's document. */
+/** Whether the route serves strangers for the tenant: a route of the tenant, or of the platform's document. */
 function isPublished (request: FastifyRequest): boolean {
-  // There is none without the plugin tenant-config.
+  // Absent without the plugin tenant-config.
   const route: TenantRoute | null | undefined = request.tenantRoute
   return (route !== null && route !== undefined) || Boolean(request.routeOptions.config.countsStrangers)
 }
@@ -89,21 +89,21 @@ function isUnsigned ({ tenantRoute, routeOptions, signed }: FastifyRequest): boo
   return isWebhook && !signed
 }
 
-/** Of a body with a declared length; if it did not arrive as a whole, no more than came over the connection. */
+/** For a body with a declared length: if it did not arrive as a whole, at most the bytes of the connection. */
 function receivedBytes ({ headers, raw }: FastifyRequest): number {
   if (headers['transfer-encoding'] !== undefined) return 0
   const length = lengthOf(headers['content-length'])
   return raw.complete === false ? Math.min(length, raw.socket.bytesRead) : length
 }
 
-/** Of an answer with a declared length; if it was cut off, no more than went over the connection. */
+/** For a response with a declared length: if it was cut off, at most the bytes sent on the connection. */
 function sentBytes ({ method, raw: { socket } }: FastifyRequest, reply: FastifyReply): number {
   const { raw } = reply
-  // Such an answer has no body, whatever length it tells.
+  // Such a response has no body, regardless of its declared length.
   if (!raw.headersSent || method === 'HEAD' || reply.statusCode === 304) return 0
   const length = lengthOf(reply.getHeader('content-length'))
   if (raw.writableFinished) return length
-  // It has waited for its turn to have the connection.
+  // It has waited for its turn on the connection.
   if (raw.socket === null) return 0
   return raw.writableEnded ? length : Math.min(length, lengthOf(socket.bytesWritten))
 }

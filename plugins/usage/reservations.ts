@@ -1,6 +1,6 @@
 /**
- * Amounts that are reserved before they are used, and booked afterwards. The end of a reservation is written once, however
- * often that is tried.
+ * Reserves amounts before their use, and books the used amounts afterwards. The end of a reservation is written once, even if
+ * it is attempted repeatedly.
  */
 import { serverRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
@@ -14,25 +14,25 @@ import { failure } from '../../lib/errors.js'
 import { allowed, refusal, refuseAmount, type Reserved } from './metrics.js'
 import { dayOf, total } from './periods.js'
 
-const maxSettled = 1000 // a statement
+const maxSettled = 1000 // per statement
 const summed = ['llm_tokens', 'ai_cost'] as const
 
-/** An amount that an operation may use. One of the two ends it; whatever is called after that does nothing. */
+/** An amount that an operation may use. The first call of either method ends it; later calls have no effect. */
 export interface Reservation {
   /**
-   * Books what was used: more or less than was reserved, 0 to 2^53 - 1. It is never refused; where the database cannot be
-   * reached it is written later. It counts for the day on which it was reserved.
+   * Books the used amount, 0 to 2^53 - 1, which may differ from the reserved one. It is never refused; if the database is
+   * unreachable it is written later. It counts for the day of the reservation.
    *
-   * @param within a transaction, which books it when it commits. After a rollback, `release` it. It rejects where the statement fails.
+   * @param within a transaction, which books it when it commits. After a rollback, `release` it. It rejects if the statement fails.
    */
   settle(amount: number, within?: Kysely<SystemTables>): Promise<void>
   /** Books nothing. */
   release(): Promise<void>
 }
 
-/** Amounts of several counters that an operation may use together. As for one, the first end holds. */
+/** Amounts of several counters that an operation may use together. The first call of either method ends them. */
 export interface JointReservation {
-  /** Books what was used, 0 to 2^53 - 1 of each; of a counter that is left out nothing. */
+  /** Books the used amounts, 0 to 2^53 - 1 each; 0 for omitted counters. */
   settle(amounts: Amounts): Promise<void>
   release(): Promise<void>
 }
@@ -43,7 +43,7 @@ export type Amounts = { readonly [counter in Exclude<Reserved, 'storage_bytes'>]
 export interface Reservations {
   reserve(tenant: Owner, counter: Reserved, amount: number): Promise<Reservation>
   reserveAll(tenant: Owner, amounts: Amounts): Promise<JointReservation>
-  /** Ends those whose end could not be written. */
+  /** Ends reservations whose end could not be written. */
   settleLate(): Promise<void>
   readonly late: number
 }
@@ -61,7 +61,7 @@ export interface ReservationsParts {
 }
 
 export function createReservations ({ store, instance, plans, registered, notices, now, log }: ReservationsParts): Reservations {
-  /** What was used of each, null for nothing. */
+  /** The used amount of each counter, null for nothing. */
   const late = new Map<string, number | null>()
 
   async function end (tenant: Owner, endings: readonly Ending[]): Promise<void> {
@@ -91,7 +91,7 @@ export function createReservations ({ store, instance, plans, registered, notice
 
   const limitsTexts = new Map<string, string>()
 
-  /** As the store takes them. */
+  /** In the format of the store. */
   function limitsOf (counters: readonly Reserved[]): string {
     const key = counters.join()
     const known = limitsTexts.get(key)
@@ -113,7 +113,7 @@ export function createReservations ({ store, instance, plans, registered, notice
     const placed = amounts.map((one) => ({ id: randomUUID(), ...one }))
     const limits = limitsOf(amounts.map(({ counter }) => counter))
     const found = await store.reserve({ instance, tenant, period, amounts: placed, limits }).catch((error: unknown) => {
-      // The reservations may have been made all the same: they are released later.
+      // The reservations may exist all the same: they are released later.
       for (const { id } of placed) late.set(id, null)
       throw error
     })

@@ -1,4 +1,4 @@
-/** `app.usage`: the one source of every figure. */
+/** `app.usage`: the only source of usage figures. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
@@ -25,7 +25,7 @@ export interface Summary {
   readonly period: string
   readonly api_calls: number
   readonly llm_tokens: number
-  /** The present figures. */
+  /** The current figures. */
   readonly storage_bytes: number
   readonly bandwidth_bytes: number
 }
@@ -37,38 +37,38 @@ export interface HistoryEntry {
   readonly llm_tokens: number
 }
 
-/** What `app.usage` is. Amounts are whole numbers up to 2^53 - 1, at which every sum ends; others are a TypeError. */
+/** The type of `app.usage`. Amounts are whole numbers up to 2^53 - 1, which also bounds all sums; others throw a TypeError. */
 export interface Usage {
   /** Adds in memory; written within a second, when the server stops, and before a figure is read. Default amount: 1. */
   record(tenant: string, counter: Counted, amount?: number): void
   /**
-   * Takes an amount of 1 or more before the operation that uses it, atomically over all servers. Rejects with `planLimit`
-   * where the plan has no room for it beside what was used and what is reserved, and with `tenantUnknown`.
+   * Takes an amount of 1 or more before its use, atomically over all servers. Rejects with `planLimit` if the plan has no room
+   * for it beside the used and reserved amounts, and with `tenantUnknown`.
    */
   reserve(tenant: string, counter: Reserved, amount: number): Promise<Reservation>
-  /** As `reserve`, for tokens and cost at once: all of the amounts or none. */
+  /** Like `reserve`, for tokens and cost together: all amounts or none. */
   reserveAll(tenant: string, amounts: Amounts): Promise<JointReservation>
   /**
-   * Takes away what was stored and is no longer. Resolves when that is written, or could not be and is tried again every second.
+   * Subtracts removed storage. Resolves when that is written; or when it failed, and then it is tried again every second.
    *
-   * @param within a transaction, which takes it away when it commits. It rejects where the statement fails.
+   * @param within a transaction, which subtracts it when it commits. It rejects if the statement fails.
    */
   free(tenant: string, counter: 'storage_bytes', amount: number, within?: Kysely<SystemTables>): Promise<void>
-  /** One more is open, over all servers. Rejects with `planLimit` where the plan has no room for it, and with `tenantUnknown`. */
+  /** Opens one more, over all servers. Rejects with `planLimit` if the plan has no room for it, and with `tenantUnknown`. */
   take(tenant: string, gauge: Gauge): Promise<void>
-  /** One that was taken is open no more. */
+  /** Closes an opened one. */
   give(tenant: string, gauge: Gauge): void
   /** The current month. */
   summary(tenant: string): Promise<Summary>
-  /** Each day of the month (`YYYY-MM`), as far as today; none of a month to come. Default: the current one. */
+  /** Each day of the month (`YYYY-MM`) up to today; none of a future month. Default: the current month. */
   history(tenant: string, month?: string): Promise<HistoryEntry[]>
   /** Rejects with `tenantUnknown`. */
   report(tenant: string): Promise<Report>
-  /** The id of this server or worker, another one after each start. */
+  /** The id of this server or worker, which changes with each start. */
   readonly instance: string
-  /** The servers and workers of the database that were heard of in the last 30 seconds, by id, `limit` at most. */
+  /** The servers and workers that the database has heard of in the last 30 seconds, by id, at most `limit`. */
   instances(limit: number): Promise<Instance[]>
-  /** Writes what was recorded until now. Rejects where that fails; it is kept, and tried again every second. */
+  /** Writes all recorded amounts until now. Rejects if that fails; they are kept, and tried again every second. */
   flush(): Promise<void>
 }
 
@@ -76,7 +76,7 @@ export interface UsageParts {
   readonly engine: Pick<Engine, 'kysely' | 'kyselyFor' | 'text' | 'transaction'>
   readonly tenants: Pick<Tenants, 'get'>
   readonly plans: Plans
-  /** Gets refusals. Default: they are not reported. */
+  /** Called with refusals. Default: they are not reported. */
   readonly notices?: Pick<Notices, 'reached'>
   readonly log: FastifyBaseLogger
   /** The clock of days and months, in milliseconds since 1970. Default: the system's. */
@@ -85,11 +85,11 @@ export interface UsageParts {
   readonly store?: UsageStore | undefined
 }
 
-/** The service, and what its plugin does with it. */
+/** The service, and its plugin's part of it. */
 export interface UsageService extends Usage {
   /** Counts a request of the tenant, and the bytes of its bodies. */
   request(tenant: Tenant, bytes: number): void
-  /** Tenants and days whose figures wait in memory. */
+  /** The number of waiting entries, each of a tenant and a day. */
   readonly waiting: number
   start(): void
   close(): Promise<void>
@@ -107,7 +107,7 @@ export function createUsage (
   const reservations = createReservations({ store, instance, plans, registered, notices, now, log })
   const ledger = createLedger({ store, instance, counts, gauges, settleLate: reservations.settleLate, log })
 
-  /** Where to add for a tenant of which only the id is known. */
+  /** The entry of a tenant of which only the id is known. */
   function countsOf (tenant: Owner) {
     if (counts.has(tenant)) return counts.of(tenant, null)
     const found = tenants.get(tenant)
@@ -142,7 +142,7 @@ export function createUsage (
       const entry = countsOf(tenant)
       if (entry === undefined) return
       entry.freed = add(entry.freed, amount)
-      // What fails here is logged by the next beat, and kept.
+      // The next beat logs a failure; nothing is lost.
       await ledger.flush().catch(() => {})
     },
     take: gauges.take,

@@ -1,6 +1,6 @@
 /**
- * The SQL of the ledger. Rows are written in the order of their keys everywhere, so that no two servers wait for each other
- * in a circle, and only for tenants that are there. Whether an instance lives is judged by the clock of the database.
+ * The SQL of the ledger. Rows are always written in the order of their keys, so that servers do not deadlock, and only for
+ * existing tenants. The clock of the database decides whether an instance is alive.
  */
 import { serverRef, type Owner, type TenantRef } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -12,22 +12,22 @@ import { maxAmount, type Counter, type Gauge, type Reserved } from './metrics.js
 import { daysOf, monthOf, total } from './periods.js'
 
 const silence = sql.lit('30 seconds') // after which an instance counts as gone
-const keptFor = sql.lit('1 day') // that what others resolved is kept, for its instance may come back
-const forgottenAfter = sql.lit('7 days') // of silence, an instance that comes back has nothing to say any more
-const maxResolved = 1000 // reservations a statement
+const keptFor = sql.lit('1 day') // for which reservations resolved by others are kept, in case their instance returns
+const forgottenAfter = sql.lit('7 days') // of silence, after which an instance is removed
+const maxResolved = 1000 // reservations per statement
 
-/** What this instance has open, to be written. */
+/** The open resources of this instance, to be written. */
 export interface GaugeValue {
   readonly tenant: Owner
-  /** When the tenant was made, ms since 1970. */
+  /** The creation time of the tenant, ms since 1970. */
   readonly since: number | null
   readonly gauge: Gauge
   readonly value: number
-  /** Counts the writes of this instance. */
+  /** Numbers the writes of this instance. */
   readonly written: number
 }
 
-/** Figures that an instance writes at once; the same number always has the same figures. */
+/** Figures that an instance writes together; a number always has the same figures. */
 export interface Batch {
   readonly number: number
   readonly figures: Figures
@@ -36,33 +36,33 @@ export interface Batch {
 export interface Reservation {
   readonly instance: string
   readonly tenant: Owner
-  /** The day to book it to, or `total`. */
+  /** The day to book it for, or `total`. */
   readonly period: string
   readonly amounts: ReadonlyArray<{ readonly id: string, readonly counter: Reserved, readonly amount: number }>
   /**
-   * JSON: what each plan allows of each amount, in their order; null for as much as one likes. The member with the empty
+   * JSON: the limit of each plan for each amount, in the order of the amounts; null for no limit. The member with the empty
    * name is for plans that this server does not know.
    */
   readonly limits: string
 }
 
-/** What became of one of its amounts. */
+/** The result for one of its amounts. */
 export interface Reserving {
-  /** What there was before. */
+  /** The amount before. */
   readonly taken: number
   readonly admitted: boolean
 }
 
 export interface Placing {
-  /** The tenant's. */
+  /** The tenant's plan. */
   readonly plan: string
   readonly outcomes: readonly Reserving[]
 }
 
-/** How a reservation ends. */
+/** The end of a reservation. */
 export interface Ending {
   readonly id: string
-  /** What was used; null where it was not used at all. */
+  /** The used amount; null if nothing was used. */
   readonly amount: number | null
 }
 
@@ -75,14 +75,14 @@ export interface Taking {
   readonly wanted: number
 }
 
-/** A server or worker that counts. */
+/** A server or worker that counts usage. */
 export interface Instance {
   readonly id: string
-  /** When the database heard of it last. */
+  /** When the database last heard of it. */
   readonly seenAt: Date
 }
 
-/** What the report of `GET /billing/usage` tells. */
+/** The figures of `GET /billing/usage`. */
 export interface Standing {
   readonly plan: string
   readonly storage: number
@@ -95,8 +95,8 @@ export type UsageStore = ReturnType<typeof createUsageStore>
 type Sql = RawBuilder<unknown>
 
 /**
- * Adds what the CTE `sums (tenant_id, counter, period, amount)` has. Nothing falls below 0, and nothing passes what JSON's
- * numbers hold exactly. A month has no row: it is the sum of its days, which is read far less often than days are written.
+ * Adds the rows of the CTE `sums (tenant_id, counter, period, amount)`. Sums stay between 0 and the largest exact number of
+ * JSON. A month has no row: it is the sum of its days, since days are written far more often than months are read.
  */
 const bookText = `insert into tenantry.usage_counters as c (tenant_id, counter, period, amount)
   select b.tenant_id, b.counter, b.period, greatest(least(b.amount, ${maxAmount}), ${-maxAmount})::bigint from (
@@ -107,17 +107,17 @@ const bookText = `insert into tenantry.usage_counters as c (tenant_id, counter, 
   on conflict (tenant_id, counter, period) do update set amount = least(greatest(c.amount + excluded.amount, 0), ${maxAmount})`
 const book = sql.raw(bookText)
 
-/** Tenants in the place of what was counted for them: not of those that are being deleted, nor of others of the same id. */
+/** The tenants of the counts, except those being deleted and later tenants of the same id. */
 const present = (since: Sql): Sql =>
   sql`t.status <> 'deleting' and (${since} is null or (t.created_at >= to_timestamp(${since}::float8 / 1000) and t.created_at < to_timestamp((${since} + 1)::float8 / 1000)))`
 
-/** Storage of uploads that run. */
+/** The storage of running uploads. */
 const reservedStorage = (tenant: Sql): Sql =>
   sql`coalesce((
   select sum(amount) from tenantry.usage_reservations where tenant_id = ${tenant} and counter = 'storage_bytes' and booked is null
 ), 0)`
 
-/** Rooms that have members, each once over all instances. */
+/** Rooms with members, each once over all instances. */
 const joinedRooms =
   sql`(select count(distinct m.room) from tenantry.realtime_members m join tenantry.realtime_instances i on i.id = m.instance_id
   where m.tenant_id = t.id and i.seen_at > clock_timestamp() - interval ${silence})::float8`
@@ -175,8 +175,8 @@ export function createUsageStore (
 ) {
   return {
     /**
-     * Writes a batch, the values of gauges, and that the instance lives, in one statement. False where this batch had been
-     * written before, by a statement whose answer was lost; then nothing is.
+     * Writes a batch, the values of gauges, and a sign of life of the instance in one statement. false, without a write, if an
+     * earlier statement wrote this batch and its response was lost.
      */
     async write (instance: string, { number, figures }: Batch, gauges: readonly GaugeValue[]): Promise<boolean> {
       const { day, tenants, since, calls, bandwidth } = figures
@@ -210,8 +210,8 @@ export function createUsageStore (
     },
 
     /**
-     * Reserves the amounts where the plan, as it is now, has room for all of them beside what was used and what is
-     * reserved, and none otherwise. null where there is no such tenant.
+     * Reserves all amounts, if the current plan has room for them beside the used and reserved ones; otherwise none. null if
+     * there is no such tenant.
      */
     async reserve ({ instance, tenant, period, amounts, limits }: Reservation): Promise<Placing | null> {
       const column = <Value>(of: (one: Reservation['amounts'][number]) => Value) => amounts.map(of)
@@ -225,16 +225,16 @@ export function createUsageStore (
         period === total ? [total] : daysOf(monthOf(period)),
         limits
       ]
-      // The lock is a statement of its own: the one after it sees what those wrote that it waited for.
+      // The lock is a separate statement: the next one then sees the writes that it waited for.
       const found = await text(reserveStatement, values, { tenant, first: { statement: lockTenant, values: [tenant] } })
       return found === null ? null : JSON.parse(found)
     },
 
     /**
-     * Books what was used and ends the reservations; those that have ended already are left alone.
+     * Books the used amounts and ends the reservations; ended ones are unaffected.
      *
-     * @param tenant  whose turn it waits in
-     * @param within  the transaction that it is part of. Default: one of its own
+     * @param tenant  the tenant in whose turn it waits
+     * @param within  its transaction. Default: a new one
      */
     async settle (endings: readonly Ending[], tenant: TenantRef, within?: Kysely<SystemTables>): Promise<void> {
       const values = [endings.map(({ id }) => id), endings.map(({ amount }) => amount)]
@@ -242,15 +242,15 @@ export function createUsageStore (
       else await (within ?? db).executeQuery(CompiledQuery.raw(settleStatement.text, values))
     },
 
-    /** Takes away storage within the transaction. */
+    /** Subtracts storage within the transaction. */
     async free (tenant: Owner, amount: number, within: Kysely<SystemTables>): Promise<void> {
       await sql`update tenantry.usage_counters set amount = greatest(amount - ${amount}::bigint, 0)
         where tenant_id = ${tenant} and counter = 'storage_bytes' and period = ${total}`.execute(within)
     },
 
     /**
-     * Resolves what instances reserved that are gone: a provider charged tokens and their cost, so that these are booked; of
-     * storage nothing is. One that comes back may end its reservations yet. Returns how many there were.
+     * Resolves reservations of instances that are gone. A provider may have charged tokens and cost, so these are booked; storage is
+     * released. An instance that returns may still end its reservations. Returns their number.
      */
     async resolve (): Promise<number> {
       const { rows: [row] } = await sql<{ count: number }>`with dead as (
@@ -266,7 +266,7 @@ export function createUsageStore (
       return row?.count ?? 0
     },
 
-    /** The same for an instance that stops in order; nothing of it is left. */
+    /** The same for an instance that stops normally; nothing of it remains. */
     async retire (instance: string): Promise<void> {
       await sql`with ended as (
         delete from tenantry.usage_reservations r where r.instance_id = ${instance}::uuid returning r.tenant_id, r.counter, r.period, case when r.counter = 'storage_bytes' then 0 else r.amount end - coalesce(r.booked, 0) as amount
@@ -279,13 +279,13 @@ export function createUsageStore (
     async sweep (): Promise<void> {
       await sql`delete from tenantry.usage_reservations where resolved_at < clock_timestamp() - interval ${keptFor}`.execute(db)
       await sql`delete from tenantry.usage_instances where seen_at < clock_timestamp() - interval ${forgottenAfter}`.execute(db)
-      // A write that is late by longer than a statement may take is none.
+      // A write cannot be later than the maximum duration of a statement.
       await sql`delete from tenantry.usage_gauges where value = 0 and written_at < clock_timestamp() - interval '10 minutes'`.execute(db)
     },
 
     /**
-     * Takes as many of those wanted as the plan has room for. null where there is no such tenant; `holding` is what the instance
-     * has of it.
+     * Takes as many of the wanted ones as the plan has room for. null if there is no such tenant; `holding` is the current number
+     * of the instance.
      */
     async take (
       { instance, tenant, gauge, written, wanted }: Taking,
@@ -302,7 +302,7 @@ export function createUsageStore (
       })
     },
 
-    /** Those that live, by id. */
+    /** Live instances, by id. */
     async instances (limit: number): Promise<Instance[]> {
       const { rows } = await sql<
         Instance
@@ -311,7 +311,7 @@ export function createUsageStore (
       return rows
     },
 
-    /** Amounts by counter and period; those that are not there are 0. */
+    /** Amounts by counter and period; missing ones are 0. */
     async amounts (
       tenant: Owner,
       counters: readonly Counter[],
@@ -329,7 +329,7 @@ export function createUsageStore (
       return (counter, period) => amounts.get(`${counter} ${period}`) ?? 0
     },
 
-    /** undefined where there is no such tenant. */
+    /** undefined if there is no such tenant. */
     async standing (tenant: Owner): Promise<Standing | undefined> {
       const open = (gauge: Gauge) =>
         sql`coalesce((

@@ -1,4 +1,4 @@
-/** Removes the daily figures of usage that are older than two years. */
+/** Removes daily usage figures that are older than two years. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
