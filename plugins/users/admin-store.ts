@@ -10,9 +10,9 @@ import { columns, userOf } from './store.js'
 
 type Writer = Transaction<SystemTables>
 
-/** Absent members narrow nothing. */
+/** Omitted filters match all. */
 export interface UserFilter {
-  /** Part of the address. */
+  /** A part of the address. */
   readonly search?: string | undefined
   readonly status?: User['status'] | undefined
 }
@@ -24,7 +24,7 @@ export type UserAdminStore = ReturnType<typeof createUserAdminStore>
 /** @param dbFor runs the statements of a tenant */
 export function createUserAdminStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
-    /** A page of the tenant's users by address, and how many there are in all. */
+    /** A page of the tenant's users by address, and the total. */
     async list (tenant: Owner, { search, status }: UserFilter, { limit, offset }: Page): Promise<{ data: User[], total: number }> {
       const found = dbFor(tenant).selectFrom('tenantry.users').where('tenant_id', '=', tenant)
         .$if(status !== undefined, (query) => query.where('status', '=', status ?? 'active'))
@@ -34,7 +34,7 @@ export function createUserAdminStore (dbFor: (tenant: Owner) => Kysely<SystemTab
       return { data: rows.map(userOf), total }
     },
 
-    /** The user, whom no other change of users can change until the transaction ends. */
+    /** Locks the user until the transaction ends. */
     async read (writer: Writer, { tenant, id }: UserId): Promise<User | null> {
       const row = await writer.selectFrom('tenantry.users').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).forUpdate()
         .executeTakeFirst()
@@ -46,7 +46,7 @@ export function createUserAdminStore (dbFor: (tenant: Owner) => Kysely<SystemTab
         .execute()
     },
 
-    /** Removes the user with its second factor and its conversations. Its sessions go by themselves. */
+    /** Removes the user with its second factor and its conversations. The foreign key removes its sessions. */
     async delete (writer: Writer, { tenant, id }: UserId): Promise<void> {
       await writer.deleteFrom('tenantry.conversations').where('tenant_id', '=', tenant).where('user_id', '=', id).where(
         'platform',
@@ -57,13 +57,13 @@ export function createUserAdminStore (dbFor: (tenant: Owner) => Kysely<SystemTab
       await writer.deleteFrom('tenantry.users').where('tenant_id', '=', tenant).where('id', '=', id).execute()
     },
 
-    /** The tenant has another administrator than this one who can log in. */
+    /** Whether the tenant has another administrator who can log in. */
     async hasOtherAdministrator (writer: Writer, { tenant, id }: UserId): Promise<boolean> {
       return await writer.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where('role', '=', 'admin')
         .where('status', '=', 'active').where('id', '!=', id).limit(1).executeTakeFirst() !== undefined
     },
 
-    /** Removes the API keys that the user made, and those that were made with these keys; returns the ids of all. */
+    /** Removes the API keys that the user created, and the keys created with these; returns the ids of all. */
     async deleteApiKeys (writer: Writer, { tenant, id }: UserId): Promise<string[]> {
       const { rows } = await sql<{ id: string }>`with recursive gone as (
           select id from tenantry.api_keys where tenant_id = ${tenant} and created_by = ${id}

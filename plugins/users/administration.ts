@@ -27,10 +27,10 @@ import { defaultRole, type User } from './user.js'
 const hour = 3_600_000 // ms
 /** Mails to one address. */
 const invitationsToAddress: AttemptRule = { kind: 'mail.invite', max: 3, windowMs: hour }
-/** Of one caller. */
+/** Mails of one caller. */
 const invitationsOfCaller: AttemptRule = { kind: 'invite', max: 100, windowMs: hour }
 
-/** The caller, who gives no more than it holds. */
+/** The caller, who cannot give permissions that it does not hold. */
 export interface Author {
   readonly claims: Claims
   readonly held: PermissionSet
@@ -42,19 +42,19 @@ export interface UserAdministration {
   list(tenant: Owner, filter: UserFilter, page: Page): Promise<{ data: User[], total: number }>
   read(tenant: Owner, id: string): Promise<User>
   /**
-   * Another role ends the user's tokens; a user who is disabled loses sessions, API keys and invitations too. Throws
-   * `forbidden` for the caller itself, `grantExceeds`, and `stateConflict` for the last administrator.
+   * A new role ends the user's tokens; a disabled user also loses sessions, API keys and invitations. Throws `forbidden` for
+   * the caller itself, `grantExceeds`, and `stateConflict` for the last administrator.
    */
   update(tenant: Owner, id: string, changes: UserChanges, author: Author): Promise<User>
-  /** Throws as `update`. */
+  /** Throws the same errors as `update`. */
   delete(tenant: Owner, id: string, author: Author): Promise<void>
-  /** Sends a link to a user to come. Throws `mailNotConfigured`, `grantExceeds`, `conflict`, `tooManyAttempts`, `tenantUnknown`. */
+  /** Sends a link to a new user. Throws `mailNotConfigured`, `grantExceeds`, `conflict`, `tooManyAttempts`, `tenantUnknown`. */
   invite(
     tenant: Owner,
     invited: { readonly email: string, readonly role?: string | undefined },
     author: Author
   ): Promise<{ id: string, expiresAt: Date }>
-  /** Makes the user of an invitation. Throws `linkInvalid`, `validationFailed`, `conflict`. */
+  /** Creates the user of an invitation. Throws `linkInvalid`, `validationFailed`, `conflict`. */
   accept(token: LinkToken, password: string, actor: Actor): Promise<LoggedIn>
 }
 
@@ -76,15 +76,15 @@ export function createUserAdministration (
 ): UserAdministration {
   const at = () => new Date(now())
 
-  /** Throws `grantExceeds` unless the author holds all that the role gives. */
+  /** Throws `grantExceeds` unless the author holds all permissions of the role. */
   async function requireRole ({ held }: Author, tenant: Owner, id: string, role: string): Promise<void> {
     if (role === 'admin') return requireGrant(held, ['*'])
     requireGrant(held, (await auth.permissionsOf({ sub: id, role, tenant_id: tenant }, tenant)).values())
   }
 
   /**
-   * The user whom the author may change: what the user holds now, and is to hold, the author holds. Outside of the
-   * transaction, since roles are read on a connection of their own.
+   * The user, if the author may change it: the author must hold the user's current and new permissions. Runs before the
+   * transaction, since roles are read on another connection.
    */
   async function allowed (tenant: Owner, id: string, { role }: UserChanges, author: Author): Promise<User> {
     const user = await users.find(tenant, id)
@@ -97,7 +97,7 @@ export function createUserAdministration (
     return user
   }
 
-  /** The same user as it is in the transaction, which leaves the tenant an administrator. */
+  /** Reads the user again in the transaction, and checks that the tenant keeps an administrator. */
   async function locked (
     writer: Transaction<SystemTables>,
     { tenant, id, role: judged }: User,
@@ -117,7 +117,7 @@ export function createUserAdministration (
     return user
   }
 
-  /** Ends what a user has besides sessions, who cannot come back. */
+  /** Ends everything of a user besides sessions, so that the user cannot come back. */
   async function endBelongings (writer: Transaction<SystemTables>, { tenant, id }: User, actor: Actor): Promise<void> {
     const keys = await adminStore.deleteApiKeys(writer, { tenant, id })
     await mail?.links.removeTo(writer, tenant, id)

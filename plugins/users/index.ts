@@ -1,4 +1,4 @@
-/** Users with passwords: `app.users`, and the endpoints under `/users` with which administrators of a tenant manage them. */
+/** Users with passwords: `app.users`, and the endpoints under `/users` for the administrators of a tenant. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'

@@ -1,4 +1,4 @@
-/** The body of a page that a link in a mail opens: the token of the link, and the password that the user chooses. */
+/** The body of a page that a mail links to: the token of the link, and the password that the user chooses. */
 import { Type } from 'typebox'
 import { named } from '../../lib/validation/named-schema.js'
 import { maxLinkTokenLength } from '../mail/links.js'

@@ -1,4 +1,4 @@
-/** The endpoints that administer the users of a tenant, and their schemas. */
+/** The endpoints for the administration of a tenant's users, and their schemas. */
 import type {} from '../rate-limit/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Author, UserAdministration } from './administration.js'
@@ -16,7 +16,7 @@ import { tenantOf } from '../tenancy/required.js'
 import { LinkPassword } from './link-body.js'
 import { Email, maxEmailLength, Role, type User } from './user.js'
 
-const bodyLimit = 16_384 // bytes: the longest password as `\uXXXX`, and a token
+const bodyLimit = 16_384 // bytes: the longest password, written as `\uXXXX`, and a token
 const closed = { additionalProperties: false } as const
 const Status = Type.Union([Type.Literal('active'), Type.Literal('disabled')], { description: '`disabled`: the user cannot log in.' })
 

@@ -18,32 +18,28 @@ import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-re
 
 export type { NewUser, User } from './user.js'
 
-/** What `app.users` is. `tenant` is empty for the platform's own users. */
+/** The type of `app.users`. `tenant` is empty for the platform's own users. */
 export interface Users {
   /**
-   * Throws `validationFailed`; `conflict` where the tenant has a user of this address; `tenantUnknown` where there is no such
-   * tenant; `loginBusy`.
+   * Throws `validationFailed`; `conflict` if the tenant has a user with this address; `tenantUnknown`; `loginBusy`.
    *
-   * @param action how the audit log calls it
+   * @param action its name in the audit log
    */
   create(user: NewUser, actor: Actor, action?: 'user.create' | 'auth.register'): Promise<User>
-  /**
-   * The user whose address and password these are; null where there is none, or one that is disabled, which takes as long.
-   * Throws `loginBusy`.
-   */
+  /** The user with this address and password; null without one, or if it is disabled, which takes as long. Throws `loginBusy`. */
   authenticate(tenant: string, email: string, password: string): Promise<User | null>
-  /** Whether a user whom `authenticate` has given is still there with that password and role, and not disabled. */
+  /** Whether a user from `authenticate` still exists with the same password and role, and is not disabled. */
   isUnchanged(user: User, password: string): Promise<boolean>
-  /** The hash of a new password. Throws `validationFailed` where it cannot be one, and `loginBusy`. */
+  /** The hash of a new password. Throws `validationFailed` for an invalid password, and `loginBusy`. */
   hashPassword(tenant: string, password: string): Promise<string>
   /**
-   * Writes another password; false where the user is not there or disabled, or where `since`, a user whom `authenticate`
-   * has given, has another password by now. End the user's sessions in the same transaction.
+   * Replaces the password. false if the user does not exist or is disabled, or if `since`, a user from `authenticate`, has
+   * another password now. End the user's sessions in the same transaction.
    */
   setPassword(writer: Transaction<SystemTables>, user: UserId, hash: string, since?: User): Promise<boolean>
-  /** The user receives mail at the address; false where there is no such active user. */
+  /** The user receives mail at the address; false without such an active user. */
   setVerified(writer: Transaction<SystemTables>, user: UserId, email: string): Promise<boolean>
-  /** Also one that is disabled. */
+  /** Also a disabled user. */
   find(tenant: string, id: string): Promise<User | null>
 }
 
@@ -57,10 +53,10 @@ export interface UsersParts {
 const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 
 export function createUsers ({ store, passwords, now, log }: UsersParts): Users {
-  /** What the password of a user was checked against. */
+  /** The data against which a password was checked. */
   const checked = new WeakMap<User, string>()
 
-  /** Returns the hash that is stored now. */
+  /** Returns the current hash. */
   async function renewHash (user: User, before: string, password: string): Promise<string> {
     try {
       const hash = await passwords.hash(user.tenant, password)
@@ -127,7 +123,7 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
 
     setVerified: (writer, user, email) => store.setVerified(writer, user, email, new Date(now())),
 
-    // An id of an identity provider is none of ours, and no value of the column.
+    // An id of an identity provider is not one of ours, and not a value of the column.
     find: async (tenant: Owner, id) => uuid.test(id) ? store.find(tenant, id) : null
   }
 }

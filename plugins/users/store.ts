@@ -10,7 +10,7 @@ type Writer = Transaction<SystemTables>
 
 export const columns = ['tenant_id', 'id', 'email', 'role', 'status', 'email_verified_at', 'created_at'] as const
 
-/** A user with what a password is checked against. */
+/** A user with the data to check a password. */
 export interface StoredUser {
   readonly user: User
   readonly hash: string
@@ -21,7 +21,7 @@ export type UserId = Pick<User, 'tenant' | 'id'>
 
 export type UserStore = ReturnType<typeof createUserStore>
 
-/** @param dbFor what statements of a tenant run on; empty for the platform */
+/** @param dbFor runs the statements of a tenant; empty for the platform */
 export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
     async find (tenant: Owner, id: string): Promise<User | null> {
@@ -36,7 +36,7 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
       return row === undefined ? null : { user: userOf(row), hash: row.password_hash }
     },
 
-    /** false where the tenant has a user of this address. */
+    /** false if the tenant has a user with this address. */
     async insert (writer: Writer, { id, tenant, email, role, status, emailVerified, createdAt }: User, hash: string): Promise<boolean> {
       const { numInsertedOrUpdatedRows = 0n } = await writer.insertInto('tenantry.users')
         .values({
@@ -54,14 +54,14 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
       return numInsertedOrUpdatedRows > 0n
     },
 
-    /** Another hash of the password that `before` is one of; false where that was changed meanwhile. */
+    /** Replaces the hash `before` by another hash of the same password; false if it was changed meanwhile. */
     async replaceHash ({ tenant, id }: User, before: string, hash: string, at: Date): Promise<boolean> {
       const { numUpdatedRows } = await dbFor(tenant).updateTable('tenantry.users').set({ password_hash: hash, updated_at: at })
         .where('tenant_id', '=', tenant).where('id', '=', id).where('password_hash', '=', before).executeTakeFirst()
       return numUpdatedRows > 0n
     },
 
-    /** Another password; false where the user is not there or disabled, or has another hash than `before`. */
+    /** Replaces the password; false if the user does not exist or is disabled, or if its hash is not `before`. */
     async setPassword (writer: Writer, { tenant, id }: UserId, hash: string, at: Date, before?: string): Promise<boolean> {
       const { numUpdatedRows } = await writer.updateTable('tenantry.users').set({ password_hash: hash, updated_at: at })
         .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'active')
@@ -69,7 +69,7 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
       return numUpdatedRows > 0n
     },
 
-    /** The user receives mail at the address; false where there is no such user. */
+    /** The user receives mail at the address; false if there is no such user. */
     async setVerified (writer: Writer, { tenant, id }: UserId, email: string, at: Date): Promise<boolean> {
       const { numUpdatedRows } = await writer.updateTable('tenantry.users').set((row) => ({
         email_verified_at: row.fn.coalesce('email_verified_at', row.val(at)),

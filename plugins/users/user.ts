@@ -8,12 +8,12 @@ import { lazyValidator, errorDetails, type ErrorDetail } from '../../lib/validat
 export interface User {
   /** A UUID, the `sub` of the user's tokens. */
   readonly id: string
-  /** Empty for the platform's own. */
+  /** Empty for the platform's own users. */
   readonly tenant: Owner
   /** In lower case. */
   readonly email: string
   readonly role: string
-  /** Who is `disabled` cannot log in. */
+  /** `disabled` users cannot log in. */
   readonly status: 'active' | 'disabled'
   /** The user has proven to receive mail at the address. */
   readonly emailVerified: boolean
@@ -23,7 +23,7 @@ export interface User {
 /** The role of users without another one. */
 export const defaultRole = 'user'
 
-/** The longest that SMTP carries (RFC 5321, 4.5.3.1.3). */
+/** The maximum length in SMTP (RFC 5321, 4.5.3.1.3). */
 export const maxEmailLength = 254 // characters
 
 export const Email = Type.String({
@@ -32,7 +32,7 @@ export const Email = Type.String({
   description: `An e-mail address of at most ${maxEmailLength} characters; upper and lower case are the same.`
 })
 
-/** A password as it is sent; whether it can be a new one `passwordFault` says. */
+/** A password as it is sent; `passwordFault` checks a new one. */
 export const Password = Type.String({
   maxLength: maxPasswordInput,
   description: `${minPasswordLength} to ${maxPasswordLength} characters.`
@@ -50,7 +50,7 @@ export interface NewUser extends Static<typeof Identity> {
 
 const check = lazyValidator(Identity, 'body')
 
-/** What is wrong with a new user, but for its password; nothing where all is right. */
+/** The faults of a new user, except those of its password; empty if it is valid. */
 export function identityFaults (identity: Static<typeof Identity>): readonly ErrorDetail[] {
   return errorDetails(check(identity) ?? [], 'body')
 }
