@@ -1,9 +1,9 @@
 /** The stream that every upload passes: it counts, hashes and judges the bytes before the store has them. */
 import type { SizeLimit } from './limits.js'
 import type { StorageHold } from './storage-hold.js'
-import { createHash } from 'node:crypto'
 import { Transform, type TransformCallback } from 'node:stream'
 import { contentTypeOf, headLength } from './content-type.js'
+import { createDigest, type Digest } from './digest.js'
 
 export interface IntakeOptions {
   readonly limit: SizeLimit
@@ -11,6 +11,8 @@ export interface IntakeOptions {
   readonly hold: Pick<StorageHold, 'need' | 'reserved'> | null
   /** The number of bytes that there must be. Default: any. */
   readonly exact?: number
+  /** The number of bytes, as far as it is known; null where it is not. Default: `exact`. */
+  readonly expected?: number | null
   /** As the uploader says. */
   readonly declaredType: string | undefined
   /** Throws for a type that is not taken. */
@@ -19,36 +21,46 @@ export interface IntakeOptions {
 
 export class Intake extends Transform {
   readonly #options: IntakeOptions
-  readonly #hash = createHash('sha256')
+  readonly #digest: Digest
   #head: Buffer[] | null = []
   #headBytes = 0
   size = 0
   contentType = ''
+  /** Known when the stream has finished. */
+  sha256 = ''
   /** The reason for which the intake itself refused the bytes. */
   refusal: Error | undefined
 
   constructor (options: IntakeOptions) {
     super()
     this.#options = options
-  }
-
-  get sha256 (): string {
-    return this.#hash.copy().digest('hex')
+    const { exact = null, expected = exact } = options
+    this.#digest = createDigest(expected)
   }
 
   override _transform (chunk: Buffer, _encoding: BufferEncoding, callback: TransformCallback): void {
     const { limit, hold } = this.#options
     this.size += chunk.length
     if (this.size > limit.maxBytes) return this.#refuse(limit.refusal(this.size), callback)
-    this.#hash.update(chunk)
-    if (this.#head === null && (hold === null || this.size <= hold.reserved)) return callback(null, chunk)
-    this.#admit(chunk).then(() => callback(null, chunk), (error: Error) => this.#refuse(error, callback))
+    const hashing = this.#digest.update(chunk)
+    if (hashing === undefined && this.#head === null && (hold === null || this.size <= hold.reserved)) return callback(null, chunk)
+    Promise.all([hashing, this.#admit(chunk)]).then(() => callback(null, chunk), (error: Error) => this.#refuse(error, callback))
   }
 
   override _flush (callback: TransformCallback): void {
     const { exact, limit } = this.#options
     if (exact !== undefined && this.size !== exact) return this.#refuse(limit.refusal(this.size), callback)
-    this.#judge().then(() => callback(), (error: Error) => this.#refuse(error, callback))
+    this.#finish().then(() => callback(), (error: Error) => this.#refuse(error, callback))
+  }
+
+  override _destroy (error: Error | null, callback: TransformCallback): void {
+    this.#digest.close()
+    callback(error)
+  }
+
+  async #finish (): Promise<void> {
+    await this.#judge()
+    this.sha256 = await this.#digest.end()
   }
 
   async #admit (chunk: Buffer): Promise<void> {

@@ -141,7 +141,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
         if (bucket !== null) requireType(bucket, contentType)
         if (part?.accepts(contentType) === false) throw typeRefused(`The part "${part.name}"`, contentType)
       }
-      const intake = new Intake({ limit, hold, declaredType, judge })
+      const intake = new Intake({ limit, hold, expected, declaredType, judge })
       await transfer(bytes, intake, (stream) => objects.put(keyOf(tenant.id, id), stream, declaredType ?? ''))
       return { ...received, size: intake.size, sha256: intake.sha256, contentType: intake.contentType }
     } catch (error) {
