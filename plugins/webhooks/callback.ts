@@ -1,4 +1,4 @@
-/** Callbacks: an event that goes to one address, which no document names. */
+/** Callbacks: events for a single address that is in no document. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
@@ -17,13 +17,13 @@ export interface NewCallback {
   readonly giveUpAt: Date
 }
 
-/** Writes the event with its delivery, unless the tenant is gone or is being deleted. */
+/** Writes the event with its delivery, unless the tenant does not exist or is being deleted. */
 export async function writeCallback (
   transaction: Kysely<SystemTables>,
   { id, event, url, sealed, now, giveUpAt }: NewCallback
 ): Promise<void> {
   const { tenant, type, subject, data, at } = event
-  // Nothing waits for it: a subject has one callback.
+  // No other delivery waits for it: a subject has one callback.
   await sql`
     with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share),
     added as (

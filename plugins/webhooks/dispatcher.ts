@@ -1,6 +1,6 @@
 /**
- * Sends what is due, for one process: makes deliveries of events, takes those that are due, and writes how each ended.
- * Nothing of an event, an address or a secret is in what it logs.
+ * The sending part of one process: it creates deliveries of events, takes due ones, and writes their results. Its logs contain
+ * nothing of an event, an address or a secret.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
@@ -17,11 +17,11 @@ import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxInAll = 64 // attempts at a time
 const maxOfPlatform = 16 // of the platform's webhooks
-const maxOfLine = 8 // of a tenant's webhooks, and of the platform's for the events of one tenant
-const maxEach = 4 // that one look takes of a line
-const idlePauseMs = 5000 // between looks for what no notice tells: what processes had that are gone
-const busyPauseMs = 50 // while another process makes deliveries,
-const blockedPauseMs = 250 // and while what is due has no place; the end of an attempt wakes it sooner
+const maxOfLine = 8 // of a tenant's webhooks, or of the platform's for the events of one tenant
+const maxEach = 4 // deliveries of a line per look
+const idlePauseMs = 5000 // between looks without a notice: deliveries of processes that have died
+const busyPauseMs = 50 // while another process creates deliveries,
+const blockedPauseMs = 250 // and while due deliveries have no free slot; the end of an attempt wakes it sooner
 const handingBackMs = 500
 
 export interface DispatcherParts {
@@ -37,11 +37,11 @@ export interface Dispatcher {
   start(): void
   /** There may be something to do. */
   wake(): void
-  /** Takes no more, and waits for attempts under way until the deadline, of `performance.now()`; then ends them, and hands them back. */
+  /** Takes no more, and waits for running attempts until the deadline, of `performance.now()`; then ends them, and hands them back. */
   stop(deadline: number): Promise<void>
 }
 
-/** Attempts under way, by line. */
+/** Running attempts, by line. */
 type Counts = Map<string, number>
 
 interface Running {
@@ -66,7 +66,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
       again: 'webhooks are sent again'
     }
   }
-  // Side by side: very many events of one tenant keep no delivery waiting.
+  // Concurrently: a large number of events of one tenant delays no delivery.
   const fanning = createPoller({ look: makeDeliveries, ...polled })
   const taking = createPoller({ look: takeDeliveries, ...polled })
   let tenantTurn = ''
@@ -93,7 +93,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
     return await take() ? 0 : blockedPauseMs
   }
 
-  /** False where there is no room, or nothing that could be taken. */
+  /** false without a free slot, or if nothing could be taken. */
   async function take (): Promise<boolean> {
     const room = maxInAll - running.size
     if (room === 0 || draining.signal.aborted) return false
@@ -122,7 +122,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
     running.set(id, { attempt, done })
   }
 
-  /** Never rejects. What cannot be written down is done again, when this process's hold on it ends. */
+  /** Never rejects. A result that cannot be written is sent again, when this process's lease ends. */
   async function make (attempt: Attempt): Promise<void> {
     if (ending.signal.aborted) return
     const fields = { delivery: attempt.id, tenant: attempt.tenant, webhook: attempt.endpoint, attempt: attempt.attempts }
@@ -161,7 +161,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
   }
 }
 
-/** Lines that may not have `maxEach` more. */
+/** Lines that have no room for `maxEach` more. */
 function fullOf (counts: Counts): string[] {
   return [...counts].flatMap(([line, count]) => count > maxOfLine - maxEach ? [line] : [])
 }
@@ -172,7 +172,7 @@ function sumOf (counts: Counts): number {
   return sum
 }
 
-/** Where the next look begins. The database orders by bytes; another order here would only change whose turn is next. */
+/** The start of the next look. The database orders by bytes; another order here would only change whose turn is next. */
 function lineAfter (taken: readonly string[], from: string): string {
   const [first, ...others] = taken
   return first === undefined ? from : `${others.reduce((last, line) => line > last ? line : last, first)}\u0001`

@@ -1,6 +1,6 @@
 /**
- * From events to deliveries: one for each webhook that hears the event, in the order of the events. One process of a
- * database does it at a time, so that of two events of one subject the first has its delivery first.
+ * Creates deliveries of events: one for each webhook that listens for the event, in the order of the events. Only one process
+ * of a database does so at a time, so that deliveries of a subject keep the order of its events.
  */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -10,15 +10,15 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { retryForMs } from './retry.js'
 
-const maxTenants = 100 // of one pass
-const maxEach = 50 // events of one of them, while others wait;
-const maxAlone = 250 // where fewer wait, they share as many
-const maxWaiting = 100_000 // deliveries of a tenant's webhooks, and of the platform's for the events of one tenant
-const maxSubjectBytes = 512 // of an index of PostgreSQL, which takes some 2,700
+const maxTenants = 100 // per pass
+const maxEach = 50 // events of each, while many tenants wait;
+const maxAlone = 250 // with fewer tenants, this total is shared
+const maxWaiting = 100_000 // deliveries of a tenant's webhooks, or of the platform's for the events of one tenant
+const maxSubjectBytes = 512 // in an index of PostgreSQL, which allows about 2,700
 
-/** What a pass did. */
+/** The result of a pass. */
 export interface Pass {
-  /** `busy`: another process does it. `more`: there may be more to do now. */
+  /** `busy`: another process is creating deliveries. `more`: there may be more to do now. */
   readonly outcome: 'busy' | 'more' | 'done'
   /** Where the next pass begins. */
   readonly from: string
@@ -27,7 +27,7 @@ export interface Pass {
 
 /** Deliveries that failed at once, because too many of the same line wait. */
 export interface Refused {
-  /** Whose webhooks; empty for the platform's. */
+  /** The owner of the webhooks; empty for the platform. */
   readonly owner: Owner
   /** See `source` of the table. */
   readonly source: string
@@ -51,17 +51,17 @@ interface Row {
   readonly url: string
 }
 
-/** The subject as deliveries have it: one that is too long for an index as a hash of it. */
+/** The subject for deliveries: a hash if it is too long for an index. */
 export function chainOf (subject: string): string {
   return Buffer.byteLength(subject) <= maxSubjectBytes ? subject : createHash('sha256').update(subject).digest('hex')
 }
 
-/** @param from the tenant that the pass before ended at */
+/** @param from the last tenant of the previous pass */
 export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberDirectory, from: string, now: Date): Promise<Pass> {
   const events = await waiting(db, from)
   const last = events.at(-1)
-  // Before the transaction: the embedded engine has one connection. What is at hand is at least as new as the events,
-  // unless their server knew of a document first; the versions tell.
+  // Before the transaction: the embedded engine has one connection. Cached webhooks are at least as new as the events, unless another
+  // server loaded a newer document first; the versions show that.
   const known = new Map<string, Subscribers>()
   for (const { tenant } of events) if (!known.has(tenant)) known.set(tenant, await subscribers.of(tenant))
   let refused: readonly Refused[] = []
@@ -107,8 +107,8 @@ export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberD
 }
 
 /**
- * Events without deliveries, of some tenants and a few of each, the oldest first. The order by both columns is that of the
- * index of these events: whatever the statistics of a table that grows fast say, no others are looked through.
+ * Events without deliveries: of some tenants, a few of each, the oldest first. The order by both columns is that of the index,
+ * so that the planner uses it whatever the statistics of a growing table say, and reads no other events.
  */
 async function waiting (db: Kysely<SystemTables>, from: string): Promise<EventRow[]> {
   const { rows } = await sql<EventRow>`
@@ -126,7 +126,7 @@ async function waiting (db: Kysely<SystemTables>, from: string): Promise<EventRo
   return rows
 }
 
-/** Those that are there, and the versions of their documents; held, so that none of them is deleted meanwhile. */
+/** The existing tenants and the versions of their documents; locked, so that none is deleted meanwhile. */
 async function presentTenants (transaction: Kysely<SystemTables>, tenants: readonly string[]): Promise<ReadonlyMap<string, number>> {
   const { rows } = await sql<{ id: string, version: number }>`
     select t.id, coalesce((select max(version) from tenantry.tenant_configs c where c.tenant_id = t.id), 0) as version
@@ -154,8 +154,8 @@ async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readon
     column(({ url }) => url)
   }::text[],
     ${rows.map(isRefused)}::bool[]) as g (tenant_id, source, event, type, subject, endpoint, url, refused)`
-  // Locks the last waiting delivery of each subject. Its end is then committed before this transaction, which sees it, or
-  // after, and lets the new delivery go.
+  // Locks the last waiting delivery of each subject. If its end was committed earlier, this transaction sees it; otherwise the end comes
+  // later and releases the new delivery.
   await sql`
     select from (select distinct tenant_id, source, endpoint, subject from ${given}) chain, lateral (
       select id from tenantry.webhook_deliveries d where d.tenant_id = chain.tenant_id and d.source = chain.source
@@ -179,7 +179,7 @@ async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readon
 
 type Line = Pick<Row, 'tenant' | 'source'>
 
-/** The lines of the rows that have as many waiting deliveries as a line may have. */
+/** The lines of the rows that have the maximum of waiting deliveries. */
 async function fullLines (transaction: Kysely<SystemTables>, rows: readonly Row[]): Promise<readonly Line[]> {
   const { rows: full } = await sql<Line>`
     select tenant, source from (select distinct * from unnest(${rows.map(({ tenant }) => tenant)}::text[], ${

@@ -29,7 +29,7 @@ import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 export type { Callback, TenantWebhooks, VersionedWebhooks, Webhooks } from './webhooks.js'
 
-/** The settings of the master keys, as the plugin secrets has them; and the document's `webhooks` section. */
+/** The settings of the master keys, as for the plugin secrets, and the document's `webhooks` section. */
 export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {
   /** The document's webhooks; inbound ones are ignored. Default: none. */
   readonly webhooks?: readonly Webhook[] | undefined
@@ -48,7 +48,7 @@ export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {
   readonly now?: (() => number) | undefined
 }
 
-const noticeMs = 20 // in which many wakes are one notice
+const noticeMs = 20 // in which several wakes share one notice
 
 export default definePlugin<WebhooksOptions>({
   name: 'webhooks',
@@ -120,7 +120,7 @@ export default definePlugin<WebhooksOptions>({
     sweepHourly(app, 'old deliveries of webhooks', () => sweepDeliveries(db, new Date(now())))
     if (dispatcher !== null) listen(app, events, { webhooks: dispatcher.wake, config: dispatcher.wake, gap: dispatcher.wake })
     let isStopping = false
-    // Its sends may need what later plugins add when the app is ready.
+    // Its sends may need parts that later plugins add before the app is ready.
     app.addHook('onReady', async () => {
       app.ready().then(() => {
         if (!isStopping) dispatcher?.start()
@@ -139,7 +139,7 @@ export default definePlugin<WebhooksOptions>({
   }
 })
 
-/** Tells the processes that deliver; many wakes at once in one notice. */
+/** Notifies the delivering processes; many wakes at once share one notice. */
 function createNotice ({ events, log }: FastifyInstance): { wake(): void, close(): Promise<void> } {
   let timer: NodeJS.Timeout | undefined
   let telling: Promise<void> = Promise.resolve()

@@ -1,6 +1,6 @@
 /** The retries of a failed delivery. */
 
-/** How long it is tried. */
+/** How long a delivery is retried. */
 export const retryForMs = 86_400_000
 
 const firstMs = 5000
@@ -8,12 +8,12 @@ const longestMs = 3_600_000
 const longestUncalledMs = 300_000
 
 /**
- * The time of the next attempt: five seconds after the first, then twice as long each time, an hour at most; the last one
- * when the time is over. null: it was the last.
+ * The time of the next attempt: five seconds after the first, then twice as long each time, at most an hour; the last attempt
+ * is at the end of the period. null: there is no further attempt.
  *
- * @param attempts those that were made, 1 or more
- * @param called whether the receiver was asked at all. Where it was not, others of its deliveries failed just before: once it
- * is back, those that wait are not to wait for long
+ * @param attempts the number of attempts so far, 1 or more
+ * @param called whether the receiver was called. If not, others of its deliveries failed just before, and the delay stays short, so
+ * that they do not wait long once the receiver is back
  */
 export function nextAttempt (attempts: number, now: Date, giveUpAt: Date, called = true): Date | null {
   if (now >= giveUpAt) return null

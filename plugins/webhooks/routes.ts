@@ -48,7 +48,7 @@ const Secret = Type.Object({ secret: Type.String({ description: '`whsec_<base64>
 
 const tags = ['Webhooks']
 
-/** Nothing where `app.webhooks` is off. */
+/** No routes if `app.webhooks` is off. */
 export function webhookRoutes (app: FastifyInstance): void {
   const { webhooks } = app
 

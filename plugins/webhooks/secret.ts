@@ -1,4 +1,4 @@
-/** Generated secrets, one for each owner, that sign where a webhook names no other: in the database encrypted, see lib/secrets. */
+/** Generated secrets, one for each owner, which sign for webhooks without an own secret. Stored encrypted, see lib/secrets. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
@@ -16,7 +16,7 @@ const maxKept = 1000
 const maxAgeMs = 60_000
 
 export interface SigningSecrets {
-  /** `whsec_<base64>`; made where the owner has none. Throws `tenantUnknown`, and SecretUnreadable where the master key is missing. */
+  /** `whsec_<base64>`; created if the owner has none. Throws `tenantUnknown`, and SecretUnreadable without the master key. */
   of(tenant: Owner): Promise<string>
   close(): void
 }
@@ -44,7 +44,7 @@ export function createSigningSecrets (
       const made = await transaction.insertInto('tenantry.webhook_secrets').values({ tenant_id: tenant, secret: sealed, created_at: at })
         .onConflict((conflict) => conflict.doNothing()).returning('tenant_id').executeTakeFirst()
       if (made !== undefined) await writeAudit(transaction, { tenant, action: 'webhook.secret', actor: noActor, at })
-      // Another process may have made it just now.
+      // Another process may have created it just now.
       const found = made === undefined ? await find(transaction, tenant) : sealed
       if (found === undefined) throw failure('tenantUnknown')
       return found

@@ -1,4 +1,4 @@
-/** One attempt to deliver: where to, signed by what, and what the answer means. */
+/** One attempt to deliver: the address, the signature and the meaning of the response. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance } from 'fastify'
 import type {} from '../outbound/index.js'
@@ -19,7 +19,7 @@ import { callbackPlace } from '../../lib/secrets/associated-data.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { nextAttempt } from './retry.js'
 
-const gone = 410 // the receiver wants no more of it (Standard Webhooks)
+const gone = 410 // the receiver wants no further deliveries (Standard Webhooks)
 
 export interface SenderParts {
   readonly app: FastifyInstance
@@ -27,14 +27,14 @@ export interface SenderParts {
   readonly secrets: SigningSecrets
   readonly cipher: SecretCipher
   readonly now: () => number
-  /** Milliseconds that a receiver has, until the last byte of its answer. */
+  /** Milliseconds for the whole response of a receiver. */
   readonly timeoutMs: number
 }
 
-/** Makes the attempt; rejects only where the database cannot be asked, or the signal ends it. */
+/** Makes the attempt; rejects only if the database is unreachable, or if the signal ends it. */
 export type Send = (attempt: Attempt, signal: AbortSignal) => Promise<Ending>
 
-/** Where it goes. A text says why it cannot. */
+/** The target. A text is the reason why there is none. */
 interface Target {
   readonly url: string
   readonly secret: string
@@ -114,7 +114,7 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
   }
 }
 
-/** For the log of deliveries; null: it says nothing of the receiver. */
+/** For the log of deliveries; null if the error is not the receiver's. */
 function reasonOf (error: unknown, timeoutMs: number): string | null {
   if (isFailure(error, 'addressRefused')) return 'the address is private, or may not be called: it was refused before anything was sent'
   if (isFailure(error, 'providerTimeout')) return `no answer within ${timeoutMs / 1000} s`
@@ -126,7 +126,7 @@ function reasonOf (error: unknown, timeoutMs: number): string | null {
   return null
 }
 
-/** A secret that has no value is null, or stands as its template. */
+/** A secret without a value is null, or still contains its template. */
 function textOf (value: CompiledValue, scope: Scope): string | null {
   const text = value.evaluate(scope)
   return typeof text === 'string' && text !== '' && !text.includes('{{') ? text : null

@@ -1,4 +1,4 @@
-/** Deliveries in the database: which are tried, how they ended, and the log of them. Every time is the caller's clock. */
+/** Deliveries in the database: due ones, their results, and their log. All times come from the caller's clock. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -6,22 +6,22 @@ import { sql, type RawBuilder } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { tenantColumn } from '../../lib/database/sql.js'
 
-/** Milliseconds for which an attempt is a process's own; then others take it over. Longer than any attempt takes. */
+/** Milliseconds that an attempt belongs to a process; then others take it over. Longer than any attempt takes. */
 export const leaseMs = 30_000
 
 const keptMs = 30 * 86_400_000
-// Of a tenant's webhooks, and of the platform's for the events of one tenant. The oldest ended ones are removed.
+// For a tenant's webhooks, or the platform's for the events of one tenant. The oldest ended ones are removed.
 const keptDeliveries = 100_000
 const maxCounted = 10_000
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
-/** An attempt that this process makes. */
+/** An attempt of this process. */
 export interface Attempt {
   readonly id: string
-  /** Whose webhook it is; empty for the platform's. */
+  /** The owner of the webhook; empty for the platform. */
   readonly tenant: Owner
-  /** Of the platform's webhooks: the tenant of the event. Else empty. */
+  /** For the platform's webhooks: the tenant of the event. Else empty. */
   readonly source: string
   /** The `name` of the webhook; empty for a callback. */
   readonly endpoint: string
@@ -37,7 +37,7 @@ export interface Attempt {
   readonly data: string
 }
 
-/** How an attempt ended. `again`: when it is tried next; null where it is not. */
+/** The result of an attempt. `again`: the time of the next one; null for none. */
 export interface Ending {
   readonly delivered: boolean
   readonly status: number | null
@@ -60,7 +60,7 @@ export interface LoggedDelivery {
   readonly deliveredAt: Date | null
 }
 
-/** When the next attempt is due; null where none is. */
+/** The time of the next attempt; null for none. */
 export async function nextDue (db: Kysely<SystemTables>): Promise<Date | null> {
   const { rows: [row] } = await sql<{ next: Date }>`select next_attempt_at as next from tenantry.webhook_deliveries
     where next_attempt_at is not null order by next_attempt_at at time zone 'UTC' limit 1`.execute(db)
@@ -69,11 +69,11 @@ export async function nextDue (db: Kysely<SystemTables>): Promise<Date | null> {
 
 /** Lines that take turns. */
 export interface Turn {
-  /** The first line that is not before this text comes first, then those after it. */
+  /** The first line that does not sort before this text comes first, then those after it. */
   readonly from: string
-  /** Lines that have no room. */
+  /** Lines without a free slot. */
   readonly full: readonly string[]
-  /** Deliveries of all of them that there is room for. */
+  /** The total of free slots. */
   readonly room: number
 }
 
@@ -84,11 +84,11 @@ export interface Taking {
   readonly platform: Turn
   /** The webhooks of tenants: their owners take turns. `room` counts those of the platform too. */
   readonly tenants: Turn
-  /** Deliveries that one line gets in its turn. */
+  /** Deliveries that a line gets in its turn. */
   readonly each: number
 }
 
-/** Takes deliveries that are due, a few of each line in turn. */
+/** Takes due deliveries, a few of each line in turn. */
 export async function takeDue (db: Kysely<SystemTables>, taking: Taking): Promise<Attempt[]> {
   const { rows } = await takeStatement(taking).execute(db)
   return rows
@@ -96,8 +96,8 @@ export async function takeDue (db: Kysely<SystemTables>, taking: Taking): Promis
 
 /** The statement of `takeDue`. */
 export function takeStatement ({ now, holder, platform, tenants, each }: Taking): RawBuilder<Attempt> {
-  // Steps through the lines by the index, so that a look costs the same however many deliveries of one line wait. The
-  // order by all columns is that of the index, so that the planner takes it whatever the statistics say.
+  // Steps through the lines by the index, so that the cost of a look does not grow with a line's deliveries. The order by all columns is
+  // that of the index, so that the planner uses it whatever the statistics say.
   return sql<Attempt>`
     with recursive sources as (
       (select source from tenantry.webhook_deliveries where tenant_id = '' and next_attempt_at is not null and source >= ${platform.from}
@@ -137,7 +137,7 @@ export function takeStatement ({ now, holder, platform, tenants, each }: Taking)
     from taken t join tenantry.webhook_events e on e.place = t.event`
 }
 
-/** Writes how an attempt ended, and lets the next delivery of its subject go; nothing where another process has it now. */
+/** Writes the result of an attempt, and releases the next delivery of its subject; does nothing if another process has it now. */
 export async function finish (
   db: Kysely<SystemTables>,
   id: string,
@@ -158,7 +158,7 @@ export async function finish (
       .where('id', '=', id).where('holder', '=', holder).where('status', '=', 'pending')
       .returning([tenantColumn, 'source', 'endpoint', 'subject']).executeTakeFirst()
     if (ended === undefined || again !== null) return
-    // Only now: what was fanned out behind it meanwhile is seen by this statement (fan-out.ts locks the last of a subject).
+    // A separate statement, to see deliveries that were added meanwhile (fan-out.ts locks the last one of a subject).
     await sql`
       update tenantry.webhook_deliveries set next_attempt_at = ${now} where next_attempt_at is null and id = (
         select id from tenantry.webhook_deliveries where tenant_id = ${ended.tenant} and source = ${ended.source}
@@ -181,7 +181,7 @@ export interface DeliveryFilter {
   readonly event?: string | undefined
 }
 
-/** A page of an owner's deliveries, the newest first, and how many there are, counted up to 10,000. */
+/** A page of an owner's deliveries, the newest first, and their total, counted up to 10,000. */
 export async function listDeliveries (
   db: Kysely<SystemTables>,
   tenant: Owner,
@@ -212,8 +212,8 @@ export async function listDeliveries (
 }
 
 /**
- * Lets a delivery be tried at once, and again until `giveUpAt`; false where the owner has none of that id. One that waits for
- * another of its subject goes on waiting.
+ * Makes a delivery due now, with retries until `giveUpAt`; false if the owner has none of this id. A delivery that waits for
+ * another of its subject continues to wait.
  */
 export async function redeliver (
   transaction: Kysely<SystemTables>,

@@ -1,4 +1,4 @@
-/** The webhooks that may want an event: the platform's, and those of the tenants that this process has loaded. */
+/** The webhooks that may receive an event: the platform's, and those of the tenants that this process has loaded. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
@@ -8,11 +8,11 @@ import type { TenantWebhooks, VersionedWebhooks } from './webhooks.js'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { entityKinds } from '../../lib/webhooks/events.js'
 
-const maxTenants = 10_000 // whose webhooks are kept; most have none
+const maxTenants = 10_000 // with cached webhooks; most have none
 
-/** Webhooks, and what they hear. */
+/** Webhooks, and the events that they listen for. */
 export interface Subscribers extends Pick<VersionedWebhooks, 'webhooks'> {
-  /** Of the document; null: of none. */
+  /** The version of the document; null without one. */
   readonly version: number | null
   readonly kinds: ReadonlySet<string>
   readonly entities: boolean
@@ -20,9 +20,9 @@ export interface Subscribers extends Pick<VersionedWebhooks, 'webhooks'> {
 
 export interface SubscriberDirectory {
   readonly platform: Subscribers
-  /** At once where they are at hand. */
+  /** Synchronous if they are cached. */
   of(tenant: Owner): Subscribers | Promise<Subscribers>
-  /** Within a transaction of the caller: listeners that are not in memory are read with it, and not kept. */
+  /** Within a transaction of the caller: listeners that are not cached are read with it, and not cached. */
   within(transaction: Kysely<SystemTables>, tenant: Owner): Subscribers | Promise<Subscribers>
   forget(tenant: Owner): void
   close(): void
@@ -30,7 +30,7 @@ export interface SubscriberDirectory {
 
 export interface SubscriberDirectoryOptions {
   readonly platform: readonly CompiledOutboundWebhook[]
-  /** null: tenants have none. */
+  /** null: tenants have no webhooks. */
   readonly tenants: () => TenantWebhooks | null
   readonly db: Kysely<SystemTables>
   readonly events: Events
@@ -71,5 +71,5 @@ function subscribersOf ({ version, webhooks }: VersionedWebhooks): Subscribers {
 }
 
 const noSubscribers: Subscribers = Object.freeze({ version: 0, webhooks: Object.freeze([]), kinds: new Set<string>(), entities: false })
-/** Where tenants have no documents. */
+/** For servers without documents of tenants. */
 const unasked: Subscribers = Object.freeze({ ...noSubscribers, version: null })

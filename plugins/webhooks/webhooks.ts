@@ -15,12 +15,12 @@ declare module 'fastify' {
 
 /** The receiver of the end of a run (`webhookOnComplete`). */
 export interface Callback {
-  /** Whose secret signs where `secret` is null, and in whose turn it is sent; empty for the platform. */
+  /** The owner whose generated secret signs if `secret` is null, and whose turn the delivery takes; empty for the platform. */
   readonly tenant: Owner
   readonly url: string
-  /** As in the document, resolved: `whsec_<base64>`, or raw bytes. Kept encrypted until it is sent. */
+  /** As in the document, resolved: `whsec_<base64>`, or raw bytes. Stored encrypted until it is sent. */
   readonly secret: string | null
-  /** The address is fixed in the platform's document. */
+  /** The platform's document fixes the address. */
   readonly trusted: boolean
   readonly type: string
   readonly data: object
@@ -28,7 +28,7 @@ export interface Callback {
   readonly at: Date
 }
 
-/** A tenant's outbound webhooks as a version of its document has them; version 0: it saved none. */
+/** The outbound webhooks of a version of a tenant's document; version 0: no document was saved. */
 export interface VersionedWebhooks {
   readonly version: number
   readonly webhooks: readonly CompiledOutboundWebhook[]
@@ -40,23 +40,23 @@ declare module '../../lib/tenant-document/tenant-documents.js' {
   }
 }
 
-/** Reads a tenant's outbound webhooks from the document that it saved last. */
+/** Reads a tenant's outbound webhooks from its last saved document. */
 export type TenantWebhooks = (tenant: Owner, db: Kysely<SystemTables>) => Promise<VersionedWebhooks>
 
 export interface Webhooks {
-  /** Writes the event in the transaction; nothing where no webhook could hear it. Call `wake` when it is committed. */
+  /** Writes the event in the transaction, unless no webhook can listen for it. Call `wake` after the commit. */
   emit(transaction: Kysely<SystemTables>, event: OutboundEvent): Promise<void>
   /**
-   * Whether a webhook of the platform, or of the tenant (empty: none), hears of entities. A promise only where the tenant's
-   * document is not in memory.
+   * Whether a webhook of the platform, or of the tenant (empty: none), listens for entities. A promise only if the tenant's
+   * document is not cached.
    */
   hasSubscribers(tenant: string): boolean | Promise<boolean>
   /** @deprecated Use `hasSubscribers`. */
   hears(tenant: string): boolean | Promise<boolean>
-  /** Writes a signed POST in the transaction; it is retried as events are, under one `webhook-id`. Call `wake` when it is committed. */
+  /** Writes a signed POST in the transaction; it is retried like events, under one `webhook-id`. Call `wake` after the commit. */
   callback(transaction: Kysely<SystemTables>, callback: Callback): Promise<void>
   /**
-   * The secret that signs what names no other: generated when it is asked for first. `whsec_<base64>`. Empty tenant: the
+   * The secret that signs for webhooks without their own one; generated on first use. `whsec_<base64>`. Empty tenant: the
    * platform's. Throws `tenantUnknown`.
    */
   secretOf(tenant: string): Promise<string>
@@ -66,7 +66,7 @@ export interface Webhooks {
     filter: DeliveryFilter,
     page: { readonly limit: number, readonly offset: number }
   ): Promise<{ data: LoggedDelivery[], total: number }>
-  /** Sends a delivery again, for 24 hours from now. Throws `notFound`. */
+  /** Sends a delivery again, with retries for 24 hours from now. Throws `notFound`. */
   redeliver(tenant: string, id: string, actor: Actor): Promise<void>
   /** New events may have been committed: deliveries start at once. Without this call they start within a few seconds. */
   wake(): void
