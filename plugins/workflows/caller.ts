@@ -2,9 +2,9 @@
 import type { RouteReply } from '../../lib/http/route-exchange.js'
 import { failure } from '../../lib/errors.js'
 
-export const maxSyncMs = 300_000 // of a run within a request, after which no further step begins
+export const maxSyncMs = 300_000 // for a run within a request, after which no further step begins
 
-/** Aborted when the caller has left: the rest of the work has no reader. */
+/** Aborted when the caller has left, since nobody reads the result. */
 export function goneOf ({ raw }: Pick<RouteReply, 'raw'>): AbortSignal {
   const gone = new AbortController()
   raw.once('close', () => {

@@ -1,4 +1,4 @@
-/** Calls of steps that are charged: one that may have been charged is not made again, after a crash neither. */
+/** Calls of steps that cost money: a call that may have been charged is never repeated, not even after a crash. */
 import type { StepCall } from '../../lib/workflows/step-runners.js'
 import { failure } from '../../lib/errors.js'
 import { isCharged, markCharged } from '../../lib/models/failures.js'

@@ -1,15 +1,15 @@
-/** Time, as runs of workflows see it; tests have their own. */
+/** The clock of workflow runs; tests have their own. */
 import { setTimeout } from 'node:timers/promises'
 
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number
-  /** Resolves after as many milliseconds; rejects where the signal is aborted before. */
+  /** Resolves after this number of milliseconds; rejects if the signal is aborted earlier. */
   sleep(ms: number, signal: AbortSignal): Promise<void>
 }
 
 export const systemClock: Clock = {
-  // The process's own clock: time-outs of steps do not change when the machine's clock is set.
+  // The process's monotonic clock: setting the machine's clock does not change timeouts of steps.
   now: () => Math.round(performance.timeOrigin + performance.now()),
   sleep: (ms, signal) => setTimeout(ms, undefined, { signal })
 }

@@ -18,7 +18,7 @@ const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,1
 export interface CompletionParts {
   readonly store: RunStore
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  /** null where the plugin is not registered: then nothing is sent. */
+  /** null without the plugin: then nothing is sent. */
   readonly webhooks: () => Webhooks | null
   readonly log: FastifyBaseLogger
 }
@@ -26,12 +26,12 @@ export interface CompletionParts {
 /** The address that is called at the end. */
 export interface Address {
   readonly url: string
-  /** null: the tenant's generated one signs. */
+  /** null: the tenant's generated secret signs. */
   readonly secret: string | null
   readonly trusted: boolean
 }
 
-/** Writes the end for as long as the attempt has the run; rejects with `Interrupted` where it has it no more. */
+/** Writes the end if this attempt still has the run; otherwise rejects with `Interrupted`. */
 export type CompleteRun = (
   run: HeldRun & { readonly workflow: string | null },
   end: RunEnd,
@@ -65,7 +65,7 @@ export function createCompletion ({ store, dbFor, webhooks, log }: CompletionPar
   }
 }
 
-/** Where the callback goes; null, and a warning, where that cannot be said: it is never signed with what is no secret. */
+/** The target of the callback; null, with a warning, if it cannot be resolved: without its secret it is never sent. */
 export function addressOf (callback: CompiledCallback, scope: Scope, log: FastifyBaseLogger): Address | null {
   try {
     callback.copies?.(scope, 0)

@@ -1,4 +1,4 @@
-/** The documents that workflows stand in, the platform's and tenants', and what is compiled of them when it is needed. */
+/** The documents with workflows, of the platform and of tenants, and their workflows, compiled when they are needed. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { Schedule, Workflow } from '../../lib/schema/workflow.js'
@@ -12,16 +12,16 @@ import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
 import { readDefinition } from './serialization.js'
 
-const maxCharacters = 2_097_152 // of the definitions whose compiled workflows are kept, which take up to some 30 bytes for each
+const maxCharacters = 2_097_152 // of the definitions with cached compiled workflows, which take up to about 30 bytes per character
 
-/** What a document says of workflows. Another object after each change of it. */
+/** The workflows of a document. A new object after each change of the document. */
 export interface WorkflowDocument {
   readonly workflows: readonly Workflow[]
   /** What they are compiled against. */
   readonly context: (tables: Catalogue) => Omit<WorkflowContext, 'faults'>
 }
 
-/** Reads the document that a tenant saved last; at once where it is at hand. */
+/** Reads a tenant's last saved document; synchronous if it is cached. */
 declare module '../../lib/tenant-document/tenant-documents.js' {
   interface TenantDocuments {
     readonly workflows: TenantWorkflows
@@ -33,7 +33,7 @@ export type TenantWorkflows = (tenant: Owner) => WorkflowDocument | Promise<Work
 export interface ListedWorkflow {
   readonly id: string
   readonly source: CompiledWorkflow['origin']
-  /** How many it has, at any depth. */
+  /** The number of its steps, at any depth. */
   readonly steps: number
 }
 
@@ -41,20 +41,20 @@ export interface ListedWorkflow {
 export interface NamedWorkflow {
   readonly schedule: Schedule | undefined
   readonly requiredPermissions: readonly string[]
-  /** null where the tables no longer have what it needs. */
+  /** null if the tables no longer fit. */
   compiled(): CompiledWorkflow | null
 }
 
 export interface Documents {
-  /** Those of the tenant, then those of the platform of other names. Empty tenant: the platform's. */
+  /** The tenant's workflows, then the platform's with other names. Empty tenant: only the platform's. */
   list(tenant: Owner): Promise<ListedWorkflow[]>
-  /** The tenant's workflow of that id, else the platform's. */
+  /** The tenant's workflow with this id, else the platform's. */
   find(tenant: Owner, id: string): Promise<NamedWorkflow | undefined>
-  /** What was stored with a run, against the tables and connectors of today; null where they no longer have what it needs. */
+  /** The stored workflow of a run, compiled against the current tables and connectors; null if they no longer fit. */
   stored(tenant: Owner, definition: string): Promise<CompiledWorkflow | null>
   /** The same without its steps, for the callback at its end. */
   storedEnd(tenant: Owner, definition: string): Promise<CompiledWorkflow | null>
-  /** A tenant's text, with all of its bounds; null after faults were added. */
+  /** The workflow of a tenant's text, within all bounds of a document; null after it has added faults. */
   own(tenant: Owner, definition: WorkflowDefinition, pointer: string, faults: FaultList): Promise<CompiledWorkflow | null>
 }
 
@@ -64,10 +64,10 @@ interface Compiled {
   readonly workflow: CompiledWorkflow | null
 }
 
-/** The sources of any route: what an inline workflow reads was checked where it stood. */
+/** The sources of any route: an inline workflow was checked in its route. */
 const inline = Object.freeze({ sources: new Set([...routeSources, 'payload', 'files'] as const) })
 
-/** @param tenants null where tenants have no documents */
+/** @param tenants null if tenants have no documents */
 export function createDocuments (platform: WorkflowDocument, tenants: () => TenantWorkflows | null, catalogue: () => Catalogue): Documents {
   const known = new LRUCache<string, Compiled>({ maxSize: maxCharacters })
 

@@ -1,4 +1,4 @@
-/** The journal of an asynchronous run: how steps ended is in the database before the next one begins. */
+/** The journal of an asynchronous run: the result of each step is in the database before the next one begins. */
 import type { Engine, Statement } from '../../lib/database/engine.js'
 import type { HeldRun } from './store.js'
 import { failure } from '../../lib/errors.js'
@@ -13,11 +13,11 @@ const maxKeptBytes = 16 * 1_048_576 // of all steps of a run
 export interface DurableJournalParts {
   readonly engine: Engine
   readonly run: HeldRun
-  /** How steps ended in earlier attempts. */
+  /** The results of steps in earlier attempts. */
   readonly outcomes: ReadonlyMap<string, StepOutcome>
-  /** The steps that made calls in earlier attempts which may have been charged. Default: none. */
+  /** The steps of earlier attempts with calls that may have been charged. Default: none. */
   readonly sent?: ReadonlySet<string> | undefined
-  /** The steps whose statements the journal runs: that they began is not written before. */
+  /** The steps whose statements the journal runs: their start is not written separately. */
   readonly databaseSteps: ReadonlySet<string>
   /** Aborted when the attempt is over. */
   readonly signal: AbortSignal
@@ -26,8 +26,8 @@ export interface DurableJournalParts {
 type RunStatement = (statement: Statement, values: readonly unknown[]) => Promise<string | null>
 
 /**
- * Rejects with `answerTooLarge`, and writes nothing, for a result that is larger than 1 MiB, has too many different keys, or is
- * larger than what is left of 16 MiB for the run.
+ * Rejects with `answerTooLarge`, and writes nothing, for a result that is larger than 1 MiB, has too many different keys, or
+ * would exceed the run's total of 16 MiB.
  */
 export function createDurableJournal (
   { engine, run: { tenant, id, attempt }, outcomes, sent = new Set(), databaseSteps, signal }: DurableJournalParts
@@ -83,7 +83,7 @@ export function createDurableJournal (
         kept += sizeOf(outcome.result)
         return outcome
       } catch (error) {
-        // If the connection was lost later, it may have been committed: the next attempt reads it.
+        // If the connection was lost afterwards, the commit may have happened: the next attempt reads it.
         if (!isReached) throw new Interrupted('the database is lost', { cause: error })
         throw error
       }

@@ -1,4 +1,4 @@
-/** Runs steps of the type `embeddings`: the result is the answer of the endpoint, without `success`. */
+/** Runs steps of the type `embeddings`: the result is the response of the endpoint without `success`. */
 import type { Embeddings, NewDocument, Search } from '../embeddings/types.js'
 import type { StepRunner } from '../../lib/workflows/step-runners.js'
 import { noActor } from '../../lib/database/audit.js'
@@ -20,7 +20,7 @@ const validators = {
 export function createEmbeddingsStep (embeddings: Embeddings): StepRunner {
   return {
     ...embeddingsStep,
-    // Another try would be charged too.
+    // Another attempt would be charged too.
     isFinal: isCharged,
 
     async run ({ operation, params }, { tenant, user, signal, ...sending }) {
@@ -44,7 +44,7 @@ export function createEmbeddingsStep (embeddings: Embeddings): StepRunner {
         case 'search': {
           const search = valid<Search>(validators.search, params)
           checkFilter(search.filter ?? {}, '/params/filter')
-          // Words are searched without a model.
+          // A text search needs no model.
           return search.mode === 'text'
             ? await embeddings.search(tenant, search, call)
             : await chargedOnce(sending, () => embeddings.search(tenant, search, call))

@@ -1,4 +1,4 @@
-/** Runs a workflow within its request: nothing is stored. */
+/** Runs a workflow within its request; stores nothing. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
@@ -9,7 +9,7 @@ import { SyncJournal } from './sync-journal.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { platformRef, tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
-/** Answers the result. */
+/** Responds with the result. */
 export type RunInRequest = (workflow: CompiledWorkflow, scope: Scope, request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>
 
 export function createInRequest (app: FastifyInstance): RunInRequest {
@@ -42,7 +42,7 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
       await taken?.give()
       throw error
     } finally {
-      // Steps before one that failed are done.
+      // The steps before the failed one have already had their effects.
       if (events) webhooks?.wake()
     }
   }

@@ -54,19 +54,19 @@ export interface WorkflowsOptions
   Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'functions' | 'workflows' | 'credentials' | 'customIntegrations'>> {
   /** The values of `{{env.NAME}}`. Default: the process's environment. */
   readonly env?: Env | undefined
-  /** A checked configuration, in place of the sections. */
+  /** A checked configuration, instead of the sections. */
   readonly config?: Config | undefined
   /** Its compiled connectors. Default: they are compiled from the configuration. */
   readonly connectors?: ConnectorSet | undefined
   /**
    * The runners of steps of the types `llm`, `embeddings`, `storage` and `realtime`. Default: those of the plugins models for
-   * `llm`, embeddings for `embeddings`, files for `storage` and realtime for `realtime`; documents with steps of other types are
+   * `llm`, embeddings for `embeddings`, files for `storage` and realtime for `realtime`. Documents with steps of other types are
    * refused.
    */
   readonly steps?: StepRunners | undefined
 }
 
-/** The sections after the check. */
+/** The checked sections. */
 interface CheckedSections extends Pick<Config, 'tenancy' | 'pagination' | 'functions' | 'workflows'> {
   readonly connectors: ConnectorSet
   readonly env: Env
@@ -79,7 +79,7 @@ export default definePlugin<WorkflowsOptions>({
   after: ['files', 'models', 'embeddings', 'realtime'],
   optional: ['secrets', 'cache', 'integrations', 'mcp-client', 'webhooks', 'resource-limits', 'tenant-config'],
   routeDependencies: ['auth'],
-  // The check of the configuration judges the members of the sections.
+  // The check of the configuration checks the members of the sections.
   options: {
     tenancy: record,
     pagination: record,
@@ -169,10 +169,10 @@ export default definePlugin<WorkflowsOptions>({
     let isStopping = false
     let endWatch = async (): Promise<void> => {}
     const watch = (): void => {
-      // A process without workers serves requests alone.
+      // A process without workers only serves requests.
       if (!isStopping && queue.status().workers > 0) endWatch = schedules.watch()
     }
-    // The queue starts its workers when the app is ready, and before this.
+    // The queue starts its workers when the app is ready, which is after this hook.
     app.addHook('onReady', async () => {
       app.ready().then(watch, () => {})
     })

@@ -1,4 +1,4 @@
-/** A workflow that a caller sends: it is read as if it stood in the tenant's document, with all of its bounds. */
+/** A workflow from a caller: it is checked like one in the tenant's document, with all bounds. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/index.js'
 import { Type } from 'typebox'
@@ -25,7 +25,7 @@ interface InlineBody {
   readonly webhookOnComplete?: unknown
 }
 
-/** Throws `configInvalid` that names every fault. */
+/** Throws `configInvalid` with all faults. */
 export async function readInline (
   tenant: Owner,
   { id, steps, webhookOnComplete }: InlineBody,
@@ -40,7 +40,7 @@ export async function readInline (
     faults.throwIfAny()
     if (read === undefined) throw new Error('a workflow could not be read, and has no fault')
     const { webhookOnComplete: callback } = read
-    // It would stand in the row of the run.
+    // It would be stored in the row of the run.
     if (typeof callback === 'object' && callback.secret !== undefined && !secretTemplate.test(callback.secret)) {
       faults.add('/body/webhookOnComplete/secret', 'expected a secret of the tenant, as {{secret:KEY}}')
     }

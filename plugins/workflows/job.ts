@@ -1,4 +1,4 @@
-/** Runs asynchronous workflows: the handler of their jobs. Any process may carry on with what another has begun. */
+/** Runs asynchronous workflows: the handler of their jobs. Any process may continue a run that another has begun. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../../lib/database/engine.js'
@@ -26,13 +26,13 @@ import { runWorkflow, TurnOver } from './runner.js'
 import { runTask } from './service.js'
 import { readScope } from './serialization.js'
 
-/** Attempts after which a run has failed: it ends the processes that run it, or nothing of it can be read. */
+/** Attempts without progress after which a run fails: it crashes its processes, or cannot be read. */
 const maxAttempts = 20
 
-const turnMs = 30_000 // after which a run lets others go on, when a step has ended
-const stepMs = 600_000 // of a step of the list, with all in it and its tries, after which nothing of it begins
+const turnMs = 30_000 // after which a run makes way for others, at the end of a step
+const stepMs = 600_000 // for a step of the list, with its inner steps and attempts
 
-/** What of other plugins a run uses: null where one is not registered. */
+/** The parts of other plugins that a run uses; null without the plugin. */
 export interface RunPlugins {
   readonly cache: CacheStore | null
   readonly integrations: Integrations | null
@@ -52,15 +52,15 @@ export interface RunJobParts {
 }
 
 export interface RunJob {
-  /** Rejects where the run is not at its end: it is tried again. */
+  /** Rejects if the run has not ended: it is tried again. */
   handle(job: Pick<Job, 'id' | 'tenant' | 'attempt' | 'signal'>): Promise<void>
-  /** Ends the run as failed without running a step, where two processes ended at the same step. */
+  /** Ends the run as failed without running a step, after processes have died at the same step. */
   setAside(job: Pick<Job, 'id' | 'tenant' | 'lost' | 'signal'>): Promise<void>
-  /** Runs of the tenant may have been canceled, or be gone: ends what of them runs here. */
+  /** Runs of the tenant may have been canceled or deleted: ends their work here. */
   check(tenant: Owner): Promise<void>
 }
 
-/** How a run ended, and the address that is called then. */
+/** The end of a run, and the address of its callback. */
 interface Ended {
   readonly end: RunEnd
   readonly address: Address | null
@@ -91,10 +91,10 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     if (tenant?.status === 'suspended') return { end: failed(catalogue.tenantSuspended), address: address() }
     if (attempt > maxAttempts) return { end: failed(tooOften), address: address() }
 
-    // Those of the first attempt are not there yet. What an earlier one writes from now on is refused.
+    // The first attempt has none yet. Writes of an earlier attempt are refused from now on.
     const { outcomes, sent } = run.attempt === 1 ? nothing : await store.earlier(id, run.id)
     const { cache, integrations, webhooks } = plugins()
-    // The process that wrote may have ended before it invalidated the cache.
+    // The writing process may have ended before it cleared the cache.
     if (outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
     const journal = createDurableJournal({ engine, run, outcomes, sent, databaseSteps: databaseSteps(workflow), signal })
     try {
@@ -144,14 +144,14 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       try {
         const over = AbortSignal.any([signal, canceled.signal])
         const ended = await attempted(run, attempt, over, log).catch((error: unknown): Ended => {
-          // Not even what it is made of can be read.
+          // Not even its parts can be read.
           if (attempt <= maxAttempts || over.aborted || error instanceof Interrupted) throw error
           log.error({ err: error }, 'a workflow was given up')
           return { end: failed(tooOften), address: null }
         })
         await end(run, ended.end, ended.address, over)
       } catch (error) {
-        // Of one that was canceled nothing is to be tried again. Of one that another attempt has, only that one says that it is done.
+        // A canceled run is not tried again. If another attempt has the run, only that attempt may mark the job as done.
         if (await store.isOpen(tenant, id).catch(() => true)) throw error instanceof TurnOver ? new HandedBack(error.message) : error
       } finally {
         running.delete(run)
@@ -161,7 +161,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     async setAside ({ id, tenant, lost, signal }) {
       const run = await store.take(tenant, id)
       if (run === undefined) return
-      // If even reading the address ended a process, the run ends without its callback.
+      // If even reading the address crashed a process, the run ends without its callback.
       const address = lost > maxLost ? null : await storedAddress(run, ownLog.child({ task: runTask, workflowId: id, tenant }))
       await end(run, failed(endedProcesses), address, signal)
     },

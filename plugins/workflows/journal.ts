@@ -1,48 +1,48 @@
-/** The journal of a run: the seam between running steps (runner.ts) and keeping their results. */
+/** The journal of a run: the interface between running steps (runner.ts) and storing their results. */
 import type { AnswerForm } from '../../lib/expressions/types.js'
 import type { BoundQuery } from '../../lib/expressions/types.js'
 
-/** How a step ended. */
+/** The result of a step. */
 export interface StepOutcome {
   readonly status: 'completed' | 'failed' | 'skipped'
-  /** JSON text; null where the step failed or was skipped. */
+  /** JSON text; null if the step failed or was skipped. */
   readonly result: string | null
   readonly error: StepError | null
-  /** Of the result of a statement: where its records are. */
+  /** Of the result of a statement: the positions of its records. */
   readonly form?: AnswerForm | undefined
 }
 
-/** Why a step failed: what `{{steps.<id>.error}}` reads. */
+/** Why a step failed: the value of `{{steps.<id>.error}}`. */
 export interface StepError {
   readonly message: string
-  /** Of the catalogue of errors, such as `TENANTRY_PROVIDER_FAILED`. */
+  /** A code of the error catalogue, such as `TENANTRY_PROVIDER_FAILED`. */
   readonly code: string
 }
 
-/** Runs a bound query and returns its text; null where there was no row. */
+/** Runs a bound query and returns its text; null without a row. */
 export type RunText = (bound: BoundQuery) => Promise<string | null>
 
 /**
- * Reported in this order: `outcome`, and where there is none `started`, then for each try of a database step `database`, and
- * for every step `finished` once, but for a database step that `database` resolved for: that has kept its outcome.
+ * The calls for a step, in order: `outcome`; without an outcome `started`; then `database` for each attempt of a database step;
+ * and `finished` once. A resolved `database` has stored its outcome, so no `finished` follows.
  */
 export interface Journal {
   readonly runId: string
   /** An earlier attempt may have begun any step without an outcome. */
   readonly isRepeated: boolean
-  /** How the step ended in an earlier attempt of the run. */
+  /** The result of the step in an earlier attempt of the run. */
   outcome(step: string): StepOutcome | undefined
   started(step: string): void | Promise<void>
   /**
-   * Runs the statements of a database step and returns what `run` resolves with. Where the journal keeps outcomes, the
-   * statements and the outcome are one transaction: nothing is written where `run` rejects. `run` may be called again
-   * after a serialization failure.
+   * Runs the statements of a database step and resolves with the result of `run`. If the journal stores outcomes, statements
+   * and outcome are one transaction: nothing is written if `run` rejects. `run` may be called again after a serialization
+   * failure.
    */
   database(step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome>
   finished(step: string, outcome: StepOutcome): void | Promise<void>
-  /** The step has made a call, of this attempt or an earlier one, that may have been charged. */
+  /** The step has made a call, in this attempt or an earlier one, that may have been charged. */
   wasSent(step: string): boolean
-  /** Notes before such a call that it is made, and after it that nothing was charged. */
+  /** Records such a call before it is made, and afterwards if it was not charged. */
   sent(step: string, isSent: boolean): void | Promise<void>
 }
 

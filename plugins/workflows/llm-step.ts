@@ -1,4 +1,4 @@
-/** Runs steps of the type `llm`: the result is the text of the answer, or the object with `responseFormat`. */
+/** Runs steps of the type `llm`: the result is the text of the response, or the object with `responseFormat`. */
 import type { ChatCall, ModelMessage, Models, ModelTool } from '../../lib/models/types.js'
 import type { McpServers } from '../mcp-client/types.js'
 import type { StepCall, StepRunner } from '../../lib/workflows/step-runners.js'
@@ -11,8 +11,8 @@ import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxTools = 32
 /**
- * A run is no request whose rights a route could have: its tools are those of MCP servers. One that leads to this server
- * again, by `/mcp`, calls no further tool.
+ * A run is no request with the rights of a route, so its tools are those of MCP servers. A tool that leads back to this server
+ * by `/mcp` cannot call further tools.
  */
 const depth = 2
 
@@ -30,7 +30,7 @@ export function createLlmStep (models: Models, servers: () => McpServers | null)
 
   return {
     ...llmStep,
-    // Another try would be charged too.
+    // Another attempt would be charged too.
     isFinal: isCharged,
     async run ({ prompt, model, responseFormat, params }, step) {
       const { tenant, user, signal, ...sending } = step

@@ -1,12 +1,12 @@
-/** Writes the results of finished work until it succeeds: it must not be done again. */
+/** Repeats the write of a result until it succeeds, because the work itself must not be repeated. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isOutage } from '../../lib/database/failures.js'
 
 const pauseMs = 1000
 
 /**
- * Does the work again while the database is in an outage, or what it rejects with comes of one; rejects with anything else, and
- * where the signal is aborted.
+ * Repeats the work while the database is unreachable, or while errors come from that. Rejects with other errors, and if the
+ * signal is aborted.
  */
 export async function throughOutages<Result> (work: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
   for (;;) {

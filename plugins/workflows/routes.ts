@@ -207,7 +207,7 @@ export function workflowRoutes (app: FastifyInstance): void {
 
   app.get<{ Querystring: Static<typeof StatusQuery> }>('/agent/workflow/status', {
     config: { access: 'open' },
-    // 401 comes before what is wrong with the query.
+    // 401 comes before faults of the query.
     preValidation: async (request) => {
       if (request.query.token === undefined) callerOf(request)
     },
@@ -277,13 +277,13 @@ function viewerOf (request: FastifyRequest): Viewer {
   return { tenant: tenantOrPlatform(request.tenant), user: role === 'admin' ? undefined : sub }
 }
 
-/** A token decides alone, so that it shows a user no more than a caller without credentials. */
+/** If there is a token, only it counts: with it a user sees no more than a caller without credentials. */
 function statusViewerOf (request: FastifyRequest<{ Querystring: Static<typeof StatusQuery> }>): Viewer | TokenViewer {
   const { token } = request.query
   return token === undefined ? viewerOf(request) : { tenant: tenantOrPlatform(request.tenant), token }
 }
 
-/** What a workflow with a name reads: its input, and who runs it. */
+/** The scope of a workflow with a name: its input, and the user of the run. */
 function scopeOf (request: FastifyRequest, input: unknown): Scope {
   const auth = callerOf(request)
   return {
@@ -312,7 +312,7 @@ function statusOf ({ definition, result, steps, ...run }: ReadRun): Static<typeo
   }
 }
 
-/** A step of a run that is over neither waits nor runs. */
+/** A step of an ended run neither waits nor runs. */
 function stepOf (id: string, step: StoredStep | undefined, isOver: boolean): Static<typeof StepStatus> {
   if (step === undefined) return { id, status: isOver ? 'skipped' : 'pending', startedAt: null, finishedAt: null }
   const { status, startedAt, finishedAt, error } = step

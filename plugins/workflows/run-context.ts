@@ -11,23 +11,23 @@ export interface RunContext {
   readonly journal: Journal
   /** Called for writes of database steps; null without a cache. */
   readonly cache: CacheStore | null
-  /** null where the app has none, as no workflow then has such steps. */
+  /** null without the plugin: then no workflow has such steps. */
   readonly integrations: Integrations | null
   readonly steps: StepRunners
-  /** Aborted when no caller waits for the run any more, with the error that the run ends with. */
+  /** Aborted, with the error that ends the run, when no caller waits for it any longer. */
   readonly signal: AbortSignal
   readonly log: FastifyBaseLogger
   /** Places in the document, for the log. Default: the places within the workflow. */
   readonly placeOf?: PlaceOf | undefined
   /** Default: the system's. */
   readonly clock?: Clock | undefined
-  /** Milliseconds after which no further step or try begins; the run then rejects with `providerTimeout`. Default: as long as it takes. */
+  /** Milliseconds after which no further step or attempt begins; the run then rejects with `providerTimeout`. Default: no limit. */
   readonly timeoutMs?: number | undefined
   /**
-   * Milliseconds of one step of the list, with those in it and its tries, after which nothing more of it begins: it has failed
-   * with `providerTimeout`. Default: as long as it takes.
+   * Milliseconds for one step of the list, with its inner steps and attempts; then it fails with `providerTimeout`. Default: no
+   * limit.
    */
   readonly stepMs?: number | undefined
-  /** Milliseconds after which the run rejects with `TurnOver` before its next step, where it has done one. Default: as long as it takes. */
+  /** Milliseconds after which the run rejects with `TurnOver` before its next step, if it has done one. Default: no limit. */
   readonly turnMs?: number | undefined
 }

@@ -1,6 +1,6 @@
 /**
- * Runs the steps of a workflow: in order, with conditions, tries, switches and parallel groups. What is kept of
- * them is the journal's to say, so that a run within a request and a durable one go the same way.
+ * Runs the steps of a workflow: in order, with conditions, attempts, switches and parallel groups. The journal decides what is
+ * stored, so that runs within a request and durable runs share this code.
  */
 import type { CompiledWorkflow, CompiledStep, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
 import type { Scope } from '../../lib/expressions/types.js'
@@ -21,36 +21,36 @@ import { runStep, type StepSurroundings } from './steps.js'
 
 export type { RunContext } from './run-context.js'
 
-const maxParallel = 10 // steps of one group that run at a time
+const maxParallel = 10 // concurrent steps of a group
 const maxBackoffMs = 60_000
 
 export interface WorkflowResult {
   readonly status: 'completed'
-  /** That of the last step of the list that ran, as JSON text; `null` where none did. */
+  /** The result of the last step of the list that ran, as JSON text; `null` without one. */
   readonly result: string
-  /** Where its records are. */
+  /** The positions of its records. */
   readonly form: AnswerForm
-  /** The scope, with `steps` in it as far as something reads them. */
+  /** The scope, with the results in `steps` that something reads. */
   readonly scope: Scope
-  /** Characters of JSON that these results have. */
+  /** Characters of JSON in these results. */
   readonly length: number
 }
 
 /**
- * Runs the workflow and resolves with its result. Rejects with the error of the step that failed, with the journal's
- * `Interrupted`, with `databaseUnavailable`, or with the signal's reason; no step of it runs after that.
+ * Runs the workflow and resolves with its result. Rejects with the error of the failed step, with the journal's `Interrupted`,
+ * with `databaseUnavailable`, or with the signal's reason; no step runs after that.
  */
 export async function runWorkflow (workflow: CompiledWorkflow, scope: Scope, host: RunContext): Promise<WorkflowResult> {
   const run = new Run(workflow, scope, host)
   return { status: 'completed', ...await run.all(), scope: run.scope, length: run.kept }
 }
 
-/** The run has had its turn, and goes on in another one. */
+/** The run has had its turn, and continues in another one. */
 export class TurnOver extends Interrupted {}
 
 /**
- * Whether steps around one may be tried again: `again` while one is, so that what has failed within it runs once more, and what
- * has not does not.
+ * Whether steps around one may be tried again. `again` during such another attempt: failed inner steps run once more, others do
+ * not.
  */
 type Turn = 'only' | 'first' | 'again'
 
@@ -58,7 +58,7 @@ const skipped: StepOutcome = Object.freeze({ status: 'skipped', result: null, er
 const nothing = Object.freeze({})
 
 /**
- * What a workflow with a name reads is its input, and nothing else of the request. Written out, since copying by `...` takes
+ * A workflow with a name only reads its input, and nothing else of the request. Written out, since copying by `...` takes
  * several times as long.
  */
 function scopeOf (
@@ -93,16 +93,16 @@ class Run {
   readonly #report: ReportFault
   readonly #around: StepSurroundings
   readonly #yielder: Yielder
-  /** When nothing more begins, of the run or of the step of its list that runs. */
+  /** The time after which nothing more begins, of the run or of the current step of its list. */
   #ends: number
   /** When others have their turn. */
   readonly #turnEnds: number
-  /** A step has ended that had not before. */
+  /** A step has ended for the first time. */
   #moved = false
   readonly #steps: Record<string, unknown> = {}
-  /** Of steps within those that may be tried again. */
+  /** Of steps within others that may be tried again. */
   readonly #ended = new Map<string, StepOutcome>()
-  /** Characters of the results that others read. */
+  /** Characters of the results that other steps read. */
   kept = 0
 
   constructor (workflow: CompiledWorkflow, scope: Scope, host: RunContext) {
@@ -136,9 +136,9 @@ class Run {
   }
 
   /**
-   * Runs one step; throws its error where that ends the workflow.
+   * Runs one step; throws its error if that ends the workflow.
    *
-   * @param ends when the steps around it have taken their time
+   * @param ends the end of the time of the steps around it
    */
   async #step (step: CompiledStep, ends: number, turn: Turn): Promise<StepOutcome> {
     const { journal } = this.#host
@@ -148,7 +148,7 @@ class Run {
     if (before !== undefined && !(turn === 'again' && before.status === 'failed')) return this.#taken(step, before, turn)
     if (step.condition !== null) {
       try {
-        // Conditions do no I/O: a hundred of them would hold the event loop.
+        // Conditions do no I/O: a hundred of them would block the event loop.
         if (this.#yielder.shouldYield()) await this.#yielder.yield()
         if (!this.#holds(step.condition)) return this.#finish(step, skipped, turn)
       } catch (error) {
@@ -174,12 +174,12 @@ class Run {
         if (isUnexpected(error)) this.#host.log.error({ err: error, step: step.id }, 'a step of a workflow failed unexpectedly')
         return this.#finish(step, failedOf(error), turn, error)
       }
-      // What a database step did is kept together with its outcome.
+      // The writes of a database step are stored together with its outcome.
       return step.kind === 'database' ? this.#taken(step, outcome, turn) : this.#finish(step, outcome, turn)
     }
   }
 
-  /** Throws what is no failure of a step, since the whole run is over. */
+  /** Throws errors that are not failures of a step, since the whole run is over. */
   #refuseEnd (error: unknown): void {
     this.#host.signal.throwIfAborted()
     if (error instanceof Interrupted || isFailure(error, 'databaseUnavailable')) throw error
@@ -247,7 +247,7 @@ class Run {
         }
       }
     }
-    // Those that run are waited for although one has failed: nothing goes on when the workflow has ended.
+    // Waits for running steps even if one has failed: nothing must run after the end of the workflow.
     await Promise.all(Array.from({ length: Math.min(steps.length, maxParallel) }, work))
     const first = errors.find(({ error }) => error instanceof Interrupted) ?? errors.toSorted((left, right) => left.index - right.index)[0]
     if (first !== undefined) throw first.error
@@ -264,7 +264,7 @@ class Run {
     return this.#taken(step, outcome, turn, error)
   }
 
-  /** Lets those after the step read it; throws what it failed with where that ends the workflow. */
+  /** Makes the result readable for later steps; throws the error of the step if that ends the workflow. */
   #taken (step: CompiledStep, outcome: StepOutcome, turn: Turn, error?: unknown): StepOutcome {
     if (outcome.status === 'failed' && !step.continues) throw error ?? errorOf(outcome.error)
     if (turn !== 'only') this.#ended.set(step.id, outcome)

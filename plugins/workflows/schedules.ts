@@ -1,4 +1,4 @@
-/** Starts workflows at the times of their schedules: every process looks, and the first one to write a run has it. */
+/** Starts workflows at their scheduled times: all processes check, and the first one to write a run starts it. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
@@ -14,7 +14,7 @@ import { parseSchedule } from '../../lib/time/schedule.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
 import { tenantColumn } from '../../lib/database/sql.js'
 
-const maxDue = 100 // of one look
+const maxDue = 100 // per check
 const maxStale = 1000
 const lookMs = 10_000
 
@@ -32,7 +32,7 @@ export class NotDue extends Error {
   override readonly name = 'NotDue'
 }
 
-/** Moves a schedule on to its next time. Throws `NotDue` unless it stands at this one: of two processes one gets past here. */
+/** Moves a schedule on to its next time. Throws `NotDue` unless it is at this time, so that only one process succeeds. */
 export async function passDue (
   transaction: Kysely<SystemTables> | Transaction<SystemTables>,
   { tenant, workflow, at, next }: DueTime,
@@ -52,7 +52,7 @@ export interface SchedulesParts {
   readonly store: RunStore
   readonly documents: Documents
   readonly tenants: Tenants
-  /** Those of the platform's document. */
+  /** The schedules of the platform's document. */
   readonly workflows: readonly Workflow[]
   /** Writes a run with `passDue`, in one transaction. */
   readonly start: (due: DueTime, workflow: CompiledWorkflow, input: unknown) => Promise<void>
@@ -60,9 +60,9 @@ export interface SchedulesParts {
 }
 
 export interface Schedules {
-  /** Starts what is due; resolves with the number of runs. Of times that have passed the last one counts. */
+  /** Starts due runs and resolves with their number. Of several missed times only the last counts. */
   startDue(now: Date): Promise<number>
-  /** Looks every 10 seconds from now on; returns the end of it, which waits for a look under way. */
+  /** Checks every 10 seconds from now on; returns its stop function, which waits for a running check. */
   watch(): () => Promise<void>
 }
 
@@ -74,7 +74,7 @@ interface Row {
   readonly lastRun: string | null
 }
 
-/** What became of a time: it stays due where it is stale. */
+/** The result for a due time: a stale one stays due. */
 type Done = 'started' | 'passed' | 'stale'
 
 export function createSchedules ({ db, store, documents, tenants, workflows, start, log }: SchedulesParts): Schedules {
@@ -84,7 +84,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
     if (!saved) await saveSchedules(db, platformRef, workflows, now)
     saved = true
     let started = 0
-    // What stays due, since no document that is at hand has it, keeps the others waiting for nothing.
+    // Times that stay due, since no loaded document has them, must not delay the others.
     for (let stale = 0, more = true; more && stale < maxStale;) {
       const rows = await dueRows(now, stale)
       more = rows.length === maxDue
@@ -118,7 +118,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
   async function startOne ({ tenant, workflow: id, schedule, at, lastRun }: Row, now: Date): Promise<Done> {
     const named = await documents.find(tenant, id)
     const read = named?.schedule === undefined ? undefined : parseSchedule(named.schedule)
-    // The row is of another version of the document, which another process may have.
+    // The row belongs to another version of the document, which another process may have.
     if (named === undefined || read === undefined || 'reason' in read || read.text !== schedule) return 'stale'
     const next = read.next(now)
     if (next === null) return 'stale'

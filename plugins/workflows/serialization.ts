@@ -1,4 +1,4 @@
-/** The stored parts of a workflow and of the request that starts it, and how both are read again. */
+/** The stored parts of a workflow and of the request that starts it, and how they are read again. */
 import type { Claims, Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/types.js'
 import type { TraceContext } from '../../lib/log/trace-context.js'
@@ -9,7 +9,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 
 const maxScopeBytes = 2_097_152 // of JSON
 
-/** A workflow as it stood in its document. */
+/** A workflow as its document contains it. */
 export interface StoredDefinition {
   readonly origin: CompiledWorkflow['origin']
   readonly definition: WorkflowDefinition
@@ -45,8 +45,8 @@ export function readDefinition (text: string): StoredDefinition {
 }
 
 /**
- * What the workflow reads, as JSON: no secret, and since the compiler refuses them no header that holds credentials. Throws
- * `bodyTooLarge` beyond 2 MiB.
+ * The values that the workflow reads, as JSON. They contain no secrets and no headers with credentials, which the compiler
+ * refuses. Throws `bodyTooLarge` beyond 2 MiB.
  */
 export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string {
   const stored: StoredScope = {
@@ -69,13 +69,13 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string 
   return text
 }
 
-/** The scope of a run: what was stored, with the tenant and its secrets as they are now. */
+/** The scope of a run: the stored values, with the current tenant and its current secrets. */
 export function readScope (
   { scope: text, user }: { readonly scope: string, readonly user: string | null },
   tenant: ScopeTenant | null,
   secrets: SecretValues
 ): Scope {
-  // Where no template reads the claims, steps know who started the run.
+  // If no template reads the claims, steps still know who started the run.
   const {
     body = null,
     params = {},

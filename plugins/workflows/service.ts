@@ -21,36 +21,36 @@ import { definitionText, scopeText } from './serialization.js'
 export const runTask = 'workflow.run'
 
 export interface NewRun {
-  /** Whose run it is; empty for the platform. */
+  /** The tenant of the run; empty for the platform. */
   readonly tenant: Owner
   /** The `sub` of the caller; null for a run without one, such as that of a webhook. */
   readonly user: string | null
   readonly workflow: CompiledWorkflow
-  /** What the workflow reads of it is stored: no secret, and no header that holds credentials. */
+  /** The values that the workflow reads are stored, but no secrets and no headers with credentials. */
   readonly scope: Scope
-  /** The user whose limit of workflows a run counts against. Default: none. */
+  /** The user whose limit of workflows the run counts against. Default: none. */
   readonly limitedUser?: LimitedUser | null | undefined
-  /** Who asked for it, where that is audited: routes' own workflows are not. */
+  /** The author for the audit log; runs of routes' own workflows are not audited. */
   readonly actor?: Actor | undefined
 }
 
 export interface StartedRun {
   readonly workflowId: string
   /**
-   * The path that answers the status. For a run without a user it has a token, which is not stored: every caller with the path
-   * can read the status of this run.
+   * The path of the status. For a run without a user it contains a token, which is not stored: every caller with the path can
+   * read the status of this run.
    */
   readonly statusUrl: string
 }
 
 export interface WorkflowRuns {
   /**
-   * Resolves when the run is durable: it will end, whatever happens to this process. Throws `bodyTooLarge` where what it
-   * reads of the request is larger than 2 MiB, `queueFull`, `resourceLimit` where the user's limit has no room, and
-   * `tenantUnknown` where the tenant is not there or is being deleted.
+   * Resolves when the run is durable: it will end, even if this process crashes. Throws `bodyTooLarge` if the values that it reads
+   * of the request exceed 2 MiB, `queueFull`, `resourceLimit` if the user's limit has no room, and `tenantUnknown` if the
+   * tenant does not exist or is being deleted.
    */
   start(run: NewRun): Promise<StartedRun>
-  /** Throws `notFound` for a run that the viewer does not see. */
+  /** Throws `notFound` for a run that the viewer must not see. */
   read(viewer: Viewer | TokenViewer, workflowId: string): Promise<ReadRun>
   /** The newest first. */
   list(
@@ -58,13 +58,13 @@ export interface WorkflowRuns {
     status: RunStatus | undefined,
     page: { readonly limit: number, readonly offset: number }
   ): Promise<{ data: ListedRun[], total: number }>
-  /** Nothing more of it is written, and what of it runs is ended. Throws `notFound`, and `stateConflict` where it has ended. */
+  /** Cancels the run: nothing more is written, and running steps are ended. Throws `notFound`, and `stateConflict` if it has ended. */
   cancel(viewer: Viewer, workflowId: string, actor: Actor): Promise<void>
-  /** Starts the run of a schedule's time, which it then has passed. Rejects with `NotDue` where another process did. */
+  /** Starts the run of a scheduled time, and moves the schedule on. Rejects with `NotDue` if another process did so before. */
   startAt(due: DueTime, workflow: CompiledWorkflow, input: unknown): Promise<void>
   /** The workflows of documents. */
   readonly documents: Documents
-  /** Who runs kinds of steps that other parts of the server have. */
+  /** The runners of step types that other plugins provide. */
   readonly steps: StepRunners
 }
 
@@ -74,13 +74,13 @@ export interface WorkflowRunsParts {
   readonly store: RunStore
   readonly documents: Documents
   readonly steps: StepRunners
-  /** null where the plugin is not registered. */
+  /** null without the plugin. */
   readonly limits: () => ResourceLimits | null
   /** Of the paths of the endpoints. */
   readonly prefix: string
 }
 
-/** What is written with a run's job. */
+/** The data of a run's job. */
 interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
   readonly actor: Actor | undefined
   /** Of a run that a schedule starts. */

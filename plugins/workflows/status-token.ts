@@ -1,4 +1,4 @@
-/** The token by which a caller without credentials reads the status of its run. The database has its hash only. */
+/** The token that lets a caller without credentials read the status of its run. The database only has its hash. */
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 
 const tokenBytes = 32

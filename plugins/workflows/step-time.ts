@@ -1,4 +1,4 @@
-/** The time limit of one try of a step. */
+/** The time limit of one attempt of a step. */
 import type { TenantryError } from '../../lib/errors.js'
 import type { Clock } from './clock.js'
 import { failure } from '../../lib/errors.js'
@@ -9,8 +9,8 @@ export function overdue (step: string): TenantryError {
 }
 
 /**
- * Does the work until the moment `ends`, in milliseconds since 1970; rejects with `providerTimeout` then, and aborts the signal that
- * the work was given.
+ * Does the work until the time `ends`, in milliseconds since 1970. Then rejects with `providerTimeout`, and aborts the signal of
+ * the work.
  */
 export async function within<Result> (
   ends: number,

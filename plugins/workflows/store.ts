@@ -1,6 +1,6 @@
 /**
- * The runs in the database, and their steps. What an attempt writes is written only while it has the run: another attempt,
- * a cancellation and the end of the run each take it away.
+ * Runs and their steps in the database. An attempt can only write while it has the run: another attempt, a cancellation or the
+ * end of the run takes it away.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -13,28 +13,28 @@ import { isTokenOf } from './status-token.js'
 import { storable } from '../../lib/json/storable.js'
 import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/retention.js'
 
-/** How many runs are counted at most, and may be skipped. */
+/** The maximum of counted and of skipped runs. */
 export const maxCounted = 10_000
 
 const maxMessage = 1000 // characters of an error
-const sweptRuns = 200 // of one statement: each may have a hundred steps
+const sweptRuns = 200 // per statement: each may have a hundred steps
 
 export const runStatuses = ['queued', 'running', 'completed', 'failed', 'canceled'] as const
 export type RunStatus = typeof runStatuses[number]
 
 const idForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** What is none names no run. */
+/** An invalid id names no run. */
 export function isRunId (text: string): boolean {
   return idForm.test(text)
 }
 
-/** What of a run is stored when it is started. */
+/** The stored data of a new run. */
 export interface StoredRun {
   readonly id: string
   readonly tenant: Owner
   readonly user: string | null
-  /** The id of the workflow; null for one that has none. */
+  /** The id of the workflow; null for one without a name. */
   readonly workflow: string | null
   /** JSON. */
   readonly definition: string
@@ -52,7 +52,7 @@ export interface TakenRun extends StoredRun {
   readonly attempt: number
 }
 
-/** Which attempt of which run. */
+/** An attempt of a run. */
 export interface HeldRun {
   readonly tenant: Owner
   readonly id: string
@@ -65,7 +65,7 @@ export interface Viewer {
   readonly user: string | undefined
 }
 
-/** Sees one run of the tenant: the run that the token was made for. */
+/** May see one run of the tenant: the run of the token. */
 export interface TokenViewer {
   readonly tenant: Owner
   readonly token: string
@@ -104,8 +104,8 @@ const held = `held as (
 )`
 
 /**
- * Values: tenant, run, attempt, step. Answers a row where the attempt has the run; one that failed may be tried again, one that
- * has completed never is.
+ * Values: tenant, run, attempt, step. Returns a row if the attempt has the run. A failed step may be tried again, a completed one
+ * never is.
  */
 export const beginStep: Statement = {
   name: 'tenantry_step_begin',
@@ -115,8 +115,8 @@ on conflict (tenant_id, run_id, step) do update set status = 'running', finished
 }
 
 /**
- * Values: tenant, run, attempt, step, status, result, error. Answers a row as `beginStep` does. The run has made progress: ends
- * of processes count anew.
+ * Values: tenant, run, attempt, step, status, result, error. Returns a row like `beginStep`. The run has made progress, so the
+ * count of crashed processes starts anew.
  */
 export const endStep: Statement = {
   name: 'tenantry_step_end',
@@ -129,7 +129,7 @@ on conflict (tenant_id, run_id, step) do update set status = excluded.status, re
 where workflow_steps.status in ('running', 'failed') returning 'held'`
 }
 
-/** Values: tenant, run, attempt, step, whether a call is made. Answers a row as `beginStep` does. */
+/** Values: tenant, run, attempt, step, whether a call is made. Returns a row like `beginStep`. */
 export const sendStep: Statement = {
   name: 'tenantry_step_send',
   text: `with ${held}
@@ -137,27 +137,27 @@ update tenantry.workflow_steps set sent_at = case when $5::boolean then clock_ti
 where tenant_id = $1 and run_id = $2::uuid and step = $4::text returning 'held'`
 }
 
-/** What earlier attempts of a run did. */
+/** The steps of earlier attempts of a run. */
 export interface EarlierSteps {
-  /** How steps ended, by id. */
+  /** The results of steps, by id. */
   readonly outcomes: ReadonlyMap<string, StepOutcome>
-  /** The steps that made calls which may have been charged. */
+  /** The steps with calls that may have been charged. */
   readonly sent: ReadonlySet<string>
 }
 
 export interface RunStore {
   insert(db: Kysely<SystemTables>, runs: readonly NewStoredRun[]): Promise<void>
-  /** The run becomes this attempt's, and no other's; undefined where it has ended, or is gone. */
+  /** Assigns the run to this attempt only; undefined if it has ended or no longer exists. */
   take(tenant: Owner, id: string): Promise<TakenRun | undefined>
-  /** Complete where the run was taken before. */
+  /** Complete if the run was taken before. */
   earlier(tenant: Owner, id: string): Promise<EarlierSteps>
-  /** The ids of those that are this process's still. */
+  /** The ids of the runs that this process still has. */
   heldOf(tenant: Owner, runs: readonly HeldRun[]): Promise<ReadonlySet<string>>
-  /** false for one that has ended, or is gone. */
+  /** false if it has ended or no longer exists. */
   isOpen(tenant: Owner, id: string): Promise<boolean>
-  /** false where the attempt has it no more. */
+  /** false if the attempt no longer has it. */
   end(db: Kysely<SystemTables>, run: HeldRun, end: RunEnd): Promise<boolean>
-  /** false where there is none to see that has not ended. */
+  /** false unless the viewer may see it and it has not ended. */
   cancel(db: Kysely<SystemTables>, viewer: Viewer, id: string): Promise<boolean>
   status(viewer: Viewer, id: string): Promise<RunStatus | undefined>
   read(viewer: Viewer | TokenViewer, id: string): Promise<ReadRun | undefined>
@@ -169,7 +169,7 @@ export interface RunStore {
   ): Promise<{ data: ListedRun[], total: number }>
 }
 
-/** Without what PostgreSQL's jsonb does not take, and no longer than anybody reads. */
+/** Without characters that PostgreSQL's jsonb cannot store, and shortened. */
 export function storedError ({ message, code }: StoredError): StoredError {
   return { message: storable(message.slice(0, maxMessage)), code }
 }
@@ -184,7 +184,7 @@ interface EarlierRow {
 
 const open = sql`status in ('queued', 'running')`
 
-/** @param dbFor what a tenant's statements go through, in its turn */
+/** @param dbFor runs a tenant's statements, in its turn */
 export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>): RunStore {
   return {
     async insert (db, runs) {

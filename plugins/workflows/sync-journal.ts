@@ -1,4 +1,4 @@
-/** The journal of a run within one request: it keeps nothing. */
+/** The journal of a run within a request: it stores nothing. */
 import type { TenantRef } from '../../lib/identity/tenant-ref.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { Engine, SessionOptions } from '../../lib/database/engine.js'
@@ -26,7 +26,7 @@ export class SyncJournal implements Journal {
 
   started (): void {}
 
-  /** A step that may take too long is a transaction, so that what it wrote can be undone. */
+  /** A step with a timeout is a transaction, so that its writes can be rolled back. */
   database (_step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome> {
     if (!this.#timed) return run(this.#text)
     return this.#engine.transaction(this.#options, (session) => run((bound: BoundQuery) => session.text(bound.statement, bound.values)))
