@@ -14,7 +14,7 @@ import { build, type Plugin } from 'esbuild'
 import manifest from '../package.json' with { type: 'json' }
 import { prepareData } from '../lib/database/embedded-prepared.js'
 
-/** Packages of hundreds of modules each, of which the bundle takes what it uses. Their types remain dependencies. */
+/** Packages of hundreds of modules each; the bundle takes only what it uses. Their types remain dependencies. */
 const bundled = ['kysely', 'typebox']
 
 /** Plugins that most documents do not use. */
@@ -56,7 +56,7 @@ const options = {
 
 interface Entry {
   readonly source: string
-  /** Its place in `dist`. */
+  /** Its path in `dist`. */
   readonly file: string
   readonly exports: readonly string[]
 }
@@ -74,7 +74,7 @@ await prepareData()
 await mkdir(new URL('.', stamp), { recursive: true })
 await writeFile(stamp, inputs)
 
-/** The time and size of each source: another text after each change. */
+/** The time and size of each source: a text that differs after each change. */
 async function readInputs (): Promise<string> {
   const folders = await Promise.all(
     ['lib', 'plugins', 'bin'].map(async (name) =>
@@ -119,11 +119,11 @@ async function bundle (): Promise<void> {
     if (license === undefined) throw new Error(`${name} has no license to publish`)
     await copyFile(new URL(license, location), new URL(`dist/chunks/LICENSE-${name}`, root))
   }
-  // npm does it when the package is installed; a working copy runs it from here.
+  // npm does so at installation; a working copy runs the file from here.
   for (const program of programs) await chmod(new URL(program, root), 0o755)
 }
 
-/** The files, with the names that each of them exports. */
+/** The files with the names that each exports. */
 async function entriesOf (files: readonly string[]): Promise<Entry[]> {
   const entryPoints = files.map(sourceOf)
   const { metafile: { outputs } } = await build({ ...options, entryPoints, plugins: [dependencies], write: false, metafile: true })

@@ -1,7 +1,6 @@
 /**
- * The public surface is a checked list: every name, value or type, that each entry point exports stands in
- * public-exports.json, and every plugin is an entry point. A missing or an extra one fails; `--write` renews the list
- * when the change is meant.
+ * Checks the public surface. Every name, value or type, that an entry point exports must be listed in public-exports.json, and
+ * every plugin must be an entry point. A missing or extra name fails; `--write` updates the list after an intended change.
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

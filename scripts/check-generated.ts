@@ -1,4 +1,4 @@
-/** Runs every `scripts/generate-*.ts` with `--check`: a generated file that is stale fails, and says how to renew it. */
+/** Runs every `scripts/generate-*.ts` with `--check`: fails for a stale generated file, and says how to update it. */
 import { spawnSync } from 'node:child_process'
 import { readdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'

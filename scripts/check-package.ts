@@ -1,7 +1,7 @@
 /**
- * `npm run check:package`: packs the package as it would be published and looks at the tarball: that it holds what a
- * user needs and nothing else, that publint and "are the types wrong" find no fault, and that each entry point can be
- * imported and has the values that its types promise. Needs `npm run build` first.
+ * `npm run check:package`: packs the package and checks the tarball. It must contain exactly the files that users need, and
+ * publint and "are the types wrong" must find no fault. Each entry point must be importable and have the values that its types
+ * promise. Needs `npm run build` first.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * Writes schema.json, the JSON Schema (draft-07, which every editor knows) of the document, for `$schema`. It admits what
- * the check admits before it looks at meaning: settings stand where their values would, and what is not built is refused.
+ * Writes schema.json, the JSON Schema (draft-07, which all editors support) of the document, for `$schema`. It admits all documents
+ * that pass the structural check: settings may replace values, and unsupported features are refused.
  */
 import type { SchemaNode } from '../lib/schema/annotations.js'
 import { Root } from '../lib/schema/root.js'
@@ -32,7 +32,7 @@ function publish (node: SchemaNode): Published {
   const description = describe(node)
   if (node.$ref !== undefined) {
     const reference = { $ref: `#/definitions/${node.$ref}` }
-    // Draft-07 reads nothing beside a $ref.
+    // Draft-07 ignores all keywords beside a $ref.
     return node.description === undefined ? reference : { ...description, allOf: [reference] }
   }
   const branches = node.anyOf === undefined ? [constraints(node)] : node.anyOf.map(branch)
@@ -42,12 +42,12 @@ function publish (node: SchemaNode): Published {
   return { ...description, ...form, ...withDefault(node) }
 }
 
-/** One form of a union; that a setting may stand in its place is said once, by the union. */
+/** One form of a union; the union states once that a setting may replace it. */
 function branch (node: SchemaNode): Published {
   return node.$ref !== undefined || node.anyOf !== undefined ? publish(node) : { ...describe(node), ...constraints(node) }
 }
 
-/** What a validator looks at. */
+/** The keywords that a validator uses. */
 function constraints (node: SchemaNode): Published {
   const {
     type,
@@ -90,7 +90,7 @@ function publishAll (members: Readonly<Record<string, SchemaNode>>): Published {
   return Object.fromEntries(Object.entries(members).map(([name, member]) => [name, publish(member)]))
 }
 
-/** Values that are no texts, and texts that are bounded, may be settings as well. */
+/** Settings may also replace values that are not strings, and strings with bounds. */
 function takesSetting (node: SchemaNode): boolean {
   if (node.text !== undefined && node.text !== 'environment') return false
   if (node.enum !== undefined || node.const !== undefined) return true

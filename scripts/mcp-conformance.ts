@@ -1,6 +1,6 @@
 /**
- * Runs the official conformance suite of the Model Context Protocol against `POST /mcp`, and calls it with the command of the
- * official inspector. `npm run test:mcp`. Both need Node 22, which npx fetches. A proxy adds the token, which the suite cannot send.
+ * Runs the official conformance suite of the Model Context Protocol against `POST /mcp`, and calls it with the official
+ * inspector. `npm run test:mcp`. Both need Node 22, which npx fetches. A proxy adds the token, which the suite cannot send.
  */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
@@ -15,7 +15,7 @@ const run = promisify(execFile)
 const inspector = '2.12.0' // the version
 const suite = fileURLToPath(new URL('../node_modules/@modelcontextprotocol/conformance/dist/index.js', import.meta.url))
 
-/** Scenarios of what routes and this server do not have, each with its reason. */
+/** Scenarios for features that the routes or this server do not have, each with its reason. */
 const exceptions: Readonly<Record<string, string>> = {
   'logging-set-level': 'the server sends no log messages to clients, and does not declare `logging`',
   'completion-complete': 'the server completes no arguments, and does not declare `completions`',

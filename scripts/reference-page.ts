@@ -1,15 +1,15 @@
-/** A page of the reference from the schema of a document: a table for each object in it. */
+/** A page of the reference, from the schema of a document: a table for each object. */
 import type { SchemaNode } from '../lib/schema/annotations.js'
 
-/** Objects that are described once, by the name that a reference or a heading gives them. */
+/** Objects that are described once, under the name of a reference or a heading. */
 interface Part {
   readonly title: string
-  /** One object, or those that a union admits in each other's place. */
+  /** One object, or the alternatives of a union. */
   readonly forms: readonly SchemaNode[]
   readonly description?: string | undefined
 }
 
-/** The sections of the page; of members that are `omitted` it says nothing but their row. */
+/** The sections of the page; members in `omitted` only have a row. */
 export function describe (root: SchemaNode, omitted: readonly string[] = []): string {
   const page = new Page()
   page.parts.push({ title: '', forms: [root] })
@@ -100,7 +100,7 @@ class Page {
   }
 }
 
-/** The sentence on the default stands in a column of its own. */
+/** The default has its own column. */
 function splitDescription ({ description = '' }: SchemaNode): { meaning: string, fallback: string } {
   const [, meaning = description, fallback = ''] = description.match(/^(.*?) ?Default: (.*)\.$/s) ?? []
   return { meaning, fallback }

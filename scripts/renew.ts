@@ -1,4 +1,4 @@
-/** Keeps a generated file in step with its source: writes it, or with `--check` fails where it is stale. */
+/** Keeps a generated file up to date: writes it, or with `--check` fails if it is stale. */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
