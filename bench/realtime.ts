@@ -238,10 +238,20 @@ async function measureLatency (servers: readonly Subject[]): Promise<void> {
   await close(all)
 }
 
-/** CPU of server and PostgreSQL, in microseconds a write, in slices that alternate. */
+/** CPU in microseconds a write. */
+interface Used {
+  readonly server: number
+  readonly postgres: number
+}
+
+function total (used?: Used): number {
+  return (used?.server ?? NaN) + (used?.postgres ?? NaN)
+}
+
+/** What writes cost to three tables, in slices that alternate. A client watches the third. */
 async function measureWrites (server: Subject): Promise<void> {
-  const cpu = async (): Promise<number> => (await server.usage()).cpu + (await database.cpu() ?? 0)
-  const slice = async (table: string, isHeard: boolean): Promise<number> => {
+  const cpu = async (): Promise<Used> => ({ server: (await server.usage()).cpu, postgres: await database.cpu() ?? 0 })
+  const slice = async (table: string, isHeard: boolean): Promise<Used> => {
     const arrived = { count: 0 }
     const sockets = isHeard
       ? [
@@ -266,12 +276,12 @@ async function measureWrites (server: Subject): Promise<void> {
     }))
     const expected = isHeard ? sliceWrites : 0
     while (arrived.count < expected) await sleep(5)
-    const used = (await cpu() - before) / sliceWrites
+    const after = await cpu()
     await close(sockets)
-    return used
+    return { server: (after.server - before.server) / sliceWrites, postgres: (after.postgres - before.postgres) / sliceWrites }
   }
-  const sides = { unlisted: () => slice('plain', false), unheard: () => slice('notes', false), heard: () => slice('notes', true) }
-  const figures: Record<keyof typeof sides, number[]> = { unlisted: [], unheard: [], heard: [] }
+  const sides = { unlisted: () => slice('plain', false), unheard: () => slice('unheard', false), heard: () => slice('notes', true) }
+  const figures: Record<keyof typeof sides, Used[]> = { unlisted: [], unheard: [], heard: [] }
   const names = Object.keys(sides) as (keyof typeof sides)[]
   for (let round = -2; round < rounds; round++) {
     for (let turn = 0; turn < names.length; turn++) {
@@ -279,19 +289,19 @@ async function measureWrites (server: Subject): Promise<void> {
       const used = await sides[name]()
       if (round >= 0) figures[name].push(used)
     }
-    // The changes of slices without a watch get their positions outside of the slices of the others.
-    await close([await open(server, 't0', true)])
   }
   const ratio = (name: keyof typeof sides, base: keyof typeof sides): string => {
-    const ratios = figures[name].map((used, index) => used / (figures[base][index] ?? NaN)).sort((left, right) => left - right)
+    const ratios = figures[name].map((used, index) => total(used) / total(figures[base][index])).sort((left, right) => left - right)
     return `${median(ratios).toFixed(3)} (${at(ratios, 0.25).toFixed(2)} to ${at(ratios, 0.75).toFixed(2)})`
   }
+  const row = (name: keyof typeof sides): string[] =>
+    [total, ({ server }: Used) => server, ({ postgres }: Used) => postgres].map((of) => median(figures[name].map(of)).toFixed(0))
   console.log(
     `CPU of server and PostgreSQL, ${rounds} slices of ${sliceWrites} writes each.\n\n${
-      markdownTable(['write', 'µs', 'of a table that is not listed', 'of one that is not watched'], [
-        ['to a table that is not listed', median(figures.unlisted).toFixed(0), '', ''],
-        ['listed, and not watched', median(figures.unheard).toFixed(0), ratio('unheard', 'unlisted'), ''],
-        ['watched by one', median(figures.heard).toFixed(0), ratio('heard', 'unlisted'), ratio('heard', 'unheard')]
+      markdownTable(['write', 'µs', 'server', 'PostgreSQL', 'of a table that is not listed', 'of one that is not watched'], [
+        ['to a table that is not listed', ...row('unlisted'), '', ''],
+        ['listed, and not watched', ...row('unheard'), ratio('unheard', 'unlisted'), ''],
+        ['watched by one', ...row('heard'), ratio('heard', 'unlisted'), ratio('heard', 'unheard')]
       ])
     }\n`
   )

@@ -15,14 +15,14 @@ const document: ConfigInput = {
   migrate: 'auto',
   jwt: { secret: '{{env.JWT_SECRET}}' },
   rateLimit: { enabled: false },
-  tables: { plain: { tenantScoped: true, columns }, notes: { tenantScoped: true, columns } },
-  routes: ['plain', 'notes'].map((table) => ({
+  tables: { plain: { tenantScoped: true, columns }, unheard: { tenantScoped: true, columns }, notes: { tenantScoped: true, columns } },
+  routes: ['plain', 'unheard', 'notes'].map((table) => ({
     path: `/${table}`,
     method: 'post' as const,
     requireAuth: true,
     queries: [{ table, operation: 'insert' as const }]
   })),
-  realtime: { tables: { notes: {} } },
+  realtime: { tables: { unheard: {}, notes: {} } },
   plans: {
     bench: {
       price: { monthly: 1 },

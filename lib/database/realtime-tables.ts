@@ -1,13 +1,36 @@
 /** The tables of realtime in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType, GeneratedAlways } from 'kysely'
 
-/** A change of a row of a watched table; a trigger writes it. */
-export interface RealtimeChangesTable {
+/** A change of a row that has no position yet; a trigger writes it. */
+export interface RealtimeOutboxTable {
   tenant_id: string
   /** Orders the changes of one transaction, and those of one row. */
   place: GeneratedAlways<string>
-  /** Orders the changes of a tenant for clients; null until the position is assigned, after the commit. */
-  position: ColumnType<string | null, never, number>
+  table_name: string
+  kind: RealtimeChangesTable['kind']
+  /** The columns of the key. */
+  keys: string[]
+  /** The row after the change, of a delete before it. */
+  record: ColumnType<unknown, string, never>
+  /** The row before an update. */
+  before: ColumnType<unknown, string | null, never>
+}
+
+/** A table of a tenant whose changes are recorded. */
+export interface RealtimeRecordedTable {
+  tenant_id: string
+  table_name: string
+  /** Changes behind this position are all recorded; null until that is so. */
+  start: ColumnType<string | null, number | null, number | null>
+  until: Date
+}
+
+/** A change of a row, as clients get it. */
+export interface RealtimeChangesTable {
+  tenant_id: string
+  place: GeneratedAlways<string>
+  /** Orders the changes of a tenant as clients see them, from the commit on. */
+  position: ColumnType<string | null, number, never>
   table_name: string
   /** Insert, update or delete. */
   kind: 'I' | 'U' | 'D'

@@ -15,7 +15,9 @@ import type {
   RealtimeHeadsTable,
   RealtimeInstancesTable,
   RealtimeMembersTable,
-  RealtimeMessagesTable
+  RealtimeMessagesTable,
+  RealtimeOutboxTable,
+  RealtimeRecordedTable
 } from './realtime-tables.js'
 import type { IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable } from './receipt-tables.js'
 import type {
@@ -251,6 +253,8 @@ export interface SystemTables {
   'tenantry.realtime_instances': RealtimeInstancesTable
   'tenantry.realtime_members': RealtimeMembersTable
   'tenantry.realtime_messages': RealtimeMessagesTable
+  'tenantry.realtime_outbox': RealtimeOutboxTable
+  'tenantry.realtime_recorded': RealtimeRecordedTable
   'tenantry.deleted_tenants': DeletedTenantsTable
   'tenantry.tenant_configs': TenantConfigsTable
   'tenantry.secrets': SecretsTable

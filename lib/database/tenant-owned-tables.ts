@@ -7,6 +7,8 @@ import type { SystemTables } from './system-tables.js'
  * (role-tables.ts, document-tables.ts), which are emptied last. A test compares the list with the database.
  */
 export const tenantOwnedTables = [
+  'tenantry.realtime_outbox',
+  'tenantry.realtime_recorded',
   'tenantry.realtime_changes',
   'tenantry.realtime_heads',
   'tenantry.realtime_members',

@@ -47,7 +47,7 @@ export const Realtime = Section({
   tables: Type.Optional(
     MapOf(RealtimeTable, {
       default: {},
-      description: 'The tables whose changes can be watched, by name. Each of their writes adds a row. Default: none.'
+      description: 'The tables whose changes can be watched, by name. A write adds another row while its tenant watches the table. Default: none.'
     })
   ),
   rooms: Type.Optional(
@@ -74,7 +74,7 @@ export const Realtime = Section({
       maximum: 2_592_000,
       default: 86_400,
       unit: 's',
-      description: 'The time that changes are kept for clients that reconnect.'
+      description: 'The time that changes are kept for clients that reconnect, and that a table is recorded after its last watch.'
     })
   ),
   redis: Type.Optional(

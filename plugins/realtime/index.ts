@@ -28,6 +28,8 @@ import { createIdentify } from './identity.js'
 import { createMemberStore } from './member-store.js'
 import { createPostgresBus } from './postgres-bus.js'
 import { createReader } from './reader.js'
+import { createRecordedStore } from './recorded-store.js'
+import { createRecorder } from './recorder.js'
 import { createRooms } from './rooms.js'
 import { realtimeRoutes } from './routes.js'
 import { createCore } from './service.js'
@@ -75,7 +77,16 @@ export default definePlugin<RealtimeOptions>({
       log
     })
     const reader = createReader({ store, tableOf: (name) => core.tableOf(name), log })
-    const core = createCore({ app, engine, tenants, usage, store, reader, rooms, section, log })
+    const retentionSeconds = section.retentionSeconds ?? 86_400
+    const recordedStore = createRecordedStore(db)
+    const recorder = createRecorder({
+      store: recordedStore,
+      schema: engine.catalogue.schema,
+      retentionSeconds,
+      lost: (table) => core.lose(table),
+      log
+    })
+    const core = createCore({ app, engine, tenants, usage, store, reader, recorder, rooms, section, log })
     let sockets: Sockets | null = null
     app.decorate('realtime', {
       publish: (tenant: Owner, message) => rooms.publish(tenant, message, null),
@@ -105,7 +116,8 @@ export default definePlugin<RealtimeOptions>({
       gap: recheckAll
     })
     sweepHourly(app, 'old changes of rows', async () => {
-      await sweepChanges(store, new Date(now() - (section.retentionSeconds ?? 86_400) * 1000))
+      await recordedStore.sweep()
+      await sweepChanges(store, new Date(now() - retentionSeconds * 1000))
     })
 
     addMetrics(app, () => app.realtime.status())
@@ -113,7 +125,10 @@ export default definePlugin<RealtimeOptions>({
     app.addHook('onReady', async () => {
       await checkTables(app, section)
       await bus.open()
-      if (Object.keys(section.tables ?? {}).length > 0) reader.start()
+      if (Object.keys(section.tables ?? {}).length > 0) {
+        reader.start()
+        recorder.start()
+      }
       timer = setInterval(() => {
         core.expire().catch((err: unknown) => log.warn({ err }, 'connections could not be checked'))
       }, expiryMs).unref()
@@ -125,6 +140,7 @@ export default definePlugin<RealtimeOptions>({
       clearInterval(timer)
       await sockets?.stop()
       core.closeAll((outlet) => outlet.close(closeCodes.stopping, JSON.stringify({ retryAfterMs: retryAfterMs() })))
+      await recorder.stop()
       await reader.stop()
       await rooms.close()
       await bus.close()

@@ -8,6 +8,8 @@ import type { Tenants } from '../tenancy/index.js'
 import type { Usage } from '../usage/index.js'
 import type { Gauge } from '../usage/index.js'
 import type { Reader } from './reader.js'
+import type { Recorder } from './recorder.js'
+import type { TenantTable } from './recorded-store.js'
 import type { Rooms } from './rooms.js'
 import type { ChangeStore } from './store.js'
 import type { Client, Identity, Outlet, Watch, WatchRequest } from './types.js'
@@ -28,6 +30,7 @@ export interface CoreParts {
   readonly usage: () => Usage | null
   readonly store: ChangeStore
   readonly reader: Reader
+  readonly recorder: Recorder
   readonly rooms: Rooms
   readonly section: RealtimeSection
   readonly log: FastifyBaseLogger
@@ -38,7 +41,7 @@ export type Core = ReturnType<typeof createCore>
 const maxRoomsOfClient = 100
 const maxWatchesOfClient = 1000
 
-export function createCore ({ app, engine, tenants, usage, store, reader, rooms, section, log }: CoreParts) {
+export function createCore ({ app, engine, tenants, usage, store, reader, recorder, rooms, section, log }: CoreParts) {
   const clients = new Set<Client>()
   const ruleOf = createRoomRules(section.rooms)
   const listed = section.tables ?? {}
@@ -96,6 +99,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
     if (watch.isClosed) return
     openWatches--
     reader.close(watch)
+    watch.recording.end()
     give(watch.tenant, 'entities_watched')
   }
 
@@ -171,6 +175,10 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
         throw failure('tooManyAttempts', { message: `A connection has at most ${maxWatchesOfClient} watches` })
       }
       await usage()?.take(identity.tenant, 'entities_watched')
+      const recording = await recorder.record({ tenant: identity.tenant, table: name }).catch((error: unknown) => {
+        give(identity.tenant, 'entities_watched')
+        throw error
+      })
       const id = String(++watches)
       const watch: Watch = {
         id,
@@ -179,11 +187,15 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
         table: name,
         conditions,
         permissions,
+        recording,
         isAllowed: true,
         isLive: false,
         isClosed: false
       }
-      if (client.isClosed) return give(identity.tenant, 'entities_watched')
+      if (client.isClosed) {
+        recording.end()
+        return give(identity.tenant, 'entities_watched')
+      }
       client.watches.set(id, watch)
       openWatches++
       let start = 0
@@ -192,7 +204,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
           client.outlet.send(stringifyJson({ type: 'ack', ref, watch: id, position }), 'ack', position)
           start = position
           if (since === undefined || since === position) watch.isLive = true
-          else if (since > position || since < floor) {
+          else if (since > position || since < Math.max(floor, recording.start)) {
             client.outlet.send(stringifyJson({ type: 'gap', watch: id, position }), 'gap', position)
             watch.isLive = true
           } else start = since
@@ -205,7 +217,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
       if (!watch.isLive) {
         reader.replay(watch, start).then(replayed, (err: unknown) => {
           log.warn({ err, tenant: identity.tenant }, 'earlier changes could not be read: the connection ends, and its client comes back')
-          client.outlet.close(closeCodes.stopping, stringifyJson({ retryAfterMs: 1000 }))
+          comeBack(client)
         })
       } else replayed()
     },
@@ -260,10 +272,22 @@ export function createCore ({ app, engine, tenants, usage, store, reader, rooms,
       }
     },
 
+    /** Ends the connections that watch the table: they come back, and hear of the gap. */
+    lose ({ tenant, table }: TenantTable): void {
+      for (const client of clients) {
+        if (client.identity.tenant !== tenant) continue
+        if ([...client.watches.values()].some((watch) => watch.table === table)) comeBack(client)
+      }
+    },
+
     closeAll (closing: (outlet: Outlet) => void): void {
       for (const client of clients) closing(client.outlet)
     }
   }
+}
+
+function comeBack ({ outlet }: Client): void {
+  outlet.close(closeCodes.stopping, stringifyJson({ retryAfterMs: 1000 }))
 }
 
 export function errorMessage (error: TenantryError, ref: Ref | undefined): string {

@@ -4,6 +4,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { StoredChange } from '../../lib/realtime/changes.js'
 import { sql, type RawBuilder } from 'kysely'
+import { recordFunction, triggerName } from '../../lib/database/migrations/change-triggers.js'
 
 const maxTenants = 100 // of one batch of positions
 const maxEach = 20 // changes of one of them, while many wait;
@@ -11,9 +12,12 @@ const maxAlone = 2000 // where fewer wait, they share as many
 const maxChanges = 500 // of one read,
 const maxBytes = 4_194_304 // and their rows, of which the first is read whatever its size
 const maxHeads = 1000 // of one look
+const maxChangeBytes = 262_144 // of JSON that a change keeps of a row; of a larger one it keeps the key and
+const maxCutBytes = 1024 // values of at most as many
 const maxSwept = 2000 // changes of a tenant that one statement of the sweep looks at
 
-const positionLock = 'tenantry.realtime_changes.positions'
+/** The advisory lock of the transaction that gives positions. */
+export const positionLock = 'tenantry.realtime_changes.positions'
 
 /** How far the changes of a tenant have positions. */
 export interface Head {
@@ -70,11 +74,16 @@ export function createChangeStore (db: Kysely<SystemTables>) {
           ), share as materialized (
             select greatest(${maxEach}::int, ${maxAlone}::int / greatest(count(*), 1)) as most, count(*) = ${maxTenants}::int as full from turn
           ), fresh as materialized (
-            select e.tenant_id, e.place, row_number() over (partition by e.tenant_id order by e.place) as nth from turn, lateral (
-              select tenant_id, place from tenantry.realtime_changes where position is null and tenant_id = turn.tenant_id order by tenant_id, place
+            select e.* from turn, lateral (
+              select tenant_id, place from tenantry.realtime_outbox where tenant_id = turn.tenant_id order by tenant_id, place
               limit (select most from share)) e
+          ), taken as (
+            delete from tenantry.realtime_outbox o using fresh where o.tenant_id = fresh.tenant_id and o.place = fresh.place returning o.*
+          ), wanted as materialized (
+            select o.*, row_number() over (partition by o.tenant_id order by o.place) as nth, octet_length(o.record::text) > ${maxChangeBytes}::int as cut
+            from taken o where exists (select from tenantry.realtime_recorded r where r.tenant_id = o.tenant_id and r.table_name = o.table_name)
           ), counts as materialized (
-            select tenant_id, count(*) as count from fresh group by tenant_id
+            select tenant_id, count(*) as count from wanted group by tenant_id
           ), heads as (
             insert into tenantry.realtime_heads as h (tenant_id, position, stamp)
             select tenant_id, count, nextval('tenantry.realtime_stamps') from counts order by tenant_id
@@ -86,11 +95,18 @@ export function createChangeStore (db: Kysely<SystemTables>) {
               select tenant_id, position, stamp from tenantry.realtime_heads
               where stamp > ${stamp}::bigint and tenant_id not in (select tenant_id from counts) order by stamp limit ${maxHeads}::int) h
           ), placed as (
-            update tenantry.realtime_changes c set position = heads.position - counts.count + fresh.nth
-            from fresh join counts using (tenant_id) join heads using (tenant_id)
-            where c.tenant_id = fresh.tenant_id and c.place = fresh.place returning 1
-          ) select (select count(*)::int from placed) as count, case when share.full then (select max(tenant_id) from turn) end as last,
-            share.full or exists (select from counts where count >= share.most) as more, (${
+            insert into tenantry.realtime_changes (tenant_id, position, table_name, kind, key, record, before, cut)
+            select tenant_id, heads.position - counts.count + nth, table_name, kind,
+              (select jsonb_object_agg(k, record -> k) from unnest(keys) k),
+              case when cut then (select json_object_agg(m.key, m.value) from json_each(record) m
+                where octet_length(m.value::text) <= ${maxCutBytes}::int or m.key = any (keys)) else record end,
+              case when before is not null then (
+                select coalesce(jsonb_object_agg(m.key, m.value), '{}') from jsonb_each(before::jsonb) m
+                where m.value is distinct from record::jsonb -> m.key and octet_length(m.value::text) <= ${maxCutBytes}::int) end,
+              cut
+            from wanted join counts using (tenant_id) join heads using (tenant_id)
+          ) select (select count(*)::int from taken) as count, case when share.full then (select max(tenant_id) from turn) end as last,
+            share.full or exists (select from fresh group by tenant_id having count(*) >= share.most) as more, (${
         headsIn(sql`news`)
       }) as heads from share`.execute(transaction)
       const heads = row?.heads ?? []
@@ -105,7 +121,7 @@ export function createChangeStore (db: Kysely<SystemTables>) {
      */
     async news (stamp: number): Promise<{ readonly heads: Head[], readonly waiting: boolean, readonly more: boolean }> {
       const { rows: [row] } = await sql<{ heads: Head[] | null, waiting: boolean }>`
-        select exists (select from tenantry.realtime_changes where position is null) as waiting,
+        select exists (select from tenantry.realtime_outbox) as waiting,
           (${headsIn(sql`tenantry.realtime_heads where stamp > ${stamp}::bigint`)}) as heads`.execute(db)
       const heads = row?.heads ?? []
       return { heads, waiting: row?.waiting === true, more: heads.length === maxHeads }
@@ -122,8 +138,8 @@ export function createChangeStore (db: Kysely<SystemTables>) {
     async standings (tenants: readonly string[]): Promise<Standing[]> {
       const { rows } = await sql<Standing>`
         select t.id as tenant, coalesce(h.position, 0)::float8 as position, coalesce(h.floor, 0)::float8 as floor,
-          (select place from tenantry.realtime_changes where tenant_id = t.id and position is null order by tenant_id, place limit 1)::float8 as oldest,
-          (select place from tenantry.realtime_changes where tenant_id = t.id and position is null order by tenant_id desc, place desc limit 1)::float8 as newest
+          (select place from tenantry.realtime_outbox where tenant_id = t.id order by tenant_id, place limit 1)::float8 as oldest,
+          (select place from tenantry.realtime_outbox where tenant_id = t.id order by tenant_id desc, place desc limit 1)::float8 as newest
         from unnest(${tenants}::text[]) t (id) left join tenantry.realtime_heads h on h.tenant_id = t.id`.execute(db)
       return rows
     },
@@ -138,10 +154,10 @@ export function createChangeStore (db: Kysely<SystemTables>) {
      */
     async givePositions (after: string, stamp = 0): Promise<Given> {
       return await give(sql`(
-            (select tenant_id from tenantry.realtime_changes where position is null and tenant_id > ${after} order by tenant_id, place limit 1)
+            (select tenant_id from tenantry.realtime_outbox where tenant_id > ${after} order by tenant_id, place limit 1)
             union all
             select next.tenant_id from turns, lateral (
-              select tenant_id from tenantry.realtime_changes where position is null and tenant_id > turns.tenant_id order by tenant_id, place limit 1) next
+              select tenant_id from tenantry.realtime_outbox where tenant_id > turns.tenant_id order by tenant_id, place limit 1) next
           )`, stamp)
     },
 
@@ -211,9 +227,8 @@ export function createChangeStore (db: Kysely<SystemTables>) {
       const { rows } = await sql<{ name: string }>`
         select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
         where n.nspname = ${schema} and c.relname = any (${tables}::text[])
-        and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = 'tenantry_changes' and t.tgenabled <> 'D')`.execute(
-          db
-        )
+        and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = ${triggerName} and t.tgfoid = to_regproc(${recordFunction}) and t.tgenabled <> 'D')`
+        .execute(db)
       return rows.map(({ name }) => name)
     }
   }

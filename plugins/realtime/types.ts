@@ -3,6 +3,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Condition } from '../../lib/realtime/changes.js'
 import type { Ref } from '../../lib/realtime/messages.js'
+import type { Recording } from './recorder.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -83,6 +84,7 @@ export interface Watch {
   readonly table: string
   readonly conditions: readonly Condition[]
   readonly permissions: readonly string[]
+  readonly recording: Recording
   /** The client still holds the permissions. */
   isAllowed: boolean
   /** Live ones get changes as they come; others are being sent earlier ones. */

@@ -1,17 +1,14 @@
 /** The triggers that record changes of watched tables, in the transaction of the write. */
 import type { Table } from '../catalogue.js'
 import { tenantColumn } from '../catalogue.js'
-import { tenantSetting } from '../connections.js'
 import { identifier, literal } from '../sql.js'
 
 /** The watched tables, by name: whether writes of other programs are recorded too. */
 export type WatchedTables = Readonly<Record<string, { readonly trigger?: true | undefined }>>
 
-/** Bytes of JSON that a change keeps of a row; for a larger one it keeps the short columns. */
-export const maxChangeBytes = 262_144
-
-export const recordFunction = 'tenantry.record_change'
-const triggerName = 'tenantry_changes'
+/** What the triggers call (system/realtime-outbox.ts). */
+export const recordFunction = 'tenantry.record_row'
+export const triggerName = 'tenantry_changes'
 
 /** SQL for a row `c` of `pg_class`: the comment on its trigger, with its parameters; null without one. */
 export const changeTriggerSql =
@@ -33,22 +30,24 @@ export function isWatchable ({ tenantScoped, view, primaryKey }: Table): boolean
 /**
  * The statements that create the table's trigger; empty if it exists.
  *
- * @param quoted    the table, with its schema
+ * @param schema    of the table
  * @param existing  the comment on its trigger; null without one
  */
-export function triggerStatements (quoted: string, table: Pick<Table, 'primaryKey'>, always: boolean, existing: string | null): string[] {
-  const keys = changeKeys(table)
-  const made = `${always ? 'all writes' : 'writes of this server'} by ${keys.map(identifier).join(', ')}`
+export function triggerStatements (
+  schema: string,
+  { name, primaryKey }: Pick<Table, 'name' | 'primaryKey'>,
+  always: boolean,
+  existing: string | null
+): string[] {
+  const quoted = `${identifier(schema)}.${identifier(name)}`
+  const keys = changeKeys({ primaryKey })
+  const made = `${always ? 'all writes' : 'writes of this server'} while watched, by ${keys.map(identifier).join(', ')}`
   if (existing === made) return []
-  // A session of this server always has the setting.
-  const when = always ? '' : ` when (coalesce(current_setting(${literal(tenantSetting)}, true), '') <> '')`
+  // Triggers of partitions have these arguments too.
+  const given = [name, always ? 'all' : 'own', ...keys].map(literal).join(', ')
   return [
     ...existing === null ? [] : [`drop trigger ${identifier(triggerName)} on ${quoted}`],
-    `create trigger ${
-      identifier(triggerName)
-    } after insert or update or delete on ${quoted} for each row${when} execute function ${recordFunction}(${
-      keys.map(literal).join(', ')
-    })`,
+    `create trigger ${identifier(triggerName)} after insert or update or delete on ${quoted} for each row execute function ${recordFunction}(${given})`,
     `comment on trigger ${identifier(triggerName)} on ${quoted} is ${literal(made)}`
   ]
 }

@@ -276,7 +276,7 @@ function triggerDraft ({ catalogue, states }: Inspection, options: PlanOptions, 
     const state = states.get(name)
     if (table === undefined || !isWatchable(table)) continue
     const quoted = `${identifier(schema)}.${identifier(name)}`
-    const lacking = triggerStatements(quoted, table, trigger, state?.changeTrigger ?? null)
+    const lacking = triggerStatements(schema, { name, primaryKey: table.primaryKey }, trigger, state?.changeTrigger ?? null)
     if (lacking.length === 0) continue
     if (state?.owned === false) {
       warnings.push(

@@ -94,7 +94,9 @@ const systemTables = [
   'tenantry.realtime_heads',
   'tenantry.realtime_members',
   'tenantry.realtime_messages',
-  'tenantry.realtime_instances'
+  'tenantry.realtime_instances',
+  'tenantry.realtime_outbox',
+  'tenantry.realtime_recorded'
 ]
 
 test("an empty database gets the server's tables and the declared ones; twice is a no-op", (t) =>

@@ -298,8 +298,19 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
     sha256: '0'.repeat(64),
     created_at: new Date()
   }).execute()
+  await transaction.insertInto('tenantry.realtime_outbox').values({
+    ...own,
+    table_name: 'notes',
+    kind: 'I',
+    keys: ['id'],
+    record: '{}',
+    before: null
+  }).execute()
+  await transaction.insertInto('tenantry.realtime_recorded').values({ ...own, table_name: 'notes', start: 1, until: new Date() })
+    .execute()
   await transaction.insertInto('tenantry.realtime_changes').values({
     ...own,
+    position: 1,
     table_name: 'notes',
     kind: 'I',
     key: '{}',

@@ -28,31 +28,37 @@ test('two transactions that commit in the other order, SQL by hand, since, gap, 
     await each.connect()
     t.teardown(() => each.end())
   }
+  const first = await client.ask({ type: 'watch', table: 'tasks' })
+  t.match(first, { type: 'ack', position: 1 })
+  await client.ask({ type: 'unwatch', watch: first['watch'] })
   await a.query('begin')
   await a.query("insert into tasks (tenant_id, number, title) values ('acme', 1, 'first written')")
-  t.match(await client.ask({ type: 'watch', table: 'tasks' }), { type: 'ack', position: 0 })
+  t.match(await client.ask({ type: 'watch', table: 'tasks' }), { type: 'ack', position: 1 })
   await b.query("insert into tasks (tenant_id, number, title) values ('acme', 2, 'first committed')")
-  t.match(await client.change(), { id: 2, position: 1 })
+  t.match(await client.change(), { id: 2, position: 2 })
   await a.query('commit')
-  t.match(await client.change(), { id: 1, position: 2 })
+  t.match(await client.change(), { id: 1, position: 3 })
   await other.settle()
   t.equal(other.messages.length, 0)
-  t.match(await client.ask({ type: 'watch', table: 'tasks', since: 0 }), { type: 'ack', position: 2 })
-  t.match([await client.change(), await client.change()], [{ position: 1 }, { position: 2 }])
-  const ahead = await client.ask({ type: 'watch', table: 'tasks', since: 99 })
-  t.match(await client.next(({ type }) => type === 'gap'), { watch: ahead['watch'], position: 2 })
+  t.match(await client.ask({ type: 'watch', table: 'tasks', since: 1 }), { type: 'ack', position: 3 })
+  t.match([await client.change(), await client.change()], [{ position: 2 }, { position: 3 }])
+  for (const since of [0, 99]) {
+    const { watch } = await client.ask({ type: 'watch', table: 'tasks', since })
+    t.same(await client.next(({ type }) => type === 'gap'), { type: 'gap', watch, position: 3 })
+  }
   t.match(await client.ask({ type: 'watch', table: 'tasks', since: -1 }), { type: 'error', status: 400 })
   t.ok(app && ask)
 })
 
 test('server-sent events', async (t) => {
-  const { origin, ask } = await open(t, {}, { engine: await postgresSection(t) })
+  const { origin, ask, connect } = await open(t, {}, { engine: await postgresSection(t) })
   const headers = { authorization: `Bearer ${tokenOf('acme')}` }
   const acme = ask('acme')
+  t.match(await (await connect('acme')).ask({ type: 'watch', table: 'notes' }), { type: 'ack', position: 1 })
   await acme('POST /notes', { body: { title: 'one' } })
   await acme('POST /notes', { body: { title: 'two' } })
   const response = await fetch(`${origin}/realtime/events?watch=${encodeURIComponent('notes?done=false')}`, {
-    headers: { ...headers, 'last-event-id': '1' }
+    headers: { ...headers, 'last-event-id': '2' }
   })
   t.equal(response.status, 200)
   let text = ''
@@ -60,7 +66,7 @@ test('server-sent events', async (t) => {
     text += Buffer.from(chunk).toString()
     if (text.includes('"two"')) break
   }
-  t.match(text, /^event: ready\ndata: .*\n\nevent: ack\n(?:id: 2\n)?data: .*\n\nevent: change\n(?:id: 2\n)?data: .*"two"/)
+  t.match(text, /^event: ready\ndata: .*\n\nevent: ack\n(?:id: 3\n)?data: .*\n\nevent: change\n(?:id: 3\n)?data: .*"two"/)
   t.comment(text)
   t.equal((await fetch(`${origin}/realtime/events?watch=nothing`, { headers })).status, 400)
   t.match(await (await fetch(`${origin}/doc/realtime`)).json(), { asyncapi: '3.0.0' })

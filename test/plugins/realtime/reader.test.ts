@@ -3,6 +3,7 @@ import type { Test } from 'tap'
 import type { Client, Outlet, Watch } from '../../../plugins/realtime/types.js'
 import { test } from 'tap'
 import { sql, type KyselyPlugin } from 'kysely'
+import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
 import { createChangeStore, type ChangeStore } from '../../../plugins/realtime/store.js'
 import { createPostgresBus } from '../../../plugins/realtime/postgres-bus.js'
 import { createReader } from '../../../plugins/realtime/reader.js'
@@ -32,7 +33,18 @@ function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
     watches: new Map(),
     rooms: new Set()
   }
-  return { id, client, tenant: tenantRef(tenant), table: 'tasks', conditions: [], permissions: [], isAllowed: true, isLive: true, isClosed: false }
+  return {
+    id,
+    client,
+    tenant: tenantRef(tenant),
+    table: 'tasks',
+    conditions: [],
+    permissions: [],
+    recording: { start: 0, end: () => {} },
+    isAllowed: true,
+    isLive: true,
+    isClosed: false
+  }
 }
 
 async function readers (t: Test) {
@@ -40,9 +52,12 @@ async function readers (t: Test) {
   const tasks = app.engine.catalogue.tables.get('tasks')
   if (tasks === undefined) throw new Error('there are no tasks')
   const store = createChangeStore(app.db)
+  const record = (tenants: readonly string[]) => createRecordedStore(app.db).enter(tenants.map((tenant) => ({ tenant: tenantRef(tenant), table: 'tasks' })), 600)
+  await record(['acme', 'globex'])
   return {
     app,
     store,
+    record,
     reader (own: ChangeStore) {
       const reader = createReader({ store: own, tableOf: () => ({ table: tasks, excluded: new Set(), actions: null }), log: app.log })
       reader.start()
@@ -116,7 +131,7 @@ test('changes that nobody read wait without positions, and the first watch begin
   await write('acme', 1)
   await when('the change', () => sent.length > 0)
   t.match(JSON.parse(sent[0]?.text ?? ''), { position: 4501 })
-  t.equal((await sql`select from tenantry.realtime_changes where position is null`.execute(app.db)).rows.length, 0)
+  t.equal((await sql`select from tenantry.realtime_outbox`.execute(app.db)).rows.length, 0)
 })
 
 test('tenants take turns with their changes', async (t) => {
@@ -147,10 +162,11 @@ test('tenants take turns with their changes', async (t) => {
 })
 
 test('a batch of positions begins behind the last tenant of the one before', async (t) => {
-  const { app, store } = await readers(t)
+  const { app, store, record } = await readers(t)
   const ids = Array.from({ length: 101 }, (_, index) => `t${String(index).padStart(3, '0')}`)
   await sql`insert into tenantry.tenants select (jsonb_populate_record(t, jsonb_build_object('id', made, 'name', made))).* from tenantry.tenants t, unnest(${ids}::text[]) made where t.id = 'acme'`
     .execute(app.db)
+  await record(ids)
   const fill = () =>
     sql`insert into tasks (tenant_id, number, title) select made, (select coalesce(max(number), 0) from tasks) + row_number() over (), 'x' from unnest(${ids}::text[]) made`
       .execute(app.db)

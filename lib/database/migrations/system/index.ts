@@ -22,6 +22,7 @@ import { queue } from './queue.js'
 import { queueLists } from './queue-lists.js'
 import { queueLosses } from './queue-losses.js'
 import { realtime } from './realtime.js'
+import { realtimeOutbox } from './realtime-outbox.js'
 import { recordChanges } from './record-change.js'
 import { refreshTokens } from './refresh-tokens.js'
 import { requestStats } from './request-stats.js'
@@ -93,5 +94,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   realtime,
   workflowStepCalls,
   workflowSchedules,
-  recordChanges
+  recordChanges,
+  realtimeOutbox
 ]

@@ -1,6 +1,7 @@
 /** The function of the triggers that record changes of rows. */
 import type { SystemMigration } from './system-migration.js'
-import { maxChangeBytes, recordFunction } from '../change-triggers.js'
+
+const maxChangeBytes = 262_144
 
 /**
  * Arguments: the columns of the key. A row that gets another tenant or key is two changes. `before` has the old values of
@@ -8,7 +9,7 @@ import { maxChangeBytes, recordFunction } from '../change-triggers.js'
  * which the policies ask for. Each expression costs a write of one row some microseconds, so the most frequent case comes
  * first, and only an update is read as jsonb.
  */
-const recordChange = `create or replace function ${recordFunction}() returns trigger language plpgsql security definer
+const recordChange = `create or replace function tenantry.record_change() returns trigger language plpgsql security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $body$
 declare
   owner text;

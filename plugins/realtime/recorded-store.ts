@@ -1,0 +1,103 @@
+/** The tables of tenants whose changes triggers record, in the database (lib/database/migrations/system/realtime-outbox.ts). */
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Kysely, Transaction } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { sql } from 'kysely'
+import { positionLock } from './store.js'
+
+/** A table of a tenant. */
+export interface TenantTable {
+  readonly tenant: Owner
+  readonly table: string
+}
+
+/** Its changes behind `start` are all recorded; null: a transaction may still write without a record. */
+export interface RecordedTable extends TenantTable {
+  readonly start: number | null
+}
+
+/** A transaction that has written to the table, or is about to. */
+export interface Writer {
+  readonly table: string
+  readonly writer: string
+}
+
+export type RecordedStore = ReturnType<typeof createRecordedStore>
+
+export function createRecordedStore (db: Kysely<SystemTables>) {
+  /** One transaction at a time changes entries and their filter. */
+  async function alone<Result> (work: (transaction: Transaction<SystemTables>) => Promise<Result>): Promise<Result> {
+    return await db.transaction().execute(async (transaction) => {
+      await sql`select pg_advisory_xact_lock(hashtextextended('tenantry.realtime_recorded', 0))`.execute(transaction)
+      return await work(transaction)
+    })
+  }
+
+  return {
+    /** Records the tables for these seconds at least. Triggers see the entry when this resolves. */
+    async enter (tables: readonly TenantTable[], seconds: number): Promise<RecordedTable[]> {
+      const asked = askedFor(tables)
+      return await alone(async (transaction) => {
+        // An entry that is over, or is not in the filter, may have missed changes.
+        const { rows } = await sql<RecordedTable>`
+          insert into tenantry.realtime_recorded as r (tenant_id, table_name, until)
+          select tenant_id, table_name, clock_timestamp() + make_interval(secs => ${seconds}::int) from ${asked} order by 1, 2
+          on conflict (tenant_id, table_name) do update set until = greatest(r.until, excluded.until),
+            start = case when r.until > clock_timestamp() and tenantry.is_recorded(r.tenant_id, r.table_name) then r.start end
+          returning tenant_id as tenant, table_name as "table", start::float8 as start`.execute(transaction)
+        await sql`
+          select setval(filter, coalesce(pg_sequence_last_value(filter), 0) | bits) from (
+            select tenantry.realtime_filter(tenant_id, table_name) as filter, bit_or(tenantry.realtime_bit(tenant_id, table_name)) as bits from ${asked} group by 1) f
+          where coalesce(pg_sequence_last_value(filter), 0) & bits <> bits`.execute(transaction)
+        return rows
+      })
+    },
+
+    /** Transactions that hold the lock of a writer on the tables or their partitions now. */
+    async writers (schema: string, tables: readonly string[]): Promise<Writer[]> {
+      const { rows } = await sql<Writer>`
+        select distinct c.relname as "table", l.virtualtransaction as writer
+        from pg_class c, lateral (select c.oid as relid union select relid from pg_partition_tree(c.oid)) t, pg_locks l
+        where c.relnamespace = (select oid from pg_namespace where nspname = ${schema}) and c.relname = any (${tables}::text[])
+        and l.locktype = 'relation' and l.relation = t.relid and l.mode = 'RowExclusiveLock' and l.granted
+        and l.database = (select oid from pg_database where datname = current_database()) and l.pid is distinct from pg_backend_pid()`
+        .execute(db)
+      return rows
+    },
+
+    /** The tables are recorded from now on: gives each entry its start, a position that no client has. */
+    async settle (tables: readonly TenantTable[]): Promise<RecordedTable[]> {
+      return await alone(async (transaction) => {
+        await sql`select pg_advisory_xact_lock(hashtextextended(${positionLock}, 0))`.execute(transaction)
+        const { rows } = await sql<RecordedTable>`
+          with asked as (select * from ${askedFor(tables)}), heads as (
+            insert into tenantry.realtime_heads as h (tenant_id, position, stamp)
+            select tenant_id, 1, nextval('tenantry.realtime_stamps') from (select distinct tenant_id from asked order by 1) t
+            on conflict (tenant_id) do update set position = h.position + 1, stamp = excluded.stamp
+            returning h.tenant_id, h.position
+          )
+          update tenantry.realtime_recorded r set start = coalesce(r.start, heads.position) from asked join heads using (tenant_id)
+          where r.tenant_id = asked.tenant_id and r.table_name = asked.table_name
+          returning r.tenant_id as tenant, r.table_name as "table", r.start::float8 as start`.execute(transaction)
+        return rows
+      })
+    },
+
+    /** Ends the records of tables whose time is over. */
+    async sweep (): Promise<void> {
+      await alone(async (transaction) => {
+        await sql`delete from tenantry.realtime_recorded where until < clock_timestamp()`.execute(transaction)
+        await sql`
+          select setval(filter, bits) from (
+            select filter, coalesce(bits, 0) as bits from unnest(tenantry.realtime_filters()) filter left join (
+              select tenantry.realtime_filter(tenant_id, table_name) as filter, bit_or(tenantry.realtime_bit(tenant_id, table_name)) as bits
+              from tenantry.realtime_recorded group by 1) kept using (filter)) f
+          where coalesce(pg_sequence_last_value(filter), 0) <> bits`.execute(transaction)
+      })
+    }
+  }
+}
+
+function askedFor (tables: readonly TenantTable[]) {
+  return sql`unnest(${tables.map(({ tenant }) => tenant)}::text[], ${tables.map(({ table }) => table)}::text[]) as a (tenant_id, table_name)`
+}

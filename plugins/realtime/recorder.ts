@@ -1,0 +1,183 @@
+/**
+ * Which tables of tenants are recorded for the watches of this process. The first watch of a table makes an entry, which
+ * triggers look for. It waits for the transactions that may have written without seeing the entry. The entry outlives the
+ * last watch, so that a client that comes back finds its changes.
+ */
+import type { FastifyBaseLogger } from 'fastify'
+import type { RecordedStore, TenantTable } from './recorded-store.js'
+import { createPoller } from '../../lib/database/poller.js'
+import { failure } from '../../lib/errors.js'
+
+const renewalMs = 300_000 // between renewals of the entries
+const waitMs = 20 // between looks for transactions that still write
+const maxWaitMs = 30_000 // for them
+const maxEntries = 1000 // of one statement
+
+export interface RecorderParts {
+  readonly store: RecordedStore
+  readonly schema: string
+  /** How long an entry outlives the last watch. */
+  readonly retentionSeconds: number
+  /** The table was not recorded for some time: changes may be missed. */
+  readonly lost: (table: TenantTable) => void
+  readonly log: FastifyBaseLogger
+}
+
+/** A table that is recorded until `end` is called, and some time longer. */
+export interface Recording {
+  /** All changes behind this position are there. */
+  readonly start: number
+  end(): void
+}
+
+export interface Recorder {
+  start(): void
+  /** Resolves when no later commit goes unrecorded. */
+  record(table: TenantTable): Promise<Recording>
+  /** Does now what is done every five minutes. */
+  renew(): Promise<void>
+  stop(): Promise<void>
+}
+
+interface Entry extends TenantTable {
+  /** Recordings of it that have not ended. */
+  users: number
+  start: number | null
+  /** Transactions that were under way when the entry was made; null until it is made. */
+  writers: ReadonlySet<string> | null
+  since: number
+  waiting: { readonly resolve: (recording: Recording) => void, readonly reject: (error: unknown) => void }[]
+}
+
+export function createRecorder ({ store, schema, retentionSeconds, lost, log }: RecorderParts): Recorder {
+  const entries = new Map<string, Entry>()
+  /** Entries without a start. */
+  const pending = new Set<Entry>()
+  const ending = new AbortController()
+  // Two renewals may fail.
+  const seconds = retentionSeconds + 3 * renewalMs / 1000
+  let timer: NodeJS.Timeout | undefined
+  const poller = createPoller({
+    look,
+    signal: ending.signal,
+    log,
+    messages: {
+      failed: 'watches cannot begin: the database cannot be reached, or is not migrated. It is tried again',
+      again: 'watches begin again'
+    }
+  })
+
+  async function look (): Promise<number> {
+    if (pending.size === 0) return Infinity
+    const batch = [...pending]
+    try {
+      for (const part of partsOf(batch.filter(({ writers }) => writers === null))) resolveAll(await store.enter(part, seconds))
+      const open = batch.filter((entry) => pending.has(entry))
+      const ready = open.length === 0 ? [] : await withoutWriters(open)
+      for (const part of partsOf(ready)) resolveAll(await store.settle(part))
+      // Without an entry any more: its tenant was deleted.
+      for (const entry of ready) fail(entry, failure('databaseBusy'))
+    } catch (error) {
+      for (const entry of batch) fail(entry, failure('databaseUnavailable', { cause: error }))
+      throw error
+    }
+    return pending.size === 0 ? Infinity : waitMs
+  }
+
+  /** Those for which no transaction writes any more that wrote when the entry was made. */
+  async function withoutWriters (open: readonly Entry[]): Promise<Entry[]> {
+    const now = new Map<string, Set<string>>()
+    for (const { table, writer } of await store.writers(schema, [...new Set(open.map(({ table }) => table))])) {
+      const of = now.get(table)
+      if (of === undefined) now.set(table, new Set([writer]))
+      else of.add(writer)
+    }
+    const ready: Entry[] = []
+    for (const entry of open) {
+      const current = [...now.get(entry.table) ?? []]
+      const { writers } = entry
+      const left = writers === null ? current : current.filter((writer) => writers.has(writer))
+      entry.writers = new Set(left)
+      if (left.length === 0) ready.push(entry)
+      else if (performance.now() - entry.since > maxWaitMs) fail(entry, failure('databaseBusy'))
+    }
+    return ready
+  }
+
+  function resolveAll (recorded: readonly (TenantTable & { readonly start: number | null })[]): void {
+    for (const { tenant, table, start } of recorded) {
+      const entry = entries.get(keyOf({ tenant, table }))
+      if (entry === undefined || start === null || !pending.delete(entry)) continue
+      entry.start = start
+      for (const { resolve } of entry.waiting.splice(0)) resolve(recordingOf(entry, start))
+    }
+  }
+
+  function fail (entry: Entry, error: unknown): void {
+    if (!pending.delete(entry)) return
+    entries.delete(keyOf(entry))
+    for (const { reject } of entry.waiting.splice(0)) reject(error)
+  }
+
+  async function renew (): Promise<void> {
+    for (const [key, { users, start }] of entries) if (users === 0 && start !== null) entries.delete(key)
+    for (const part of partsOf([...entries.values()].filter(({ start }) => start !== null))) {
+      const starts = new Map((await store.enter(part, seconds)).map((table) => [keyOf(table), table.start]))
+      for (const entry of part) {
+        const key = keyOf(entry)
+        if (starts.get(key) === entry.start || entries.get(key) !== entry) continue
+        entries.delete(key)
+        lost(entry)
+      }
+    }
+  }
+
+  return {
+    start () {
+      poller.start()
+      timer = setInterval(() => {
+        renew().catch((err: unknown) => log.warn({ err }, 'the entries of watched tables could not be renewed: it is tried again'))
+      }, renewalMs).unref()
+    },
+    async record ({ tenant, table }) {
+      const key = keyOf({ tenant, table })
+      const known = entries.get(key)
+      if (known !== undefined && known.start !== null) return recordingOf(known, known.start)
+      const entry = known ?? { tenant, table, users: 0, start: null, writers: null, since: performance.now(), waiting: [] }
+      return await new Promise((resolve, reject) => {
+        entry.waiting.push({ resolve, reject })
+        if (known !== undefined) return
+        entries.set(key, entry)
+        pending.add(entry)
+        poller.wake()
+      })
+    },
+    renew,
+    async stop () {
+      clearInterval(timer)
+      ending.abort()
+      for (const entry of [...pending]) fail(entry, failure('databaseUnavailable'))
+      await poller.ended()
+    }
+  }
+}
+
+function recordingOf (entry: Entry, start: number): Recording {
+  let isOver = false
+  entry.users++
+  return {
+    start,
+    end () {
+      if (!isOver) entry.users--
+      isOver = true
+    }
+  }
+}
+
+function * partsOf (entries: readonly Entry[]): Iterable<readonly Entry[]> {
+  for (let index = 0; index < entries.length; index += maxEntries) yield entries.slice(index, index + maxEntries)
+}
+
+function keyOf ({ tenant, table }: TenantTable): string {
+  return `${tenant}\u0000${table}`
+}

@@ -1,0 +1,213 @@
+/** Changes are recorded while a client watches the table or may come back, and a watch misses none from its `ack` on. */
+import type { Test } from 'tap'
+import type { TenantTable } from '../../../plugins/realtime/recorded-store.js'
+import { test } from 'tap'
+import { sql } from 'kysely'
+import pg from 'pg'
+import { failure } from '../../../lib/errors.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
+import { createRecorder } from '../../../plugins/realtime/recorder.js'
+import { forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
+import { listen, testServer } from '../../helpers/server.js'
+import { document, open, ready, tokenOf, when, type Opened } from './app.js'
+
+const acmeRef = tenantRef('acme')
+
+const rowsIn = async ({ app }: Pick<Opened, 'app'>, table: 'outbox' | 'changes') =>
+  (await sql`select from ${sql.table(`tenantry.realtime_${table}`)}`.execute(app.db)).rows.length
+
+async function session (t: Test, engine: unknown): Promise<pg.Client> {
+  const client = new pg.Client({ connectionString: Object(engine).postgres.connectionString })
+  await client.connect()
+  t.teardown(() => client.end())
+  return client
+}
+
+test('a write is recorded from the first watch of its table and tenant on, by SQL too', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const opened = await open(t, {}, { engine })
+    const { app, connect, ask } = opened
+    const insert = (tenant: string, number: number) =>
+      sql`insert into tasks (tenant_id, number, title) values (${tenant}, ${number}, 'x')`.execute(app.db)
+    await ask('acme')('POST /notes', { body: { title: 'unwatched' } })
+    await insert('acme', 1)
+    t.equal(await rowsIn(opened, 'outbox'), 0, 'no row')
+    const client = await connect('acme', { permissions: ['tasks:read'] })
+    t.match(await client.ask({ type: 'watch', table: 'tasks' }), { type: 'ack', position: 1 })
+    await ask('acme')('POST /notes', { body: { title: 'of another table' } })
+    await insert('globex', 2)
+    await insert('acme', 3)
+    t.match(await client.change(), { id: 3, position: 2 })
+    t.equal(await rowsIn(opened, 'outbox') + await rowsIn(opened, 'changes'), 1)
+  }, { role: 'owner' }))
+
+test('an ack waits for the transactions that began to write before, and not for others', async (t) => {
+  const engine = await postgresSection(t)
+  const { connect, ask } = await open(t, {}, { engine })
+  const [earlier, later, other] = [await session(t, engine), await session(t, engine), await session(t, engine)]
+  await earlier.query('begin')
+  await earlier.query("insert into tasks (tenant_id, number, title) values ('globex', 1, 'x')")
+  await other.query('begin')
+  await other.query("insert into tenantry.tenants select (jsonb_populate_record(t, '{\"id\": \"other\"}')).* from tenantry.tenants t limit 1")
+  const client = await connect('acme', { permissions: ['tasks:read'] })
+  client.send({ type: 'watch', table: 'tasks', ref: 'first' })
+  t.match(await client.ask({ type: 'watch', table: 'notes' }), { type: 'ack' }, 'a table to which nothing is written')
+  await later.query('begin')
+  await later.query("insert into tasks (tenant_id, number, title) values ('acme', 2, 'x')")
+  await earlier.query("insert into tasks (tenant_id, number, title) values ('acme', 3, 'x')")
+  await ask('acme')('POST /notes', { body: { title: 'meanwhile' } })
+  t.match(await client.change(), { table: 'notes' })
+  t.notOk(client.messages.some(({ ref }) => ref === 'first'))
+  await earlier.query('commit')
+  t.match(await client.next(({ ref }) => ref === 'first'), { type: 'ack' }, 'while two transactions still write')
+  await later.query('commit')
+  t.match(await client.next((message) => message['table'] === 'tasks' && message['id'] === 2), { action: 'created' })
+})
+
+test('a transaction whose snapshot is older than the first watch is recorded', async (t) => {
+  const engine = await postgresSection(t)
+  const { connect } = await open(t, {}, { engine })
+  const old = await session(t, engine)
+  await old.query('begin isolation level repeatable read')
+  await old.query('select from tasks')
+  const client = await connect('acme', { permissions: ['tasks:read'] })
+  t.match(await client.ask({ type: 'watch', table: 'tasks' }), { type: 'ack' })
+  await old.query("insert into tasks (tenant_id, number, title) values ('acme', 1, 'x')")
+  await old.query('commit')
+  t.match(await client.change(), { id: 1 })
+})
+
+test('a client that comes back finds its changes, until the table is not recorded any more', async (t) => {
+  const engine = await postgresSection(t)
+  const opened = await open(t, {}, { engine })
+  const { app, connect, ask } = opened
+  const store = createRecordedStore(app.db)
+  const acme = ask('acme')
+  const first = await connect('acme')
+  t.match(await first.ask({ type: 'watch', table: 'notes' }), { type: 'ack', position: 1 })
+  first.socket.close()
+  await first.closed
+  await store.sweep()
+  await acme('POST /notes', { body: { title: 'while away' } })
+  const second = await connect('acme')
+  await second.ask({ type: 'watch', table: 'notes', since: 1 })
+  t.match(await second.change(), { position: 2, record: { title: 'while away' } })
+  second.socket.close()
+  await second.closed
+
+  // A day later.
+  await sql`update tenantry.realtime_recorded set until = clock_timestamp() - interval '1 second'`.execute(app.db)
+  await store.sweep()
+  await acme('POST /notes', { body: { title: 'unrecorded' } })
+  t.equal(await rowsIn(opened, 'outbox'), 0)
+  const third = await ready(t, await listen(await testServer(t, document, { engine })), tokenOf('acme'))
+  const { watch } = await third.ask({ type: 'watch', table: 'notes', since: 2 })
+  t.same(await third.next(({ type }) => type === 'gap'), { type: 'gap', watch, position: 3 })
+  await acme('POST /notes', { body: { title: 'again' } })
+  t.match(await third.change(), { watch, position: 4, record: { title: 'again' } })
+})
+
+test('a table that was not recorded for a while is lost to those who use it', async (t) => {
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  const store = createRecordedStore(app.db)
+  const lost: TenantTable[] = []
+  const recorder = createRecorder({
+    store,
+    schema: app.engine.catalogue.schema,
+    retentionSeconds: 60,
+    lost: ({ tenant, table }) => lost.push({ tenant, table }),
+    log: app.log
+  })
+  recorder.start()
+  t.teardown(() => recorder.stop())
+  const [notes, tasks] = [{ tenant: acmeRef, table: 'notes' }, { tenant: acmeRef, table: 'tasks' }]
+  const [used, ended] = [await recorder.record(notes), await recorder.record(tasks)]
+  ended.end()
+  await recorder.renew()
+  t.same(lost, [], 'nothing is lost while it is renewed')
+  await sql`update tenantry.realtime_recorded set until = clock_timestamp() - interval '1 second'`.execute(app.db)
+  await recorder.renew()
+  t.same(lost, [notes], 'the one that is not used is forgotten')
+  const again = await recorder.record(notes)
+  t.ok(again.start > used.start, 'what begins again begins later')
+})
+
+test('a watch does not wait for longer than 30 seconds, and the next one may', async (t) => {
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  let writers = [{ table: 'notes', writer: '3/1' }]
+  const recorder = createRecorder({
+    store: { ...createRecordedStore(app.db), writers: async () => writers },
+    schema: '',
+    retentionSeconds: 60,
+    lost: () => {},
+    log: app.log
+  })
+  recorder.start()
+  t.teardown(() => recorder.stop())
+  const { now } = performance
+  const waiting = recorder.record({ tenant: acmeRef, table: 'notes' })
+  const { restore } = t.intercept(performance, 'now', { value: () => now.call(performance) + 31_000 })
+  await t.rejects(waiting, failure('databaseBusy'))
+  restore()
+  writers = []
+  t.match(await recorder.record({ tenant: acmeRef, table: 'notes' }), { start: Number })
+})
+
+test('a change that passes the filter by chance is dropped, and changes no position', async (t) => {
+  const opened = await open(t, {}, { engine: await postgresSection(t) })
+  const { app, connect } = opened
+  const client = await connect('acme', { permissions: ['tasks:read'] })
+  await client.ask({ type: 'watch', table: 'tasks' })
+  await sql`select setval(filter, -1) from unnest(tenantry.realtime_filters()) filter`.execute(app.db)
+  await sql`insert into tasks (tenant_id, number, title) values ('globex', 1, 'x'), ('acme', 2, 'x')`.execute(app.db)
+  t.match(await client.change(), { id: 2, position: 2 })
+  await when('the outbox is empty', async () => await rowsIn(opened, 'outbox') === 0)
+  t.equal(await rowsIn(opened, 'changes'), 1)
+})
+
+test('a watch of a table in partitions hears of writes to the table and to its partitions', async (t) => {
+  const database = await postgresDatabase(t)
+  await database.admin(`create table parts (tenant_id text not null, number bigint not null, title text, primary key (tenant_id, number)) partition by range (number);
+    create table parts_low partition of parts for values from (0) to (100)`)
+  const engine = { provider: 'postgres', postgres: { connectionString: database.connectionString } } as const
+  const { app, connect } = await open(t, { realtime: { tables: { parts: { trigger: true } } } }, { engine })
+  await database.admin('create table parts_high partition of parts for values from (100) to (200)')
+  const client = await connect('acme')
+  const writer = await session(t, engine)
+  await writer.query("begin; select set_config('app.tenant_id', 'acme', false); insert into parts_low values ('acme', 1, 'before')")
+  client.send({ type: 'watch', table: 'parts', ref: 'first' })
+  await when('it waits', async () => (await sql`select from tenantry.realtime_recorded`.execute(app.db)).rows.length === 1)
+  await client.settle()
+  t.notOk(client.messages.some(({ ref }) => ref === 'first'), 'a transaction writes to a partition')
+  await writer.query('commit')
+  t.match(await client.next(({ ref }) => ref === 'first'), { type: 'ack' })
+  await sql`insert into parts values ('acme', 2, 'by the table'), ('acme', 102, 'by the table')`.execute(app.db)
+  t.match([await client.change(), await client.change()], [{ table: 'parts', id: 2 }, { table: 'parts', id: 102 }])
+  await writer.query("insert into parts_high values ('acme', 103, 'by the partition')")
+  t.match(await client.change(), { table: 'parts', action: 'created', id: 103 })
+  await sql`update parts set number = 3 where number = 103`.execute(app.db)
+  t.match([await client.change(), await client.change()], [{ action: 'deleted', id: 103 }, { action: 'created', id: 3 }])
+})
+
+test('times of rows are in UTC whatever the session has, which keeps its settings', async (t) => {
+  const database = await postgresDatabase(t)
+  await database.admin('create table visits (tenant_id text not null, id bigint not null, at timestamptz, primary key (tenant_id, id))')
+  const engine = { provider: 'postgres', postgres: { connectionString: database.connectionString } } as const
+  const { connect } = await open(t, { realtime: { tables: { visits: { trigger: true } } } }, { engine })
+  const client = await connect('acme')
+  t.match(await client.ask({ type: 'watch', table: 'visits' }), { type: 'ack' })
+  const writer = await session(t, engine)
+  const settings = "select current_setting('TimeZone') as zone, current_setting('app.tenant_id', true) as tenant"
+  const insert = (id: number) => `insert into visits values ('acme', ${id}, '2026-01-01 12:00+00')`
+  for (const [id, tenant] of [[1, 'acme'], [2, '']] as const) {
+    await writer.query(`select set_config('TimeZone', 'Asia/Tokyo', false), set_config('app.tenant_id', '${tenant}', false)`)
+    // A superuser needs no tenant for the policies.
+    await writer.query('begin')
+    await writer.query(insert(id))
+    t.same((await writer.query(settings)).rows, [{ zone: 'Asia/Tokyo', tenant }])
+    await writer.query('commit')
+    t.same((await writer.query(settings)).rows, [{ zone: 'Asia/Tokyo', tenant }])
+    t.match(await client.change(), { id, record: { at: '2026-01-01T12:00:00+00:00' } })
+  }
+})
