@@ -13,13 +13,14 @@ import { readCatalogue, type Reading } from './catalogue-reader.js'
 import { withDeclared, type WantedTable } from './declared-tables.js'
 import { TextExchange } from './wire-query.js'
 import { createEvents } from './events-on-database.js'
-import { databaseUnavailable, isLostSetting, isRetryable, isStalePlan, translate } from './failures.js'
+import { databaseBusy, databaseUnavailable, isLostSetting, isRetryable, isStalePlan, translate } from './failures.js'
 import { createDialect } from './kysely-dialect.js'
 import { withMigrationSession } from './migration-session.js'
 import { applyMigrations, type ApplyOptions, type MigrationSession } from './migrations/apply.js'
 import { planMigration, planNext } from './migrations/plan.js'
 import { poolerAdvice } from './pooler.js'
 import { createPoolAccess } from './pool-access.js'
+import { SlowReads, type Place } from './slow-reads.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 
@@ -61,6 +62,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   let closing: Promise<void> | null = null
   const access = createPoolAccess(connections, { translate: fail, log: options.log, warn: options.warn })
   const { acquire, connected, release } = access
+  const slowReads = new SlowReads(connections.max, connections.acquireTimeoutMs)
   // A running read may have begun before the caller's change of the tables: it waits for the next one.
   const refresh = together<void, Catalogue>(read)
 
@@ -100,12 +102,18 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       const before = first === undefined ? prelude : [...prelude, stepOf(first.statement, first.values, settings)]
       const steps = before.length === 0 ? [step] : [...before, step]
       let attempts = 0
-      const attempt = (): void =>
+      const attempt = (): void => slowReads.enter(tenant, statement.text, start, () => reject(databaseBusy()))
+      const start = (place: Place): void =>
         acquire(tenant, (fault, client) => {
-          if (client === null) return reject(fault)
+          if (client === null) {
+            slowReads.leave(tenant, place)
+            return reject(fault)
+          }
+          const began = performance.now()
           client.query(
             new TextExchange(steps, settings.silenceMs, (error, value) => {
               release(client, isLostSetting(error))
+              slowReads.ended(tenant, statement.text, performance.now() - began, place)
               if (error === null) return resolve(value)
               if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
               reject(fail(error))
@@ -129,7 +137,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       const session = new TransactionSession(client, within, preludes(tenant), (error) => {
         fault ??= error
         return fail(error)
-      }, isolation)
+      }, isolation, { tenant, slowReads })
       try {
         const result = await work(session)
         await session.commit()
@@ -292,6 +300,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
 
   async function close (): Promise<void> {
     closed.abort(databaseUnavailable(new Error('the engine is closed')))
+    slowReads.close()
     if (refreshAsked !== null) clearTimeout(refreshAsked)
     await Promise.all([events.close(), access.close(closingMs)])
     await pool.end()

@@ -2,6 +2,7 @@
 import type { ClientBase } from 'pg'
 import type { Parameter } from './encode.js'
 import type { Isolation, Session, Statement } from './engine.js'
+import type { SlowReads } from './slow-reads.js'
 import { platformRows, setTransaction, tenantSetting, type SessionSettings } from './connections.js'
 import { encodeValues } from './encode.js'
 import { RowsExchange, TextExchange, type RowsResult, type Step } from './wire-query.js'
@@ -50,32 +51,45 @@ export function runRows (client: ClientBase, steps: readonly Step[], silenceMs: 
   })
 }
 
+/** Whose statements these are. */
+export interface Paced {
+  readonly tenant: TenantRef
+  readonly slowReads: SlowReads
+}
+
 /** A transaction: `begin` and the tenant are sent with the first statement. */
 export class TransactionSession implements Session {
   private readonly client: ClientBase
   private readonly settings: SessionSettings
   private readonly translate: (error: unknown) => unknown
+  private readonly paced: Paced | null
   private prelude: readonly Step[]
   private ended = false
 
+  /** `paced`: null for migrations. */
   constructor (
     client: ClientBase,
     settings: SessionSettings,
     prelude: readonly Step[],
     translate: (error: unknown) => unknown,
-    isolation?: Isolation
+    isolation?: Isolation,
+    paced: Paced | null = null
   ) {
     this.client = client
     this.settings = settings
     this.translate = translate
+    this.paced = paced
     this.prelude = [{ text: isolation === undefined ? 'begin' : `begin isolation level ${isolation}`, values: [] }, ...prelude]
   }
 
   async text (statement: Statement, values: readonly unknown[]): Promise<string | null> {
-    const steps = this.steps(statement, values)
-    return runText(this.client, steps, this.settings.silenceMs).catch((error: unknown) => {
+    const run = () => runText(this.client, this.steps(statement, values), this.settings.silenceMs)
+    const { paced } = this
+    try {
+      return await (paced === null ? run() : paced.slowReads.run(paced.tenant, statement.text, run))
+    } catch (error) {
       throw this.translate(error)
-    })
+    }
   }
 
   async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {

@@ -1,0 +1,162 @@
+import pg from 'pg'
+import { test, type Test } from 'tap'
+import type { Session } from '../../../lib/database/engine.js'
+import { SlowReads, type Place } from '../../../lib/database/slow-reads.js'
+import { noTenant, tenantIdOf, type TenantRef } from '../../../lib/identity/tenant-ref.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { openEngine } from './open.js'
+
+const a = tenantIdOf('a')
+const b = tenantIdOf('b')
+const c = tenantIdOf('c')
+const slow = 'select a lot'
+const quick = 'select a row'
+
+/** Statements of tenants on sixteen connections, with a clock that stands still between them. */
+function statements (t: Test, timeoutMs = 60_000) {
+  let now = 1000
+  const reads = new SlowReads(16, timeoutMs, () => now)
+  t.teardown(() => reads.close())
+  const running: { tenant: TenantRef, text: string, place: Place }[] = []
+  const refused: string[] = []
+  const enter = (tenant: TenantRef, text: string) =>
+    reads.enter(tenant, text, (place) => running.push({ tenant, text, place }), () => refused.push(text))
+  const end = (ms: number, tenant: TenantRef, text: string) => {
+    const [ended] = running.splice(running.findIndex((one) => one.tenant === tenant && one.text === text), 1)
+    now += ms
+    reads.ended(tenant, text, ms, ended!.place)
+  }
+  const run = (ms: number, tenant: TenantRef, text: string) => {
+    enter(tenant, text)
+    end(ms, tenant, text)
+  }
+  return {
+    reads,
+    refused,
+    run,
+    end,
+    enter (times: number, tenant: TenantRef, text: string) {
+      for (let time = 0; time < times; time++) enter(tenant, text)
+    },
+    running: (tenant: TenantRef, text: string) => running.filter((one) => one.tenant === tenant && one.text === text).length,
+    pass (ms: number) {
+      now += ms
+    }
+  }
+}
+
+test('while another tenant uses the database, slow reads of a tenant run two at a time on sixteen connections', (t) => {
+  const { run, enter, end, running } = statements(t)
+  run(1, b, quick)
+  run(50, a, slow)
+  enter(5, a, slow)
+  t.equal(running(a, slow), 2)
+  enter(5, a, quick)
+  t.equal(running(a, quick), 5, 'other statements of the tenant do not wait')
+  enter(5, b, slow)
+  t.equal(running(b, slow), 5, 'for another tenant the same statement is not slow')
+  end(50, a, slow)
+  t.equal(running(a, slow), 2, 'the next begins when one ends')
+  t.end()
+})
+
+test('slow reads of callers without a tenant run few at a time too', (t) => {
+  const { run, enter, running } = statements(t)
+  run(1, b, quick)
+  run(50, noTenant, slow)
+  enter(5, noTenant, slow)
+  t.equal(running(noTenant, slow), 2)
+  t.end()
+})
+
+test('a tenant that is alone has all its slow reads at once', (t) => {
+  const { run, enter, running, pass } = statements(t)
+  run(50, a, slow)
+  run(1, b, quick)
+  run(50, a, slow)
+  pass(300)
+  enter(5, a, slow)
+  t.equal(running(a, slow), 5)
+  t.end()
+})
+
+test('a read is not slow where the statements of the other tenant take as long, and a write never is', (t) => {
+  const { run, enter, running } = statements(t)
+  const writes = ['insert into items values (1)', 'select 1 from items for update', 'with new as (insert into items values (1)) select 1']
+  run(30, b, quick)
+  run(50, a, slow)
+  run(1, c, quick)
+  for (const write of writes) run(50, a, write)
+  for (const text of [slow, ...writes]) {
+    enter(5, a, text)
+    t.equal(running(a, text), 5, text)
+  }
+  t.end()
+})
+
+test('a slow read is forgotten after twenty quick runs', (t) => {
+  const { run, enter, running } = statements(t)
+  run(1, b, quick)
+  run(50, a, slow)
+  for (let time = 0; time < 20; time++) run(1, a, slow)
+  enter(5, a, slow)
+  t.equal(running(a, slow), 5)
+  t.end()
+})
+
+test('a slow read that waits too long is refused, as those that wait at the end', async (t) => {
+  const { reads, run, enter, refused } = statements(t, 1)
+  run(1, b, quick)
+  run(50, a, slow)
+  enter(3, a, slow)
+  while (refused.length === 0) await new Promise((resolve) => setTimeout(resolve, 1))
+  enter(1, a, slow)
+  reads.close()
+  t.strictSame(refused, [slow, slow])
+})
+
+test('slow reads of a tenant run one at a time in PostgreSQL, in transactions or not', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 10 } } })
+  const lock = new pg.Client({ connectionString })
+  await lock.connect()
+  const locked = { text: 'select pg_advisory_xact_lock_shared(1)::text' }
+  const waiting = async () => {
+    const { rows } = await lock.query("select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted")
+    return rows[0].n
+  }
+  const alone = () => engine.text(locked, [], { tenant: a })
+  const inTransaction = () => engine.transaction({ tenant: a }, (session: Session) => session.text(locked, []))
+  let longest = 0
+  const other = async () => {
+    const began = performance.now()
+    await engine.text({ text: "select 'b'" }, [], { tenant: b })
+    longest = Math.max(longest, performance.now() - began)
+  }
+  // Connections that are open: the statements begin at once.
+  await Promise.all(Array.from({ length: 8 }, inTransaction))
+
+  // Beside another tenant's statements the first run shows that it is slow.
+  await lock.query('select pg_advisory_lock(1)')
+  const first = alone()
+  const began = performance.now()
+  do await other()
+  while (performance.now() - began < Math.max(50, 8 * longest))
+  await lock.query('select pg_advisory_unlock(1)')
+  await first
+
+  await lock.query('select pg_advisory_lock(1)')
+  const over = new AbortController()
+  const beside = (async () => {
+    while (!over.signal.aborted) await other()
+  })()
+  await other()
+  const slow = [inTransaction, alone, inTransaction, alone].map((run) => run())
+  while (await waiting() === 0);
+  for (let round = 0; round < 10; round++) await other()
+  t.equal(await waiting(), 1)
+  over.abort()
+  await beside
+  await lock.end()
+  await Promise.all(slow)
+})
