@@ -107,7 +107,7 @@ export async function checkTenantDocument (
   if (yielder.shouldYield()) await yielder.yield()
   if (document === undefined) throw new Error('a section of the document is missing without a fault')
 
-  refuseConflicts(routes, context.taken)
+  await refuseConflicts(routes, context.taken, yielder)
   yielder.done()
   return { document, secrets: Object.freeze(secretUses.named), secretParts: Object.freeze(secretParts(document, secretUses)) }
 }
@@ -181,13 +181,15 @@ async function checkEndpoints (
   }
 }
 
-function refuseConflicts (routes: readonly Entry<Route>[], taken: readonly TakenRoute[]): void {
-  const details = routes.flatMap(({ pointer, value: route }) => {
+async function refuseConflicts (routes: readonly Entry<Route>[], taken: readonly TakenRoute[], yielder: Yielder): Promise<void> {
+  const details: { path: string, message: string, keyword: string }[] = []
+  for (const { pointer, value: route } of routes) {
     const whose = conflictOf(route, taken)
-    return whose === null
-      ? []
-      : [{ path: `${pointer}/path`, message: `${methodOf(route)} ${route.path}: the path is that of ${whose}`, keyword: 'conflict' }]
-  })
+    if (whose !== null) {
+      details.push({ path: `${pointer}/path`, message: `${methodOf(route)} ${route.path}: the path is that of ${whose}`, keyword: 'conflict' })
+    }
+    if (yielder.shouldYield()) await yielder.yield()
+  }
   if (details.length === 0) return
   const [first] = details
   const message = details.length === 1
