@@ -1,8 +1,8 @@
 /**
- * `npm run build`: the published files, in a fresh `dist`. With `--if-changed`, nothing if no source has changed since the last
- * build. The modules are bundled. Each plugin has a file that exports
- * from a chunk of many plugins, which a server loads when it starts: with a chunk for each set of plugins that share modules there
- * would be 200 files, and the start would take a third longer.
+ * `npm run build`: the published files, in a fresh `dist`. With `--if-changed` it does nothing if no source has changed since
+ * the last build. The modules are bundled. Each plugin has a file that exports from a chunk of many plugins, which a server
+ * loads when it starts. A chunk for each set of plugins that share modules would make 200 files, and the start would take a
+ * third longer.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'

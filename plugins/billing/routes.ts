@@ -34,7 +34,7 @@ const Subscription = named(
       status: Status,
       startDate: Time('When it began; of a tenant without one when that was made.'),
       renewalDate: Time('When it is paid again, or what the plan includes begins anew.'),
-      currentPeriodEnd: Time('The end of what is paid.'),
+      currentPeriodEnd: Time('The end of the paid period.'),
       cancelAtPeriodEnd: Type.Boolean({ description: 'It ends then.' }),
       paymentMethod: Type.String({
         description: 'The kind, such as `card`; `none` without a subscription, `unknown` where the provider does not say.'
@@ -53,7 +53,7 @@ const Upgraded = named(
   Type.Object({
     success: Type.Boolean(),
     checkoutUrl: Type.Union([Type.String({ format: 'uri' }), Type.Null()], {
-      description: 'Where the plan is paid for; null where the subscription that there is was changed.'
+      description: 'The address for the payment; null if an existing subscription was changed.'
     }),
     session: Type.Object({
       id: Type.String({ description: "The checkout's, or the subscription's." }),
@@ -62,7 +62,7 @@ const Upgraded = named(
       billing_cycle: Type.Enum([...cycles]),
       amount: Type.Union([Type.Integer(), Type.Null()], {
         description:
-          'In minor units of the currency. Of a change what the plan costs for a cycle, whatever the provider charges or credits for what is left of this one; null where that is by agreement.'
+          'In minor units of the currency. For a change: the price of the plan for a cycle, without the charges or credits of the provider for the rest of the current one; null for a price by agreement.'
       }),
       currency: Type.String({ description: 'In lower case, such as `usd`.' }),
       effectiveAt: Type.Optional(Time('Of a change: from when on the plan is that one.'))
@@ -74,7 +74,7 @@ const Upgraded = named(
 function bodyOf (tiers: readonly string[]) {
   return Type.Object({
     targetPlan: Type.Enum([...tiers], {
-      description: 'A tier of `GET /billing/plans`; `free` ends the subscription at the end of what is paid.'
+      description: 'A tier of `GET /billing/plans`; `free` ends the subscription at the end of the paid period.'
     }),
     billingCycle: Type.Enum([...cycles])
   }, { additionalProperties: false })
@@ -128,7 +128,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
       tags,
       summary: 'Have another plan, or none',
       description:
-        'Without a subscription it begins a checkout. With one, a higher plan and a year in place of a month are changed to now; a lower plan, a month in place of a year and `free` at the end of what is paid. The plan that the tenant has takes back that it ends or changes.',
+        'Without a subscription it begins a checkout. With one, a higher plan or a change from months to years takes effect now. A lower plan, a change from years to months and `free` take effect at the end of the paid period. The current plan cancels a pending end or change.',
       body: bodyOf(plans.tiers),
       response: { 200: Upgraded, ...errorResponses(...refusals, 409, 502, 504) }
     }

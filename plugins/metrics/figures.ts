@@ -82,7 +82,7 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: C
     )
     addGauge(
       'tenantry_queue_oldest_waiting_seconds',
-      'Seconds since the oldest job was sent that could be run and is not; 0 where there is none.',
+      'Age of the oldest job that is due and not running, in seconds since it was sent; 0 without one.',
       [],
       async (gauge) => {
         const names = await probe()

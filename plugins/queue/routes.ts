@@ -79,7 +79,7 @@ const Stats = named(
         description:
           `Jobs by state, each counted up to ${maxCounted}. Those that are done stay for a day, those that have failed for two weeks.`
       }),
-      oldestWaiting: Age('Seconds since the oldest job was sent that could be run now, and is not; null where there is none.')
+      oldestWaiting: Age('Age of the oldest job that is due and not running, in seconds since it was sent; null without one.')
     })),
     oldestWaiting: Age('The same of all names.')
   })

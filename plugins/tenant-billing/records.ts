@@ -33,7 +33,7 @@ export const Product = named(
   Type.Object({
     id: Type.String(),
     name: Type.String(),
-    description: TextOrNull('null: there is none.'),
+    description: TextOrNull('null: no description.'),
     prices: Type.Array(Price)
   })
 )

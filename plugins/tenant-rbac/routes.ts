@@ -41,7 +41,7 @@ const RoleChanges = Type.Object({ name: Type.Optional(Name), ...members, permiss
 })
 const NewRbac = Type.Object({
   enabled: Type.Boolean({ description: 'Whether roles give anything.' }),
-  defaultRole: Type.Optional(orNull(Name, 'The role of users who have none, or one that is not listed. Default: none.')),
+  defaultRole: Type.Optional(orNull(Name, 'The role of users without a role, or with an unlisted one. Default: none.')),
   roles: Type.Optional(Type.Array(NewRole, { maxItems: maxRoles, default: [] }))
 }, { ...closed, description: 'The whole: roles that are not listed are removed.' })
 
@@ -60,7 +60,7 @@ const Rbac = named(
   Type.Object({
     enabled: Type.Boolean({ description: 'Whether roles give anything. false until it was saved.' }),
     defaultRole: Type.Union([Type.String(), Type.Null()], {
-      description: 'The role of users who have none, or one that is not listed; null: there is none.'
+      description: 'The role of users without a role, or with an unlisted one; null for none.'
     }),
     roles: Roles
   })

@@ -118,9 +118,9 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
 function reasonOf (error: unknown, timeoutMs: number): string | null {
   if (isFailure(error, 'addressRefused')) return 'the address is private, or may not be called: it was refused before anything was sent'
   if (isFailure(error, 'providerTimeout')) return `no answer within ${timeoutMs / 1000} s`
-  if (isFailure(error, 'providerFailed')) return 'no connection, or an answer that is no answer or too large'
+  if (isFailure(error, 'providerFailed')) return 'no connection, or an invalid or too large answer'
   if (isFailure(error, 'providerBusy')) return 'it was not called: it kept failing, or too many calls are under way'
-  if (isFailure(error, 'credentialsRequired')) return 'the signing secret is empty, or is none'
+  if (isFailure(error, 'credentialsRequired')) return 'the signing secret is empty or invalid'
   if (isFailure(error, 'badRequest')) return 'no request can be made to the address'
   if (error instanceof SecretUnreadable) return 'its secret cannot be read: the master key that it was encrypted under is missing'
   return null

@@ -12,7 +12,7 @@ export function checkFiles ({ buckets = {}, scan }: Files, faults: FaultList): v
   for (const [name, bucket] of Object.entries(buckets)) {
     const pointer = pointerTo('/files/buckets', name)
     if (!bucketName.test(name)) {
-      faults.add(pointer, 'is no name of a bucket: expected 1 to 63 of a-z 0-9 _ -, the first a letter or a digit')
+      faults.add(pointer, 'is not a valid bucket name: expected 1 to 63 of a-z 0-9 _ -, the first a letter or a digit')
     }
     if (name === 'public' && bucket.public === false) faults.add(`${pointer}/public`, 'the bucket `public` is public: expected true')
     if (name === 'private' && bucket.public === true) faults.add(`${pointer}/public`, 'the bucket `private` is not public: expected false')

@@ -19,7 +19,7 @@ export function checkRealtime ({ tables = {}, rooms = {}, redis }: Realtime, fau
     if (!roomPattern.test(pattern)) {
       faults.add(
         pointerTo('/realtime/rooms', pattern),
-        'is no name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -, with `*` at the end for all that begin so'
+        'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -, with `*` at the end for all rooms that begin with this text'
       )
     }
   }

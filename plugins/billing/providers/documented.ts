@@ -22,7 +22,7 @@ export function documented<S extends TSchema> (name: string, schema: S): (value:
   }
   return (value) => {
     if (isOf<Static<S>>(value, errorsOf)) return value
-    throw new ProviderFault('unreadable', { message: `what came as ${name} is none: ${errorsOf(value) ?? ''}` })
+    throw new ProviderFault('unreadable', { message: `the response is not ${name}: ${errorsOf(value) ?? ''}` })
   }
 }
 
