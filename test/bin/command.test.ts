@@ -312,7 +312,7 @@ t.test('token signs with JWT_SECRET where there is no document', async (t) => {
   })
 })
 
-t.test('token signs with a private key, and says where there is none', async (t) => {
+t.test('token signs with a private key, and reports a missing one', async (t) => {
   const { publicKey, privateKey } = keyPair('ES256')
   const folder = t.testdir({
     'pair.json': JSON.stringify({ jwt: { publicKey, privateKey }, routes: [] }),

@@ -126,7 +126,7 @@ async function atTerminal (t: Test, passwords: number, answers: readonly string[
   return screen
 }
 
-test('a terminal asks twice, and shows nothing of what is typed', { skip: withoutScript() }, async (t) => {
+test('a terminal asks twice, and does not show the password', { skip: withoutScript() }, async (t) => {
   // What the program read comes back in hexadecimal.
   const read = `Password: \r\nThe same again: \r\nread ${Buffer.from(password).toString('hex')}\r\n`
   const cases: [answers: string[], screen: string][] = [

@@ -177,7 +177,7 @@ t.test('neither tenant reaches the other', async (t) => {
   t.match((await author('GET', `/articles/${id}`)).body, { title: 'Ours' })
 })
 
-t.test('who sends no token is told so', async (t) => {
+t.test('a request without a token is refused with a reason', async (t) => {
   t.match(await anybody('GET', '/articles'), { status: 401, body: { code: 'TENANTRY_TOKEN_MISSING' } })
   t.match(await anybody('GET', '/published/00000000-0000-4000-8000-000000000000'), {
     status: 400,

@@ -13,7 +13,7 @@ test('bad bodies', async (t) => {
   let tenants = 0
   const asTenant = (t: Test) => caller(t, app, { tenant: `tenant-${++tenants}` })
 
-  await t.test('a body that cannot be read is refused, whatever the route', async (t) => {
+  await t.test('every route refuses a body that cannot be parsed', async (t) => {
     const ask = asTenant(t)
     const bodies: [what: string, raw: string | Buffer, status: number, code: string, type?: string][] = [
       ['empty', '', 400, 'BAD_REQUEST'],
@@ -214,7 +214,7 @@ test('bad bodies', async (t) => {
     t.same((await ask('GET /docs')).body.data, [])
   })
 
-  await t.test("a text that is too long for an index is the caller's mistake, one that is long is none", async (t) => {
+  await t.test("a text that is too long for an index is the caller's mistake; a text that fits is accepted", async (t) => {
     const ask = asTenant(t)
     // Text that does not compress: PostgreSQL would squeeze a repeated one into its index.
     const long = Array.from({ length: 9000 }, (_, index) => String.fromCharCode(0x4e00 + (index * 7919) % 20_000)).join('')

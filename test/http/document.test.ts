@@ -40,7 +40,7 @@ test('what is no document is refused', async (t) => {
   t.not(faultsOf({ routes: [{ path: '/x', method: 'get', response: { big: 1n } }] }).length, 0, 'a bigint')
 })
 
-test('every fault is told at once, with its pointer and the nearest name', async (t) => {
+test('all faults are reported together, with their pointers and the nearest names', async (t) => {
   const faults = faultsOf({
     databseProvider: 'postgres',
     jwt: { secret: 'short' },
@@ -115,7 +115,7 @@ test('a document without what it needs to protect a route does not start', async
   t.strictSame(faultsOf({ routes: [], jwt: {} }, { JWT_SECRET: testSecret }), [])
 })
 
-test('what a document says wrong by itself needs no database to be told', async (t) => {
+test('faults of the document itself are reported without a database', async (t) => {
   const faults = faultsOf({
     jwt: { secret: testSecret },
     routes: [

@@ -224,7 +224,7 @@ test("the logged place of a condition of a tenant's route is its place in the do
   ])
 })
 
-test('a transform computes fields for each record of an answer, whatever the answer is', async (t) => {
+test('a transform computes fields for each record of any kind of answer', async (t) => {
   const service = await remote(t, ({ path }, response) => {
     const answers: Record<string, unknown> = { '/list': [{ id: 1 }, { id: 2 }], '/record': { id: 3, data: [{ id: 4 }] } }
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answers[path]))

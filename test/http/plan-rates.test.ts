@@ -31,7 +31,7 @@ async function statuses (
   return { tenant, anonymous, limit }
 }
 
-test('a plan holds its tenants to its requests a minute without a section rateLimit, and nobody else', async (t) => {
+test('without a section rateLimit a plan limits the requests per minute of its own tenants only', async (t) => {
   t.strictSame(await statuses(t, {}), { tenant: [200, 200, 200, 429, 429], anonymous: [200, 200, 200, 200, 200], limit: '3' })
 })
 

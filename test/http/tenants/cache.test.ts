@@ -25,7 +25,7 @@ test('cached answers', async (t) => {
   await victim('POST /mine/notes', { body: { title: marker, body: marker } })
   const hits = ['/platform/cached', '/mine/cached', '/mine/cached?a=1&b=2', '/mine/fixed', '/mine/named?k=1', '/mine/excluded']
 
-  await t.test("of one tenant are nobody else's", async (t) => {
+  await t.test('of one tenant are not served to others', async (t) => {
     for (const path of hits) {
       t.match(await victim(`GET ${path}`), { status: 200, headers: { 'x-cache': 'MISS' } })
       const again = await victim(`GET ${path}`)

@@ -84,7 +84,7 @@ test('odd ids are tenants like others', async (t) => {
   t.match((await caller(t, app, { token: tokenOf('A') })('GET /notes')).body, { pagination: { total: 1 } }, 'ids know upper and lower case')
 })
 
-test('what is no id names nobody', async (t) => {
+test('an invalid id names no tenant', async (t) => {
   const { app, platform, stranger } = await createWorld(t)
   for (const id of wrong) {
     const what = JSON.stringify(id.slice(0, 30))

@@ -188,7 +188,7 @@ test('paths of the server', async (t) => {
     }
   })
 
-  await t.test('a route of one tenant is none of another', async (t) => {
+  await t.test('a route of one tenant does not exist for another', async (t) => {
     await save(t, attacker, [{ method: 'get', path: '/only/mine', response: { said: shadow } }])
     t.match(await attacker('GET /only/mine'), { status: 200 })
     t.match(await victim('GET /only/mine'), { status: 404 })

@@ -129,7 +129,7 @@ test('roles and keys give what their maker holds', async (t) => {
     'what it holds it gives'
   )
 
-  await t.test('nobody more', async (t) => {
+  await t.test('no other role', async (t) => {
     for (
       const permissions of [['*'], ['notes:*'], ['notes:write'], ['notes:read', 'secrets:write'], ['rbac:*'], ['tenants:write'], [
         'platform:admin'
@@ -199,7 +199,7 @@ test('roles and keys give what their maker holds', async (t) => {
     )
   })
 
-  await t.test('a role that nobody made gives nothing', async (t) => {
+  await t.test('a role that does not exist gives no permissions', async (t) => {
     await save(t, attacker, [{ method: 'get', path: '/guarded', requiredPermissions: ['notes:write'], response: { ok: true } }])
     for (const role of ['nobody', 'valueOf', 'hasOwnProperty', 'reader', 'manager', '']) {
       const { status } = await userOf(t, app, 'attacker', { role })('GET /guarded')

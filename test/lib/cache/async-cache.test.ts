@@ -25,7 +25,7 @@ test('callers that ask at once share one read, and what was read is there withou
   t.equal(reads.length, 1)
 })
 
-test('a change during a read makes the read begin anew, and nobody gets the old value', async (t) => {
+test('a change during a read restarts the read, and no caller gets the old value', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   const before = cache.get('a')
@@ -40,7 +40,7 @@ test('a change during a read makes the read begin anew, and nobody gets the old 
   t.strictSame(cache.get('a'), { text: 'new' })
 })
 
-test('of a key that changes faster than it is read each read is given to those who asked before it began, and to nobody later', async (t) => {
+test('for a key that changes faster than it is read, each read answers only calls from before it began', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   let waiting: unknown[] = []
@@ -85,7 +85,7 @@ test('of a key that is renewed faster than it is read each read is better than w
   t.strictSame(cache.get('a'), { text: 'read 5' })
 })
 
-test('a read that follows a change and fails is told to those who wait for it, and nobody else', async (t) => {
+test('a failing read after a change rejects only the calls that wait for it', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
@@ -191,7 +191,7 @@ test('the least recently used leave first, and a value ends at its age', async (
   t.strictSame(await cache.get('a'), { key: 'a', time: 1501 })
 })
 
-test('a value that nobody asked for any more stayed in memory beyond its age', async (t) => {
+test('a value that is no longer read does not stay in memory beyond its age', async (t) => {
   const cache = createAsyncCache({ max: 10, maxAgeMs: 20, load: async () => ({}) })
   await cache.get('a')
   t.equal(cache.size, 1)

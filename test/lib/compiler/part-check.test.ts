@@ -130,7 +130,7 @@ test("a body of a tenant's route is refused for what ajv refuses it for", async 
   t.ok(refused > 300, `${refused} of 900 were refused`)
 })
 
-test('a large body is told its first error, a small one all', async (t) => {
+test('a large body gets only its first error, a small one all errors', async (t) => {
   const rules: RequestRules = { body: { list: { type: 'array', items: { type: 'integer' } } } }
   t.equal(details(rules, { body: { list: Array.from({ length: 20 }, () => 'x') } }, true).length, 20)
   t.equal(details(rules, { body: { list: Array.from({ length: 80 }, () => 'x') } }, true).length, 50)
@@ -194,7 +194,7 @@ test("params and query strings of a tenant's route are refused for what ajv refu
   t.ok(refused > 300 && coerced > 60, `of 1800, ${refused} were refused and ${coerced} coerced`)
 })
 
-test('numbers that no JSON can hold are none, in lists and where null is accepted too', async (t) => {
+test('values that JSON cannot represent are not numbers, also in lists and where null is accepted', async (t) => {
   const rules: RequestRules = {
     query: { n: { type: 'number', nullable: true }, i: { type: 'integer' }, l: { type: 'array', items: { type: 'number' } } }
   }
@@ -233,7 +233,7 @@ test("objects and arrays among the values of a tenant's enum are refused: compar
   t.strictSame(details(rules, { body: { a: { a: 1 } } }, false), [], "the platform's may hold any JSON")
 })
 
-test('what the check of one request costs is bounded, whatever it is made of: a megabyte of items times rules held the server', async (t) => {
+test('the cost of checking a request is bounded, also for a megabyte of items times rules', async (t) => {
   const of = (items: Field, item: unknown, count: number) =>
     details({ body: { a: { type: 'array', items } } }, { body: { a: new Array(count).fill(item) } }, true)
   const tooMuch = [

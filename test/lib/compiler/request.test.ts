@@ -208,7 +208,7 @@ t.test('an array as the body has each of its items checked', async (t) => {
   t.strictSame(refusal(rules, { body: [{ title: 'a' }] }, { bulk: false }), ['/body: must be an object'])
 })
 
-t.test('details are bounded, and a large wrong body is told its first error', async (t) => {
+t.test('details are bounded, and a large wrong body gets only its first error', async (t) => {
   const rules: RequestRules = { body: { title: { type: 'string', required: true } } }
   t.equal(refusal(rules, { body: Array.from({ length: 60 }, () => ({})) }).length, 50)
   t.equal(refusal(rules, { body: Array.from({ length: 100_000 }, () => 1) }).length, 1)

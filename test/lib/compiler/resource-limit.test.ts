@@ -26,7 +26,7 @@ test('what a request uses is compiled once', async (t) => {
   t.match(documented(limited()).errors, [400, 401, 'resourceLimit', 403, 409, 413, 415, 429, 500, 503])
 })
 
-test('an amount that is none is refused, by the member that gave it', async (t) => {
+test('an invalid amount is refused, with the member that gave it', async (t) => {
   const { resourceLimit } = compile(limited('{{body.order.n}}'))
   for (const n of [0, -1, -0, 0.5, NaN, Infinity, 2 ** 53, '5', '', null, undefined, true, [5], { valueOf: () => 5 }]) {
     t.throws(() => resourceLimit?.amount(scopeOf({ body: { order: { n } } })), {

@@ -91,7 +91,7 @@ test("a cached route has its time to live in ms, its own or the document's", asy
   t.equal(compile({ ...list, cache: { enabled: false } }).cache, null)
 })
 
-test('all faults of a route are told at once, and there is then no route', async (t) => {
+test('all faults of a route are reported together, and the route is not compiled', async (t) => {
   const faults = faultsOf({
     ...list,
     queries: [{ table: 'artcles', operation: 'select' }],

@@ -100,7 +100,7 @@ test('secrets are refused wherever their value would leave', async (t) => {
   }
 })
 
-test('a column that a write takes from a secret is in no answer of its route, whoever asks', async (t) => {
+test('a column that a write fills from a secret is in no answer of its route, for any caller', async (t) => {
   const answered = (route: Route, scope: Partial<Scope> = {}) =>
     bound(compile(route), scope).map(({ statement }) => /returning (.*)$/.exec(statement.text)?.[1] ?? statement.text)
   for (const fullAccess of [false, true]) {
@@ -191,7 +191,7 @@ test('a field of a document that comes from a secret is in no answer of its rout
   }
 })
 
-test('a value that does not fit is refused without being told', async (t) => {
+test('a value that does not fit is refused and not shown', async (t) => {
   const routes: Route[] = [
     insert({ views: '{{secret:TOKEN}}' }),
     insert('{{secret:TOKEN}}'),

@@ -42,7 +42,7 @@ test('what comes while a work is under way has the next one, together and in ord
   t.equal(await last, 'd')
 })
 
-test('a work that fails is told to those whose it was, and the next one begins', async (t) => {
+test('failing work rejects the calls of its batch, and the next batch begins', async (t) => {
   const { begun, run, turn, end } = held()
   const failed = [run('a'), run('b')].map((done) => done.catch((error: unknown) => String(error)))
   await turn()

@@ -19,7 +19,7 @@ function setting () {
   }
 }
 
-t.test('a question is asked once in 5 seconds, whoever wants to know', async (t) => {
+t.test('a question is asked once in 5 seconds, for any number of callers', async (t) => {
   const { options, forward } = setting()
   let asked = 0
   const probe = createCachedProbe(async () => ++asked, options)
@@ -30,7 +30,7 @@ t.test('a question is asked once in 5 seconds, whoever wants to know', async (t)
   t.equal(await probe(), 2)
 })
 
-t.test('one that fails is told to nobody, and asked again', async (t) => {
+t.test('a failed question is not cached', async (t) => {
   const { options, forward, errors } = setting()
   let fails = false
   const probe = createCachedProbe(async () => {

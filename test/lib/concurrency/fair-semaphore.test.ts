@@ -26,7 +26,7 @@ function gateOf (t: Test, max: number, timeoutMs = 60_000) {
   }
 }
 
-test('whoever waits is served in turn, the server itself first', async (t) => {
+test('waiting owners are served in turn, the server itself first', async (t) => {
   const { gate, passed, enter, leave } = gateOf(t, 1)
   for (const name of ['a1', 'a2', 'a3']) enter(tenantRef('a'), name)
   enter(tenantRef('b'), 'b1')
@@ -53,7 +53,7 @@ test('one tenant never has all connections, several share them, and all are used
   t.equal(passed.filter((tenant) => tenant === 'b').length, 4, "what the greedy one gives back is the other's until both have the same")
 })
 
-test('whoever waits too long is refused, and everybody when the gate closes', async (t) => {
+test('a call that waits too long is refused, and all are when the gate closes', async (t) => {
   const { gate, passed, enter, leave } = gateOf(t, 1, 1)
   enter(tenantRef('a'))
   await new Promise<void>((resolve) => enter(tenantRef('b'), 'b', resolve))

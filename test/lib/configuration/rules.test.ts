@@ -7,7 +7,7 @@ import { check, faultsOf, faultsOfRoutes, route, secret } from './documents.js'
 
 const answer = { method: 'get', response: { ok: true } }
 
-t.test('a path and a method stand once, whatever parameters are called', async (t) => {
+t.test('a path and a method are unique, regardless of parameter names', async (t) => {
   t.strictSame(
     faultsOfRoutes(
       { path: '/a/:x', ...answer },
@@ -116,7 +116,7 @@ t.test('a route does something, on a table', async (t) => {
   )
 })
 
-t.test('templates, expressions and rules of a route are told with every other fault, without a database', async (t) => {
+t.test('faults in templates, expressions and rules of a route are reported with all others, without a database', async (t) => {
   const select = { table: 'notes', operation: 'select' }
   t.strictSame(
     faultsOf({

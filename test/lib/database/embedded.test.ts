@@ -35,7 +35,7 @@ async function startWriter (
   }
 }
 
-test('a folder belongs to one process; one that is killed leaves it, with every row that it was told of', async (t) => {
+test('a folder belongs to one process; a killed process frees it with every committed row', async (t) => {
   const folder = join(t.testdir(), 'data')
   const { child, lines, line } = await startWriter(t, folder)
   await line('10')

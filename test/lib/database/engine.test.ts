@@ -39,7 +39,7 @@ test('values arrive as PostgreSQL means them', (t) =>
     t.equal(await engine.text({ text: 'select ($1::text is null)::text' }, [undefined], nobody), 'true')
   }))
 
-test('a session speaks UTC whatever the machine does', (t) =>
+test('a session uses UTC in any time zone of the machine', (t) =>
   onEachEngine(t, async (t, engine) => {
     t.equal(
       await engine.text({ text: "select to_json('2026-06-01T12:00:00+02:00'::timestamptz)::text" }, [], nobody),

@@ -52,7 +52,7 @@ const addTenant = (engine: Engine, id: string) =>
     return id
   })
 
-test('a change is told when it is committed, and before its promise resolves', (t) =>
+test('a change is announced after the commit, and before its promise resolves', (t) =>
   onEachEngine(t, async (t, engine) => {
     await engine.migration.apply()
     const { heard } = hearing(engine, ['tenant', 'config'])
@@ -61,7 +61,7 @@ test('a change is told when it is committed, and before its promise resolves', (
     t.match(await engine.kysely.selectFrom('tenantry.tenants').select('id').execute(), [{ id: 'a' }])
   }))
 
-test('work that rejects is rolled back and told to nobody, and errors are those of the catalogue', (t) =>
+test('work that rejects is rolled back and not announced, and errors are those of the catalogue', (t) =>
   onEachEngine(t, async (t, engine) => {
     await engine.migration.apply()
     const { heard } = hearing(engine)

@@ -38,7 +38,7 @@ test('a tenant with slow statements keeps no other waiting', async (t) => {
   t.equal(engine.status().waiting, 0)
 })
 
-test('what a tenant reads and writes of the system tables keeps nobody else waiting', async (t) => {
+test('reads and writes of system tables by one tenant do not delay others', async (t) => {
   const { engine, lock } = await openLocked(t)
   let done = 0
   const wait = async (db: Kysely<SystemTables>) => {

@@ -44,7 +44,7 @@ async function answered (engine: Engine): Promise<number> {
   return Date.now() - start
 }
 
-test('connections that are killed under load are errors for those who waited, and for nobody after', async (t) => {
+test('connections that are killed under load fail the waiting calls, and no later ones', async (t) => {
   const { connectionString, disconnect } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
   const callers = load(engine, 20)

@@ -48,7 +48,7 @@ t.test('a wake in the middle of a look is another look', async (t) => {
   await poller.ended()
 })
 
-t.test('an outage is told once, and a database that is busy is not', async (t) => {
+t.test('an outage is logged once, and a busy database is not', async (t) => {
   const { poller, ending, state, logged } = polled([databaseBusy(), databaseUnavailable()])
   poller.start()
   await until(t, 'the busy look', async () => state.looks === 1)
@@ -65,7 +65,7 @@ t.test('an outage is told once, and a database that is busy is not', async (t) =
   t.equal(state.looks, 2)
 })
 
-t.test('what works again is told, and what fails after that', async (t) => {
+t.test('a recovery is logged, and so is the next failure', async (t) => {
   const { poller, ending, state, logged } = polled([databaseUnavailable()])
   poller.start()
   await until(t, 'the look after the outage', async () => state.looks === 2)

@@ -96,7 +96,7 @@ test('long statements take the room of many, and none takes a tenth of it', asyn
   t.strictSame(await preparedIn(engine), names)
 })
 
-test('a name is never taken for another text, whatever failed in between', (t) =>
+test('a statement name never stands for another text, even after failures', (t) =>
   onEachEngine(t, async (t, engine) => {
     const [one, two] = [{ name: 't_q', text: 'select (1 / $1::int)::text' }, { name: 't_q', text: 'select (2 / $1::int)::text' }]
     t.strictSame(await use(engine, one, 3), ['1', '1', '1'])
@@ -114,7 +114,7 @@ test('a name is never taken for another text, whatever failed in between', (t) =
     t.strictSame(await use(engine, two, 1), ['2'])
   }))
 
-test("what another user of the session prepared or closed is in nobody's way", async (t) => {
+test('statements that another user of the session prepared or closed do no harm', async (t) => {
   const engine = await openOne(t)
   await run(engine, "prepare t_1 as select 'theirs'")
   t.strictSame(await use(engine, numbered('t_', 1), 4), ['1', '1', '1', '1'])

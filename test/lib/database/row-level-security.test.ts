@@ -46,7 +46,7 @@ test("each request sees and writes its tenant's rows and no others, on one conne
   }
 })
 
-test('the policies hold for whoever looks, the owner too, until it says whose rows it wants', async (t) => {
+test('the policies apply to every role, also to the owner, until the session names a tenant', async (t) => {
   const database = await postgresDatabase(t, { role: 'owner' })
   await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString }, tables, migrate: 'auto' })
   await database.admin(rows)

@@ -44,7 +44,7 @@ t.test('a stream that is longer than the scanner takes has a verdict of its own'
   t.strictSame(verdict, { status: 'tooLarge' })
 })
 
-t.test('a scanner that is none gives no verdict', async (t) => {
+t.test('a service that is not a scanner gives no verdict', async (t) => {
   const port = await freePort()
   const server = createServer((socket) => {
     socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')

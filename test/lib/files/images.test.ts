@@ -34,7 +34,7 @@ t.test('an animation becomes its first image', async (t) => {
   t.match(await sharp(bytes).metadata(), { width: 5, height: 5, format: 'png' })
 })
 
-t.test('refuses images that are too large, and files that are none', async (t) => {
+t.test('refuses images that are too large, and files that are not images', async (t) => {
   const bomb = await sample(10_000, 6_000).png({ compressionLevel: 9 }).toBuffer()
   await t.rejects(transformImage(stream(bomb), { width: 10 }), refused, '60 megapixels')
   for (

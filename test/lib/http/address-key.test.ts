@@ -52,7 +52,7 @@ t.test('IPv6 addresses of one /64 are one client, those of two are two', async (
   t.equal(addressKey('fe80::1%lo'), 'fe80:0:0:0::/64')
 })
 
-t.test('a port beside the address is none of it', async (t) => {
+t.test('a port is not part of the address', async (t) => {
   t.equal(addressKey('10.1.2.3:4711'), '10.1.2.3')
   t.equal(addressKey('[2001:db8:0:1::1]:4711'), '2001:db8:0:1::/64')
   t.equal(addressKey('[2001:db8:0:1::1]'), '2001:db8:0:1::/64')

@@ -8,7 +8,7 @@ import outbound from '../../../plugins/outbound/index.js'
 
 const env = { JWT_SECRET: 'a secret of this test, longer than 32 characters' }
 
-test('every entry that is none is told with its place', async (t) => {
+test('every invalid entry is reported with its place', async (t) => {
   t.same(checkConfig({ routes: [] }, { env }).egress, { allow: [] })
   const allow = ['Hooks.Internal.', 'bücher.example:443', '10.0.0.0/8:80', '::1', '[::1]:80', 'fd00::/8']
   t.same(checkConfig({ routes: [], egress: { allow } }, { env }).egress, { allow })

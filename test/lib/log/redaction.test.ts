@@ -165,7 +165,7 @@ t.test('secrets go out of messages, stacks and addresses', async (t) => {
   t.match(written({ err: Object.assign(new Error('bad'), { rawPacket: Buffer.from('GET / HTTP/1.1') }) }).after, '"rawPacket":"[Redacted]"')
 })
 
-t.test('whatever a line is, it is redacted in time that its length bounds, and without an error', async (t) => {
+t.test('any line is redacted without an error, in time bounded by its length', async (t) => {
   const cyclic: Record<string, unknown> = { password: 'hunter2' }
   cyclic['self'] = cyclic
   t.notMatch(written(cyclic).after, 'hunter2')
@@ -225,7 +225,7 @@ t.test('whatever a line is, it is redacted in time that its length bounds, and w
   }
 })
 
-t.test('a line stays one of JSON, with all its members, whatever stands in its texts', async (t) => {
+t.test('a line stays valid JSON with all its members, for any text in it', async (t) => {
   const parts = [
     '"token":',
     '"code":',

@@ -158,7 +158,7 @@ test('excluded fields of the body are dropped, those that the configuration sets
   )
 })
 
-test('a variant has one text and one name, whatever the values; more than 64 run without a name', async t => {
+test('a variant has one text and one name for all values; variants beyond 64 run without a name', async t => {
   const { bind } = compile({ ...insert, select: 'id' })
   const name = (body: unknown): string | undefined => bind(scopeOf({ body })).statement.name
   t.equal(name({ title: 'x', views: 1 }), name({ views: 2, title: 'y' }))
@@ -193,7 +193,7 @@ test('an upsert of records with different fields runs without a name, and takes 
   t.ok(name([{ id, title: 'x' }, { id: id.replace(/1$/, '2'), title: 'y' }]))
 })
 
-test('whatever pages a caller asks for, each combination of three optional filters keeps a name', async t => {
+test('each combination of three optional filters keeps its name for all pages', async t => {
   const columns = ['title', 'views', 'slug']
   const { bind } = compile({
     table: 'articles',

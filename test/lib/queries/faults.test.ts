@@ -357,7 +357,7 @@ test('a document query says what it lacks and what it has no use for', async t =
   ])
 })
 
-test('a column that PostgreSQL cannot order is told with what it can, and not at each request as a table that has changed', async t => {
+test('ordering by a column that PostgreSQL cannot sort is a fault of the document', async t => {
   const catalogue = catalogueOf(table('places', ['id integer!', 'at point', 'ats point[]', 'note json', 'page xml']))
   const faults = (more: Partial<Query>) => faultsOf({ table: 'places', operation: 'select', ...more }, { catalogue })
   for (

@@ -48,7 +48,7 @@ test('embeds that must have rows', async t => {
   )
 })
 
-test('what is wrong is told by its place', async t => {
+test('faults are reported with their places', async t => {
   const faults = {
     '': 'expected a name at character 1, found the end',
     'id,': 'expected a name at character 4, found the end',

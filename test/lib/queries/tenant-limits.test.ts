@@ -168,7 +168,7 @@ test('bounds of a route that was checked when it was saved are not counted again
   )
 })
 
-test('of a thousand faults the first fifty are told', async (t) => {
+test('of a thousand faults the first fifty are reported', async (t) => {
   const wrong = route(
     ...many(
       20,

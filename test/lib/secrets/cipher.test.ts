@@ -76,7 +76,7 @@ test('a ciphertext names its master key: previous ones are read, and moved; unkn
   t.end()
 })
 
-test('a master key is 32 bytes in base64; another text is refused without being told', (t) => {
+test('a master key is 32 bytes in base64; another text is refused and not shown', (t) => {
   const text = randomBytes(32).toString('base64')
   t.equal(parseMasterKey(text, 'X').id, parseMasterKey(` ${text}\n`, 'X').id)
   t.equal(parseMasterKey(Buffer.from(text, 'base64').toString('base64url'), 'X').id, parseMasterKey(text, 'X').id)

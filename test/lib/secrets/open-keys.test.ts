@@ -18,7 +18,7 @@ test('PostgreSQL without SECRETS_MASTER_KEY is refused, with the way to make one
   t.equal(keys.known.size, 2)
 })
 
-test('a key that is none is refused for what it is, and not told', async (t) => {
+test('an invalid key is refused with the reason, and not shown', async (t) => {
   for (const engine of ['postgres', 'embedded'] as const) {
     await t.rejects(openKeys(engine, { masterKey: 'hunter2hunter2' }), {
       message: /^SECRETS_MASTER_KEY is not 32 bytes in base64: make one with: openssl rand -base64 32$/

@@ -73,7 +73,7 @@ test('beyond what may wait, of a tenant and of all, the rest is refused at once;
   await last
 })
 
-test('whoever waits too long, or when it is closed, is refused', async (t) => {
+test('a call that waits too long, or until the close, is refused', async (t) => {
   const { start, end } = workshop(1, 3, 5, 1)
   const first = start('a')
   await t.rejects(start('a'), /^busy$/)

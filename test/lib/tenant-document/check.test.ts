@@ -212,7 +212,7 @@ t.test('a document names what it may not hold, with its place', async (t) => {
   t.strictSame(await faultsOf({ credentials: { email: { apiKey: '{{env.UNSET}}' } } }), [], 'a secret may stand for a setting')
 })
 
-t.test('all faults are told at once, a hundred at most', async (t) => {
+t.test('all faults are reported together, a hundred at most', async (t) => {
   const faults = await faultsOf({
     settings: 1,
     routes: [{ ...route, methd: 'x' }, { ...route, path: 'a' }, { ...route, path: '/b', queries: [{ table: 'x', operation: 'select' }] }]

@@ -27,7 +27,7 @@ const list: Step = { id: 'list', type: 'database', operation: 'select', table: '
 const one: Step = { ...list, id: 'one', single: true, filters: [{ column: 'id', value: 1 }] }
 const nested = (depth: number): Step => depth === 0 ? list : { id: `g${depth}`, parallel: [nested(depth - 1)] }
 
-test('what is wrong with steps is told where it stands', async (t) => {
+test('faults of steps are reported with their places', async (t) => {
   const cases: readonly (readonly [string, Step[], RegExp])[] = [
     ['a step that does nothing', [{ id: 'a' }], /\/steps\/0: the step does nothing/],
     ['both forms', [{ id: 'a', type: 'database', parallel: [list] }], /\/steps\/0\/type: a step with `parallel` has no `type`/],

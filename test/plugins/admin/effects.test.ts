@@ -71,7 +71,7 @@ test("with row-level security: rows of the caller's tenant only, cached answers 
     ) refused(t, await acme(target), 404, 'NOT_FOUND', target)
   })
 
-  await t.test("answers that are cached end with each write, and nobody else's do", async (t) => {
+  await t.test('each write ends the cached answers of its tenant, and no others', async (t) => {
     const listed = async (ask: typeof acme) => {
       const { headers, body } = await ask('GET /notes')
       return [headers['x-cache'], body.data?.map(({ id }) => id)]
@@ -96,7 +96,7 @@ test("with row-level security: rows of the caller's tenant only, cached answers 
     t.same(await listed(acme), ['HIT', [1]], 'what was not done ends nothing')
   })
 
-  await t.test('what was written is an event of its tenant, and what was not is none', async (t) => {
+  await t.test('a write sends an event of its tenant, and a failed write sends none', async (t) => {
     t.same(await run(`select tenant_id, type, subject, data -> 'record' ->> 'title' as title from ${eventsTable} order by at`), [
       { tenant_id: 'acme', type: 'entity.deleted', subject: 'notes:1', title: 'one' },
       { tenant_id: 'acme', type: 'entity.updated', subject: 'notes:1', title: 'one' },

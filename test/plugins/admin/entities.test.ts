@@ -406,7 +406,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   // They are on their way through the same code on the other engine.
   if (engine.provider === 'postgres') await t.test('attacks', (t) => attack(t, app))
 
-  await t.test('what is asked wrongly is told, at its place', async (t) => {
+  await t.test('faults of a request are reported with their places', async (t) => {
     const told = async (query: string, path: string, message: RegExp) => {
       const { status, body: { details } } = await acme(`GET /admin/entities/notes?${query}`)
       t.match({ status, detail: details?.[0] }, { status: 400, detail: { path, message } }, query.slice(0, 80))
@@ -441,7 +441,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await told('limits=1', '/query/limits', /did you mean "limit"/)
   })
 
-  await t.test('nobody else gets anything', async (t) => {
+  await t.test('other callers are refused', async (t) => {
     const callers = {
       stranger: [caller(t, app), 401],
       user: [caller(t, app, { token: signToken({ tenant_id: 'acme' }) }), 403],

@@ -193,7 +193,7 @@ t.test('that the database refuses are given up, so that those after them are wri
   t.match(lines.map(({ level, requests }) => [level, requests]), [[40, undefined], [50, 1], [30, undefined]])
 })
 
-t.test('are written at the end, and what cannot be is told', async (t) => {
+t.test('are written at the end, and a failure is logged', async (t) => {
   const reached = buffered()
   reached.buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await reached.buffer.close()

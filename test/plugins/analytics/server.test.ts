@@ -59,7 +59,7 @@ t.test('the whole server', async (t) => {
     t.match((await caller(t, busy, { token: adminToken })('GET /analytics/summary')).body, { total: 3, errors: 0 })
   })
 
-  await t.test('writes each request at once where it is told to', async (t) => {
+  await t.test('writes each request at once if it is configured to', async (t) => {
     const eager = await testServer(t, { ...document, analytics: { enabled: true, serviceName: 'eager', buffer: { enabled: false } } }, {
       engine
     })

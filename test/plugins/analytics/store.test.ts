@@ -198,7 +198,7 @@ t.test('the store of figures', (t) =>
       await clear()
     })
 
-    await t.test('whatever text a pattern holds', async (t) => {
+    await t.test('any text in a pattern', async (t) => {
       const server = store()
       const names = ['/ä/:name', '/"quoted"\\', "/it's", '/\u0000nul', '/\ud800lone', `/${'x'.repeat(3000)}`, '/{1,2}']
       await server.write(batch(1, ...names.map((name) => sumOf('acme', name, [1]))), at)

@@ -11,7 +11,7 @@ t.test('figures of requests', async (t) => {
     excludePaths: ['/analytics/*', '/internal/probe']
   })
 
-  await t.test('count by route, errors from 500 on, whoever asked', async (t) => {
+  await t.test('count by route, errors from 500 on, for all callers', async (t) => {
     t.strictSame(await summaryOf(admin), { total: 0, errors: 0, errorRate: 0, routes: [] })
     for (const id of ['1', '2', '3']) await as('acme')(`GET /things/${id}`)
     await app.inject('/things/4?status=503')

@@ -7,7 +7,7 @@ import { makeKey, rotateKey } from './key.js'
 
 const admin = (tenant: string) => ({ role: 'admin', tenant_id: tenant, sub: `admin of ${tenant}` })
 
-test('a key acts for its tenant with its scopes, is told once, and only its hash is kept', (t) =>
+test('a key acts for its tenant with its scopes, is shown once, and only its hash is stored', (t) =>
   forEachEngine(t, async (t, engine) => {
     const { app, as } = await open(t, engine, { tenants: ['acme', 'globex'] })
     const [acme, globex] = [as(admin('acme')), as(admin('globex'))]

@@ -50,7 +50,7 @@ test('a key ends at its time, and one that was replaced when its grace is over, 
   t.same(await Promise.all([third, fourth, fifth].map(status)), [401, 401, 200], 'without days the key of before ends at once')
 })
 
-test('when a key was used last is told at once, and written when the server stops', async (t) => {
+test('the last use of a key is shown at once, and written when the server stops', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const clock = fakeClock()
   const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { tenants: ['acme'], now: clock.now })

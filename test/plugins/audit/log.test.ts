@@ -109,7 +109,7 @@ test('entries are kept in their order and as they can be, of tenants that are th
     t.equal((await app.audit.page({ target: 'undone' }, everything)).total, 0)
   }))
 
-test("they are told and kept for as long as the plan says, the platform's for its own time", (t) =>
+test("entries are shown and kept for the time of the plan, the platform's for its own time", (t) =>
   forEachEngine(t, async (t, engine) => {
     let time = start
     const app = await open(t, engine, { now: () => time, retentionDays: 30 })

@@ -189,7 +189,7 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
     await app.db.deleteFrom('tenantry.audit_log').where('target', '=', 'F').execute()
   })
 
-  await t.test('refuses filters that are none', async (t) => {
+  await t.test('refuses invalid filters', async (t) => {
     for (
       const query of [
         'limit=0',
@@ -240,7 +240,7 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
     t.strictSame(lines(await ada("GET /audit?userId='%20or%20'1'='1")), [])
   })
 
-  await t.test('nobody else, and by no other method', async (t) => {
+  await t.test('no other caller, and no other method', async (t) => {
     refused(t, await caller(t, app)('GET /audit'), 401, 'TOKEN_MISSING')
     refused(t, await caller(t, app)('GET /audit', { tenant: 'acme' }), 401, 'TOKEN_MISSING')
     refused(t, await as({ tenant_id: 'acme' })('GET /audit?limit=x'), 403, 'FORBIDDEN', 'a user, before the query is looked at')

@@ -96,7 +96,7 @@ test('a server takes tokens of its providers where its routes, and those of tena
     refused(t, await as(await idp.token({ exp: 1000 }))('GET /idp'), 401, 'TOKEN_EXPIRED')
   })
 
-  await t.test("the token's tenant is the caller's, and nobody is the platform's administrator", async (t) => {
+  await t.test("the token's tenant is the caller's, and no such token has the rights of the platform's administrator", async (t) => {
     t.match(await user('GET /idp'), { body: { who: 'idp:u1', role: 'editor', tenant: 'acme' } })
     t.match(await user('POST /notes', { body: { title: 'of acme' } }), { status: 201 })
     t.match(await user('GET /notes'), { body: { data: [{ title: 'of acme' }] } })

@@ -162,7 +162,7 @@ t.test('a partial token opens what asks for one and nothing else; what asks for 
   t.match(await ask('/partial', { authorization: 'Basic dTpw' }), { status: 401 })
 })
 
-t.test('a route that names a provider which nobody configured does not start', async (t) => {
+t.test('a route with a provider that is not configured does not start', async (t) => {
   const app = Fastify()
   await app.register(auth, { jwt: { secret: testSecret } })
   t.throws(

@@ -249,7 +249,7 @@ t.test('keys that are for encryption, too short, private or wrong are not used; 
   }
 })
 
-t.test('a rotated key is read at once, and a flood of keys that nobody has costs one request in 30 s', async (t) => {
+t.test('a rotated key is read at once, and a flood of unknown keys causes one request in 30 s', async (t) => {
   const provider = await testProvider(t, [first], frozen)
   const { verify, pass } = await open(t, provider)
   t.ok(await verify(await provider.sign(first)))
@@ -393,7 +393,7 @@ t.test('answers that are too large, that refer elsewhere, that are no key set: r
   t.ok(await verify(token))
 })
 
-t.test('a provider that never answers holds nobody for longer than 5 s, and no server that stops', async (t) => {
+t.test('a provider that never answers delays callers by at most 5 s, and does not delay a stop', async (t) => {
   const provider = await testProvider(t, [first], frozen)
   provider.answer = () => {}
   const { app, verify, logged } = await open(t, provider)

@@ -25,7 +25,7 @@ t.test('the claims of a token are read, and cannot be changed by a request that 
   t.equal(verify(token), claims, 'the second time from memory')
 })
 
-t.test('a token that another key signed, that was changed, or that is none is refused', async (t) => {
+t.test('a token of another key, a changed token and an invalid token are refused', async (t) => {
   const { verify } = createTokens({ secret: testSecret })
   const token = signToken()
   const [header, , signature] = token.split('.')
@@ -164,7 +164,7 @@ t.test('tokens of a previous secret verify until they expire, and new ones are s
   t.ok(createTokens({ secret: testSecret }).verify(sign({ sub: 'u' })))
 })
 
-t.test('a signed token lives as long as it was told to', async (t) => {
+t.test('a signed token has the given lifetime', async (t) => {
   const tokens = createTokens({ secret: testSecret, expiresIn: 120 }, () => 1_000_000)
   t.match(tokens.verify(tokens.sign({ sub: 'u' })), { iat: 1000, exp: 1120 })
   t.match(tokens.verify(tokens.sign({ sub: 'u' }, { expiresIn: 5 })), { exp: 1005 })
@@ -172,7 +172,7 @@ t.test('a signed token lives as long as it was told to', async (t) => {
   t.match(standard.verify(standard.sign({ sub: 'u' })), { exp: 4600 })
 })
 
-t.test('a token names its key, and whatever it names, only its signature counts', async (t) => {
+t.test('a token names its key, and for any name only its signature counts', async (t) => {
   const old = createTokens({ secret: other })
   const tokens = createTokens({ secret: testSecret, previousSecrets: [other] })
   const header = (token: string): unknown => JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString())
@@ -210,7 +210,7 @@ t.test('every token has an id of its own, unless it is given one', async (t) => 
   t.same([createTokens(undefined).canSign, createTokens({ publicKey: keyPair('ES256').publicKey }).canSign], [false, false])
 })
 
-t.test('a partial token is none for anything else, no token is a partial one, and it lives 5 minutes', async (t) => {
+t.test('a partial token is accepted nowhere else, no other token is a partial one, and it lives 5 minutes', async (t) => {
   const { publicKey, privateKey } = keyPair('ES256')
   for (const jwt of [{ secret: testSecret, issuer: 'us', audience: 'api' }, { publicKey, privateKey }]) {
     let time = 1_000_000_000

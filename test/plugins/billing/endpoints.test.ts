@@ -26,7 +26,7 @@ async function together (t: Test, name: ProviderName): Promise<void> {
   const both = await servers(t, name)
   await t.test('a checkout that is paid for is the plan of the tenant, on both', (t) => buys(t, both))
   await t.test('of two upgrades at once one is refused', (t) => races(t, both))
-  await t.test('upgrades and syncs are for whoever may write billing', (t) => permits(t, both))
+  await t.test('upgrades and syncs need the permission to write billing', (t) => permits(t, both))
   await t.test('a tenant asks the provider only so often', (t) => limits(t, both))
 }
 
@@ -34,7 +34,7 @@ async function byItself (t: Test, name: ProviderName): Promise<void> {
   const one = await alone(t, name)
   await t.test('a higher plan holds now, a lower one when what is paid is over', (t) => changes(t, one))
   await t.test('free ends the subscription when what is paid is over, and the same plan takes that back', (t) => leaves(t, one))
-  await t.test('a sync finds what no webhook told of, and so does an upgrade', (t) => syncs(t, one))
+  await t.test('a sync finds changes without a webhook, and so does an upgrade', (t) => syncs(t, one))
   await t.test('an Idempotency-Key is one of its tenant', (t) => repeats(t, one))
   await t.test('what cannot be bought is refused with what can', (t) => refuses(t, one))
   await t.test('a product that the provider does not have is a fault of the platform', (t) => misses(t, one))

@@ -42,7 +42,7 @@ test('one event that comes twenty times at once to two servers counts once', asy
   )
 })
 
-test('a change of plan holds on every server, and nothing else is told to any', async (t) => {
+test('a change of plan is announced to every server, and nothing else is', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const { app: here, billing } = await open(t, engine, { tenants: { acme: 'free' } })

@@ -67,7 +67,7 @@ t.test('settings of a provider become a part of the configuration', async (t) =>
   )
 })
 
-t.test('every fault is told, with the name of its setting and those of the document', async (t) => {
+t.test('every fault is reported, with the name of its setting and its place in the document', async (t) => {
   t.strictSame(faults({ PAYMENT_PROVIDER: 'payprv' }), [
     'PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe), did you mean "payprov"?'
   ])

@@ -38,7 +38,7 @@ test('a month is known the same in any order, twice, and however it is put toget
   )
 })
 
-test('states of one moment, whatever they are, are known the same in any order', async (t) => {
+test('states of the same moment have the same result in any order', async (t) => {
   const seen = { unsure: 0, sure: 0 }
   for (let seed = 0; seed < 500; seed++) {
     const next = random(seed)
@@ -96,7 +96,7 @@ test('of one moment an end is surely last, incomplete surely first, and what els
   t.match(confirmed(confirmed(active, late), late), { snapshot: { status: 'past_due' }, unsure: false })
 })
 
-test('the payment method that was told last stays where a later snapshot has none', async (t) => {
+test('the last known payment method stays if a later snapshot has none', async (t) => {
   const parts = [
     snapshotOf({ paymentMethod: 'sepa' }),
     snapshotOf({ asOf: at(1), paymentMethod: 'card' }),

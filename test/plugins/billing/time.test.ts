@@ -131,7 +131,7 @@ test('a provider that fails takes nothing: what is known counts, and it is asked
   })
 })
 
-test('the scheduler settles what nobody reads, each tenant on one of two servers, and goes on where one fails', async (t) => {
+test('the scheduler settles unread states, each tenant on one of two servers, and continues after a failure', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const clock = clockAt(29)
@@ -186,7 +186,7 @@ test('a question that events leave open is settled by asking', async (t) => {
   t.equal(provider.calls.length, 3)
 })
 
-test('a payment that is told while the provider is asked stays a question', async (t) => {
+test('after a payment event during a request to the provider, the provider is asked again', async (t) => {
   const { app, billing, provider } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock: clockAt(5) })
   await billing.receive('payprov', bareEvent(at(2), 'sub_acme', 'failed'))
   provider.answer = async () => {

@@ -126,7 +126,7 @@ test('webhooks of payment providers', async (t) => {
     await t.test(`${provider.name}: what is not signed as it has to be is refused, and nothing of it is read`, (t) => forges(t, opened))
     await t.test(`${provider.name}: what is no JSON of a bounded size is refused before its signature is looked at`, (t) =>
       shapes(t, opened))
-    await t.test(`${provider.name}: an event counts once, for the tenant that it names and for nobody else`, (t) => counts(t, opened))
+    await t.test(`${provider.name}: an event counts once, and only for the tenant that it names`, (t) => counts(t, opened))
   }
   await t.test('failed signatures of an address are counted, and what is signed is not', (t) => floods(t, origin, payprov, sold))
 })

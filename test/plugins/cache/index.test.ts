@@ -25,7 +25,7 @@ async function appOf (t: Test, options: CacheOptions): Promise<{ app: FastifyIns
   return { app, lines }
 }
 
-t.test('the plugin stands alone with each store, and bounds it as it is told', async (t) => {
+t.test('the plugin works alone with each store, and applies the configured bounds', async (t) => {
   const prove = async (t: Test, options: CacheOptions) => {
     const { app } = await appOf(t, { maxSize: 2, ...options })
     for (const key of ['a', 'b', 'c']) await app.cache.set('', key, 'v', 60_000)
@@ -44,7 +44,7 @@ t.test('a cache that is turned off opens nothing', async (t) => {
   t.same(lines, [])
 })
 
-t.test('bounds that are none are an error at the start', async (t) => {
+t.test('invalid bounds are an error at the start', async (t) => {
   for (const maxSize of [0, -1, 1.5, NaN, Infinity, 100_000_001]) {
     await t.rejects(appOf(t, { maxSize }), {
       message: new RegExp(`^the plugin "tenantry/plugins/cache": maxSize is ${maxSize}: expected `)
@@ -85,7 +85,7 @@ t.test('what cannot be kept is logged once a minute, without its text', async (t
   }
 })
 
-t.test('Redis that is away at the start is told without its password, and is used once it is there', async (t) => {
+t.test('an unreachable Redis is logged without its password at the start, and used once it is reachable', async (t) => {
   const redis: TestRedis = await startRedis(t)
   await redis.command('config', 'set', 'requirepass', 'hunter2')
   await redis.stop()

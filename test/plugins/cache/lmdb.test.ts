@@ -165,14 +165,14 @@ test('a disk without room', async (t) => {
   t.equal(await found(full.get('acme', 'k')), undefined)
 })
 
-test('a file that cannot be opened is told at the start', async (t) => {
+test('a file that cannot be opened is logged at the start', async (t) => {
   const folder = t.testdir({ file: 'text' })
   await t.rejects(createLmdbCache({ dbPath: join(folder, 'file'), warn () {} }), /^the cache in ".*file.*" cannot be opened: /)
   mkdirSync(join(folder, 'fine'))
   await t.resolves(createLmdbCache({ dbPath: join(folder, 'fine'), warn () {} }).then((store) => store.close()))
 })
 
-test('a file that is damaged or cut off begins anew, empty, and is told', async (t) => {
+test('a damaged or truncated file is replaced by an empty one, and logged', async (t) => {
   const dbPath = t.testdir({})
   const sound = await createLmdbCache({ dbPath, warn () {} })
   for (let index = 0; index < 50; index++) await sound.set('acme', `k${index}`, 'x'.repeat(1000), long)
@@ -202,7 +202,7 @@ test('a file that is damaged or cut off begins anew, empty, and is told', async 
   t.equal(await found((await open(t, dbPath)).get('acme', 'k1')), 'x'.repeat(1000), 'a sound one stays')
 })
 
-test('a process that ends soon after it opened the file leaves it to nobody', async (t) => {
+test('a file is emptied if a process was killed soon after it opened the file', async (t) => {
   const dbPath = t.testdir({})
   const before = await createLmdbCache({ dbPath, warn () {} })
   await before.set('acme', 'k', 'v', long)

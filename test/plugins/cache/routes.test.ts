@@ -46,7 +46,7 @@ async function keysOf (ask: Ask, tenant = 'acme'): Promise<string[]> {
 test('the cache of each instance', async (t) => {
   const { app, ask, other, at } = await world(t, { enabled: true, provider: 'memory' })
 
-  await t.test('is told, and that of a tenant', async (t) => {
+  await t.test('is shown, and that of a tenant', async (t) => {
     for (const query of ['', '?a=1', '?a=2', '?a=2']) await at(ask, query)
     await at(ask, '', 'globex')
     t.match(await ask('GET /cache/stats'), {

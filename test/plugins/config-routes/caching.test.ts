@@ -132,7 +132,7 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
     t.same(await look(acme, '/notes'), ['MISS', ['of acme', 'second']])
   })
 
-  await t.test('a write to a table of nobody ends the answers of every tenant', async (t) => {
+  await t.test('a write to a table without an owner ends the cached answers of every tenant', async (t) => {
     for (const ask of [acme, globex, nobody]) await kept(ask, '/countries')
     await nobody('POST /countries', { body: { code: 'DE', name: 'Germany' } })
     for (const ask of [acme, globex, nobody]) t.same(await look(ask, '/countries'), ['MISS', ['Germany']])

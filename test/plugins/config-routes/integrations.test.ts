@@ -184,7 +184,7 @@ t.test('integrations of routes', async (t) => {
     t.match(await post('/computed', { id: 'a/b' }), { status: 200, body: { path: '/base/things/a%2Fb', where: '/base/things/a%2Fb!' } })
   })
 
-  await t.test('a failure is told without the key, and keeps what the queries wrote', async (t) => {
+  await t.test('a failure is reported without the key, and keeps the writes of the queries', async (t) => {
     const before = await orders('bolt')
     const failed = await post('/both', { text: 'x' }, user('bolt'))
     t.match(failed, { status: 502, body: { code: 'TENANTRY_PROVIDER_FAILED', integration: 'broken', action: 'fail' } })

@@ -99,7 +99,7 @@ test('pages of other origins', async (t) => {
     t.equal(await call(page, `${api}/health`), null)
   })
 
-  await t.test('a page that nobody lists reads nothing', async (t) => {
+  await t.test('a page of an unlisted origin reads nothing', async (t) => {
     for (const url of [stranger, 'data:text/html,<title>page</title>']) {
       const page = await open(url)
       t.equal(await call(page, `${api}/notes`, { headers: headersOf('acme') }), null, url)

@@ -28,7 +28,7 @@ async function hashed (expected: number | null, length: number, chunkBytes: numb
   }
 }
 
-test('the digest of a file is its SHA-256, whatever its size and chunks', async (t) => {
+test('the digest of a file is its SHA-256, for any size and chunks', async (t) => {
   for (const expected of [null, 10, large]) {
     for (const length of [0, 1, 1_048_576, 1_048_577, bytes.length]) {
       t.equal(await hashed(expected, length, 65_536), sumOf(length), `${length} bytes, expected: ${expected}`)

@@ -89,7 +89,7 @@ test('a flood of probes is one ping a second, the first at the start', async (t)
   t.same(pings, [1000, 1000])
 })
 
-test('while a check hangs what was known is told, and no other is begun', async (t) => {
+test('while a check hangs, the last result is reported and no other check begins', async (t) => {
   let answer = Promise.resolve()
   let pings = 0
   const { app, clock } = createApp(t, {
@@ -228,7 +228,7 @@ test('a server whose database and cache hang', async (t) => {
     }
   })
 
-  await t.test('tells administrators the rest of what it is', async (t) => {
+  await t.test('shows administrators all details', async (t) => {
     const response = await app.inject({ url: '/system/info', headers: { 'x-api-key': key } })
     t.match([response.statusCode, response.json()], [200, {
       engine: { kind: 'postgres', version: null },

@@ -111,7 +111,7 @@ test('tokens of tenants', async (t) => {
   const run = async (app: FastifyInstance, tenant: string, integrations: ReturnType<typeof crm>): Promise<unknown> =>
     await app.integrations.run(callOf(connectorsOf(integrations), 'crm', 'hello'), await scopeOf(app, tenant), { tenant: tenantRef(tenant), log: app.log })
 
-  await t.test('a token that the service refuses is renewed once, whoever calls at the same time, on two servers', async (t) => {
+  await t.test('a refused token is renewed once for concurrent calls on two servers', async (t) => {
     const state = await service(t)
     const integrations = crm(state)
     await storeClient(first, 'acme', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
@@ -152,7 +152,7 @@ test('tokens of tenants', async (t) => {
     )
   })
 
-  await t.test('a server that died while it renewed keeps nobody from it for longer than its lease', async (t) => {
+  await t.test('a server that dies during a renewal blocks others for its lease at most', async (t) => {
     const state = await service(t)
     await storeClient(first, 'initech', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
     await first.db.insertInto('tenantry.oauth_tokens').values({

@@ -38,7 +38,7 @@ test('guesses', async (t) => {
   }
   const guess = ({ logIn }: Opened, email: string, address?: string, tenant = 'acme') => logIn(tenant, email, wrong, address)
 
-  await t.test('of one address end after five, at once or not, on whichever server; and lock out nobody elsewhere', async (t) => {
+  await t.test('of one address are refused after five, concurrent or not, on any server; other addresses are unaffected', async (t) => {
     // The last one is the text by which the one before it might be counted.
     for (
       const [tenant, email] of [['acme', 'ada@example.com'], ['acme', 'nobody@example.com'], ['nobody', 'ada@example.com'], [

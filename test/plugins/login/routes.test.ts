@@ -137,7 +137,7 @@ async function renews (t: Test, { app, logIn }: Opened): Promise<void> {
   t.equal(await stored(), renewed, 'once')
 }
 
-test('whoever registers becomes a user, where the document opens it and the tenant does not close it', async (t) => {
+test('registration creates a user, if the document opens it and the tenant does not close it', async (t) => {
   const { app, ask } = await open(t, await postgres(t), { tenants: ['acme', 'closed'], registration: 'open' })
   await app.db.insertInto('tenantry.tenant_configs').values({
     tenant_id: 'closed',
@@ -217,7 +217,7 @@ test('a partial token gives one session, however many requests send it at a time
   t.same(answers.map((answer) => answer?.status).sort(), [200, 401, 401, 401])
 })
 
-test('whoever has a second factor is asked for it', async (t) => {
+test('a user with a second factor is asked for it', async (t) => {
   const { app, ask, clock, logIn } = await open(t, await postgres(t), { tenants: ['acme', 'globex'], mfa: true })
   const id = await addUser(app, 'acme', email)
   await addUser(app, 'globex', email)
@@ -345,7 +345,7 @@ test('whoever has a second factor is asked for it', async (t) => {
   )
 })
 
-test('the whole server: an address may only ask so often, whatever it asks; registration is closed by default; plugins.login turns it all off', async (t) => {
+test('the whole server: requests of an address are limited; registration is closed by default; plugins.login turns all of it off', async (t) => {
   const engine = await postgres(t)
   const ask = caller(t, await testServer(t, {}, { engine, tenants: ['acme'] }))
   refused(t, await ask('POST /auth/register', { tenant: 'acme', body: {} }), 403, 'FORBIDDEN')

@@ -92,7 +92,7 @@ t.test('requests are counted by the pattern of their route, their method and sta
   t.ok(sum > 0 && sum < 60, `${sum} s`)
 })
 
-t.test('no caller makes a series: whatever the paths and methods', async (t) => {
+t.test('callers cannot create series, by any paths and methods', async (t) => {
   const { app } = await open(t)
   for (let index = 0; index < 50; index++) {
     await ask(app, 'GET', `/things/${index}%22%7D%0A${'x'.repeat(50)}`)

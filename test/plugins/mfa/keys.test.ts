@@ -79,7 +79,7 @@ test('second factors move to the next master key, and are readable with it alone
   })
 })
 
-test('PostgreSQL without a master key: off as long as nobody has a second factor, then no start', async (t) => {
+test('PostgreSQL without a master key: off while no user has a second factor, then the start fails', async (t) => {
   const engine = await postgres(t, { empty: true })
   const document = testDocument({ plugins: { secrets: false } }, engine)
   const log: string[] = []

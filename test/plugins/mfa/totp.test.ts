@@ -93,7 +93,7 @@ test('the test vectors of RFC 6238 for SHA-1', (t) => {
   t.end()
 })
 
-test('the QR code says what the app needs, whatever the names are', async (t) => {
+test('the QR code contains all data for the app, for any names', async (t) => {
   const secret = createSecret()
   const long = 'ü'.repeat(300)
   const cases: [issuer: string, account: string, shown: [issuer: string, account: string]][] = [

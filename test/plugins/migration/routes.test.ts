@@ -100,7 +100,7 @@ test('the quick fix is refused in production', async (t) => {
   t.match(refused.json(), { error: 'Forbidden', code: 'TENANTRY_FORBIDDEN' })
 })
 
-test('nobody but a platform administrator reaches the endpoints', async (t) => {
+test('only platform administrators reach the endpoints', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
   for (

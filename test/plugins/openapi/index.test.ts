@@ -158,7 +158,7 @@ t.test('errors and security follow from the access that a route declares', async
   t.same(paths['/articles/{id}'].put.responses['429'], { $ref: '#/components/responses/RateLimited' })
 })
 
-t.test('who may call is told, where it is more than to have a token', async (t) => {
+t.test('the document shows requirements on callers beyond a token', async (t) => {
   const app = createApp()
   app.register(async (group) => {
     await group.register(conventions)
@@ -281,7 +281,7 @@ t.test('requests that wait for one composition get the same document, and reques
   t.equal(await summary(), 'asked 3')
 })
 
-t.test('further operations that find no room are told without their schemas', async (t) => {
+t.test('operations beyond the size limit are shown without their schemas', async (t) => {
   const app = createApp()
   const text = 'x'.repeat(100_000)
   const routes = Array.from({ length: 100 }, (_, index) =>

@@ -149,7 +149,7 @@ t.test('the endpoints of billing tell what they take, what they answer and how t
   }
 })
 
-t.test('an upgrade that there is none to is null', async (t) => {
+t.test('without a higher plan the upgrade is null', async (t) => {
   const server = await testServer(t, {
     plans: Object.fromEntries(
       ['free', 'pro', 'team', 'scale', 'enterprise'].map((tier) => [tier, { limits: { tenantConfig: { maxSecrets: 0 } } }])
@@ -203,7 +203,7 @@ t.test('routes of tenants tell of the limits of the server and of their own', as
   t.notOk(Object.hasOwn(responsesOf('get', '/plain'), '420'))
 })
 
-t.test('whatever takes a body refuses what is too large or no JSON', async (t) => {
+t.test('every endpoint with a body refuses one that is too large or not JSON', async (t) => {
   const { document } = await documentOf()
   for (const [path, item] of Object.entries<Record<string, { requestBody?: object, responses: object }>>(document.paths)) {
     for (const [method, { requestBody, responses }] of Object.entries(item)) {

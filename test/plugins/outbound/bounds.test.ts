@@ -109,7 +109,7 @@ test('an answer has at most 5 MB, however it comes', async (t) => {
   t.equal(await outcome(app, `${server.origin}/declared/0`), 200)
 })
 
-test('a call ends in time, whatever the service does', async (t) => {
+test('a call ends in time, for any behaviour of the service', async (t) => {
   const released: string[] = []
   const server = await remote(t, ({ path }, response) => {
     response.on('close', () => released.push(path))

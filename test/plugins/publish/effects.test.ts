@@ -62,7 +62,7 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
     )
   })
 
-  await t.test('webhooks hear of what was written, and of nothing else', async (t) => {
+  await t.test('webhooks get events of writes, and of nothing else', async (t) => {
     t.match(await admin('select tenant_id, type, subject from tenantry.webhook_events order by place'), [
       { tenant_id: 'acme', type: 'entity.created', subject: 'notes:1' },
       { tenant_id: 'globex', type: 'entity.created', subject: 'notes:1' },
@@ -87,7 +87,7 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
     t.match(await check(), { ready: true, ok: true })
   })
 
-  await t.test("nobody but the platform's administrator publishes, and others are told nothing of what they send", async (t) => {
+  await t.test("only the platform's administrator can publish, and others learn nothing about their bodies", async (t) => {
     const callers = [[undefined, 401], [bearer({ tenant_id: 'acme' }), 403], [bearer({ role: 'admin', tenant_id: 'acme' }), 403], [
       bearer({ tenant_id: 'acme', permissions: ['*'] }),
       403

@@ -126,7 +126,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.equal(entries.length, 3, 'what was refused has none')
   })
 
-  await t.test('what breaks a rule of the table is told as routes tell it', async (t) => {
+  await t.test('violated rules of the table are reported as by routes', async (t) => {
     t.match(await entity('countries', { code: 'at' }), {
       status: 409,
       body: { code: 'TENANTRY_CONFLICT', details: [{ path: '/body/data/code' }] }

@@ -83,7 +83,7 @@ test("a tenant's flood keeps no other: tenants take turns, and what waits has a 
   await Promise.all(flood)
 })
 
-test('a failure is told to those whom it concerns', async (t) => {
+test('a failure rejects only the calls that it concerns', async (t) => {
   const { add, calls } = batches()
   const sent = [add(item('a', 'good')), add(item('b', 'good')), add(item('a', 'bad')), add(item('c', 'good'))]
   const outcomes = Promise.allSettled(sent)

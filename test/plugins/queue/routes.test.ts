@@ -147,7 +147,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.notMatch(JSON.stringify(entries), secret)
   })
 
-  await t.test('bad input is told', async (t) => {
+  await t.test('faults of the input are reported', async (t) => {
     const isRefused = async (body: unknown, path: string, message: RegExp) => {
       const { status, body: { details } } = await admin('POST /queue/jobs', { body })
       t.match({ status, detail: details?.[0] }, { status: 400, detail: { path, message } }, JSON.stringify(body).slice(0, 100))
@@ -183,7 +183,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.equal((await entriesOfQueue()).length, 11, 'nothing of it is in the log')
   })
 
-  await t.test('nobody else may see or do anything, before anything is looked at', async (t) => {
+  await t.test('other callers are refused before their requests are validated', async (t) => {
     const id = randomUUID()
     const callers = {
       stranger: [caller(t, app), 401],

@@ -24,7 +24,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
   const { send } = app.queue
   t.beforeEach(() => run('delete from tenantry_queue.job'))
 
-  await t.test('many sends are few statements, and tenants that are not there are told apart', async (t) => {
+  await t.test('many sends use few statements, and only those of missing tenants fail', async (t) => {
     const tenants = ['a', 'b', 'nobody', '', 'leaving']
     const sent = await Promise.allSettled(
       Array.from({ length: 500 }, (_, n) => send('job', { tenant: tenants[n % 5] ?? '', data: { n }, priority: n % 3 }))
@@ -154,7 +154,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
 
 test('sends', (t) => forEachEngine(t, sends))
 
-test('workers of other processes are told after the commit, once for many', async (t) => {
+test('workers of other processes are notified after the commit, once for many jobs', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine: DatabaseSection = { provider: 'postgres', postgres: { connectionString } }
   const define = (app: QueueApp['app']) => app.queue.define('job', {}, async () => {})

@@ -184,7 +184,7 @@ t.test('the limit of addresses without a default in the document is 100 a minute
   t.equal(response.headers['x-ratelimit-reset'], String(1_800_000_000 + 61))
 })
 
-t.test('who fails before the limit is told it, and draws on the count of its address', async (t) => {
+t.test('a request that fails before the limit shows it, and counts for its address', async (t) => {
   const app = createApp({ default: { max: 3, windowMs: 10_000 } })
   const remaining = async (headers: Record<string, string>) => (await get(app, '/a', headers)).headers['x-ratelimit-remaining']
   t.equal(await remaining({ authorization: 'Bearer x' }), '2')
@@ -206,7 +206,7 @@ t.test('request.rateLimited tells whether a limit refused the request', async (t
   t.same(seen, [false, true, false])
 })
 
-t.test('without trustProxy nobody chooses the address that it is counted by', async (t) => {
+t.test('without trustProxy callers cannot choose their counted address', async (t) => {
   const app = Fastify()
   app.register(rateLimit, { default: { max: 1, windowMs: 60_000 } })
   app.after(() => {

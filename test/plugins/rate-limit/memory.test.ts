@@ -55,7 +55,7 @@ t.test('100,000 addresses and 10,000 tenants: bounded, and no address pushes out
   t.ok(store.size <= 2000, `${store.size} windows`)
 })
 
-t.test('what a tenant counts by its own document pushes out nobody else', async (t) => {
+t.test("counts of a tenant's own document do not push out those of others", async (t) => {
   const store = createMemoryStore(1000)
   take(store, 'acme', minute, 0, plan)
   take(store, 'globex', own('globex'), 0)

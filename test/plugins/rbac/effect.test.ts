@@ -39,7 +39,7 @@ const what = (ask: Ask, claims: TokenClaims) =>
 const make = async (t: Test, ask: Ask, name: string, permissions: readonly string[]) =>
   (await makeRole(t, (target, request) => ask(target, { ...platform, ...request }), { name, permissions })).id
 
-test('roles give what they hold, to the user that they were assigned to and nobody else, on every server', async (t) => {
+test('roles give their permissions only to their users, on every server', async (t) => {
   const engine = await postgresSection(t)
   await t.rejects(testServer(t, document, { engine }), {
     message:

@@ -114,7 +114,7 @@ test('a reader looks for changes from its first watch to its last', async (t) =>
   t.equal(at, 1, 'a reader that rested begins behind what was committed')
 })
 
-test('changes that nobody read wait without positions, and the first watch begins behind them', async (t) => {
+test('unread changes wait without positions, and the first watch begins after them', async (t) => {
   const { app, store, reader, write } = await readers(t)
   await write('acme', 4500)
   await write('globex', 3)

@@ -19,7 +19,7 @@ function contradictions (rules: readonly Rule[]): string[] {
   return []
 }
 
-test('each rule is told the first that is for the same users', async (t) => {
+test('the fault of each rule names the first rule for the same users', async (t) => {
   for (
     const [rules, told] of [
       [[forRoles('a'), forRoles('b'), rule({ period: 'week' }), rule({ metric: 'calls' }), rule({ resource: 'gpu' })], []],

@@ -76,7 +76,7 @@ t.test('60 callers that never read hold no more than the bound of their tenant, 
   await eventually(t, 'nothing is held', () => app.responses.unsentBytes === 0)
 })
 
-t.test('callers without a tenant are counted by address, whatever tenant they name', async (t) => {
+t.test('callers without a tenant are counted by address, even if they name a tenant', async (t) => {
   const { app, ended, origin } = await open(t, { maxUnsentBytes: 16 * megabyte, writeTimeoutMs: long })
   for (let index = 0; index < 3; index++) await slowReader(t, origin, requestText('GET', '/large', { 'x-tenant-id': `t${index}` }))
   await eventually(t, 'all were handled', () => ended.length >= 3)

@@ -122,7 +122,7 @@ test('what took long, was lost or promised too much', async (t) => {
   })
 })
 
-test('an embedded database whose folder nobody named to the plugin lost its secrets at the next start', async (t) => {
+test('an embedded database keeps its secrets without the option for its folder', async (t) => {
   const dbPath = `${t.testdir({})}/data`
   async function start () {
     const app = Fastify({ pluginTimeout: 0 })

@@ -62,7 +62,7 @@ test('a ciphertext in the row of another tenant, key or version is no value, and
   t.same(await valuesOf(app, 'acme'), { b: other }, 'storing it again heals it')
 })
 
-test('the database holds no value in plain, whatever it is looked at as', async (t) => {
+test('the database holds no value in plain text, in any encoding', async (t) => {
   const engine = await postgresSection(t)
   const { app, as } = await open(t, engine, { tenants: { acme: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: mine } })

@@ -133,7 +133,7 @@ test('keys named like the paths confuse nothing', async (t) => {
   refused(t, await acme('POST /tenant/secrets/x%2Fy/rotate', { body: { newValue: second } }), 400, 'VALIDATION_FAILED')
 })
 
-test('administrators of the tenant and holders of secrets:write may, nobody else, and before the body is read', async (t) => {
+test('only administrators of the tenant and holders of secrets:write may, which is checked before the body is read', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'pro', globex: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: first } })
   const targets = [

@@ -93,7 +93,7 @@ test('each value of a secret that is rotated again and again is accepted until i
     t.same(await app.secrets.accepted('acme', 'hook'), [three])
   }))
 
-test('at its time a secret is null, which is logged and audited once, whoever looks', (t) =>
+test('an expired secret is null, which is logged and audited once, for any number of reads', (t) =>
   forEachEngine(t, async (t, engine) => {
     const clock = fakeClock()
     const lines: string[] = []

@@ -63,7 +63,7 @@ test('a list at hand answers at once, and asks for the id of a token only where 
   t.equal(list.refuses({ sub: 'ada' }, never), false)
 })
 
-test('what changes while a list is read is in the answer to whoever waits', async (t) => {
+test('waiting calls see changes that happen while a list is read', async (t) => {
   const { list, rows, refuses, hold, release, reads } = open()
   hold()
   const before = list.version
@@ -99,7 +99,7 @@ test('a list that made room for another is read again, and lacks nothing', async
   t.equal(reads(), 3)
 })
 
-test('a list that cannot be read refuses nobody and admits nobody', async (t) => {
+test('an unreadable list is an error, and is neither a refusal nor an admission', async (t) => {
   let fault: Error | null = new Error('gone')
   const list = createRevocations({
     maxTenants: 1,

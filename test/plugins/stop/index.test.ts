@@ -187,7 +187,7 @@ t.test('for its delay a server that stops serves what comes, refuses probes, and
   await t.rejects(get('/'), { code: 'ECONNREFUSED' })
 })
 
-t.test('the delay ends by itself, and is none without a port or where it is to be skipped', async (t) => {
+t.test('the delay ends by itself; there is none without a port or when it is skipped', async (t) => {
   const { app, events, get } = await start(t, { delayMs: 1 })
   await get('/')
   await app.close()
@@ -215,7 +215,7 @@ t.test('an app without this plugin tells of its stop too, once', async (t) => {
   t.same(told, ['stopping', 'closed'])
 })
 
-t.test('a delay that is none is refused', async (t) => {
+t.test('an invalid delay is refused', async (t) => {
   for (const delayMs of [-1, 0.5, NaN, 300_001]) {
     const app = Fastify()
     app.register(stop, { delayMs })

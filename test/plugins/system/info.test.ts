@@ -49,7 +49,7 @@ test('two servers of one database tell of each other', async (t) => {
   const [first, second] = await testServers(t, { plugins: { audit: false }, routes }, { engine, tenants: ['acme'] })
   const [ask, askSecond] = [caller(t, first, admin), caller(t, second, admin)]
 
-  await t.test('as long as they live, and of what they are', async (t) => {
+  await t.test('while they are alive, with their kinds', async (t) => {
     const { instance } = (await askSecond('GET /system/info')).body
     const alive = async () => (await ask('GET /system/info')).body
     await eventually(t, 'both are told', async () => listed(await alive()).length === 2)
@@ -76,7 +76,7 @@ test('two servers of one database tell of each other', async (t) => {
     for (const hidden of [hostname, port, pathname.slice(1), testSecret, process.cwd()]) t.notOk(text.includes(hidden), hidden)
   })
 
-  await t.test('one that stops is told no more', async (t) => {
+  await t.test('a stopped one is no longer listed', async (t) => {
     await second.close()
     t.equal(listed((await ask('GET /system/info')).body).length, 1)
   })

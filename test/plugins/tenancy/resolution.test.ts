@@ -118,7 +118,7 @@ test('callers and the tenants that they name', async (t) => {
     t.equal(await app.tenants.get('nobody'), null, 'what a stranger names is not made')
   })
 
-  await t.test('a malformed id and several headers are 400, whoever sends them', async (t) => {
+  await t.test('a malformed id and several headers are 400 for every caller', async (t) => {
     for (
       const header of [
         '',
@@ -166,7 +166,7 @@ test('callers and the tenants that they name', async (t) => {
     }
   })
 
-  await t.test('a tenant that is remembered is there at once, and nobody changes it', async (t) => {
+  await t.test('a cached tenant is returned synchronously, and frozen', async (t) => {
     await app.tenants.get('acme')
     const tenant = app.tenants.get('acme')
     t.notOk(tenant instanceof Promise)
@@ -193,7 +193,7 @@ test('callers and the tenants that they name', async (t) => {
     t.equal(await tenantOf(app, '/user', { tenant_id: 'globex' }), 'globex')
   })
 
-  await t.test('tenant.config is the settings of the document in force, and nobody changes it', async (t) => {
+  await t.test('tenant.config is the settings of the current document, and frozen', async (t) => {
     const save = (version: number, document: unknown) =>
       app.events.change(
         { topic: 'config', tenant: 'acme' },
@@ -237,7 +237,7 @@ test('a header that a gateway sets decides where the token names no tenant', asy
   t.equal(await tenantOf(app, '/user', admin, 'acme'), 'acme')
 })
 
-test('tenants that nobody has made', async (t) => {
+test('tenants that do not exist', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
 
@@ -296,7 +296,7 @@ test('tenants that nobody has made', async (t) => {
     t.equal(await tenantOf(explicit, '/user', { tenant_id: 'gone', iat: Math.floor(Number(await deletedAt())) + 1 }), 'gone')
   })
 
-  await t.test('one server hears of what another changed', async (t) => {
+  await t.test('a server is notified of changes by another', async (t) => {
     const [one, two] = [await appWith(t, { engine, tenants: ['shared'] }), await appWith(t, { engine, tenants: [] })]
     const answers = (expected: string) => until(async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: 1 }) === expected)
     await answers('shared')

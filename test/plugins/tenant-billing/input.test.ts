@@ -65,7 +65,7 @@ test('access, secrets and input', async (t) => {
     refused(t, await as({ role: 'admin' })('POST /billing/tenant/products', { body: product }), 400, 'TENANT_REQUIRED')
   })
 
-  await t.test('without its key a tenant is told which secret to store; so it is for one that has expired', async (t) => {
+  await t.test('without its key, or with an expired one, a tenant is shown which secret to store', async (t) => {
     await store('globex', 'payprov_api_key', 'polar_oat_of_globex')
     await expire('globex', 'payprov_api_key')
     for (const tenant of ['bare', 'globex']) {
@@ -94,7 +94,7 @@ test('access, secrets and input', async (t) => {
     refused(t, await as({ role: 'admin', tenant_id: 'globex' })('GET /billing/tenant/products'), 424, 'PROVIDER_KEY_REFUSED')
   })
 
-  await t.test('products that are none', async (t) => {
+  await t.test('invalid products', async (t) => {
     const price = product.prices[0]
     const prices = (...changes: object[]) => ({ ...product, prices: changes.map((change) => ({ ...price, ...change })) })
     const wrong: readonly [body: unknown, path: string][] = [
@@ -139,7 +139,7 @@ test('access, secrets and input', async (t) => {
     t.equal((await admin('POST /billing/tenant/products', { body: { ...product, description: 'x'.repeat(10_001) } })).status, 400)
   })
 
-  await t.test('checkouts that are none', async (t) => {
+  await t.test('invalid checkouts', async (t) => {
     const urls = [
       '',
       'thanks',
@@ -202,7 +202,7 @@ test('access, secrets and input', async (t) => {
     }
   })
 
-  await t.test('what is wrong is told at once, with what is right', async (t) => {
+  await t.test('all faults are reported together, with the valid values', async (t) => {
     const told = async (target: string, body: object) =>
       (await admin(target, { body })).body.details?.map(({ path, message }) => `${path} ${message}`).sort()
     t.strictSame(
@@ -238,7 +238,7 @@ test('access, secrets and input', async (t) => {
     )
   })
 
-  await t.test('ids, cursors, keys and queries that are none', async (t) => {
+  await t.test('invalid ids, cursors, keys and queries', async (t) => {
     for (const wrong of ['x.y', 'x'.repeat(256), '..', '%2e%2e', `${id}%20`, `urn:uuid:${id}`, `${id}%2f..`, "'", `${id}%00`]) {
       for (
         const [method, path, end] of [['GET', '/billing/tenant/customers/', '/state'], ['DELETE', '/billing/tenant/subscriptions/', '']]

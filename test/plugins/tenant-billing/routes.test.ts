@@ -185,7 +185,7 @@ test('lists', async (t) => {
     account.products.clear()
   })
 
-  await t.test('what is archived is left out, and no amount is told that is not fixed', async (t) => {
+  await t.test('archived prices are omitted, and only fixed prices have an amount', async (t) => {
     const archived = account.addProduct({ name: 'Old', interval: 'month', prices: [{ amount: 100, currency: 'usd' }] })
     account.products.set(archived.id, { ...archived, is_archived: true })
     const two = account.addProduct({

@@ -88,7 +88,7 @@ test('the route and its parameters are those of the router of Fastify', (t) => {
   t.end()
 })
 
-test('what is no path and no address meets no route, whatever its parameters would take', (t) => {
+test('an invalid path or address matches no route', (t) => {
   const table = new RouteTable<string>()
   for (const path of ['/', '/:a', '/:a/:b', '/:a/:b/:c', '/:a/:b/:c/:d']) table.add('GET', path, path)
   for (const path of ['', '*', 'a', 'ftp://host/a', 'http://', 'http://host/#/a', '/%', '/%ff', '/a/%c0%ae']) {

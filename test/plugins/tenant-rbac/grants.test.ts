@@ -28,7 +28,7 @@ const put = (changes: object, ...changed: TestRole[]) =>
     ...changes
   }] as const
 
-test('nobody who is no administrator gives a permission that they do not hold, whichever way', async (t) => {
+test('only administrators can give permissions that they do not hold, by any change', async (t) => {
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], plugins: ['tenant-rbac'] })
   const admin = as({ tenant_id: 'acme', role: 'admin' })
   const keeper = as({ tenant_id: 'acme', role: 'keeper' })

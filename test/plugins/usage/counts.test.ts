@@ -117,7 +117,7 @@ test('memory is bounded; what is taken makes room', async (t) => {
   t.equal(counts.size, 0)
 })
 
-test('amounts are whole and exact; what a plan has is told in what the ledger counts', async (t) => {
+test('amounts are whole and exact; limits of a plan are converted to units of the ledger', async (t) => {
   for (const amount of [0, -1, 1.5, NaN, Infinity, 2 ** 53, -0]) t.throws(() => refuseAmount(amount, 1), TypeError, String(amount))
   for (const amount of [-1, 0.1, NaN, -Infinity, 2 ** 53]) t.throws(() => refuseAmount(amount, 0), TypeError, String(amount))
   refuseAmount(0, 0)

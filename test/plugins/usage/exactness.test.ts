@@ -32,7 +32,7 @@ test('a million increments over a thousand tenants are in the ledger to the last
     t.equal(rows.reduce((all, { sum }) => all + sum, 0), 1_400_000)
   }))
 
-test('memory is that of what waits: ten thousand tenants leave nothing behind', async (t) => {
+test('memory holds only waiting figures: ten thousand tenants leave nothing behind', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } })
   await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(1, 10000) i`.execute(app.db)

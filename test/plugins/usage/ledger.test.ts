@@ -18,10 +18,10 @@ test('the ledger', (t) =>
       now: fakeClock().now,
       tenants: { acme: 'free', globex: 'free', sums: 'much', leaver: 'much', stayer: 'much' }
     })
-    await t.test('a write whose answer was lost counts once, whatever was counted since', (t) => countsOnce(t, opened))
+    await t.test('a write whose response was lost counts once, also with later counts', (t) => countsOnce(t, opened))
     await t.test('sums end at what JSON holds exactly; what is freed ends at nothing', (t) => endsExactly(t, opened))
     await t.test('figures are of the tenant that was made in that millisecond', (t) => isOfThatMillisecond(t, opened))
-    await t.test('figures of a deleted tenant are gone, do not come back with a late write, and are none of the next one of its id', (t) =>
+    await t.test('figures of a deleted tenant are removed, do not return with a late write, and do not count for a later tenant of its id', (t) =>
       isGone(t, opened))
   }))
 

@@ -107,7 +107,7 @@ test('administrators of a tenant list, read, change and delete its users', (t) =
     )
   }))
 
-test('nobody gives or takes more than it holds, and a tenant keeps an administrator', async (t) => {
+test('a user cannot give or take permissions that it does not hold, and a tenant keeps an administrator', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const { app, ask } = opened
   const [first, second] = [await addUser(app, 'acme', boss, 'admin'), await addUser(app, 'acme', 'chief@example.com', 'admin')]
@@ -293,7 +293,7 @@ async function fails (
   refused(t, await accept(last.token), 400, 'LINK_INVALID', 'a deleted tenant')
 }
 
-test('without `auth.mail` nobody is invited, and `plugins.users` turns the endpoints off', async (t) => {
+test('without `auth.mail` invitations are refused, and `plugins.users` turns the endpoints off', async (t) => {
   const app = await testServer(t, {}, { tenants: ['acme'] })
   const admin = caller(t, app, { token: app.auth.sign({ sub: 'root', role: 'admin', tenant_id: 'acme' }) })
   refused(t, await admin('POST /users/invite', { body: { email } }), 503, 'MAIL_NOT_CONFIGURED')

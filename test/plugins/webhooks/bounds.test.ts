@@ -19,7 +19,7 @@ function book (): SubscriberDirectory {
   return { platform: nobody, of: () => own, within: () => own, forget () {}, close () {} }
 }
 
-test('very many events of a tenant keep nobody else waiting', async (t) => {
+test('a large number of events of a tenant does not delay others', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
     deliver: false,

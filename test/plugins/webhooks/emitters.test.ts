@@ -28,7 +28,7 @@ async function toldOf (app: FastifyInstance, tenant: string): Promise<Told[]> {
   return rows.map(({ type, subject, data }) => ({ type, subject, data: Object(data) }))
 }
 
-t.test('what happens to tenants is told in the transaction in which it happens', async (t) => {
+t.test('events of tenants are written in the transaction of the change', async (t) => {
   await forEachEngine(t, async (t, engine) => {
     const app = await testServer(t, document, { engine, tenants: ['free', { id: 'pro', plan: 'pro' }, 'billed', 'used', 'months'] })
     await t.test('a secret that is rotated', (t) => rotated(t, app))

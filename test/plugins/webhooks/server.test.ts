@@ -71,7 +71,7 @@ const told = ({ requests }: Receiver) =>
     return `${String(type)} ${String(table)} ${String(record.title ?? record.name)}`
   })
 
-test('what routes write is told to who listens, and nothing of what failed', (t) =>
+test('writes of routes are sent to listening webhooks, and failed ones are not', (t) =>
   forEachEngine(t, async (t, engine) => {
     const [hears, platform] = [await receiver(t), await receiver(t)]
     // With row-level security a tenant's request writes rows of its tenant only, and what it changes of nobody's is the platform's to hear.

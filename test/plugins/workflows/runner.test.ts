@@ -145,7 +145,7 @@ test('after its last try the step has failed, with the error of that', async (t)
   )
 })
 
-test('with `onError: continue` its error is there to read, and nothing of what is not meant for callers', async (t) => {
+test('with `onError: continue` its error is readable, without internal details', async (t) => {
   const { result } = await running([
     llm('broken', { onError: 'continue' }),
     llm('told', {
@@ -218,7 +218,7 @@ test('of an earlier attempt finished steps do not run again, and those after the
   t.strictSame(told, ['started second', 'completed second'])
 })
 
-test('a run that nobody waits for ends with the reason', async (t) => {
+test('a run without a waiting caller ends with the reason', async (t) => {
   const gone = new AbortController()
   const reason = new Error('gone')
   await t.rejects(

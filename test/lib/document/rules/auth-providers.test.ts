@@ -25,7 +25,7 @@ t.test('a provider has its defaults, and firebase needs its project only', async
   )
 })
 
-t.test('what a provider lacks or says wrong is told', async (t) => {
+t.test('missing and wrong members of a provider are reported', async (t) => {
   const wrong: [object, RegExp][] = [
     [of({ issuer: undefined }), /^\/authProviders\/idp\/issuer: missing: expected the `issuer` of the provider$/],
     [of({ jwksUri: undefined }), /^\/authProviders\/idp\/jwksUri: missing/],
@@ -52,7 +52,7 @@ t.test('what a provider lacks or says wrong is told', async (t) => {
   for (const [members, expected] of wrong) t.match(faultsOf({ ...members })[0], expected)
 })
 
-t.test('keys come over an address that nobody on the way can change', async (t) => {
+t.test('keys are only fetched over https, or from this machine', async (t) => {
   for (
     const jwksUri of [
       'https://a.example/keys',

@@ -79,7 +79,7 @@ t.test('names, prices and members have their form', async (t) => {
   for (const pro of [[], null, false]) t.match(faultsOf({ plans: { pro } }), [/^\/plans\/pro: expected an object, got /])
 })
 
-t.test('tiers have names that can be told apart', async (t) => {
+t.test('names of tiers have 1 to 64 characters of `A-Z a-z 0-9 _ -`', async (t) => {
   const name = 'expected 1 to 64 characters of `A-Z a-z 0-9 _ -` as the name'
   t.strictSame(faultsOf({ plans: { '': {}, 'a b': {}, 'a/b': {}, é: {}, ['x'.repeat(65)]: {} } }), [
     `/plans/: ${name}`,

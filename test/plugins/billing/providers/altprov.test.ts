@@ -82,7 +82,7 @@ test('a tenant is one customer of altprov', async (t) => {
     t.match(await provider.cancel(nobody.id, 'e'), { tenant: null })
   })
 
-  await t.test("an id that is none of a tenant's reaches no search", async (t) => {
+  await t.test('an id that no tenant can have reaches no search', async (t) => {
     world.forget()
     await t.rejects(provider.subscriptions(tenantRef("x' OR metadata['tenant_id']:'acme")), fails('tenantInvalid'))
     t.same(world.calls, [])
@@ -106,7 +106,7 @@ test('a product of altprov stands for one price', async (t) => {
   const stored = account.one('product', product)
   const yearly = account.addPrice(product, { amount: 29_000, currency: 'usd', cycle: 'yearly' })
 
-  await t.test('its default price, whatever others it has', async (t) => {
+  await t.test('its default price, among any others', async (t) => {
     t.match(await provider.checkout({ ...input, product }), { amount: 2900 })
     t.match(await provider.checkout({ ...input, product: yearly, idempotencyKey: 'b' }), { amount: 29_000 })
   })
@@ -308,7 +308,7 @@ test('webhooks of altprov', async (t) => {
     })
   })
 
-  await t.test('of several items all products are told, and the period that ends first', async (t) => {
+  await t.test('for several items all products are reported, and the period that ends first', async (t) => {
     const [item] = subscription.items.data
     const shorter = {
       ...item,

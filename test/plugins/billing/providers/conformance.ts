@@ -98,7 +98,7 @@ async function subscriptions (t: Test, world: World): Promise<void> {
     t.same(await provider.subscriptions(tenantRef('nobody')), [])
   })
 
-  await t.test('a subscription is told as the provider has it', async (t) => {
+  await t.test('a subscription is reported as the provider has it', async (t) => {
     const id = world.subscribe('acme', sold)
     const [snapshot, ...others] = await provider.subscriptions(tenantRef('acme'))
     t.same(others, [])
@@ -312,7 +312,7 @@ async function failures (t: Test, world: World): Promise<void> {
     }
   })
 
-  await t.test('what lasts is told after three tries at most', async (t) => {
+  await t.test('a lasting failure is reported after at most three attempts', async (t) => {
     for (
       const [index, misfortune] of ([{ status: 500 }, { status: 502 }, 'reset', 'redirect', 'nonsense', 'text', 'huge'] as const).entries()
     ) {
@@ -337,7 +337,7 @@ async function failures (t: Test, world: World): Promise<void> {
     t.match(await one(provider, 'acme'), { cancelAtPeriodEnd: false })
   })
 
-  await t.test('a limited rate is waited for, or told with the time to wait', async (t) => {
+  await t.test('a rate limit is waited for, or reported with the time to wait', async (t) => {
     t.match(await after({ status: 429, retryAfter: 1 }, 1), [{ id }])
     const error = await rejected(after({ status: 429, retryAfter: 60 }, 1))
     is(t, error, 'providerBusy')
@@ -346,7 +346,7 @@ async function failures (t: Test, world: World): Promise<void> {
     t.equal(world.calls.filter(({ method }) => method === 'GET').length <= 2, true)
   })
 
-  await t.test("a refused key is the platform's trouble, and nobody reads it", async (t) => {
+  await t.test('a refused key is an error of the platform, and is not shown', async (t) => {
     const wrong = await world.open({ apiKey: 'wrong_key_1234567890' })
     const error = await rejected(wrong.subscriptions(tenantRef('acme')))
     is(t, error, 'providerFailed')
@@ -358,7 +358,7 @@ async function failures (t: Test, world: World): Promise<void> {
     }
   })
 
-  await t.test("refused values are told in the provider's words, without keys", async (t) => {
+  await t.test("refused values are reported in the provider's words, without keys", async (t) => {
     for (const status of [400, 422] as const) {
       const message = `The value ${world.apiKey} is\nnot right ${'x'.repeat(400)}`
       const error = await rejected(after({ status, message }, 1, () => provider.cancel(id, 'refused-1')))

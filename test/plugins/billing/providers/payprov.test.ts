@@ -109,7 +109,7 @@ t.test('what Polar alone has', async (t) => {
     }
   })
 
-  await t.test('the tenant is in the metadata, else it is the external id; what can be no tenant is none', async (t) => {
+  await t.test('the tenant comes from the metadata, else from the external id; an invalid id is ignored', async (t) => {
     const customer = world.account.customerFor('external', 'external@customers.example')
     const tenantOf = (metadata: Record<string, string | number | boolean>) => {
       const { body, headers } = world.eventOf('subscription.updated', world.account.subscribe(customer, sold.product, { metadata }).id)
@@ -160,7 +160,7 @@ t.test('what Polar alone has', async (t) => {
     }
   })
 
-  await t.test('the kind of the payment method is told when the provider is asked', async (t) => {
+  await t.test('the kind of the payment method is read from the provider', async (t) => {
     t.match(await provider.subscriptions(tenantRef('acme')), [{ paymentMethod: 'card' }])
     const { customer_id: customer } = world.account.subscription(id)
     const known = world.account.customers.get(customer)
@@ -274,7 +274,7 @@ t.test("the client of tenants' keys", async (t) => {
     t.same(world.calls, [])
   })
 
-  await t.test('what is wrong is told by its field', async (t) => {
+  await t.test('faults are reported with their fields', async (t) => {
     await t.rejects(
       client.call({ repeatable: false }, (polar) =>
         polar.products.create({
