@@ -7,7 +7,43 @@ import { join, resolve } from 'node:path'
 import { takeLock } from './embedded-lock.js'
 import { preparedData, preparedDate } from './embedded-prepared.js'
 import { connectPglite, loadPglite, type Pglite } from './pglite.js'
-import { unpack } from './tar.js'
+import { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
+
+const blockSize = 512 // bytes; headers are one, contents are padded to whole ones
+const directory = '5'
+
+/**
+ * The folder is made where it is missing; all is for its owner only. The archive must be one that is trusted. It is done
+ * synchronously: a thousand small files take a third of the time that they take one promise each.
+ */
+function unpack (archive: Buffer, folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  let offset = 0
+  while (offset + blockSize <= archive.length && archive[offset] !== 0) {
+    const header = archive.subarray(offset, offset + blockSize)
+    const path = join(folder, textOf(header, 345, 155), textOf(header, 0, 100))
+    const size = Number.parseInt(textOf(header, 124, 12), 8)
+    if (Number.isNaN(size)) throw new Error('the archive is broken')
+    offset += blockSize
+    if (textOf(header, 156, 1) === directory) mkdirSync(path, { recursive: true, mode: 0o700 })
+    else writeSparse(path, archive.subarray(offset, offset + size))
+    offset += Math.ceil(size / blockSize) * blockSize
+  }
+}
+
+/** Zeros at the end, of which a fresh write-ahead log has 16 MB, take neither time nor room. */
+function writeSparse (path: string, content: Buffer): void {
+  let end = content.length
+  while (end > 0 && content[end - 1] === 0) end--
+  writeFileSync(path, content.subarray(0, end), { mode: 0o600 })
+  if (end < content.length) truncateSync(path, content.length)
+}
+
+function textOf (header: Buffer, start: number, length: number): string {
+  const field = header.toString('latin1', start, start + length)
+  const end = field.indexOf('\0')
+  return end === -1 ? field : field.slice(0, end)
+}
 
 /**
  * Opens the folder, or a database in memory. Acknowledged writes survive any end of the process, but not a power loss (PGlite does not

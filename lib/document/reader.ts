@@ -7,8 +7,8 @@ import type { SchemaNode } from '../schema/annotations.js'
 import { isRecord } from '../json/plain-value.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 import { acceptedTypes, isPlainText, resolveEnvironment, settingsIn, type Env } from '../expressions/environment.js'
-import { describeSchema, kindOf } from './expectation.js'
 import { nearest, pointerTo, type Fault, type FaultList } from '../schema/faults.js'
+import { ExactNumber } from '../json/exact-number.js'
 
 /** The context of a walk beside the schema. */
 export interface Reading {
@@ -263,4 +263,39 @@ function mismatch (node: SchemaNode, value: unknown, pointer: string, { faults }
 function article (kind: string): string {
   if (kind === 'null') return kind
   return /^[aeio]/.test(kind) ? `an ${kind}` : `a ${kind}`
+}
+
+/** Such as `a string`, `an integer`, `one of "auto", "manual"`, `false or an object`. */
+function describeSchema (node: SchemaNode): string {
+  if (node.anyOf !== undefined) return [...new Set(node.anyOf.map(describeSchema))].join(' or ')
+  if (node.const !== undefined) return JSON.stringify(node.const)
+  if (node.enum !== undefined) {
+    const values = node.enum.map((value) => JSON.stringify(value)).join(', ')
+    return node.enum.length === 1 ? values : `one of ${values}`
+  }
+  switch (node.type) {
+    case 'string':
+      return node.expected ?? 'a string'
+    case 'integer':
+      return 'an integer'
+    case 'number':
+      return 'a number'
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return 'an array'
+    case 'object':
+      return 'an object'
+    default:
+      return 'a value'
+  }
+}
+
+/** The type of a value, as JSON Schema names it. */
+function kindOf (value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'array'
+  if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number'
+  if (typeof value === 'bigint') return 'integer beyond 9007199254740991'
+  return value instanceof ExactNumber ? 'number of more digits than are kept here' : typeof value
 }

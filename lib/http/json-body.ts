@@ -3,11 +3,39 @@ import type { FastifyBodyParser, FastifyInstance } from 'fastify'
 import { isUtf8 } from 'node:buffer'
 import { failure } from '../errors.js'
 import { maxNumberLength } from '../json/exact-number.js'
-import { faultPlaceOf } from '../json/fault-place.js'
 import { mayHoldExact, NumberTooLongError, parseSent } from '../json/parse.js'
 import { jsonExcess } from '../json/bounds.js'
 import { turns } from '../concurrency/event-loop-yielder.js'
 import { accountOf, trustsTenantHeader } from './account.js'
+import * as jsonc from 'jsonc-parser'
+
+/** Both from 1. */
+interface FaultPlace {
+  readonly line: number
+  readonly column: number
+}
+
+/** Ends the walk at the first fault, since a text may have many. */
+class Found extends Error implements FaultPlace {
+  constructor (readonly line: number, readonly column: number) {
+    super()
+  }
+}
+
+/** The place of the first token that is not JSON; null for valid JSON. It recurses: the depth of the text must be bounded. */
+export function faultPlaceOf (text: string): FaultPlace | null {
+  try {
+    jsonc.visit(text, {
+      onError (_error, _offset, _length, line, column) {
+        throw new Found(line + 1, column + 1)
+      }
+    }, { disallowComments: true, allowTrailingComma: false, allowEmptyContent: false })
+    return null
+  } catch (error) {
+    if (error instanceof Found) return { line: error.line, column: error.column }
+    throw error
+  }
+}
 
 const largeBody = 65_536 // bytes, from which reading a body takes a turn of its account
 const maxWaiting = 50 // large bodies of an account that wait in memory for their turn

@@ -4,12 +4,30 @@
  * context of their own below it, so that Fastify's `prefix` and `logLevel` work, and `routes: false` leaves them out.
  */
 import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
+import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import fp from 'fastify-plugin'
-import { closeQueries } from '../http/closed-query.js'
 import { equip } from '../http/equip.js'
-import { compileLazily } from '../http/lazy-schemas.js'
 import { Dependencies, fastifyNameOf, pathOf, refuseLater, requirePlugin } from './dependencies.js'
 import { checkOptions, type OptionChecks } from './options.js'
+import { Type } from 'typebox'
+import { isRecord } from '../json/plain-value.js'
+import { buildSerializer } from '../validation/fastify-compilers.js'
+import { validatorCompiler } from '../validation/validator.js'
+
+const noParameters = Type.Object({}, { additionalProperties: false })
+
+/**
+ * Closes the query strings of this context's routes with a schema. Declared routes check their requests themselves. Hidden routes serve
+ * files of pages.
+ */
+function closeQueries (group: FastifyInstance): void {
+  group.addHook('onRoute', (route) => {
+    const { schema } = route
+    if (schema === undefined || schema.hide === true) return
+    const { querystring } = schema
+    route.schema = { ...schema, querystring: isRecord(querystring) ? { ...querystring, additionalProperties: false } : noParameters }
+  })
+}
 
 /**
  * Adds the endpoints to their context, which has the conventions of this package: errors, validation, JSON bodies, query strings
@@ -96,4 +114,26 @@ function registerOptionsOf ({ prefix, logLevel, logSerializers }: RegisterOption
     ...logLevel !== undefined && { logLevel },
     ...logSerializers !== undefined && { logSerializers }
   }
+}
+
+type SerializerCompiler = ReturnType<SerializerFactory>
+
+/** For routes of this context. */
+function compileLazily (app: FastifyInstance): void {
+  app.setValidatorCompiler<object>((route) => {
+    let validate: ReturnType<typeof validatorCompiler> | undefined
+    return (value) => {
+      validate ??= validatorCompiler(route)
+      return validate(value)
+    }
+  })
+  let compile: SerializerCompiler | undefined
+  app.setSerializerCompiler(({ httpStatus = '', ...route }) => {
+    let serialize: ReturnType<SerializerCompiler> | undefined
+    return (data) => {
+      compile ??= buildSerializer(app.getSchemas(), {})
+      serialize ??= compile({ ...route, httpStatus })
+      return serialize(data)
+    }
+  })
 }

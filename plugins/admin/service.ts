@@ -1,5 +1,5 @@
 /** Rows of the application's tables for administrators: read, deleted and restored, each with its entry in the audit log. */
-import type { Query } from '../../lib/schema/query.js'
+import type { Query, Order } from '../../lib/schema/query.js'
 import type { Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import type { AuditAction, AuditEntry } from '../../lib/database/audit.js'
 import type { Engine, SessionOptions } from '../../lib/database/engine.js'
@@ -7,6 +7,7 @@ import type { Table } from '../../lib/database/catalogue.js'
 import type { CacheStore } from '../../lib/cache/store.js'
 import type { Tenants } from '../tenancy/service.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
+import type { Reach } from './views.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { tenantColumn } from '../../lib/database/catalogue.js'
@@ -17,11 +18,37 @@ import { actorOf, type ActingRequest } from '../auth/actor.js'
 import { writeAudited, type AuditedWrite } from '../audit/audited-write.js'
 import { requireActive } from '../tenancy/tenant.js'
 import { readFilters } from './filters.js'
-import { readOrder } from './order.js'
 import { createShapes, type Asked, type Places } from './shapes.js'
 import { keyOf, refused, requireSoftDelete, requireWritable, tableOf } from './tables.js'
-import type { Reach } from './views.js'
 import { tenantOrNone, tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
+import { invalidInput } from '../../lib/validation/detail.js'
+
+const maxKeys = 5
+const key = /(?:"((?:[^"]|"")+)"|([^".,]+))(?:\.(asc|desc))?(?:\.(nullsfirst|nullslast))?(,|$)/sy
+
+/** Throws `validationFailed`. Does not check whether the columns exist. */
+function readOrder (text: string): Order[] {
+  const keys: Order[] = []
+  key.lastIndex = 0
+  for (;;) {
+    const match = key.exec(text)
+    if (match === null) {
+      throw invalidInput(
+        '/query/order',
+        'must be columns with their directions, such as title.desc,id.asc; .nullsfirst or .nullslast may follow',
+        'pattern'
+      )
+    }
+    const [, quoted, bare = '', direction = 'asc', nulls, end] = match
+    keys.push({
+      column: quoted?.replaceAll('""', '"') ?? bare,
+      ascending: direction === 'asc',
+      ...nulls !== undefined && { nullsFirst: nulls === 'nullsfirst' }
+    })
+    if (keys.length > maxKeys) throw invalidInput('/query/order', `must be at most ${maxKeys} columns`, 'maxItems')
+    if (end === '') return keys
+  }
+}
 
 /** The caller and the tenant. */
 export interface Caller {

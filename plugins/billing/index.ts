@@ -13,15 +13,41 @@ import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { callback, record, text } from '../../lib/plugin/options.js'
 import { plansOf } from '../plans/plans-of.js'
-import { openAdapters } from './adapters.js'
 import { cancelForDeleted } from './cancel-on-delete.js'
 import { planRoutes } from './plans.js'
-import { providerNames } from './providers/provider.js'
+import { providerNames, type PaymentProvider, type ProviderName } from './providers/provider.js'
 import { billingRoutes } from './routes.js'
 import { createBilling, type Billing } from './service.js'
-import { createProductMap } from './settings.js'
+import { createProductMap, adapterSettings } from './settings.js'
 import { createUpgrade } from './upgrade.js'
 import { webhookRoutes } from './webhooks.js'
+import { loadProvider } from './providers/index.js'
+
+/** An endpoint makes at most two calls, one after the other: 10 s together. */
+const timeoutMs = 5000
+
+interface Adapters {
+  /** The provider for sales; null without one. */
+  readonly provider: PaymentProvider | null
+  /** Providers with a key, which can be called. */
+  readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
+  /** Providers with a signing secret, whose webhooks are accepted. */
+  readonly receivers: ReadonlyMap<ProviderName, PaymentProvider>
+}
+
+/** Loads the packages of the providers with a key or a signing secret; rejects if one is not installed. */
+async function openAdapters (settings: BillingSettings): Promise<Adapters> {
+  const providers = new Map<ProviderName, PaymentProvider>()
+  const receivers = new Map<ProviderName, PaymentProvider>()
+  for (const name of providerNames) {
+    const account = settings[name]
+    if (account === undefined || (account.apiKey === undefined && account.webhookSecret === undefined)) continue
+    const adapter = await loadProvider(name, adapterSettings(account, timeoutMs))
+    if (account.apiKey !== undefined) providers.set(name, adapter)
+    if (account.webhookSecret !== undefined) receivers.set(name, adapter)
+  }
+  return { provider: settings.provider === undefined ? null : providers.get(settings.provider) ?? null, providers, receivers }
+}
 
 export type { BillingSettings, ProviderAccount } from '../../lib/document/rules/billing.js'
 export type { Cycle, ProviderName, SubscriptionStatus } from './providers/provider.js'

@@ -2,16 +2,15 @@
 import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { BacklogLimit } from './backlog-limit.js'
+import type { Queue, SendWith, SentJob, Task, WriteRows } from './types.js'
 import { randomUUID } from 'node:crypto'
 import { failure } from '../../lib/errors.js'
 import { isStorableJson } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { isTenantId, platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import { requireWhole } from './whole.js'
 import { createBatches, insertionOf, type Batches, type Item } from './batches.js'
-import type { BacklogLimit } from './backlog-limit.js'
 import { insertJobs, type NewJob, type Outcome } from './insert.js'
-import type { Queue, SendWith, SentJob, Task, WriteRows } from './types.js'
 
 export const maxDataBytes = 1_048_576
 export const maxKeyLength = 255
@@ -180,4 +179,11 @@ function textOf (data: object): string {
     })
   }
   return text
+}
+
+/** Throws if an option is not a whole number within its bounds; `option` is its name for the caller. */
+function requireWhole (option: string, value: number, least: number, most: number): void {
+  if (!Number.isSafeInteger(value) || value < least || value > most) {
+    throw new Error(`${option} is ${value}: expected a whole number from ${least} to ${most}`)
+  }
 }

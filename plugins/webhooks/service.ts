@@ -1,22 +1,23 @@
 /** `app.webhooks`: outbound webhooks. */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
+import type { SubscriberDirectory } from './subscribers.js'
+import type { SigningSecrets } from './secret.js'
+import type { Webhooks } from './webhooks.js'
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { randomUUID } from 'node:crypto'
 import { deprecate } from 'node:util'
 import { writeAudit } from '../../lib/database/audit.js'
 import { withoutQuery } from '../../lib/connectors/outbound-webhook.js'
 import { failure } from '../../lib/errors.js'
-import { writeEvent } from '../../lib/database/outbox.js'
+import { writeEvent, eventText, type OutboundEvent } from '../../lib/database/outbox.js'
 import { callbackPlace } from '../../lib/secrets/associated-data.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
-import { writeCallback } from './callback.js'
-import type { SubscriberDirectory } from './subscribers.js'
 import { retryForMs } from './retry.js'
-import type { SigningSecrets } from './secret.js'
 import { listDeliveries, redeliver } from './store.js'
-import type { Webhooks } from './webhooks.js'
+import { sql } from 'kysely'
+import { chainOf } from './fan-out.js'
 
 export interface WebhooksParts {
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
@@ -73,4 +74,38 @@ export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake
 
     wake
   }
+}
+
+interface NewCallback {
+  /** Of the delivery. */
+  readonly id: string
+  readonly event: OutboundEvent
+  /** Without its query string. */
+  readonly url: string
+  /** Address and secret. */
+  readonly sealed: Buffer
+  readonly now: Date
+  readonly giveUpAt: Date
+}
+
+/** Writes the event with its delivery, unless the tenant does not exist or is being deleted. */
+async function writeCallback (
+  transaction: Kysely<SystemTables>,
+  { id, event, url, sealed, now, giveUpAt }: NewCallback
+): Promise<void> {
+  const { tenant, type, subject, data, at } = event
+  // No other delivery waits for it: a subject has one callback.
+  await sql`
+    with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share),
+    added as (
+      insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
+      select ${tenant}::text, ${type}::text, ${subject}::text, ${
+    eventText(data)
+  }::json, ${at}::timestamptz, true where ${tenant}::text = '' or exists (select from live)
+      returning place
+    )
+    insert into tenantry.webhook_deliveries (id, tenant_id, event, type, subject, endpoint, url, sealed, next_attempt_at, give_up_at, created_at)
+    select ${id}::uuid, ${tenant}, place, ${type}, ${
+    chainOf(subject)
+  }, '', ${url}, ${sealed}, ${now}::timestamptz, ${giveUpAt}::timestamptz, ${now}::timestamptz from added`.execute(transaction)
 }

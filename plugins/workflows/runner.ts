@@ -6,16 +6,16 @@ import type { CompiledWorkflow, CompiledStep, ParallelStep, SwitchStep } from '.
 import type { Scope } from '../../lib/expressions/types.js'
 import type { RunContext } from './run-context.js'
 import type { AnswerForm } from '../../lib/expressions/types.js'
-import { maxAnswerBytes } from '../../lib/expressions/answer.js'
 import type { Condition, ReportFault } from '../../lib/expressions/condition.js'
+import type { StepError } from './journal.js'
+import { maxAnswerBytes } from '../../lib/expressions/answer.js'
 import { toText } from '../../lib/expressions/template.js'
-import { failure, isFailure } from '../../lib/errors.js'
+import { failure, isFailure, catalogue, TenantryError } from '../../lib/errors.js'
 import { parseAnswer } from '../../lib/database/parse-answer.js'
 import { expressionFaults } from '../../lib/expressions/fault-log.js'
 import { createYielder, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { systemClock, type Clock } from './clock.js'
 import { Interrupted, type StepOutcome } from './journal.js'
-import { errorOf, failedOf, isUnexpected } from './step-error.js'
 import { overdue } from './step-time.js'
 import { runStep, type StepSurroundings } from './steps.js'
 
@@ -276,4 +276,25 @@ class Run {
     }
     return outcome
   }
+}
+
+/** The stored part of an error: only what a caller may see. */
+function stepErrorOf (error: unknown): StepError {
+  const { message, code } = error instanceof TenantryError ? error : failure('internal')
+  return { message, code }
+}
+
+function failedOf (error: unknown): StepOutcome {
+  return { status: 'failed', result: null, error: stepErrorOf(error) }
+}
+
+/** It is not in the error catalogue: a fault of this server, for its log. */
+function isUnexpected (error: unknown): boolean {
+  return !(error instanceof TenantryError) || error.code === catalogue.internal.code
+}
+
+/** The error that was stored. */
+function errorOf (kept: StepError | null): TenantryError {
+  const entry = Object.values(catalogue).find(({ code }) => code === kept?.code) ?? catalogue.internal
+  return new TenantryError(entry, kept === null ? {} : { message: kept.message })
 }

@@ -5,15 +5,25 @@
 import type { ASTNode } from '@marcbachmann/cel-js'
 import type { ExpressionReader, Paths } from '../expression-variables.js'
 import type { Frame, Part, Run } from './frame.js'
+import type { Functions } from './operand.js'
+import type { Budget } from './budget.js'
 import { toJson } from '../expression-result.js'
 import { toText } from '../template.js'
 import { calculate, negate, sum } from './arithmetic.js'
 import { access, hasMember, isIn, listOf, mapOf } from './containers.js'
-import { functions, methods } from './functions.js'
 import { bind, map, quantifiers } from './macros.js'
-import { compileMatches } from './matches.js'
-import { durationOf } from './times.js'
+import { durationOf, timeFunctions, timeMethods } from './times.js'
 import { compare, google, isEqual, isTruthy, kindOf, NotComputable, types } from './values.js'
+import { bytesMethods, conversions } from './conversions.js'
+import { stringMethods } from './strings.js'
+import { checkPattern } from '../linear-pattern.js'
+import { text } from './operand.js'
+
+/** `name(...)` */
+export const functions: Functions = { ...conversions, ...timeFunctions }
+
+/** `value.name(...)` */
+export const methods: Functions = { ...stringMethods, ...bytesMethods, ...timeMethods, 'size/1': conversions['size/1']! }
 
 /** A fault of the document: the library accepts syntax that the evaluator lacks. */
 export class CompileFault extends Error {
@@ -288,4 +298,15 @@ function nothing (): undefined {
 
 function constant (value: unknown): Run {
   return () => value
+}
+
+/** The compiled pattern, or its fault. */
+function compileMatches (pattern: string): ((value: unknown, budget: Budget) => boolean) | string {
+  const checked = checkPattern(pattern, undefined)
+  if (checked.fault !== null) return checked.fault
+  const { compiled } = checked
+  return (value, budget) => {
+    budget.spend(compiled.stepsOn(text(value)))
+    return compiled.test(text(value))
+  }
 }

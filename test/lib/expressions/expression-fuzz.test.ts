@@ -5,7 +5,7 @@
 import type { Scope } from '../../../lib/expressions/types.js'
 import t from 'tap'
 import { Budget, ExpressionLimit, maxBytes, maxSteps } from '../../../lib/expressions/cel/budget.js'
-import { functions, methods } from '../../../lib/expressions/cel/functions.js'
+import { functions, methods } from '../../../lib/expressions/cel/compile.js'
 import { NotComputable } from '../../../lib/expressions/cel/values.js'
 import { compileExpression, expressionFunctions } from '../../../lib/expressions/expression.js'
 import { FaultList } from '../../../lib/schema/faults.js'

@@ -4,7 +4,7 @@ import { createHmac, createPublicKey, generateKeyPairSync, sign } from 'node:cry
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import auth from '../../../plugins/auth/index.js'
-import { downloadJson } from '../../../plugins/auth/providers/download.js'
+import { downloadJson } from '../../../plugins/auth/providers/jwks.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
 import { testKey, testProvider, type TestKey, type TestProvider } from './provider.js'
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { faultPlaceOf } from '../../../lib/json/fault-place.js'
+import { faultPlaceOf } from '../../../lib/http/json-body.js'
 
 const places: readonly [text: string, line: number, column: number][] = [
   ['{text:"x"}', 1, 2],
