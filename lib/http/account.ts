@@ -5,7 +5,7 @@ import { addressKey } from './address-key.js'
 import { tenantIdOf } from '../identity/tenant-ref.js'
 
 /** The tenant of the token, or else the address, so that a caller without a token cannot use up a tenant's share. */
-export function accountOf ({ auth, tenant, ip }: FastifyRequest, trustsHeader: boolean): string {
+export function accountOf ({ auth, tenant, ip }: Pick<FastifyRequest, 'auth' | 'tenant' | 'ip'>, trustsHeader: boolean): string {
   const id = auth?.tenant_id ?? (trustsHeader ? tenant?.id : undefined)
   return id === undefined ? `address ${addressKey(ip)}` : tenantAccount(tenantIdOf(id))
 }

@@ -56,17 +56,31 @@ export function answerError (thrown: unknown, request: FastifyRequest, reply: Fa
     reply.code(Number(refused['statusCode'])).send(refused)
     return
   }
-  const error = forCaller(refused ?? toTenantryError(thrown), request)
-  const alarming = error.statusCode >= 500 && !calm.has(error.code)
-  if (alarming) noteErrorCode(request, error.code)
-  if (
-    alarming && failuresOf(request.server).isFirst(error, request.tenant?.id, `${request.method} ${request.routeOptions.url ?? ''}`)
-  ) { request.log.error({ err: error }, error.message) } else request.log.debug({ err: error }, error.message)
+  const error = reportError(refused ?? thrown, request, request.routeOptions.url)
+  if (isAlarming(error)) noteErrorCode(request, error.code)
   reply.code(error.statusCode).headers(error.headers).send(error.toBody(request.id))
 }
 
+/** The catalogue's error for what a route threw, in words for its caller. Failures of the server are logged. */
+export function reportError (
+  thrown: unknown,
+  call: Pick<FastifyRequest, 'method' | 'auth' | 'tenant' | 'log' | 'server'>,
+  path = ''
+): TenantryError {
+  const error = forCaller(toTenantryError(thrown), call)
+  const { log } = call
+  if (isAlarming(error) && failuresOf(call.server).isFirst(error, call.tenant?.id, `${call.method} ${path}`)) {
+    log.error({ err: error }, error.message)
+  } else log.debug({ err: error }, error.message)
+  return error
+}
+
+function isAlarming ({ statusCode, code }: TenantryError): boolean {
+  return statusCode >= 500 && !calm.has(code)
+}
+
 /** A user cannot name a tenant with a header, so the message does not suggest it. */
-function forCaller (error: TenantryError, { auth, server }: FastifyRequest): TenantryError {
+function forCaller (error: TenantryError, { auth, server }: Pick<FastifyRequest, 'auth' | 'server'>): TenantryError {
   const isAsked = error.code === catalogue.tenantRequired.code && error.message === catalogue.tenantRequired.message
   if (!isAsked || (auth ?? null) === null || auth?.role === 'admin' || trustsTenantHeader(server)) return error
   return failure('tenantRequired', {

@@ -4,7 +4,7 @@ import type { FastifyRequest } from 'fastify'
 /** What a route reads of its request. */
 export interface RouteCall
   extends Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'params' | 'query' | 'body' | 'log' | 'ip' | 'server'>,
-  Pick<FastifyRequest, 'auth' | 'tenant' | 'receivedForm'> {}
+  Pick<FastifyRequest, 'auth' | 'tenant' | 'receivedForm' | 'toolDepth'> {}
 
 /** What a route says of its response. */
 export interface RouteReply {

@@ -48,12 +48,13 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** Resolves with the body as JSON text, or with the reply where 304 was sent. Rejects with errors of the catalogue. */
   async serve (): Promise<string | Reply> {
     const { webhook } = this.#route
-    if (webhook !== null) return this.#services.inbound(webhook, this.#request, this.#reply, () => this.#handle())
-    const body = await this.#handle()
+    if (webhook !== null) return this.#services.inbound(webhook, this.#request, this.#reply, () => this.answer())
+    const body = await this.answer()
     return isRead(this.#route) ? this.respond(body) : body
   }
 
-  async #handle (): Promise<string> {
+  /** The same without what is only for HTTP: signatures and 304. */
+  async answer (): Promise<string> {
     this.validate()
     if (this.#route.permissions.length > 0) await this.authorize()
     return this.receive()

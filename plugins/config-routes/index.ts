@@ -6,6 +6,7 @@ import type {} from '../workflows/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Route } from '../../lib/schema/route.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { ServeCall } from '../tools/types.js'
 import type { ConfigRoutesOptions } from './options.js'
 import { documentRoute } from '../../lib/compiler/documentation.js'
 import { setting } from '../../lib/expressions/environment.js'
@@ -25,7 +26,7 @@ import { receiptsOf } from './receipts.js'
 import { requirePlugins } from './requirements.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
 import type { Origin } from '../../lib/runtime/services.js'
-import { servingOf, type Serving } from './serving.js'
+import { servingCalls, servingOf, type Serving } from './serving.js'
 import { keepSignedBodies } from './signed-body.js'
 
 export default definePlugin<ConfigRoutesOptions>({
@@ -102,6 +103,14 @@ export default definePlugin<ConfigRoutesOptions>({
     const receipts = receiptsOf(app)
     const mount = (group: FastifyInstance, serving: Serving, declared: Route, route: CompiledRoute, index: number) => {
       const tool = toolOf(declared)
+      const current = (): CompiledRoute => {
+        const compiled = generation.route(index)
+        if (compiled === null) throw readiness.schemaChanged()
+        return compiled
+      }
+      const calls = servingCalls(serving)
+      const serve: ServeCall = (call, reply) =>
+        readiness.whenMigrated(() => new RouteRequest(current(), calls, call, reply, origin).answer())
       const origin: Origin = { generation: '', placeOf: (pointer) => pointer, readOnPath: () => generation.readOnPath(index) }
       group.route({
         method: route.method,
@@ -114,15 +123,10 @@ export default definePlugin<ConfigRoutesOptions>({
           tenantInQuery: route.webhook !== null,
           // A signed request is not held to the limit of strangers.
           ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
-          ...tool !== undefined && { tool: { ...tool, permissions: route.permissions } },
+          ...tool !== undefined && { tool: { ...tool, permissions: route.permissions, ...route.files === null && { serve } } },
           openapi: () => generation.documentation(index) ?? documentRoute(declared, route)
         },
-        handler: (request, reply) =>
-          readiness.whenMigrated(() => {
-            const compiled = generation.route(index)
-            if (compiled === null) throw readiness.schemaChanged()
-            return new RouteRequest(compiled, serving, request, reply, origin).serve()
-          })
+        handler: (request, reply) => readiness.whenMigrated(() => new RouteRequest(current(), serving, request, reply, origin).serve())
       })
     }
     return async (group) => {

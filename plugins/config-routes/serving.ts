@@ -6,6 +6,7 @@ import type {} from '../secrets/index.js'
 import type {} from '../webhooks/index.js'
 import type {} from '../workflows/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import type { Receipts } from './receipts.js'
 import { optional } from '../../lib/plugin/optional.js'
@@ -16,7 +17,9 @@ import { createInbound } from './inbound.js'
 import { runRouteWorkflow } from './workflow.js'
 
 /** The services for requests of HTTP. */
-export type Serving = RouteServices<FastifyRequest, FastifyReply>
+export interface Serving extends RouteServices<FastifyRequest, FastifyReply> {
+  readonly runWorkflow: RouteServices<RouteCall, RouteReply>['runWorkflow']
+}
 
 export interface ServingOptions {
   readonly dashboardPermission: string | undefined
@@ -56,5 +59,16 @@ export function servingOf (
     realtime: optional(app, 'realtime'),
     prefix,
     inbound: createInbound(app, { secrets, appUrl: appUrl.trim().replace(/\/+$/, ''), warned, receipts })
+  }
+}
+
+/** The same for calls within this process, which are no forms and no signed requests. */
+export function servingCalls (serving: Serving): RouteServices<RouteCall, RouteReply> {
+  return {
+    ...serving,
+    files: () => null,
+    inbound () {
+      throw new Error('a webhook is called by signed requests only')
+    }
   }
 }

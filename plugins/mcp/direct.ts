@@ -34,11 +34,12 @@ export function createDirect (server: { readonly name: string, readonly version:
 
   async function call ({ sdk, tools, caller, signal }: Exchange, isModern: boolean, name: string, input: unknown): Promise<string | null> {
     const end = isModern ? `,${modernEnd}` : '}'
-    const tool = await tools.find(name, caller)
-    if (tool === null) throw unknownTool(sdk)
-    if (!isModern && tool.outputSchema !== undefined && tool.outputSchema['type'] !== 'object') return null
+    const found = await tools.open(name, caller)
+    if (found === null) throw unknownTool(sdk)
+    const { tool: { outputSchema } } = found
+    if (!isModern && outputSchema !== undefined && outputSchema['type'] !== 'object') return null
     try {
-      const answer = await tools.answer(name, input, caller, { signal, maxBytes: maxResult })
+      const answer = await found.answer(input, { signal, maxBytes: maxResult })
       const { text, isJson } = answer
       const content = `{"content":[{"type":"text","text":${JSON.stringify(textOf(answer))}}]`
       if (!isJson || text === 'null' || text.startsWith('"')) return content + end

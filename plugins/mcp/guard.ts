@@ -1,5 +1,5 @@
 /** The checks of a request to the MCP endpoint before its body is read: its host, and its origin. */
-import type { FastifyRequest, onRequestHookHandler, onSendHookHandler, preHandlerAsyncHookHandler } from 'fastify'
+import type { FastifyRequest, onRequestHookHandler, onSendHookHandler, preHandlerHookHandler } from 'fastify'
 import type { AllowedOrigins } from '../cors/index.js'
 import { failure } from '../../lib/errors.js'
 
@@ -13,7 +13,7 @@ export interface GuardOptions {
 export interface Guard {
   /** A page of another name that leads to this server (DNS rebinding) sends another host. */
   readonly checkHost: onRequestHookHandler
-  readonly checkOrigin: preHandlerAsyncHookHandler
+  readonly checkOrigin: preHandlerHookHandler
   /** Adds to a 401 where its caller gets a token (RFC 9728, 5.1). */
   readonly challenge: onSendHookHandler
 }
@@ -37,11 +37,12 @@ export function createGuard ({ url, origins }: GuardOptions, metadata: string): 
       done()
     },
 
-    async checkOrigin (request) {
+    checkOrigin (request, _reply, done) {
       const { origin } = request.headers
-      if (origin !== undefined && !await isAllowed(origin, request)) {
-        throw failure('forbidden', { message: 'The Origin header is not among the origins of `cors`' })
-      }
+      if (origin === undefined) return done()
+      isAllowed(origin, request).then((isOne) => {
+        done(isOne ? undefined : failure('forbidden', { message: 'The Origin header is not among the origins of `cors`' }))
+      }, done)
     },
 
     challenge (_request, reply, payload, done) {

@@ -38,7 +38,7 @@ export function mcpRoutes (app: FastifyInstance, service: McpService, { name, is
       }
     }
   }, async (request, reply) => {
-    const { status, headers, body } = await service.handle(request, leftOf(reply))
+    const { status, headers, body } = await service.handle(request, () => leftOf(reply))
     return reply.code(status).headers(headers).serializer((payload: unknown) => String(payload)).send(body)
   })
 

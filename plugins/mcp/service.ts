@@ -32,8 +32,8 @@ export interface McpParts {
 }
 
 export interface McpService {
-  /** @param signal aborted when the caller leaves */
-  handle(request: FastifyRequest, signal: AbortSignal): Promise<McpResponse>
+  /** @param signal makes what is aborted when the caller leaves */
+  handle(request: FastifyRequest, signal: () => AbortSignal): Promise<McpResponse>
   close(): Promise<void>
 }
 
@@ -53,8 +53,8 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
     const caller = requestInfo && callers.get(requestInfo)
     if (requestInfo === undefined || caller === undefined) throw new Error('a server was asked for without a request')
     const server = new sdk.Server(info, options)
-    addTools(server, { sdk, tools, documents: documents(), caller, signal: requestInfo.signal })
-    addResources(server, { sdk, tools, documents: documents(), caller, signal: requestInfo.signal })
+    addTools(server, { sdk, tools, documents: documents(), caller, signal: () => requestInfo.signal })
+    addResources(server, { sdk, tools, documents: documents(), caller, signal: () => requestInfo.signal })
     if (prompts.length > 0) addPrompts(server, sdk, prompts)
     return server
   }, {
@@ -75,7 +75,7 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
       const message = new Request(`${url}/mcp`, {
         method: 'POST',
         headers: read.flatMap((name) => headers[name] === undefined ? [] : [[name, String(headers[name])]]),
-        signal
+        signal: signal()
       })
       callers.set(message, request)
       const response = await handler.fetch(message, { parsedBody: body })

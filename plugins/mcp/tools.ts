@@ -1,7 +1,7 @@
 /** `tools/list` and `tools/call`. */
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { FastifyRequest } from 'fastify'
-import type { ListedTool, Tool, ToolAnswer, Tools } from '../tools/types.js'
+import type { FoundTool, ListedTool, Tool, ToolAnswer, Tools } from '../tools/types.js'
 import type { DocumentSource } from './documents.js'
 import { TenantryError } from '../../lib/errors.js'
 import { pageAfter } from './page.js'
@@ -15,8 +15,8 @@ export interface Exchange {
   /** Documents that are resources; null without them. */
   readonly documents: DocumentSource | null
   readonly caller: FastifyRequest
-  /** Aborted when the caller leaves. */
-  readonly signal: AbortSignal
+  /** Makes what is aborted when the caller leaves. */
+  readonly signal: () => AbortSignal
 }
 
 export function addTools (server: Sdk.Server, exchange: Exchange): void {
@@ -27,9 +27,9 @@ export function addTools (server: Sdk.Server, exchange: Exchange): void {
   })
 
   server.setRequestHandler('tools/call', async ({ params: { name, arguments: input } }) => {
-    const tool = await tools.find(name, caller)
-    if (tool === null) throw unknownTool(sdk)
-    return server.projectCallToolResult(await resultOf(exchange, name, input), tool.outputSchema)
+    const found = await tools.open(name, caller)
+    if (found === null) throw unknownTool(sdk)
+    return server.projectCallToolResult(await resultOf(exchange, found, input), found.tool.outputSchema)
   })
 }
 
@@ -52,9 +52,9 @@ export function unknownTool (sdk: typeof Sdk): Error {
   return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'There is no tool of this name that you may call')
 }
 
-async function resultOf ({ tools, caller, signal }: Exchange, name: string, input: unknown): Promise<Sdk.CallToolResult> {
+async function resultOf ({ caller, signal }: Exchange, found: FoundTool, input: unknown): Promise<Sdk.CallToolResult> {
   try {
-    const answer = await tools.answer(name, input, caller, { signal, maxBytes: maxResult })
+    const answer = await found.answer(input, { signal, maxBytes: maxResult })
     const content: Sdk.CallToolResult['content'] = [{ type: 'text', text: textOf(answer) }]
     const value: unknown = answer.isJson ? JSON.parse(answer.text) : null
     return typeof value === 'string' || value === null ? { content } : { content, structuredContent: value }

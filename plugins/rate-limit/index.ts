@@ -39,6 +39,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The route's own rule; false: the route has no limit, not even the plan's. Default: `perEndpoint`, then `default`. */
     rateLimitRule?: RouteRule | false
+    /** The rule that counts requests of the route alone; absent where they share the count of all routes. Set by this plugin. */
+    ownLimit?: Limit
     /**
      * Limits each address on this route before tokens, keys and tenants are checked. For routes where strangers send
      * something to check. It counts even if `rateLimit.enabled` is false.
@@ -85,6 +87,7 @@ export default definePlugin<RateLimitPluginOptions>({
       if (addressLimit !== undefined) addAddressStep(route, limiter, createLimit(addressLimit, `address ${method} ${route.url}`))
       const isLeftAlone = rateLimitRule === false || (access === undefined && rateLimitRule === undefined)
       const limit = isLeftAlone ? null : rules.limitOf(rateLimitRule ?? null, method, route.url)
+      if (limit !== null && limit.bucket !== '') route.config = { ...route.config, ownLimit: limit }
       if (limit !== null) addRouteStep(route, limiter, limit)
       else if (access !== undefined || addressLimit !== undefined) addHeaderStep(route, limiter)
       const limitStatuses = new Set([

@@ -1,7 +1,8 @@
 /** Counts a request, writes the `X-RateLimit-*` headers, and refuses it beyond the limit. */
 import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import type { Plans } from '../../lib/plans/plans.js'
+import type { ResponseEnd, RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
 import { STATUS_CODES } from 'node:http'
 import { catalogue, TenantryError } from '../../lib/errors.js'
@@ -33,7 +34,12 @@ export interface RateLimiter {
    * show the one with the fewest requests left.
    */
   check(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
+  /** As `check`, for a call of a route within this process. It shows no headers. */
+  checkCall(call: CountedCall, reply: CountedReply, limit: Limit): void | Promise<void>
 }
+
+export type CountedCall = Pick<RouteCall, 'auth' | 'tenant' | 'ip' | 'log'>
+export type CountedReply = Pick<RouteReply, 'statusCode'> & { readonly raw: Pick<ResponseEnd, 'once'> }
 
 /** The limits of the routes of this server. */
 export interface RouteLimiter extends RateLimiter {
@@ -58,7 +64,7 @@ export interface LimiterOptions {
 export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptions): RouteLimiter {
   let ceilings: Ceilings | undefined
 
-  function tenantOf (request: FastifyRequest): TenantId | undefined {
+  function tenantOf (request: CountedCall): TenantId | undefined {
     const named = request.auth?.tenant_id
     return named === undefined ? (trustsHeader() ? request.tenant?.id : undefined) : tenantIdOf(named)
   }
@@ -90,6 +96,16 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       const tenant = tenantOf(request)
       if (tenant === undefined || !limit.addressesOnly) return count(request, reply, tenant, limit, null)
     },
+    checkCall (call, reply, limit) {
+      const tenant = tenantOf(call)
+      if (tenant !== undefined && limit.addressesOnly) return
+      const kind = tenant === undefined ? 'address' : 'tenant'
+      const client = tenant ?? addressKey(call.ip)
+      return whenKnown(store.take(kind, client, limit, null, now()), (taken) => {
+        if (!taken.admitted) throw refusal(limit.rule, taken.resetAt - taken.now)
+        if (limit.isConditional) refundLater(reply, call.log, kind, client, limit, taken)
+      })
+    },
     checkRoute (request, reply, limit) {
       const tenant = tenantOf(request)
       if (tenant === undefined) return limit.plansOnly ? undefined : count(request, reply, tenant, limit, null)
@@ -105,7 +121,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       const client = addressKey(request.ip)
       const taken = store.take('address', client, limit, null, now())
       const tell = (counted: Taken) => {
-        if (limit.isConditional && counted.admitted) refundLater(reply, 'address', client, limit, counted)
+        if (limit.isConditional && counted.admitted) refundLater(reply, reply.log, 'address', client, limit, counted)
         writeHeaders(request, reply, limit, null, counted)
       }
       return whenKnown(taken, tell)
@@ -141,7 +157,7 @@ function settle (
   taken: Taken
 ): void {
   const { admitted, now } = taken
-  if (admitted && first.isConditional) refundLater(reply, kind, client, first, taken)
+  if (admitted && first.isConditional) refundLater(reply, reply.log, kind, client, first, taken)
   const shown = writeHeaders(request, reply, first, second, taken)
   if (admitted) return
   request.rateLimited = true
@@ -181,13 +197,20 @@ function refusal ({ message, statusCode }: RateLimitRule, waitMs: number): Tenan
  * Gives back a request that the rule does not count, once its status is known; an interrupted request stays counted.
  * Until then it counts, so that concurrent requests cannot exceed the limit.
  */
-function refundLater (reply: FastifyReply, kind: ClientKind, client: string, limit: Limit, { store, resetAt }: Taken): void {
+function refundLater (
+  reply: CountedReply,
+  log: FastifyBaseLogger,
+  kind: ClientKind,
+  client: string,
+  limit: Limit,
+  { store, resetAt }: Taken
+): void {
   const { rule } = limit
   reply.raw.once('finish', () => {
     const skipped = reply.statusCode < 400 ? rule.skipSuccessfulRequests : rule.skipFailedRequests
     if (skipped !== true) return
     Promise.resolve(store.refund(kind, client, limit, resetAt)).catch((error: unknown) => {
-      reply.log.warn({ err: error }, 'a request could not be given back to its rate limit')
+      log.warn({ err: error }, 'a request could not be given back to its rate limit')
     })
   })
 }

@@ -59,6 +59,8 @@ declare module 'fastify' {
 export interface Responses {
   /** Bytes of counted responses that are not read yet. */
   readonly unsentBytes: number
+  /** Runs a route within a request, or another call: where it makes large responses, few of the account run at a time. */
+  run(call: Pick<FastifyRequest, 'auth' | 'tenant' | 'ip'>, within: object, route: string, work: () => Promise<string>): Promise<string>
 }
 
 export interface ResponsesOptions {
@@ -83,19 +85,20 @@ export default definePlugin<ResponsesOptions>({
   options: { maxUnsentBytes: whole(1_048_576, 1_073_741_824), writeTimeoutMs: whole(100, 600_000) },
   setup (app, { maxUnsentBytes = 67_108_864, writeTimeoutMs = 30_000 }) {
     const ledger = new Ledger({ maxBytes: maxUnsentBytes })
+    const largeRoutes = new LargeRoutes()
+    let trustsHeader = false
     app.decorate('responses', {
       get unsentBytes () {
         return ledger.bytes
-      }
+      },
+      run: (call, within, route, work) => largeRoutes.run(accountOf(call, trustsHeader), route, call, within, work)
     })
     // Pipelined responses whose connection is lost get their `close` event from this module.
     whenEnded(app, () => {})
-    let trustsHeader = false
     app.addHook('onReady', async () => {
       trustsHeader = trustsTenantHeader(app)
     })
 
-    const largeRoutes = new LargeRoutes()
     app.addHook('preClose', async () => largeRoutes.close())
 
     app.addHook('preHandler', (request, reply, done) => {

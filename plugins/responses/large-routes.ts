@@ -22,7 +22,8 @@ export class LargeRoutes {
   /** How many smaller responses a route may have before it no longer counts as large. */
   private readonly routes = new LRUCache<string, number>({ max: maxRoutes })
   private readonly lines = new Map<string, Line>()
-  private readonly places = new WeakMap<FastifyRequest, () => void>()
+  /** What frees the place of a request, or of a call within this process. */
+  private readonly places = new WeakMap<object, () => void>()
 
   /** No route is large: no look-up is needed. */
   get isEmpty (): boolean {
@@ -32,26 +33,36 @@ export class LargeRoutes {
   /** Calls `done` when the request may be handled: at once, unless its route is large. */
   enter (account: string, request: FastifyRequest, { raw }: FastifyReply, done: (error?: Error) => void): void {
     if (!this.routes.has(keyOf(account, request))) return done()
-    let line = this.lines.get(account)
-    if (line === undefined) this.lines.set(account, line = { gate: new FairSemaphore<string>(atOnce, waitMs, false), length: 0 })
-    const { gate } = line
-    if (gate.waiting >= maxWaiting) return done(busy())
-    line.length++
-    gate.acquire(account, (party) => {
+    this.queue(account, (free) => {
       const leave = () => {
-        if (!this.places.delete(request)) return
-        gate.release(party)
-        this.shorten(account, line)
+        if (this.places.delete(request)) free()
       }
       this.places.set(request, leave)
       // The caller may leave before there is a response.
       raw.once('close', leave)
       if (raw.destroyed) leave()
       else done()
-    }, () => {
-      this.shorten(account, line)
-      done(busy())
-    })
+    }, done)
+  }
+
+  /**
+   * Runs a route within this process, as a request of it would run. A call within a request that has a place needs no other one,
+   * and would wait for its own end.
+   *
+   * @param route method and path
+   */
+  async run (account: string, route: string, call: object, within: object, work: () => Promise<string>): Promise<string> {
+    const key = `${account} ${route}`
+    const outer = this.places.get(within)
+    if (outer !== undefined) this.places.set(call, outer)
+    if (outer !== undefined || !this.routes.has(key)) return this.noted(key, await work())
+    const free = await new Promise<() => void>((resolve, reject) => this.queue(account, resolve, reject))
+    this.places.set(call, free)
+    try {
+      return this.noted(key, await work())
+    } finally {
+      free()
+    }
   }
 
   /** The response of the request exists, and is written next. */
@@ -64,17 +75,43 @@ export class LargeRoutes {
       return
     }
     leave?.()
-    if (this.isEmpty) return
-    const key = keyOf(account, request)
+    if (!this.isEmpty) this.forget(keyOf(account, request))
+  }
+
+  /** Refuses the waiting requests. */
+  close (): void {
+    for (const { gate } of this.lines.values()) gate.close()
+  }
+
+  private noted (key: string, text: string): string {
+    if (text.length >= largeResponse) this.routes.set(key, remembered)
+    else if (!this.isEmpty) this.forget(key)
+    return text
+  }
+
+  /** The route had a smaller response. */
+  private forget (key: string): void {
     const left = this.routes.get(key)
     if (left === undefined) return
     if (left > 1) this.routes.set(key, left - 1)
     else this.routes.delete(key)
   }
 
-  /** Refuses the waiting requests. */
-  close (): void {
-    for (const { gate } of this.lines.values()) gate.close()
+  /** Calls `granted` with what frees the place, when there is one. */
+  private queue (account: string, granted: (free: () => void) => void, refused: (error: Error) => void): void {
+    let line = this.lines.get(account)
+    if (line === undefined) this.lines.set(account, line = { gate: new FairSemaphore<string>(atOnce, waitMs, false), length: 0 })
+    const { gate } = line
+    if (gate.waiting >= maxWaiting) return refused(busy())
+    line.length++
+    gate.acquire(account, (party) =>
+      granted(() => {
+        gate.release(party)
+        this.shorten(account, line)
+      }), () => {
+      this.shorten(account, line)
+      refused(busy())
+    })
   }
 
   private shorten (account: string, line: Line): void {

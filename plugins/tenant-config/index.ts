@@ -23,7 +23,7 @@ import { documentedRoutes } from './documentation.js'
 import { createLoad } from './load.js'
 import { createLoaded } from './loaded.js'
 import { tenantConfigRoutes } from './routes.js'
-import { serveTenantRoutes } from './serve.js'
+import { serveTenantRoutes, type ServeTenantCall } from './serve.js'
 import { createConfigService } from './service.js'
 import { createConfigStore } from './store.js'
 import { toolsOf } from './tools.js'
@@ -102,10 +102,11 @@ export default definePlugin<TenantConfigOptions>({
     for (const reader of readers) requireSameContext(app, reader, 'tenant-config')
     const { env: visibleEnv, envNames } = routeContextOf({}, context(engine.catalogue), true)
     let limitStatuses: readonly number[] = []
+    let serveCall: ServeTenantCall | undefined
     app.decorate('tenantDocuments', {
       connectors: async (tenant) => (await loaded.get(tenant)).workflows.context(engine.catalogue).connectors ?? unknownConnectors,
       workflows: async (tenant) => (await loaded.get(tenant)).workflows,
-      tools: async (tenant) => toolsOf(tenant, await loaded.get(tenant), prefix),
+      tools: async (tenant) => toolsOf(tenant, await loaded.get(tenant), prefix, serveCall),
       webhooks: (tenant, through) => webhooksOf(tenant, through, { env: visibleEnv, envNames, log }),
       documentation: (request) => documentedRoutes(request, loaded, prefix, limitStatuses)
     })
@@ -135,7 +136,7 @@ export default definePlugin<TenantConfigOptions>({
         if (routePath === '/*') limitStatuses = config?.limitStatuses ?? []
       })
       tenantConfigRoutes(group, service)
-      await serveTenantRoutes(group, { loaded, dashboardPermission: tenancy.dashboardPermission, appUrl: setting(env, 'APP_URL') })
+      serveCall = await serveTenantRoutes(group, { loaded, dashboardPermission: tenancy.dashboardPermission, appUrl: setting(env, 'APP_URL') })
     }
   }
 })

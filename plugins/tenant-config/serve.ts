@@ -1,7 +1,9 @@
 /** Requests that no route of the server takes: those of the tenants' own routes. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
+import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
 import type { Loaded } from './loaded.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
+import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { failure } from '../../lib/errors.js'
 import { methodNotAllowed, routePathsOf } from '../../lib/http/route-paths.js'
@@ -9,8 +11,9 @@ import { requireProvider, tokenMissing } from '../auth/access.js'
 import { acceptForms } from '../config-routes/forms.js'
 import { readinessOf } from '../config-routes/readiness.js'
 import { receiptsOf } from '../config-routes/receipts.js'
+import type { RouteServices } from '../../lib/runtime/services.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
-import { servingOf, type Serving } from '../config-routes/serving.js'
+import { servingCalls, servingOf, type Serving } from '../config-routes/serving.js'
 import { keepSignedBodies } from '../config-routes/signed-body.js'
 import { placedExpression } from './placed-expression.js'
 
@@ -28,8 +31,14 @@ export interface TenantServing {
   readonly appUrl: string | undefined
 }
 
+/** Runs a route of a tenant for a call within this process. */
+export type ServeTenantCall = (route: TenantRoute, call: RouteCall, reply: RouteReply) => Promise<string>
+
 /** Mounts one wildcard route, which every route of the server goes before. */
-export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboardPermission, appUrl }: TenantServing): Promise<void> {
+export async function serveTenantRoutes (
+  app: FastifyInstance,
+  { loaded, dashboardPermission, appUrl }: TenantServing
+): Promise<ServeTenantCall> {
   const readiness = await readinessOf(app.engine, app.log)
   const receipts = receiptsOf(app)
   const start = app.prefix.length
@@ -67,9 +76,17 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
 
   // The plugins that it takes from may be registered after this one.
   let serving: Serving
+  let calls: RouteServices<RouteCall, RouteReply>
   app.addHook('onReady', async () => {
     serving = servingOf(app, { dashboardPermission, appUrl, receipts, prefix: app.prefix })
+    calls = servingCalls(serving)
   })
+
+  function compiledOf (route: TenantRoute): CompiledRoute {
+    const compiled = route.compiled()
+    if (compiled === null) throw readiness.schemaChanged()
+    return compiled
+  }
 
   // The parser of forms has hooks of its own, which reads do without.
   await app.register(async (own) => mount(own, ['GET', 'DELETE'], false))
@@ -100,11 +117,18 @@ export async function serveTenantRoutes (app: FastifyInstance, { loaded, dashboa
       handler: (request, reply) =>
         readiness.whenMigrated(() => {
           const { tenantRoute } = request
-          const compiled = tenantRoute?.compiled() ?? null
-          if (compiled === null || tenantRoute === null) throw readiness.schemaChanged()
-          return new RouteRequest(compiled, serving, request, reply, tenantRoute).serve()
+          if (tenantRoute === null) throw readiness.schemaChanged()
+          return new RouteRequest(compiledOf(tenantRoute), serving, request, reply, tenantRoute).serve()
         })
     })
+  }
+
+  return async (route, call, reply) => {
+    try {
+      return await readiness.whenMigrated(() => new RouteRequest(compiledOf(route), calls, call, reply, route).answer())
+    } catch (error) {
+      throw placedExpression(error, route.placeOf)
+    }
   }
 }
 

@@ -5,24 +5,25 @@ import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
 import { toolOf } from '../../lib/document/rules/tools.js'
 import { ownProvider } from '../auth/providers/claims.js'
-import { asksForToken } from './serve.js'
+import { asksForToken, type ServeTenantCall } from './serve.js'
 
 const known = new WeakMap<TenantRoutes, TenantTools>()
 
 /**
  * The tools of a loaded document, made when they are first asked for. null without tools.
  * @param prefix what stands before the paths of tenants' routes
+ * @param serve undefined where the server has no routes of tenants
  */
-export function toolsOf (tenant: Owner, loaded: TenantRoutes, prefix: string): TenantTools | null {
+export function toolsOf (tenant: Owner, loaded: TenantRoutes, prefix: string, serve: ServeTenantCall | undefined): TenantTools | null {
   const [first] = loaded.routes
   if (first === undefined) return null
   const tools = known.get(loaded) ??
-    { key: `${tenant} ${first.generation}`, routes: loaded.routes.flatMap((route) => toolRouteOf(route, prefix) ?? []) }
+    { key: `${tenant} ${first.generation}`, routes: loaded.routes.flatMap((route) => toolRouteOf(route, prefix, serve) ?? []) }
   known.set(loaded, tools)
   return tools.routes.length === 0 ? null : tools
 }
 
-function toolRouteOf (route: TenantRoute, prefix: string): ToolRoute | undefined {
+function toolRouteOf (route: TenantRoute, prefix: string, serve: ServeTenantCall | undefined): ToolRoute | undefined {
   const { authProvider = ownProvider, requiredPermissions: permissions = [] } = route.declared
   const declared = toolOf(route.declared)
   if (declared === undefined) return undefined
@@ -33,6 +34,8 @@ function toolRouteOf (route: TenantRoute, prefix: string): ToolRoute | undefined
     access: asksForToken(route.declared) ? 'user' : 'open',
     authProvider,
     permissions,
-    documentation: () => route.documentation()
+    documentation: () => route.documentation(),
+    serve: serve === undefined || route.declared.multipart === true ? undefined : (call, reply) => serve(route, call, reply),
+    limit: () => route.limit
   }
 }

@@ -7,6 +7,8 @@ export interface CompiledTool {
   readonly route: ToolRoute
   readonly tool: Tool
   readonly shape: ToolShape
+  /** Of the path; parameters begin with a colon. */
+  readonly segments: readonly string[]
   /** Of the path. */
   readonly params: readonly string[]
   /** Characters of its schemas. */
@@ -21,5 +23,5 @@ export function compileTool (route: ToolRoute): CompiledTool | null {
   const shape = toolShape(params, documentation)
   const { inputSchema, outputSchema } = shape
   const tool = Object.freeze({ ...route.declared, inputSchema, ...outputSchema !== undefined && { outputSchema } })
-  return { route, tool, shape, params, size: JSON.stringify(tool).length }
+  return { route, tool, shape, segments: route.path.split('/'), params, size: JSON.stringify(tool).length }
 }

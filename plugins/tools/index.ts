@@ -6,10 +6,11 @@ import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../models/index.js'
 import type {} from '../openapi/documentation.js'
+import type {} from '../rate-limit/index.js'
 import type {} from '../tenancy/index.js'
 import type { RouteOptions } from 'fastify'
 import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
-import type { ToolRoute, Tools } from './types.js'
+import type { ServeCall, ToolRoute, Tools } from './types.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { routesOf } from '../../lib/http/guards.js'
 import { optional } from '../../lib/plugin/optional.js'
@@ -19,7 +20,7 @@ import { trackNesting } from './nesting.js'
 import { createRun } from './run.js'
 import { createTools } from './service.js'
 
-export type { FindTenantTools, TenantTools, Tool, ToolCall, ToolRoute, Tools } from './types.js'
+export type { FindTenantTools, FoundTool, ServeCall, TenantTools, Tool, ToolCall, ToolCaller, ToolRoute, Tools } from './types.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -30,6 +31,8 @@ declare module 'fastify' {
     tool?: ToolDeclaration & {
       /** What the handler itself requires of its callers. Default: only the route's `permissions`. */
       readonly permissions?: readonly string[]
+      /** Runs the route for calls within this process. Default: the router does, with all hooks of the app. */
+      readonly serve?: ServeCall | undefined
     }
   }
 }
@@ -40,7 +43,7 @@ export type ToolsOptions = Record<never, never>
 export default definePlugin<ToolsOptions>({
   name: 'tools',
   dependencies: ['auth'],
-  optional: ['database', 'metrics', 'models', 'tenant-config'],
+  optional: ['database', 'metrics', 'models', 'rate-limit', 'responses', 'tenant-config'],
   observesRoutes: true,
   options: {},
   setup (app) {
@@ -70,7 +73,7 @@ function toolRouteOf (route: RouteOptions): ToolRoute | undefined {
   const { method, url, config = {}, schema } = route
   const { tool, access = 'public', authProvider, permission, permissions = [] } = config
   if (tool === undefined || typeof method !== 'string' || method === 'HEAD') return undefined
-  const { permissions: further = [], ...declared } = tool
+  const { permissions: further = [], serve, ...declared } = tool
   const documented = { methods: [method], url, config, schema }
   return {
     declared,
@@ -80,6 +83,9 @@ function toolRouteOf (route: RouteOptions): ToolRoute | undefined {
     authProvider,
     permission,
     permissions: [...permissions, ...further],
-    documentation: () => documentationOf(documented) ?? {}
+    documentation: () => documentationOf(documented) ?? {},
+    serve,
+    // The plugin rate-limit may act on the route after this one.
+    limit: () => route.config?.ownLimit ?? null
   }
 }

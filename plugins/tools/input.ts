@@ -3,21 +3,29 @@ import type { CompiledTool } from './compiled.js'
 import type { ErrorDetail } from '../../lib/validation/detail.js'
 import { bodyMember } from '../../lib/document/rules/tools.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { jsonExcess } from '../../lib/json/bounds.js'
 import { isExact } from '../../lib/json/exact-number.js'
 import { isStorable } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 
 const maxUrl = 8192 // characters
+const maxParam = 2048 // characters of a parameter of the path, which the router takes
 
 export interface ToolRequest {
   readonly url: string
-  /** JSON; undefined for a request without a body. */
+  /** Texts, as the router gives them. */
+  readonly params: Record<string, string>
+  /** Texts and lists of texts, as the parser of query strings gives them. */
+  readonly query: Record<string, string | string[]>
+  /** undefined for a request without a body. */
+  readonly body: unknown
+  /** The body as JSON. */
   readonly payload: string | undefined
 }
 
 /** Throws `validationFailed` for unknown members, and for values that no path can contain. The route checks the rest. */
-export function requestOf ({ route, shape, params }: CompiledTool, input: unknown): ToolRequest {
+export function requestOf ({ segments, shape, params }: CompiledTool, input: unknown): ToolRequest {
   const given = input ?? {}
   if (!isRecord(given)) throw invalid({ path: '', message: 'must be an object', keyword: 'type' })
   // Models send null for members that they omit.
@@ -26,28 +34,36 @@ export function requestOf ({ route, shape, params }: CompiledTool, input: unknow
     const isKnown = params.includes(name) || shape.query.has(name) || (shape.takesBody && name === bodyMember)
     if (!isKnown) throw invalid({ path: `/${name}`, message: 'is no member of the input of this tool', keyword: 'additionalProperties' })
   }
-  const segments = route.path.split('/').map((segment) =>
-    segment.startsWith(':') ? segmentOf(segment.slice(1), members.get(segment.slice(1))) : segment
-  )
-  const body = members.get(bodyMember)
-  const url = segments.join('/') + queryOf(members, shape.query)
+  // Without a prototype: a parameter may have any name.
+  const texts: Record<string, string> = Object.create(null)
+  const path = segments.map((segment) => {
+    if (!segment.startsWith(':')) return segment
+    const name = segment.slice(1)
+    const text = texts[name] = textOf(name, members.get(name))
+    return encodeURIComponent(text)
+  }).join('/')
+  const query: ToolRequest['query'] = Object.create(null)
+  const url = path + (shape.query.size === 0 ? '' : queryOf(members, shape.query, query))
   if (url.length > maxUrl) throw invalid({ path: '', message: `must make a URL of at most ${maxUrl} characters`, keyword: 'maxLength' })
-  return { url, payload: shape.takesBody && body !== undefined ? stringifyJson(body) : undefined }
+  const body = shape.takesBody ? members.get(bodyMember) : undefined
+  return { url, params: texts, query, body, payload: body === undefined ? undefined : payloadOf(body) }
 }
 
-function queryOf (members: ReadonlyMap<string, unknown>, names: ReadonlySet<string>): string {
-  if (names.size === 0) return ''
+/** Fills the query as well. */
+function queryOf (members: ReadonlyMap<string, unknown>, names: ReadonlySet<string>, query: ToolRequest['query']): string {
   const search = new URLSearchParams()
   for (const [name, value] of members) {
     if (!names.has(name)) continue
     for (const item of [value].flat()) search.append(name, typeof item === 'object' && !isExact(item) ? stringifyJson(item) : String(item))
+    const [first, ...further] = search.getAll(name)
+    if (first !== undefined) query[name] = further.length === 0 ? first : [first, ...further]
   }
   const text = search.toString()
   return text === '' ? '' : `?${text}`
 }
 
 /** An empty segment, `.` and `..` would lead to another route. */
-function segmentOf (name: string, value: unknown): string {
+function textOf (name: string, value: unknown): string {
   const path = `/${name}`
   if (value === undefined) throw invalid({ path, message: 'is required', keyword: 'required' })
   if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') {
@@ -57,7 +73,19 @@ function segmentOf (name: string, value: unknown): string {
   if (text === '' || text === '.' || text === '..' || !isStorable(text)) {
     throw invalid({ path, message: 'must be a text that can stand in a path', keyword: 'format' })
   }
-  return encodeURIComponent(text)
+  if (text.length > maxParam) throw invalid({ path, message: `must have at most ${maxParam} characters`, keyword: 'maxLength' })
+  return text
+}
+
+/** Throws `badRequest` for what the parser of bodies does not take: a model may send anything. */
+function payloadOf (body: unknown): string {
+  const text = stringifyJson(body)
+  const excess = jsonExcess(text)
+  if (excess !== null) throw failure('badRequest', { message: `The body ${excess}` })
+  if (text.includes('"__proto__":') || (text.includes('"constructor":') && text.includes('"prototype":'))) {
+    throw failure('badRequest', { message: 'The body holds a key that is not accepted: "__proto__" or "constructor"' })
+  }
+  return text
 }
 
 function invalid (detail: ErrorDetail): TenantryError {

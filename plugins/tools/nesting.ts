@@ -1,5 +1,5 @@
 /** The nesting depth of requests that are calls of tools. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { failure } from '../../lib/errors.js'
 import { markToolCall } from '../../lib/plugin/tool-call.js'
@@ -13,12 +13,18 @@ declare module 'fastify' {
 
 const maxDepth = 3
 
+/** The depth of a call within the caller. Throws `toolsNested` beyond the greatest one. */
+export function depthWithin ({ toolDepth }: { readonly toolDepth: number }): number {
+  if (toolDepth >= maxDepth) throw failure('toolsNested')
+  return toolDepth + 1
+}
+
 export interface Nesting {
   /**
-   * Marks a request of this process to itself as a tool call within another request. Throws `toolsNested` beyond the maximum
-   * depth. An AsyncLocalStorage would slow every promise of the process on Node 20, and lose the depth in callbacks of pools.
+   * Marks a request of this process to itself as a tool call. An AsyncLocalStorage would slow every promise of the process on
+   * Node 20, and lose the depth in callbacks of pools.
    */
-  mark(call: IncomingMessage, within: FastifyRequest): void
+  mark(call: IncomingMessage, depth: number): void
 }
 
 export function trackNesting (app: FastifyInstance): Nesting {
@@ -33,9 +39,8 @@ export function trackNesting (app: FastifyInstance): Nesting {
     done()
   })
   return {
-    mark (call, { toolDepth }) {
-      if (toolDepth >= maxDepth) throw failure('toolsNested')
-      depths.set(call, toolDepth + 1)
+    mark (call, depth) {
+      depths.set(call, depth)
     }
   }
 }

@@ -1,11 +1,10 @@
 /** `app.tools`. */
-import type { FastifyRequest } from 'fastify'
 import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
 import type { ModelTool } from '../../lib/models/types.js'
 import type { CompiledTool } from './compiled.js'
 import type { RunTool } from './run.js'
 import type { KeepTool, ToolEntry, ToolSet } from './tool-set.js'
-import type { ListedTool, Tool, ToolAccess, ToolAnswer, ToolCall, ToolRoute, Tools } from './types.js'
+import type { FoundTool, ListedTool, Tool, ToolAccess, ToolAnswer, ToolCall, ToolCaller, ToolRoute, Tools } from './types.js'
 import { LRUCache } from 'lru-cache'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { requireCaller, requirePermissions, requireProvider } from '../auth/access.js'
@@ -48,7 +47,7 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     return platform
   }
 
-  async function ofTenant ({ tenant }: FastifyRequest): Promise<ToolSet | null> {
+  async function ofTenant ({ tenant }: ToolCaller): Promise<ToolSet | null> {
     const source = documents()
     if (source === null || tenant === null || tenant === undefined) return null
     const found = await source.tools(tenant.id)
@@ -65,13 +64,18 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     return set
   }
 
-  async function find (name: string, request: FastifyRequest): Promise<CompiledTool | null> {
-    const entry = ofPlatform().entries.get(name) ?? (await ofTenant(request))?.entries.get(name)
-    if (entry === undefined) return null
-    return await admits(entry.route, request) ? entry.compiled() : null
+  async function find (name: string, caller: ToolCaller): Promise<CompiledTool | null> {
+    const entry = ofPlatform().entries.get(name) ?? (await ofTenant(caller))?.entries.get(name)
+    if (entry === undefined || (caller.raw === undefined && entry.route.serve === undefined)) return null
+    return await admits(entry.route, caller) ? entry.compiled() : null
   }
 
-  async function listed (request: FastifyRequest): Promise<readonly ListedTool[]> {
+  async function open (name: string, caller: ToolCaller): Promise<FoundTool | null> {
+    const found = await find(name, caller)
+    return found === null ? null : { tool: found.tool, answer: (input, call = {}) => answerOf(found, input, caller, call) }
+  }
+
+  async function listed (request: ToolCaller): Promise<readonly ListedTool[]> {
     const own = await ofTenant(request)
     const sets = own === null ? [ofPlatform()] : [ofPlatform(), own]
     const verdicts = await Promise.all(sets.map(({ accesses }) => Promise.all(accesses.map((access) => admits(access, request)))))
@@ -83,17 +87,21 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     return list
   }
 
-  async function answer (name: string, input: unknown, request: FastifyRequest, call: ToolCall = {}): Promise<ToolAnswer> {
-    const tool = await find(name, request)
-    if (tool === null) throw failure('toolUnknown')
+  async function answerOf (tool: CompiledTool, input: unknown, caller: ToolCaller, call: ToolCall): Promise<ToolAnswer> {
     try {
-      const result = await run(tool, input, request, call)
+      const result = await run(tool, input, caller, call)
       count({ outcome: 'ok' })
       return result
     } catch (error) {
       count({ outcome: 'failed' })
       throw error
     }
+  }
+
+  async function answer (name: string, input: unknown, caller: ToolCaller, call: ToolCall = {}): Promise<ToolAnswer> {
+    const tool = await find(name, caller)
+    if (tool === null) throw failure('toolUnknown')
+    return await answerOf(tool, input, caller, call)
   }
 
   const service: ToolService = {
@@ -115,6 +123,7 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
       for (const kept of [ofTenants, schemas, lists]) kept.clear()
     },
     listed,
+    open,
     answer,
 
     async list (request) {
@@ -164,7 +173,7 @@ function merged (parts: readonly (readonly ToolEntry[])[]): ToolEntry[] {
 }
 
 /** The route would admit the caller. The route itself checks each call again. */
-async function admits ({ access, authProvider, permission, permissions }: ToolAccess, request: FastifyRequest): Promise<boolean> {
+async function admits ({ access, authProvider, permission, permissions }: ToolAccess, request: ToolCaller): Promise<boolean> {
   try {
     if (authProvider !== undefined) requireProvider(request, authProvider)
     await requireCaller(request, access, permission)

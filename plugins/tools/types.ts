@@ -1,11 +1,13 @@
 /** Tools: routes that language models and MCP clients call with the rights of their caller. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
+import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
 import type { ToolDocumentation } from '../../lib/compiler/tool-shape.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
-import type { ToolSource } from '../../lib/models/types.js'
+import type { ModelTool, ToolSource } from '../../lib/models/types.js'
 import type { Access } from '../auth/access.js'
+import type { Limit } from '../rate-limit/rules.js'
 
 /** A tool for its callers. */
 export interface Tool extends ToolDeclaration {
@@ -38,6 +40,12 @@ export interface ToolAccess {
   readonly permissions: readonly string[]
 }
 
+/**
+ * Runs a declared route for a call. The identity, the tenant and the access of the call are known. Resolves with the body as
+ * JSON text.
+ */
+export type ServeCall = (call: RouteCall, reply: RouteReply) => Promise<string>
+
 /** A route that is a tool. */
 export interface ToolRoute extends ToolAccess {
   readonly declared: ToolDeclaration
@@ -46,6 +54,10 @@ export interface ToolRoute extends ToolAccess {
   readonly path: string
   /** undefined if the route does not fit the tables of the database. */
   documentation(): ToolDocumentation | undefined
+  /** undefined for a route that only the router serves, with the hooks of the app: one in code, or one that takes forms. */
+  readonly serve?: ServeCall | undefined
+  /** The limit that counts calls beside requests of the route; null where only that of all routes counts. */
+  limit(): Limit | null
 }
 
 /** The tools of a tenant's own routes. */
@@ -64,29 +76,48 @@ declare module '../../lib/tenant-document/tenant-documents.js' {
 export type FindTenantTools = (tenant: Owner) => TenantTools | null | Promise<TenantTools | null>
 
 export interface ToolCall {
-  readonly signal?: AbortSignal | undefined
+  /** The signal, or a function that creates it when a call needs it. */
+  readonly signal?: AbortSignal | (() => AbortSignal) | undefined
   /** The maximum size of a result in bytes; beyond it the call fails with `answerTooLarge`. Default: 65,536. */
   readonly maxBytes?: number | undefined
   /** Default: 30,000 ms. */
   readonly timeoutMs?: number | undefined
 }
 
+/** Whose rights a call has: a request, or a run of a workflow. */
+export interface ToolCaller extends Pick<RouteCall, 'auth' | 'tenant' | 'headers' | 'ip' | 'log' | 'server' | 'toolDepth'> {
+  /** The id of the request, for the log. */
+  readonly id: string
+  /** undefined for a caller without a request, which calls declared routes only. */
+  readonly raw?: FastifyRequest['raw']
+}
+
+/** A tool that its caller may call. */
+export interface FoundTool {
+  readonly tool: Tool
+  /** As `answer` of `Tools`. */
+  answer(input: unknown, call?: ToolCall): Promise<ToolAnswer>
+}
+
 /** The type of `app.tools`. */
 export interface Tools extends ToolSource {
   /** The tools that the caller may call, by name. A tool of the platform hides a tenant's tool of the same name. */
-  list(request: FastifyRequest): Promise<Tool[]>
+  list(caller: ToolCaller): Promise<Tool[]>
   /** The same without schemas. Callers with the same rights share the list. */
-  listed(request: FastifyRequest): Promise<readonly ListedTool[]>
+  listed(caller: ToolCaller): Promise<readonly ListedTool[]>
   /** null for a tool that `list` would omit. */
-  find(name: string, request: FastifyRequest): Promise<Tool | null>
+  find(name: string, caller: ToolCaller): Promise<Tool | null>
+  /** The same, ready to be called. */
+  open(name: string, caller: ToolCaller): Promise<FoundTool | null>
   /**
-   * Calls the route with the credentials, the tenant and the address of the request, and resolves with its JSON. Rejects with
+   * Calls the route with the identity, the tenant and the address of the caller, and resolves with its JSON. Rejects with
    * `toolUnknown` for tools that `list` would omit, with the route's own error, `answerTooLarge`, `toolTimeout` and
    * `toolsNested`.
    */
-  call(name: string, input: unknown, request: FastifyRequest, call?: ToolCall): Promise<unknown>
+  call(name: string, input: unknown, caller: ToolCaller, call?: ToolCall): Promise<unknown>
   /** Like `call`, but resolves with the text of the response. */
-  answer(name: string, input: unknown, request: FastifyRequest, call?: ToolCall): Promise<ToolAnswer>
+  answer(name: string, input: unknown, caller: ToolCaller, call?: ToolCall): Promise<ToolAnswer>
+  resolve(names: readonly string[], caller: ToolCaller): Promise<ReadonlyMap<string, ModelTool>>
   /** The names of the platform's tools, which tools of tenants must not have. */
   readonly names: ReadonlySet<string>
 }

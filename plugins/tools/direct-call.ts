@@ -1,0 +1,58 @@
+/**
+ * Calls a declared route without a request of HTTP. The request that calls has an identity, a tenant and an API call already: the
+ * steps of the route itself run, from its rate limit and its validation to its response.
+ */
+import type { FastifyInstance } from 'fastify'
+import type {} from '../rate-limit/index.js'
+import type {} from '../responses/index.js'
+import type { CallRoute } from './call-route.js'
+import type { ServeCall, ToolRoute } from './types.js'
+import { failure } from '../../lib/errors.js'
+import { reportError } from '../../lib/http/error-handler.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { answerOf } from './tool-result.js'
+import { CallReply, CallRequest } from './exchange.js'
+import { errorOf, tooLarge } from './tool-error.js'
+
+export function createDirectCall (app: FastifyInstance): CallRoute {
+  const [limiter, responses] = [optional(app, 'rateLimiter'), optional(app, 'responses')]
+
+  async function serve (route: ToolRoute, serve: ServeCall, within: object, call: CallRequest, reply: CallReply): Promise<string> {
+    const limit = route.limit()
+    if (limit !== null) await limiter()?.checkCall(call, reply, limit)
+    return await (responses()?.run(call, within, `${route.method} ${route.path}`, () => serve(call, reply)) ?? serve(call, reply))
+  }
+
+  return async (route, request, caller, depth, { signal, maxBytes, timeoutMs }) => {
+    if (route.serve === undefined) throw new Error('the router serves the route of the tool')
+    const reply = new CallReply(signal)
+    const call = new CallRequest(caller, route.method, request, depth)
+    const text = await within(serve(route, route.serve, caller, call, reply), reply, timeoutMs, (thrown) => {
+      const error = reportError(thrown, call, route.path)
+      reply.code(error.statusCode)
+      return errorOf(error.statusCode, error.toBody(caller.id))
+    })
+    if (Buffer.byteLength(text) > maxBytes) throw tooLarge(maxBytes)
+    return answerOf(text, true)
+  }
+}
+
+/** The work, unless it takes too long. Then it goes on, as that of a request whose caller has left does. */
+function within (work: Promise<string>, reply: CallReply, timeoutMs: number, failed: (error: unknown) => Error): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      reply.end(false)
+      reject(failure('toolTimeout'))
+    }, timeoutMs)
+    work.then((text) => {
+      clearTimeout(timer)
+      reply.end(true)
+      resolve(text)
+    }, (thrown: unknown) => {
+      clearTimeout(timer)
+      const error = failed(thrown)
+      reply.end(true)
+      reject(error)
+    })
+  })
+}

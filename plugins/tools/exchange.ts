@@ -1,0 +1,142 @@
+/** The request and the response of a call of a tool within this process. */
+import type { FastifyRequest } from 'fastify'
+import type { ResponseEnd, RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
+import type { ToolRequest } from './input.js'
+import type { ToolCaller } from './types.js'
+import { EventEmitter } from 'node:events'
+
+/**
+ * Headers of the caller that its tool calls have too: who calls, for which tenant, from where, and the trace. No other
+ * header passes.
+ */
+const passed = [
+  'authorization',
+  'x-api-key',
+  'x-tenant-id',
+  'host',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'traceparent',
+  'tracestate'
+] as const
+
+export function headersOf ({ headers, id }: Pick<ToolCaller, 'headers' | 'id'>): Record<string, string> {
+  // The same id in the log.
+  const own: Record<string, string> = { 'x-request-id': id }
+  for (const name of passed) {
+    const value = headers[name]
+    if (value !== undefined) own[name] = String(value)
+  }
+  return own
+}
+
+/** It has the identity, the tenant and the address of its caller. */
+export class CallRequest implements RouteCall {
+  readonly method: string
+  readonly url: string
+  readonly headers: Record<string, string>
+  readonly params: unknown
+  readonly query: unknown
+  readonly body: unknown
+  readonly auth: FastifyRequest['auth']
+  readonly tenant: FastifyRequest['tenant']
+  readonly toolDepth: number
+  receivedForm: FastifyRequest['receivedForm'] = null
+  readonly #caller: ToolCaller
+
+  constructor (caller: ToolCaller, method: string, { url, params, query, body }: ToolRequest, depth: number) {
+    this.method = method
+    this.url = url
+    this.headers = headersOf(caller)
+    this.params = params
+    this.query = query
+    this.body = body
+    this.auth = caller.auth
+    this.tenant = caller.tenant
+    this.toolDepth = depth
+    this.#caller = caller
+  }
+
+  get ip (): string {
+    return this.#caller.ip
+  }
+
+  get log (): FastifyRequest['log'] {
+    return this.#caller.log
+  }
+
+  get server (): FastifyRequest['server'] {
+    return this.#caller.server
+  }
+}
+
+export class CallReply implements RouteReply {
+  statusCode = 200
+  readonly #headers = new Map<string, string>()
+  #raw: CallEnd | undefined
+
+  readonly #signal: () => AbortSignal | undefined
+
+  /** @param signal makes what is aborted when the caller leaves */
+  constructor (signal: () => AbortSignal | undefined) {
+    this.#signal = signal
+  }
+
+  /** Made for those who wait for the end. */
+  get raw (): ResponseEnd {
+    if (this.#raw === undefined) {
+      const raw = new CallEnd()
+      this.#raw = raw
+      this.#signal()?.addEventListener('abort', () => raw.end(false), { once: true })
+    }
+    return this.#raw
+  }
+
+  code (status: number): this {
+    this.statusCode = status
+    return this
+  }
+
+  header (name: string, value: string): this {
+    this.#headers.set(name.toLowerCase(), value)
+    return this
+  }
+
+  headers (values: Readonly<Record<string, string>>): this {
+    for (const [name, value] of Object.entries(values)) this.header(name, value)
+    return this
+  }
+
+  getHeader (name: string): string | undefined {
+    return this.#headers.get(name.toLowerCase())
+  }
+
+  removeHeader (name: string): void {
+    this.#headers.delete(name.toLowerCase())
+  }
+
+  send (): this {
+    return this
+  }
+
+  /** The call has its answer, or is given up. What comes later has no effect. */
+  end (isAnswered: boolean): void {
+    this.#raw?.end(isAnswered)
+  }
+}
+
+class CallEnd extends EventEmitter implements ResponseEnd {
+  writableFinished = false
+  #isOver = false
+
+  end (isAnswered: boolean): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    if (isAnswered) {
+      this.writableFinished = true
+      this.emit('finish')
+    }
+    this.emit('close')
+  }
+}

@@ -1,0 +1,50 @@
+/** Calls a route through the router of this process: the request goes the whole way of any other, with all hooks of the app. */
+import type { FastifyInstance } from 'fastify'
+import type { Nesting } from './nesting.js'
+import type { CallRoute } from './call-route.js'
+import { failure } from '../../lib/errors.js'
+import { answerOf, valueOf } from './tool-result.js'
+import { headersOf } from './exchange.js'
+import { LocalRequest, LocalResponse } from './local-exchange.js'
+import { errorOf, tooLarge } from './tool-error.js'
+
+export function createRouterCall (app: FastifyInstance, nesting: Nesting): CallRoute {
+  return async (route, { url, payload }, caller, depth, { signal: signalOf, maxBytes, timeoutMs }) => {
+    const signal = signalOf()
+    const { raw } = caller
+    if (raw === undefined) throw failure('toolUnknown')
+    const remoteAddress = raw.socket.remoteAddress ?? '127.0.0.1'
+    // Limits of addresses count the caller's own.
+    const own = new LocalRequest({ method: route.method, url, headers: headersOf(caller), payload, remoteAddress })
+    nesting.mark(own, depth)
+    const response = new LocalResponse(own, maxBytes, () => tooLarge(maxBytes))
+    // As a caller that leaves does.
+    const end = () => {
+      own.destroy()
+      response.destroy()
+    }
+    let isLate = false
+    const timer = setTimeout(() => {
+      isLate = true
+      end()
+    }, timeoutMs)
+    signal?.addEventListener('abort', end, { once: true })
+    try {
+      app.routing(own, response)
+      const text = (await response.body).toString()
+      const { statusCode } = response
+      const answer = answerOf(text, String(response.getHeader('content-type')).startsWith('application/json'))
+      if (statusCode >= 400) throw errorOf(statusCode, valueOf(answer))
+      return answer
+    } catch (error) {
+      if (isLate) throw failure('toolTimeout', { cause: error })
+      signal?.throwIfAborted()
+      throw error
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      // Whatever is left of a response that is too large is not made.
+      if (!response.writableEnded) end()
+    }
+  }
+}
