@@ -19,7 +19,7 @@ export interface CompiledFile {
   readonly accepts: (contentType: string) => boolean
 }
 
-export const maxFiles = 10 // of a form
+const maxFiles = 10 // of a form
 const partName = /^[A-Za-z][A-Za-z0-9_-]{0,63}$/
 
 /**

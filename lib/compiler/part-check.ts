@@ -9,11 +9,10 @@ import type { LinearPattern } from '../expressions/linear-pattern.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { fullFormats } from 'ajv-formats/dist/formats.js'
 import { pointerTo } from '../schema/faults.js'
-import { compareNumbers, ExactNumber, isInteger, isNumber, type Exact } from '../json/exact-number.js'
+import { compareNumbers, ExactNumber, isInteger, isNumber, numberIn, type Exact } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
 import { isSmall } from '../validation/validator.js'
 import { steps, type CheckBudget } from './check-budget.js'
-import { coercedText } from './coercion.js'
 
 const maxErrors = 50
 const maxScanned = 16 // values of an enum; in a longer one they are looked up
@@ -234,4 +233,34 @@ function testOf (format: unknown): (text: string) => boolean {
   if (validate instanceof RegExp) return (text) => validate.test(text)
   if (typeof validate !== 'function') throw new Error('a format without a check')
   return (text) => validate(text) === true
+}
+
+/** The value that a text becomes; undefined where it is of none of the types, the first of which that takes it counts. */
+function coercedText (text: string, types: readonly unknown[]): unknown {
+  for (const type of types) {
+    const value = asType(text, type)
+    if (value !== undefined) return value
+  }
+  return undefined
+}
+
+function asType (text: string, type: unknown): unknown {
+  switch (type) {
+    case 'string':
+      return text
+    case 'number':
+      return numberIn(text)
+    case 'integer': {
+      const number = numberIn(text)
+      return isInteger(number) ? number : undefined
+    }
+    case 'boolean':
+      return text === 'true' ? true : text === 'false' ? false : undefined
+    case 'array':
+      return [text]
+    case 'null':
+      return text === '' ? null : undefined
+    default:
+      return undefined
+  }
 }

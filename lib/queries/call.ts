@@ -3,6 +3,7 @@ import type { Query } from '../schema/query.js'
 import type { Column, DatabaseFunction } from '../database/catalogue.js'
 import type { Answer, CompiledQuery, JsonSchema, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
+import { failure, isFailure } from '../errors.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import { named } from '../validation/named-schema.js'
 import { boundedRowText, boundedText } from './answer-size.js'
@@ -15,7 +16,6 @@ import { bindTenant, noInput, type Placeholders } from './sql.js'
 import { compileVariants, numberChooser, type Switch } from './statement.js'
 import { readsOf, unique, writesOf } from './table-use.js'
 import { uniqueReferences } from './unique-references.js'
-import { raisedIn } from './call-failure.js'
 
 const none: CompiledQuery['writes'] = Object.freeze([])
 /** The member of a record that stands for one value of a set. */
@@ -201,4 +201,11 @@ function recordSchema (found: DatabaseFunction, excluded: ReadonlySet<string>, o
     properties: Object.fromEntries(columns.map((column) => [column.name, columnSchema(column)])),
     required: columns.map(({ name }) => name)
   }
+}
+
+/** RAISE EXCEPTION without a code of its own: the function refuses, and its text is for the log. */
+function raisedIn (error: unknown): unknown {
+  const raised = isFailure(error, 'constraintViolated') && error.cause instanceof Error && 'state' in error.cause &&
+    error.cause.state === 'P0001'
+  return raised ? failure('functionRefused', { cause: error.cause }) : error
 }

@@ -52,7 +52,7 @@ export interface EmbedLimit {
 }
 
 /** The column or table that a member shows; undefined for `count()`. */
-export function shownBy (field: Field): string | undefined {
+function shownBy (field: Field): string | undefined {
   switch (field.kind) {
     case 'column':
       return field.column.name

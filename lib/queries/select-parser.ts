@@ -30,7 +30,7 @@ export interface SelectItem {
 export class SelectSyntaxError extends Error {}
 
 /** Tables within tables, the outermost not counted. */
-export const maxSelectDepth = 5
+const maxSelectDepth = 5
 const maxItems = 500 // in one select
 
 // A hyphen before `>` begins a path.

@@ -84,7 +84,7 @@ export function writeOnce (write: Writer, scope: Scope, input: Input): Bound {
 const prefixes = { platform: 'p_', tenant: 't_' } as const satisfies Record<Origin, string>
 
 /** The same text of the same origin has the same name in every query, and no other text has it: 128 bits of a hash. */
-export function statementName (text: string, origin: Origin): string {
+function statementName (text: string, origin: Origin): string {
   return prefixes[origin] + createHash('sha256').update(text).digest('hex').slice(0, 32)
 }
 

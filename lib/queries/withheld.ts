@@ -13,7 +13,7 @@ import { isRecord } from '../json/plain-value.js'
 import { compileValue } from '../expressions/template.js'
 import { keyColumns } from './row-key.js'
 
-export const nothingWithheld: Withheld = Object.freeze({ columns: new Map(), fields: new Map() })
+const nothingWithheld: Withheld = Object.freeze({ columns: new Map(), fields: new Map() })
 
 /** The columns and fields that the queries of one route take, wholly or in part, from a secret. */
 export function withheldBy (

@@ -17,13 +17,13 @@ import { webhookRoutes } from '../../lib/document/webhook-routes.js'
 import { platformConnectors } from '../../lib/connectors/index.js'
 import { workflowsOf } from '../../lib/workflows/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
+import { requirePlugin } from '../../lib/plugin/dependencies.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { list, record } from '../../lib/plugin/options.js'
 import { acceptForms } from './forms.js'
 import { createGeneration } from './generation.js'
 import { readinessOf } from './readiness.js'
 import { receiptsOf } from './receipts.js'
-import { requirePlugins } from './requirements.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
 import type { Origin } from '../../lib/runtime/services.js'
 import { servingCalls, servingOf, type Serving } from './serving.js'
@@ -156,3 +156,22 @@ export default definePlugin<ConfigRoutesOptions>({
     }
   }
 })
+
+/** A missing plugin fails the start, and not the first request. The error names it. */
+function requirePlugins (app: FastifyInstance, routes: readonly CompiledRoute[]): void {
+  const need = (plugin: string, isNeeded: (route: CompiledRoute) => boolean) => {
+    if (routes.some(isNeeded)) requirePlugin(app, plugin, 'config-routes')
+  }
+  need('auth', (route) => route.requireAuth || route.permissions.length > 0 || route.authProvider !== 'jwt')
+  need('tenancy', (route) => route.tenantScoped)
+  need(
+    'secrets',
+    (route) => route.secrets.some((key) => !route.optionalSecrets.has(key)) || (route.webhook !== null && route.webhook.key !== null)
+  )
+  need('resource-limits', (route) => route.resourceLimit !== null)
+  need('cache', (route) => route.cache !== null)
+  need('integrations', (route) => route.integrations.length > 0 || route.workflow?.workflow.calls === true)
+  need('files', (route) => route.files !== null)
+  need('realtime', (route) => route.realtime !== null)
+  need('workflows', (route) => route.workflow?.async === true)
+}
