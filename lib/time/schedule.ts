@@ -1,5 +1,6 @@
 /** Times of a schedule: a cron pattern of five fields in a time zone. */
 import { Cron } from 'croner'
+import { hourMs } from './spans.js'
 
 /** The least number of minutes between two runs of a tenant's schedule. */
 export const leastTenantMinutes = 5
@@ -18,7 +19,6 @@ export interface ScheduleFault {
 }
 
 const minuteMs = 60_000
-const hourMs = 3_600_000
 const numbers = '[0-9*][0-9*,/-]{0,99}'
 /** Without croner's seconds, nicknames and extensions, which other programs do not support. */
 const pattern = new RegExp(

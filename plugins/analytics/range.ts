@@ -1,8 +1,7 @@
 /** The period of a summary: `from` and `to` of its query. */
 import { invalidInput } from '../../lib/validation/detail.js'
 import { endOf, timeOf } from '../../lib/http/time-range.js'
-
-const [hour, day] = [3_600_000, 86_400_000] // ms
+import { dayMs, hourMs } from '../../lib/time/spans.js'
 
 export interface Range {
   readonly from: Date
@@ -22,10 +21,10 @@ export interface RangeQuery {
 export function rangeOf ({ from, to }: RangeQuery, now: number, maxDays: number): Range {
   // Includes requests of this millisecond.
   const until = to === undefined ? now + 1 : endOf(to, '/query/to')
-  const begin = from === undefined ? until - day : timeOf(from, '/query/from')
+  const begin = from === undefined ? until - dayMs : timeOf(from, '/query/from')
   if (begin > until) throw invalidInput('/query/from', 'must not be after `to`, which is now where it is left out', 'maximum')
   // A caller who computes the start from its own clock is not refused for the duration of the request.
-  if (until - begin > maxDays * day + hour) {
+  if (until - begin > maxDays * dayMs + hourMs) {
     throw invalidInput('/query/from', `must be at most ${maxDays} days before \`to\`: figures are kept for as long`, 'minimum')
   }
   return { from: new Date(begin), until: new Date(until) }

@@ -23,12 +23,12 @@ import { isPlatformAdmin } from '../auth/access.js'
 import { requireGrant } from '../auth/grants.js'
 import { linkLife } from '../mail/links.js'
 import { defaultRole, type User } from './user.js'
+import { hourMs } from '../../lib/time/spans.js'
 
-const hour = 3_600_000 // ms
 /** Mails to one address. */
-const invitationsToAddress: AttemptRule = { kind: 'mail.invite', max: 3, windowMs: hour }
+const invitationsToAddress: AttemptRule = { kind: 'mail.invite', max: 3, windowMs: hourMs }
 /** Mails of one caller. */
-const invitationsOfCaller: AttemptRule = { kind: 'invite', max: 100, windowMs: hour }
+const invitationsOfCaller: AttemptRule = { kind: 'invite', max: 100, windowMs: hourMs }
 
 /** The caller, who cannot give permissions that it does not hold. */
 export interface Author {

@@ -16,6 +16,7 @@ import { passDue, type DueTime } from './schedules.js'
 import { createStatusToken } from './status-token.js'
 import { isRunId } from './store.js'
 import { definitionText, scopeText } from './serialization.js'
+import { noScope } from '../../lib/expressions/no-scope.js'
 
 /** The name of the job that runs one. */
 export const runTask = 'workflow.run'
@@ -126,18 +127,7 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, li
     },
 
     async startAt (due, workflow, input) {
-      const scope: Scope = {
-        body: null,
-        params: {},
-        query: {},
-        headers: {},
-        auth: null,
-        tenant: null,
-        secrets: new Map(),
-        results: {},
-        fullAccess: false,
-        input
-      }
+      const scope: Scope = { ...noScope, body: null, results: {}, input }
       const row: StartRow = {
         user: null,
         workflow: workflow.id,
