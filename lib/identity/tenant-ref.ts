@@ -1,17 +1,17 @@
 /**
- * Whose a row, a key, a place in a queue or a line of the log is: a tenant, the platform, a request without a tenant, or the
- * server itself. At run time a text, which costs nothing. The compiler takes no other text for one.
+ * The owner of a row, a cache key, a queue slot or a log line: a tenant, the platform, a request without a tenant, or the server
+ * itself. At run time it is a plain string. The compiler accepts no other string in its place.
  */
 declare const kind: unique symbol
 type Ref<Kind> = string & { readonly [kind]: Kind }
 
 export type TenantId = Ref<'tenant'>
-/** A tenant or the platform: the two that own something. System tables have it as it is, the platform as the empty text. */
+/** A tenant or the platform: the two that can own data. System tables store a tenant's id, and the empty string for the platform. */
 export type Owner = TenantId | Ref<'platform'>
 export type TenantRef = Owner | Ref<'none'> | Ref<'server'>
 
 export const platformRef = '' as Ref<'platform'>
-// The id of a tenant has no parentheses.
+// A tenant's id cannot contain parentheses.
 export const noTenant = '(none)' as Ref<'none'>
 export const serverRef = '(server)' as Ref<'server'>
 
@@ -28,32 +28,32 @@ export function isTenant (ref: TenantRef): ref is TenantId {
   return ref !== platformRef && ref !== noTenant && ref !== serverRef
 }
 
-/** For a text from outside the types: a column, or a call of an app that embeds a plugin. The empty text is the platform. */
+/** Types a string from outside, such as a column or an argument from an embedding app. The empty string is the platform. */
 export function tenantRef (text: string): Owner {
   return text as Owner
 }
 
-/** The same for a text that is the id of a tenant. */
+/** As `tenantRef`, for a string that is a tenant's id. */
 export function tenantIdOf (text: string): TenantId {
   return text as TenantId
 }
 
-/** The tenant, or the platform in its place: what a request without a tenant reads and writes is the platform's. */
+/** The tenant, or the platform for a request without a tenant: such a request reads and writes the platform's data. */
 export function tenantOrPlatform (tenant: { readonly id: string } | null | undefined): Owner {
   return tenant === null || tenant === undefined ? platformRef : tenantRef(tenant.id)
 }
 
-/** The tenant that a token names; the platform where it names none. */
+/** The tenant that a token names; the platform if it names none. */
 export function tenantOfToken ({ tenant_id: id }: { readonly tenant_id?: string | undefined }): Owner {
   return id === undefined ? platformRef : tenantRef(id)
 }
 
-/** For connections and turns: requests without a tenant share among themselves. */
+/** For connections and concurrency limits: requests without a tenant share one limit. */
 export function tenantOrNone (tenant: { readonly id: string } | null | undefined): TenantRef {
   return tenant === null || tenant === undefined ? noTenant : tenantRef(tenant.id)
 }
 
-/** The tenant in JSON and in the log: null where there is none. */
+/** The tenant in JSON and in the log: null if there is none. */
 export function tenantField (ref: TenantRef): TenantId | null {
   return isTenant(ref) ? ref : null
 }
