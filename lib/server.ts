@@ -31,12 +31,12 @@ interface Assembly {
   readonly deliverMail: Deliver | undefined
 }
 
-/** Whether the document leaves the group of endpoints on. */
+/** Whether the document enables the plugin. */
 const isOn = (name: keyof Config['plugins']) => ({ config }: Assembly) => config.plugins[name] !== false
-/** Users log in where this server signs tokens. */
+/** Logins need a server that signs its own tokens. */
 const hasLogins = ({ config: { jwt, plugins } }: Assembly) => plugins.login !== false && jwt !== undefined && canSign(jwt)
 
-/** The tables whose changes are recorded. */
+/** The tables with a change feed. */
 function watchedTables ({ realtime: { enabled, tables }, plugins }: Config): Config['realtime']['tables'] {
   return enabled === false || plugins.realtime === false ? {} : tables
 }
@@ -49,8 +49,8 @@ function embeddingOptions (agent: Config['agent']) {
 }
 
 /**
- * The plugins of a server. The order of registration follows from their dependencies; plugins that are free keep the order of
- * this table.
+ * The plugins of a server. Their dependencies determine the order of registration; independent plugins keep the order of this
+ * table.
  */
 export const groups: ReadonlyArray<Group<Assembly>> = [
   group(() => import('../plugins/headers/index.js'), { options: none }),
@@ -99,7 +99,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
     enabled: isOn('openapi'),
     options: ({ config }) => ({ ...config.plugins.openapi || {}, title: titleOf(config) })
   }),
-  // It closes after the queue, whose last jobs may call other services.
+  // It closes after the queue, because the last jobs may call other services.
   group(() => import('../plugins/outbound/index.js'), { options: ({ config }) => ({ egress: config.egress }) }),
   group(() => import('../plugins/integrations/index.js'), {
     options: ({ connectors, config }) => ({ connectors, routes: config.plugins.integrations !== false })
@@ -222,28 +222,27 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
   group(() => import('../plugins/config-routes/index.js'), { options: ({ config, connectors, env }) => ({ config, connectors, env }) })
 ]
 
-const requestTimeout = 120_000 // ms that a request has to arrive as a whole; a caller that sends slower holds a connection for nothing
-const maxParamLength = 2048 // characters of one path parameter: a document's id of 512, percent-encoded, and to spare
+const requestTimeout = 120_000 // ms to receive the whole request; slower callers would hold a connection for nothing
+const maxParamLength = 2048 // characters of one path parameter: a document's id of 512, percent-encoded, with room to spare
 
-/** What the document does not say. */
+/** Settings that are not part of the document. */
 export interface ServerOptions {
   /**
-   * What `{{env.NAME}}`, JWT_SECRET and the other settings are read from. Default: that of `loadConfig`, else the process's
+   * The source of `{{env.NAME}}`, JWT_SECRET and the other settings. Default: the `env` of `loadConfig`, else the process's
    * environment.
    */
   readonly env?: Env
   /** Fastify's `logger`. Default: pino at the level that LOG_LEVEL names, `info` without one. */
   readonly logger?: FastifyServerOptions['logger']
-  /** Gets the mails of users in place of the connector of `auth.mail`, for example to print them. Their links are secrets. */
+  /** Receives the users' mails instead of the connector of `auth.mail`, for example to print them. Their links are secrets. */
   readonly deliverMail?: Deliver | undefined
 }
 
 /**
- * Turns a document into a Fastify server. It is returned at once and routes register through the plugin queue, so
- * both `createServer(config).listen({ port })` and `await createServer(config)` work.
- *
- * Throws a ConfigError that holds every fault of the document; `ready` rejects with one where the document names a
- * table or column that the database lacks, and with `databaseUnavailable` where there is no database.
+ * Turns a document into a Fastify server. The server is returned at once and its routes register through the plugin queue. So
+ * both `createServer(config).listen({ port })` and `await createServer(config)` work. Throws a ConfigError with every fault of
+ * the document. `ready` rejects with a ConfigError if the database lacks a declared table or column, and with
+ * `databaseUnavailable` if it cannot be reached.
  */
 export function createServer (document: ConfigInput | Config, options: ServerOptions = {}): FastifyInstance {
   const config = isChecked(document) ? document : checkConfig(document, { env: options.env })
@@ -253,22 +252,22 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     logger: loggerOptions(options.logger ?? { level: logLevel(env) }),
     logController: new RequestLog(options.logger !== false),
     genReqId: requestIds(),
-    // Plugins wait for the database, which has its own limits of time, and for migrations, which have none.
+    // Plugins wait for the database, which has its own timeouts, and for migrations, which have none.
     pluginTimeout: 0,
     requestTimeout,
     bodyLimit: config.server.bodyLimit,
     routerOptions: { maxParamLength },
     schemaController: { compilersFactory: { buildSerializer, buildValidator } },
-    // What fails before a route is found has the same body as every other error.
+    // Errors before routing have the same body as every other error.
     frameworkErrors: answerUnrouted,
     clientErrorHandler: answerClientError,
     trustProxy: typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy,
     ...serverOptions
   })
 
-  // The first of the hooks, so that it sees requests that other hooks refuse.
+  // The first hook, so that it also sees requests that later hooks reject.
   whenEnded(app, (request, reply, ms) => {
-    // Fastify logs responses that were sent, and errors.
+    // Fastify itself logs errors and responses that were sent.
     if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
   })
   const assembly = {
@@ -278,7 +277,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     deliverMail: options.deliverMail
   }
   app.register(fp(async () => {
-    // Before the database is migrated: a start that cannot succeed leaves no trace.
+    // Before the migrations: a start that is bound to fail leaves the database unchanged.
     if (config.database.provider === 'postgres' && config.plugins.secrets !== false) await openKeys('postgres', keysOf(env))
     const enabled = await Promise.all(groups.filter(({ isEnabled }) => isEnabled(assembly)).map(async ({ load }) => await load()))
     for (const entry of sortPlugins(enabled)) entry.register(app, assembly)
@@ -286,12 +285,12 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   return app
 }
 
-/** The name of the API, if the document has one. */
+/** The name of the API, if the document sets one. */
 function titleOf ({ name, plugins: { openapi } }: Config): string | undefined {
   return (openapi === false ? undefined : openapi?.title) ?? name
 }
 
-/** What `GET /` answers where no route has that path. */
+/** The response to `GET /` if no route has that path. */
 function homeOf (config: Config, env: Env): Home {
   const { plugins: { openapi, health } } = config
   const links = {
@@ -308,7 +307,7 @@ function homeOf (config: Config, env: Env): Home {
   }
 }
 
-/** The groups that the document turns off. */
+/** The plugins that the document disables. */
 function turnedOff (plugins: Config['plugins']): string[] {
   return Object.entries(plugins).filter(([, options]) => options === false).map(([name]) => name)
 }
@@ -319,7 +318,7 @@ function keysOf (env: Env): KeyOptions {
 
 const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']
 
-/** The setting LOG_LEVEL; empty is unset. */
+/** Reads LOG_LEVEL; an empty value counts as unset. */
 function logLevel ({ LOG_LEVEL: level }: Env): string {
   if (level === undefined || level === '') return 'info'
   if (!logLevels.includes(level)) throw new Error(`the setting LOG_LEVEL is "${level}": expected one of ${logLevels.join(', ')}`)
