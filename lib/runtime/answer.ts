@@ -1,4 +1,4 @@
-/** The results of a route's queries, and the body that is made of them. */
+/** Runs a route's queries and makes the response body from their results. */
 import type { CompiledRoute } from '../compiler/route.js'
 import type { DocumentSession } from '../firestore/types.js'
 import type { Answer, AnswerForm, BoundQuery, CompiledQuery, FirestoreQuery, RouteQuery, Scope } from '../expressions/types.js'
@@ -10,10 +10,10 @@ import { isPlatformAdmin } from '../identity/platform-admin.js'
 import { withIndexLink } from '../firestore/failures.js'
 import { placed } from './column-errors.js'
 
-/** The stores that the queries of one request run on. */
+/** The stores for the queries of one request. */
 export interface Stores {
   readonly sql: (bound: BoundQuery) => Promise<string | null>
-  /** null where there is no Firestore, as no route then uses it. */
+  /** null if Firestore is not configured; no route uses it then. */
   readonly documents: DocumentSession | null
 }
 
@@ -23,19 +23,19 @@ export interface LastCall {
   readonly result: unknown
 }
 
-/** The JSON text that the queries or calls answer, and where its records are. */
+/** The JSON text of the queries or calls, and its form. */
 export interface Answered {
   readonly text: string
   readonly form: AnswerForm
 }
 
-/** The body of a route that only reads, as it is in these stores. Rejects as the route does. */
+/** The body of a read-only route, read from these stores. Rejects as the route does. */
 export async function readIn (stores: Stores, route: CompiledRoute, scope: Scope): Promise<string> {
   route.copies?.response?.(scope, 0)
   return bodyOf(route, await answerOf(route, scope, stores), scope)
 }
 
-/** `last`: the call whose result is the answer where the route has no queries. */
+/** `last`: the call whose result becomes the response if the route has no queries. */
 export function bodyOf (route: CompiledRoute, { text, form }: Answered, scope: Scope, last: LastCall | null = null): string {
   const { transform, response, copies } = route
   if (transform === null) {
@@ -48,12 +48,15 @@ export function bodyOf (route: CompiledRoute, { text, form }: Answered, scope: S
   if (response === null) return stringifyJson(answer)
   if (response.kind === 'schema') return response.serialize(answer, form)
   const computed = { ...scope, results: resultsOf(route, answer, scope, last) }
-  // The length of a computed text is unknown.
+  // The length of a computed text is not known in advance.
   copies?.response?.(computed, Infinity)
   return response.serialize(computed)
 }
 
-/** The results as a mapping reads them after a transform: the answer by the key of its query or call, and those that are no part of it. */
+/**
+ * The results that a mapping reads after a transform: the response under the key of its query or call, and the results outside
+ * it.
+ */
 function resultsOf (route: CompiledRoute, answer: unknown, { results }: Scope, last: LastCall | null): Record<string, unknown> {
   const [first] = route.queries
   if (first === undefined) return last === null ? results : { ...results, [last.key]: answer }
@@ -67,7 +70,7 @@ export function answerOf (route: CompiledRoute, scope: Scope, stores: Stores): P
   return route.queries.length === 1 ? resultOf(first, 0, 0, route, scope, stores) : answerOfAll(route, scope, stores)
 }
 
-/** The queries in order; `{{results.<key>}}` of one reaches those after it. */
+/** Runs the queries in order; later queries can read `{{results.<key>}}` of earlier ones. */
 async function answerOfAll (route: CompiledRoute, scope: Scope, stores: Stores): Promise<Answered> {
   const members: string[] = []
   let length = 0
@@ -122,7 +125,7 @@ async function documentsOf (query: FirestoreQuery, scope: Scope, { documents }: 
   }
 }
 
-/** No row is "not found"; for an upsert, a row that another tenant owns. */
+/** No row means "not found"; for an upsert, it means that another tenant owns the row. */
 function found (query: Pick<RouteQuery, 'missing'>, text: string | null): string {
   if (text === null) throw failure(query.missing)
   return text

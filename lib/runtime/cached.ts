@@ -1,23 +1,23 @@
-/** Responses of routes that are cached. */
+/** Serves cached routes. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { RouteReply } from '../http/route-exchange.js'
 import type { CacheStore, TableUse } from '../cache/store.js'
 
-/** Executions of cached routes that requests wait for, by tenant, state of the tables, and key. */
+/** Running executions of cached routes, by tenant, state of the tables, and key. Requests for the same item share one. */
 export type Loads = Map<string, Promise<string>>
 
 export interface CachedItem {
   /** Empty for the platform. */
   readonly tenant: Owner
   readonly key: string
-  /** The tables that the response is made from. */
+  /** The tables that the response reads. */
   readonly reads: readonly TableUse[]
   readonly ttlMs: number
 }
 
 /**
- * Resolves with the cached response, or with that of `load`, and sets `X-Cache`. Requests for the same item share one load. A
- * request after a write never joins a load that began before the write.
+ * Resolves with the cached response, or with the response of `load`, and sets `X-Cache`. Requests for the same item share one
+ * load. A request after a write never joins a load that began before the write.
  */
 export async function throughCache (
   cache: CacheStore,
@@ -38,7 +38,7 @@ export async function throughCache (
   if (known !== undefined) return known
   const body = load()
   loads.set(id, body)
-  // The response does not wait until it is kept. Until then, requests share it.
+  // The response does not wait for the cache to store it. Until then, requests share the load.
   const end = () => {
     loads.delete(id)
   }

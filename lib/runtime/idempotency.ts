@@ -1,33 +1,33 @@
-/** Requests of declared routes that hold an idempotency key. */
+/** Idempotency keys on declared routes. */
 import type { Session } from '../database/engine.js'
 import type { RouteCall, RouteReply } from '../http/route-exchange.js'
 import type { IdempotencyClaim } from '../database/idempotency-claim.js'
 import { requireMark } from '../database/idempotency-claim.js'
 
-/** A response as it is given again. */
+/** A stored response, to be replayed. */
 export interface KeptResponse {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
 }
 
-/** A request that holds its key. */
+/** The hold of one request on its key. */
 export interface Claim extends IdempotencyClaim {
   /**
-   * The statement that keeps the response, for the transaction of the write; null for a response that is too large to keep. It
-   * answers no row where another request holds the key by now.
+   * The statement that stores the response, for the transaction of the write; null if the response is too large to store. It
+   * returns no row if another request has taken over the key.
    */
   keeping (response: KeptResponse): IdempotencyClaim['mark'] | null
-  /** The transaction with that statement is committed. */
+  /** The transaction with that statement has committed. */
   kept (): void
-  /** Keeps the response, unless it is kept. Never rejects: what was done stays done. */
+  /** Stores the response, unless it is stored already. Never rejects: the write itself has succeeded. */
   answered (response: KeptResponse): Promise<void>
-  /** Frees the key, unless something was written. Never rejects. */
+  /** Frees the key, unless the route has written something. Never rejects. */
   failed (): Promise<void>
 }
 
 export interface IdempotencyKeys {
-  /** Claims the key of the request, or returns the response of the request that had it first. */
+  /** Claims the key for the request, or returns the response of the first request with the key. */
   claim (request: RouteCall, key: string, options: { readonly encrypted: boolean }): Promise<Claim | KeptResponse>
 }
 
@@ -37,16 +37,16 @@ export function isKept (claimed: Claim | KeptResponse): claimed is KeptResponse 
 
 type ReplyParts = Pick<RouteReply, 'statusCode' | 'code' | 'headers' | 'header' | 'getHeader'>
 
-/** Headers of a response that are given again. */
+/** The headers that a replayed response repeats. */
 const keptHeaders = ['content-type', 'location', 'etag'] as const
 
-/** Makes the response the kept one; returns its body. */
+/** Replays the stored response; returns its body. */
 export function replayed (reply: ReplyParts, { status, headers, body }: KeptResponse): string {
   reply.code(status).headers(headers).header('idempotency-replayed', 'true')
   return body
 }
 
-/** The response as it is kept. */
+/** The response in its stored form. */
 export function keptOf (reply: ReplyParts, body: string): KeptResponse {
   const headers: Record<string, string> = {}
   for (const name of keptHeaders) {
@@ -56,17 +56,20 @@ export function keptOf (reply: ReplyParts, body: string): KeptResponse {
   return { status: reply.statusCode, headers, body }
 }
 
-/** What the transaction of the route does for the key. */
+/** The work for the key within the route's transaction. */
 export interface Once {
-  /** Notes that the route has written. Rejects where another request holds the key by now, so that nothing is written. */
+  /** Records that the route has written. Rejects if another request has taken over the key, so that the transaction rolls back. */
   written(session: Session): Promise<void>
-  /** Notes that, and keeps the body of the answer. */
+  /** Records the write and stores the response body. */
   answered(session: Session, body: string): Promise<void>
-  /** The transaction that keeps the body is committed. */
+  /** The transaction that stores the body has committed. */
   kept(): void
 }
 
-/** Runs the work, or gives the answer of the request that had the key first. A work that rejects frees the key, unless it has written. */
+/**
+ * Runs the work, or replays the response of the first request with the key. If the work rejects, the key is freed, unless the
+ * route has written something.
+ */
 export async function once (
   idempotency: IdempotencyKeys,
   { key, encrypted }: { readonly key: string, readonly encrypted: boolean },
@@ -93,7 +96,7 @@ export async function once (
     await claim.answered(keptOf(reply, body))
     return body
   } catch (error) {
-    // That of a record whose transaction did not commit.
+    // It points to a record whose transaction did not commit.
     reply.removeHeader('location')
     await claim.failed()
     throw error

@@ -1,4 +1,4 @@
-/** Runs the calls to other services of a route. */
+/** Runs a route's calls to other services. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Once } from './idempotency.js'
 import type { CompiledRoute } from '../compiler/route.js'
@@ -10,33 +10,33 @@ import { expressionFaults, type PlaceOf } from '../expressions/fault-log.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
-/** What the transaction of a write does before it writes. */
+/** A check within the transaction of a write, before it writes. */
 export interface Guard {
   readonly isolation: Isolation | undefined
-  /** Rejects with `preconditionFailed` where another version is current. */
+  /** Rejects with `preconditionFailed` if the current version is a different one. */
   check(stores: Stores): Promise<void>
 }
 
-/** What runs the calls of one request. */
+/** What the request needs besides its scope to run queries and calls. */
 export interface Caller {
-  /** null where the plugin is not registered, as no route then makes calls. */
+  /** null if the plugin is not registered; no route makes calls then. */
   readonly integrations: () => Calls | null
   readonly log: FastifyBaseLogger
-  /** Places in the document, for the log. */
+  /** Locations in the document, for the log. */
   readonly placeOf: PlaceOf
-  /** The request holds an idempotency key. */
+  /** Set if the request has an idempotency key. */
   readonly once?: Once | undefined
-  /** The request has a precondition. */
+  /** Set if the request has a precondition. */
   readonly guard?: Guard | undefined
-  /** Of a form: they become readable with what the route writes. */
+  /** The files of a form. They become readable in the transaction of the route's writes. */
   readonly form?: ReceivedForm | null | undefined
-  /** Hears of the one record that the route created, as JSON text, before anything is sent. */
+  /** Receives the one record that the route created, as JSON text, before the response is sent. */
   readonly created?: ((record: string) => void) | undefined
 }
 
 /**
- * Runs them in order and puts their results in the scope, null for each that is skipped. Resolves with the last one that
- * ran, or null; rejects with what `integrations.run` rejects with, and with `answerTooLarge`, and then runs none after it.
+ * Runs the calls in order and puts their results in the scope; the result of a skipped call is null. Resolves with the last call
+ * that ran, or null. The first error of `integrations.run`, or `answerTooLarge`, rejects and stops the remaining calls.
  */
 export async function runIntegrations (
   route: CompiledRoute,

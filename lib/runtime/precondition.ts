@@ -1,4 +1,7 @@
-/** `If-Match` on declared writes: the version that the `GET` route on the same path shows, read in the transaction of the write. */
+/**
+ * `If-Match` on declared writes. The current version is that of the `GET` route on the same path, read in the write's
+ * transaction.
+ */
 import type { RouteCall } from '../http/route-exchange.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
@@ -10,13 +13,13 @@ import { readIn, type Stores } from './answer.js'
 import { secretsFor, type SecretSource } from './secrets.js'
 import type { Access } from './services.js'
 
-/** Makes the guard for the scope of the write. */
+/** Creates the guard for the scope of the write. */
 export type Guarding = (scope: Scope) => Promise<Guard>
 
 /**
- * undefined for requests without `If-Match`, and for routes that do not heed it. Throws `badRequest` for a malformed header, and
- * for a route without a version: to ignore the header would lose the changes that it protects. Takes the request before its
- * validation converts the parameters.
+ * undefined for requests without `If-Match`, and for routes that do not support it. Throws `badRequest` for a malformed header,
+ * and for a route without a version: ignoring the header would lose the changes that it protects. Call it before validation
+ * converts the request's parameters.
  */
 export function guardingOf (
   write: CompiledRoute,
@@ -47,7 +50,7 @@ export function guardingOf (
   }
 }
 
-/** null where there is no record. The tag of a body that is too large to have one is met by `*` alone. */
+/** null if there is no record. A body that is too large for a tag matches only `*`. */
 async function tagIn (stores: Stores, read: CompiledRoute, scope: Scope): Promise<string | null> {
   try {
     return tagOfBody(await readIn(stores, read, scope)) ?? ''

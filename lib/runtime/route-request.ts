@@ -1,4 +1,4 @@
-/** One request on a compiled route. Read from the top: `serve` begins, and the steps follow in their order. */
+/** One request on a compiled route. Read from the top: `serve` begins, and the steps follow in order. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RouteCall, RouteReply } from '../http/route-exchange.js'
 import type { CompiledRouteMessage } from '../compiler/realtime.js'
@@ -22,7 +22,7 @@ const contentType = 'application/json; charset=utf-8'
 const noSecrets: Scope['secrets'] = new Map()
 
 /**
- * A step that must undo its own work where a later one fails calls the next step: `receive` removes files, `claim` frees the
+ * A step that must undo its work after a later failure calls the next step: `receive` removes files, `claim` frees the
  * idempotency key, `limit` gives back the amount.
  */
 export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply extends RouteReply = FastifyReply> {
@@ -45,7 +45,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     this.#origin = origin
   }
 
-  /** Resolves with the body as JSON text, or with the reply where 304 was sent. Rejects with errors of the catalogue. */
+  /** Resolves with the body as JSON text, or with the reply if 304 was sent. Rejects with errors of the error catalogue. */
   async serve (): Promise<string | Reply> {
     const { webhook } = this.#route
     if (webhook !== null) return this.#services.inbound(webhook, this.#request, this.#reply, () => this.answer())
@@ -53,23 +53,23 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     return isRead(this.#route) ? this.respond(body) : body
   }
 
-  /** The same without what is only for HTTP: signatures and 304. */
+  /** As `serve`, without the HTTP-only steps: signatures and 304. */
   async answer (): Promise<string> {
     this.validate()
     if (this.#route.permissions.length > 0) await this.authorize()
     return this.receive()
   }
 
-  /** Throws `badRequest` for input that the route does not take. */
+  /** Throws `badRequest` for invalid input. */
   validate (): void {
-    // Validation converts the parameters. A precondition reads them as they were sent.
+    // Validation converts the parameters, but a precondition needs them as sent.
     if (this.#request.headers['if-match'] !== undefined) {
       this.#guarding = guardingOf(this.#route, this.#origin, this.#services, this.#request)
     }
     this.#route.request.validate(this.#request)
   }
 
-  /** Throws `forbidden` for a caller without the permissions of the route. */
+  /** Throws `forbidden` for a caller without the route's permissions. */
   async authorize (): Promise<void> {
     await this.#services.access.requirePermissions(this.#request, this.#route.permissions)
   }
@@ -101,7 +101,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     if (headers[idempotencyHeader] === undefined || idempotency === null || !takesIdempotencyKey(this.#route)) return this.resolve()
     const key = idempotencyKeyIn(headers)
     if (key === undefined) return this.resolve()
-    // The status address of an asynchronous run holds a token.
+    // The status address of an asynchronous run contains a token.
     return once(idempotency, { key, encrypted: this.#route.workflow !== null }, this.#request, this.#reply, (once) => {
       this.#once = once
       this.#reply.code(this.#route.status).header('content-type', contentType)
@@ -120,7 +120,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     return events ? this.limit(scope).finally(webhooks?.wake) : this.limit(scope)
   }
 
-  /** Throws `resourceLimit` where the caller's limit has no room. Gives the amount back if a later step fails. */
+  /** Throws `resourceLimit` if the caller's limit is reached. Gives the amount back if a later step fails. */
   async limit (scope: Scope): Promise<string> {
     const { resourceLimit, status } = this.#route
     const { limits } = this.#services
@@ -131,13 +131,13 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     try {
       return await this.cache(scope)
     } catch (error) {
-      // A further try finds the same limits.
+      // The retry must find the amount free again.
       await give()
       throw error
     }
   }
 
-  /** Answers from the cache where the route has one. Requests that miss at the same time share one execution. */
+  /** Answers from the cache if the route has one. Concurrent misses share one execution. */
   cache (scope: Scope): Promise<string> {
     const { cache: settings, workflow } = this.#route
     const { cache } = this.#services
@@ -183,7 +183,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     return text
   }
 
-  /** Sends 304 for a read that the caller has already. */
+  /** Sends 304 if the caller already has the current version. */
   respond (body: string): string | Reply {
     const { tenant = null, auth = null } = this.#request
     this.#reply.header('cache-control', tenant === null && auth === null ? 'no-cache' : 'private, no-cache')
@@ -191,7 +191,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     return tag === undefined ? body : withTag(this.#request, this.#reply, tag, body)
   }
 
-  /** What the route wrote is committed: a message that cannot be sent is no failure of the request. */
+  /** The route's writes have committed, so a message that cannot be sent does not fail the request. */
   #send ({ make }: CompiledRouteMessage, scope: Scope): void {
     const { tenant } = scope
     const rooms = this.#services.realtime()
@@ -203,7 +203,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     }
   }
 
-  /** Callers who see excluded fields: administrators, and a tenant's own callers that name their tenant by header. */
+  /** Callers with access to excluded fields: administrators, and a tenant's own callers that name their tenant by header. */
   #hasFullAccess (dashboardPermission: string | undefined): boolean | Promise<boolean> {
     const { auth, headers } = this.#request
     if (auth === null || auth === undefined) return false
@@ -219,12 +219,12 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   }
 }
 
-/** Only reads, so that its response may be kept by the caller and asked for with `If-None-Match`. */
+/** A read-only route: callers may cache its response and revalidate it with `If-None-Match`. */
 function isRead (route: CompiledRoute): boolean {
   return route.method === 'GET' && route.workflow === null && !writes(route)
 }
 
-/** By its queries, or by the steps of its workflow. */
+/** Whether its queries or the steps of its workflow write. */
 function writes ({ writes, workflow }: CompiledRoute): boolean {
   return writes.length > 0 || (workflow !== null && workflow.workflow.writes.length > 0)
 }
@@ -242,13 +242,13 @@ function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secre
     files: request.receivedForm?.files,
     fullAccess,
     events,
-    // Only routes that are webhooks read it.
+    // Only webhook routes read it.
     payload: request.body,
     trace: traceOf(request.headers)
   }
 }
 
-/** A compiled route does not use what is not there, since the start of the server looked. */
+/** Never throws for a compiled route: the start of the server has checked the plugins that it uses. */
 function provided<Service> (service: Service | null, plugin: string): Service {
   if (service === null) throw new Error(`the plugin ${plugin} is not registered`)
   return service

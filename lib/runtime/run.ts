@@ -1,4 +1,4 @@
-/** Runs the statements and the calls of a compiled route and makes its body. */
+/** Runs a compiled route's queries and calls and makes the response body. */
 import type { CompiledRoute } from '../compiler/route.js'
 import type { BoundQuery, Scope } from '../expressions/types.js'
 import type { Engine, Session } from '../database/engine.js'
@@ -13,13 +13,13 @@ import { tenantOrNone, tenantOrPlatform } from '../identity/tenant-ref.js'
 /** The databases of an app. */
 export interface Databases {
   readonly engine: Engine
-  /** null where there is no Firestore. */
+  /** null if Firestore is not configured. */
   readonly firestore: DocumentStore | null
 }
 
 /**
- * Runs the route for one request; its writes are announced to the cache once they are committed and before this resolves or
- * rejects. See `run` for the body.
+ * Runs the route for one request. Invalidates the cache once the writes have committed, before it resolves or rejects. See `run`
+ * for the body.
  */
 export async function runRoute (
   route: CompiledRoute,
@@ -33,7 +33,7 @@ export async function runRoute (
   try {
     return await run(route, databases, scope, caller, written)
   } catch (error) {
-    // The connection was lost: the database may have committed all the same.
+    // The connection was lost, but the database may have committed.
     if (isFailure(error, 'databaseUnavailable')) await written()
     throw error
   }
@@ -42,9 +42,9 @@ export async function runRoute (
 const nothingWritten = (): void => {}
 
 /**
- * Runs the route and returns its body as JSON text. Where nothing needs the rows in JavaScript, the
- * text is the one that PostgreSQL built. Throws the errors of the catalogue; what would be too large is not written, but where
- * calls to other services follow, which are unknown before.
+ * Runs the route and returns its body as JSON text. If JavaScript does not need the rows, PostgreSQL builds this text. Throws
+ * errors of the error catalogue. A response that is too large rolls its writes back, unless calls to other services follow: their
+ * size is not known before the commit.
  */
 async function run (
   route: CompiledRoute,
@@ -57,7 +57,7 @@ async function run (
   const { once, guard, form = null } = caller
   const options = { tenant: tenantOrNone(scope.tenant), isolation: guard?.isolation }
   const copies = route.copies?.response ?? null
-  // What it copies of the request is known before anything is asked of the database.
+  // The size of the copied request values is known before the first query.
   if (copies !== null) copies(scope, 0)
   const calls = route.integrations.length > 0
   const writes = (copies !== null || once !== undefined || form !== null) && route.queries.some((query) => query.write)
@@ -87,7 +87,7 @@ async function run (
       return answer
     })
     : await answerOf(route, scope, { sql: (bound) => engine.text(bound.statement, bound.values, options), documents: firestore })
-  // Rows that are written name the files, whatever the calls do.
+  // The written rows name the files, even if a later call fails.
   if (writes) form?.keep()
   await written()
   const last = calls ? await runIntegrations(route, scope, caller) : null
@@ -98,8 +98,8 @@ async function run (
 }
 
 /**
- * The same for a route that writes to Firestore, in one transaction where it has several queries or a precondition. Its
- * queries on the SQL database only read. Files become readable before, and an idempotency key keeps its answer after.
+ * As `run`, for a route that writes to Firestore. Several queries, or a precondition, run in one Firestore transaction. Its SQL
+ * queries only read. The files become readable before that transaction, and the idempotency key stores its response after it.
  */
 async function runOnFirestore (
   route: CompiledRoute,

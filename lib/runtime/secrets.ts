@@ -1,4 +1,4 @@
-/** The secrets that a route reads, for its scope. */
+/** Provides the secrets that a route reads. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { RouteCall } from '../http/route-exchange.js'
 import type { CompiledRoute } from '../compiler/route.js'
@@ -9,23 +9,23 @@ import { whenKnown } from '../concurrency/when-known.js'
 
 type SecretValues = Scope['secrets']
 
-/** The secrets of tenants. */
+/** Access to the tenants' secrets. */
 export interface Secrets {
-  /** All live secrets of the tenant: at once where they are kept. */
+  /** All live secrets of the tenant; synchronous if they are cached. */
   values (tenant: Owner): SecretValues | Promise<SecretValues>
-  /** Counts that the values of these keys were used. */
+  /** Records a use of these keys. */
   accessed (tenant: Owner, keys: readonly string[]): void
 }
 
 const none: SecretValues = new Map()
 
-/** Where the values come from. */
+/** The source of the values. */
 export interface SecretSource {
-  /** null where the plugin is not registered. */
+  /** null if the plugin is not registered. */
   readonly secrets: Secrets | null
-  /** Settings that a secret of the same name replaces: nothing is missing where there is none. */
+  /** Settings that a secret of the same name overrides. A missing secret is not logged for them. */
   readonly overridableEnv: ReadonlySet<string>
-  /** The tenants and keys that were warned of in the last minute; a route may be called a thousand times a second. */
+  /** The tenants and keys of the warnings in the last minute: a route may run a thousand times a second. */
   readonly warned: Warned
 }
 
@@ -35,10 +35,7 @@ export function createWarned (): Warned {
   return new LRUCache<string, true>({ ...lruOptions(10_000), ttl: 60_000 })
 }
 
-/**
- * The values for a request: those of its tenant. A key without a value keeps its placeholder; that, and a value that has
- * expired, is logged.
- */
+/** The tenant's values for a request. A key without a value keeps its placeholder. Missing and expired values are logged. */
 export function secretsFor (
   route: CompiledRoute,
   source: SecretSource,

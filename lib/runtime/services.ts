@@ -1,4 +1,4 @@
-/** The services that a declared route uses. The plugins of an app provide them; null stands for a plugin that is not registered. */
+/** The services that a declared route uses. The app's plugins provide them; null stands for a plugin that is not registered. */
 import type { CacheStore } from '../cache/store.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { CompiledRouteWorkflow } from '../compiler/workflow.js'
@@ -18,51 +18,51 @@ import type { SecretSource } from './secrets.js'
 
 export interface RouteServices<Request extends RouteCall, Reply extends RouteReply> extends SecretSource {
   readonly engine: Engine
-  /** No route uses it where it is null. */
+  /** If null, no route uses it. */
   readonly firestore: DocumentStore | null
   readonly cache: CacheStore | null
   readonly loads: Loads
   readonly access: Access
-  /** Tenants have no limits where it is null. */
+  /** If null, tenants have no limits. */
   readonly limits: Limits | null
-  /** Writes have no events where it is null. */
+  /** If null, writes emit no events. */
   readonly webhooks: Events | null
   /** A permission that a tenant's own callers must hold to bypass field exclusion by naming their tenant in X-Tenant-ID. */
   readonly dashboardPermission: string | undefined
-  /** Idempotency keys have no effect where it is null. */
+  /** If null, idempotency keys have no effect. */
   readonly idempotency: IdempotencyKeys | null
   readonly files: () => Forms<Request> | null
   readonly integrations: () => Calls | null
   readonly realtime: () => Rooms | null
-  /** Runs the workflow of a route: at once, or as a job. Resolves with the body of the response as JSON text. */
+  /** Runs the route's workflow, either at once or as a job. Resolves with the response body as JSON text. */
   readonly runWorkflow: (started: CompiledRouteWorkflow, run: WorkflowStart<Request, Reply>) => Promise<string>
-  /** Verifies the request of another service, and runs the work where its signature is right. */
+  /** Verifies the signature of another service's request, then runs the work. */
   readonly inbound: (webhook: CompiledWebhook, request: Request, reply: Reply, work: () => Promise<string>) => Promise<string>
-  /** The prefix of the paths of the document. */
+  /** The path prefix of the document. */
   readonly prefix: string
 }
 
 /** The permissions of callers. */
 export interface Access {
-  /** Throws, or rejects, unless the caller holds all of them. */
+  /** Throws, or rejects, unless the caller holds all of the permissions. */
   requirePermissions (request: RouteCall, permissions: readonly string[]): void | Promise<void>
   hasPermission (request: RouteCall, permission: string): boolean | Promise<boolean>
 }
 
 export interface Limits {
-  /** Takes what the caller is about to use; throws `resourceLimit` where there is no room. */
+  /** Takes the amount that the caller is about to use; throws `resourceLimit` if it does not fit. */
   take (request: RouteCall, use: { readonly resource: string, readonly metric: string, readonly amount: number }): Taken | Promise<Taken>
 }
 
 export interface Taken {
-  /** Gives it back, once: what was not done is not used. Never rejects. */
+  /** Gives the amount back, once, because it was not used. Never rejects. */
   give (): Promise<void>
 }
 
 export interface Events {
-  /** Whether a webhook hears of entities. */
+  /** Whether a webhook subscribes to entity events. */
   hasSubscribers (owner: Owner): boolean | Promise<boolean>
-  /** Events were committed. */
+  /** Call it after a commit with events. */
   wake (): void
 }
 
@@ -70,28 +70,28 @@ export interface Forms<Request> {
   receive (request: Request, form: DeclaredForm): Promise<ReceivedForm>
 }
 
-/** What a route says of its form. */
+/** A route's declaration of its form. */
 export interface DeclaredForm {
   readonly files: readonly CompiledFile[]
   /** Checks the text fields, and coerces them in place. */
   readonly validate: (fields: Record<string, unknown>) => void
 }
 
-/** Files that came in a form: they become readable with what the route writes, and are removed if it fails. */
+/** The files of a received form. They become readable with the route's writes, and are removed if the route fails. */
 export interface ReceivedForm {
   /** The text fields, as `request.body` declares them. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** What `{{files.<part>}}` reads. */
+  /** The values of `{{files.<part>}}`. */
   readonly files: Readonly<Record<string, object>>
-  /** Of the names and bytes of its files. */
+  /** A hash of the files' names and bytes. */
   readonly digest: string
-  /** Makes the files readable with the session's transaction. It may run again, in another transaction. */
+  /** Makes the files readable within the session's transaction. A retried transaction calls it again. */
   complete (session: Session): Promise<void>
-  /** What the route wrote is committed: from now on `discard` does nothing. */
+  /** The route's writes have committed: from now on `discard` does nothing. */
   keep (): void
-  /** The route has succeeded. Removes the files of a repeated request, which was answered without running the route. */
+  /** The route has succeeded. Removes the files of a replayed request, which did not run the route. */
   end (): Promise<void>
-  /** Removes the files, after the error of the route. */
+  /** Removes the files after the route has failed. */
   discard (error: unknown): Promise<void>
 }
 
@@ -112,12 +112,12 @@ export interface WorkflowStart<Request, Reply> {
   readonly placeOf: PlaceOf
 }
 
-/** The document that a route stands in. */
+/** The document that contains a route. */
 export interface Origin {
-  /** Keeps the cached answers of two versions of a document apart. */
+  /** Separates the cached responses of different versions of a document. */
   readonly generation: string
-  /** Places in the document: what is compiled of a tenant's route may be shared, and has places within the route. */
+  /** Locations in the document. Compiled parts of a tenant's route may be shared, with locations relative to the route. */
   readonly placeOf: PlaceOf
-  /** The `GET` route on the path of the route, which shows the versions of what the route changes; null without one. */
+  /** The `GET` route on the same path. It shows the version of the data that the route changes. null if there is none. */
   readOnPath(): CompiledRoute | null
 }
