@@ -1,9 +1,9 @@
-/** Routes whose body is a form with files. */
+/** Routes that accept a form with files as the body. */
 import type { FastifyInstance } from 'fastify'
 import multipart from '@fastify/multipart'
 import { formLimits } from '../files/form-limits.js'
 
-/** Leaves the bodies of forms to the routes of the context. */
+/** Accepts multipart bodies in this context; its routes parse them. */
 export async function acceptForms (app: FastifyInstance): Promise<void> {
   app.decorateRequest('receivedForm', null)
   await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })

@@ -1,6 +1,6 @@
 /**
- * The compiled routes that serve at this moment. When the database's tables change they are compiled anew off the
- * request path and swapped in one step; a request that has begun finishes on the routes it began with.
+ * The compiled routes that serve now. When the database's tables change, all routes are recompiled off the request path and
+ * swapped in one step. A request in progress finishes on the routes it started with.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Route } from '../../lib/schema/route.js'
@@ -11,20 +11,20 @@ import { compileDocument, type CompiledParts } from '../../lib/compiler/document
 import { readsByPath } from '../../lib/compiler/precondition.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 
-/** The routes of one document against one database. */
+/** The routes of one document, compiled against one database. */
 export interface Generation {
-  /** The routes as they were compiled first, with what was declared, in the order of the document. */
+  /** Each route's declaration and its first compilation, in the order of the document. */
   readonly routes: ReadonlyArray<{ readonly declared: Route, readonly compiled: CompiledRoute }>
-  /** The route that serves now; null for one that the database no longer fits. */
+  /** The route that serves now; null if it no longer fits the database. */
   route(index: number): CompiledRoute | null
-  /** The `GET` route that serves now on the path of the route; null without one. */
+  /** The `GET` route that serves now on the same path; null if there is none. */
   readOnPath(index: number): CompiledRoute | null
-  /** The documentation of the route that serves now, or served last where the database no longer fits it. */
+  /** The documentation of the route that serves now. If the route no longer fits the database, that of its last working version. */
   documentation(index: number): RouteDocumentation | undefined
   close(): void
 }
 
-/** Compiles every route; a ConfigError holds the faults of all of them. */
+/** Compiles every route. Throws one ConfigError with the faults of all routes. */
 export function createGeneration (
   document: CompiledParts,
   context: Omit<RouteContext, 'faults' | 'catalogue' | 'workflows'>,

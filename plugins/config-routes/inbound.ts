@@ -1,4 +1,4 @@
-/** Routes that other services call, and sign their requests: verified, read, and handled once. */
+/** Webhook routes: verifies the signature of each request, reads its body and handles each delivery once. */
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../../lib/webhooks/signed-request.js'
@@ -20,12 +20,12 @@ import { tenantOrPlatform, platformRef, type Owner } from '../../lib/identity/te
 
 const contentType = 'application/json; charset=utf-8'
 const received = '{"received":true}'
-const maxPath = 1000 // of an index of PostgreSQL, which takes some 2,700 with tenant and id
+const maxPath = 1000 // characters; an entry of a PostgreSQL index has some 2,700 bytes, tenant and id included
 
 export interface InboundOptions {
-  /** null where the plugin is not registered: no tenant has a signing secret then. */
+  /** null without the plugin: then no tenant has a signing secret. */
   readonly secrets: Secrets | null
-  /** The address that callers see, without a path of a route. Empty: the one that a request names. */
+  /** The public address of the app, without a path. Empty: the address in the request. */
   readonly appUrl: string
   readonly warned: Warned
   readonly receipts: Receipts
@@ -34,9 +34,9 @@ export interface InboundOptions {
 }
 
 /**
- * Runs the work of a signed request, with its parsed body as `request.body`, and resolves with what it gave. A delivery that
- * was handled before runs nothing and answers `{"received":true}`. Rejects with `signatureInvalid`, and where there is no secret
- * always; with `mediaTypeUnsupported`, `badRequest`, `rateLimited`, and with what the work rejects with.
+ * Runs the work of a signed request, with its parsed body as `request.body`, and resolves with the work's result. For a
+ * delivery that was handled before, nothing runs and the response is `{"received":true}`. Rejects with `signatureInvalid` (always,
+ * if there is no secret), `mediaTypeUnsupported`, `badRequest`, `rateLimited` and the work's own errors.
  */
 export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, receipts, now = Date.now }: InboundOptions): RouteServices<FastifyRequest, FastifyReply>['inbound'] {
   const readBody = createReadBody(app)
@@ -71,7 +71,7 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     const path = pathOf(webhook.path, request.params)
     const id = scheme.idOf(delivery, payload)
     const once = () => receipts.once({ tenant, path, id }, work)
-    // A secret that is not the tenant's own signs for every tenant: a delivery is handled for the first tenant that it names.
+    // A shared secret signs for every tenant: the delivery is handled only for the first tenant that it names.
     const answer = own
       ? await once()
       : await receipts.once(
@@ -82,7 +82,7 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     reply.code(200)
     return received
 
-    /** Strangers may send a thousand a second. */
+    /** Logs each problem once: unauthenticated callers may send a thousand requests a second. */
     function warn (message: string, error: Error): void {
       const subject = `${tenant} ${message} ${webhook.path}`
       if (warned.has(subject)) return
@@ -94,11 +94,11 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
 
 interface SigningSecrets {
   readonly accepted: string[]
-  /** They are the tenant's own secrets. */
+  /** The secrets belong to the tenant. */
   readonly own: boolean
 }
 
-/** None of them is empty, or the text of a template that found nothing: the text of the document is public. */
+/** Excludes empty secrets, and templates without a value: their text is public, as it is in the document. */
 async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: Owner, secrets: Secrets | null): Promise<SigningSecrets> {
   if (key === null) return { accepted: [secret.evaluate(noScope)].filter(isSecret), own: false }
   const values = tenant === platformRef || secrets === null ? [] : await secrets.accepted(tenant, key)
@@ -111,7 +111,7 @@ async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: Owner, 
   return { accepted: [secret.evaluate(noScope)].filter(isSecret).filter((text) => !hasTemplate(text)), own: false }
 }
 
-/** Keyed with the secret: only a sender who knows it can use up the id. */
+/** Keyed with the secret, so that only a sender who knows the secret can use up the id. */
 function sharedId ([secret = '']: readonly string[], id: string): string {
   return `hmac:${createHmac('sha256', secret).update(id).digest('base64url')}`
 }
@@ -120,15 +120,15 @@ function isSecret (value: unknown): value is string {
   return typeof value === 'string' && value.trim() !== ''
 }
 
-/** As the sender wrote it: the public address where one is known, since a proxy may have changed it. */
+/** The address that the sender signed: the public address if it is set, since a proxy may have changed the host. */
 function addressOf ({ protocol, host, originalUrl }: FastifyRequest, appUrl: string): string {
   if (!originalUrl.startsWith('/')) return originalUrl
   return (appUrl === '' ? `${protocol}://${host}` : appUrl) + originalUrl
 }
 
 /**
- * The path of a route with its parameters, in one way of writing, however it was asked for; one that is too long for an index as
- * a hash of it.
+ * The path with its parameters, encoded the same way for every spelling of a request. A path too long for an index is replaced
+ * by its hash.
  */
 function pathOf (path: string, params: unknown): string {
   const given: Readonly<Record<string, unknown>> = Object(params)

@@ -1,4 +1,4 @@
-/** The routes that a document declares. It rejects with a ConfigError that holds every fault of the sections. */
+/** The routes that a document declares. Startup fails with a ConfigError that holds every fault of the sections. */
 import type {} from '../openapi/index.js'
 import type {} from '../tools/index.js'
 import type {} from '../usage/requests.js'
@@ -35,7 +35,7 @@ export default definePlugin<ConfigRoutesOptions>({
   optional: ['integrations'],
   after: ['cache', 'files', 'idempotency', 'openapi', 'realtime', 'resource-limits', 'secrets', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
-  // The check of the configuration judges the members of the sections.
+  // The configuration check validates the members of the sections.
   options: {
     routes: list,
     pagination: record,
@@ -91,7 +91,7 @@ export default definePlugin<ConfigRoutesOptions>({
       app.engine,
       app.log
     )
-    // After the listener of the generation, which compiles its routes anew.
+    // Must follow the generation's own listener, which recompiles the routes: the documentation reads them.
     const openapi = optional(app, 'openapi')()
     const end = app.engine.onCatalogue(() => openapi?.invalidate())
     app.addHook('onClose', async () => {
@@ -121,7 +121,7 @@ export default definePlugin<ConfigRoutesOptions>({
           publicTenant: route.publicTenant,
           countsStrangers: route.webhook === null ? true : 'signed',
           tenantInQuery: route.webhook !== null,
-          // A signed request is not held to the limit of strangers.
+          // The limit of unauthenticated callers does not apply to a signed request.
           ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
           ...tool !== undefined && { tool: { ...tool, permissions: route.permissions, ...route.files === null && { serve } } },
           openapi: () => generation.documentation(index) ?? documentRoute(declared, route)
@@ -157,7 +157,7 @@ export default definePlugin<ConfigRoutesOptions>({
   }
 })
 
-/** A missing plugin fails the start, and not the first request. The error names it. */
+/** Makes a missing plugin fail the start instead of the first request. The error names the plugin. */
 function requirePlugins (app: FastifyInstance, routes: readonly CompiledRoute[]): void {
   const need = (plugin: string, isNeeded: (route: CompiledRoute) => boolean) => {
     if (routes.some(isNeeded)) requirePlugin(app, plugin, 'config-routes')

@@ -6,9 +6,9 @@ export interface ConfigRoutesOptions extends
   Partial<
     Pick<ConfigInput, 'routes' | 'pagination' | 'cache' | 'functions' | 'tenancy' | 'workflows' | 'credentials' | 'customIntegrations'>
   > {
-  /** A checked configuration, in place of the sections. */
+  /** A checked configuration, instead of the sections. */
   readonly config?: Config | undefined
-  /** Its compiled connectors. Default: they are compiled from the configuration. */
+  /** The configuration's compiled connectors. Default: compiled from the configuration. */
   readonly connectors?: ConnectorSet | undefined
   /** The values of `{{env.NAME}}`. Default: the process's environment. */
   readonly env?: Env | undefined

@@ -1,21 +1,27 @@
-/** Whether the database has what routes need; looks again once a second while it has not. */
+/** Whether the database has the tables that routes need. While it does not, checks again at most once a second. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Engine } from '../../lib/database/engine.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 
-const recheckAfter = 1000 // ms between looks at a database whose migration is pending, or that a route does not fit
+const recheckAfter = 1000 // ms between checks of a database with pending migrations, or with tables that a route does not fit
 const retryAfter = { 'retry-after': String(recheckAfter / 1000) }
 
 export interface Readiness {
-  /** Answers a request: at once on a migrated database; else rejects with `migrationPending`, unless it was migrated meanwhile. */
+  /**
+   * Answers a request at once if the database is migrated. Otherwise checks again, and rejects with `migrationPending` if
+   * migrations are still pending.
+   */
   whenMigrated<Body>(answer: () => Promise<Body>): Promise<Body>
-  /** The error of a route that the tables no longer fit; they are read again, since no statement of the route runs that would tell. */
+  /**
+   * The error for a route that no longer fits the tables. Also rereads the tables: such a route runs no statement whose failure
+   * would show a later change.
+   */
   schemaChanged(): TenantryError
 }
 
 const made = new WeakMap<Engine, Promise<Readiness>>()
 
-/** The one readiness of an engine: all routes on it look at the same. */
+/** The readiness that all routes on an engine share. */
 export function readinessOf (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
   const known = made.get(engine)
   if (known !== undefined) return known

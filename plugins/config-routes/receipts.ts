@@ -1,6 +1,6 @@
 /**
- * Receipts of webhook deliveries: each delivery is handled once, over all servers. The process that handles one holds its
- * receipt and renews it; if the process ends, another one takes over.
+ * Receipts of webhook deliveries, so that each delivery is handled once across all servers. The process that handles a delivery
+ * holds its receipt and renews it. If the process ends, another process takes over.
  */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
@@ -14,26 +14,26 @@ import { failure } from '../../lib/errors.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
-const heldFor = 60_000 // ms that a delivery stays with a process of which nothing is heard
+const heldFor = 60_000 // ms until another process may take over a receipt that is not renewed
 const renewEvery = 20_000 // ms
-const keptFor = 2_592_000_000 // ms, 30 days: services send a delivery again for a few days
-const looks = [50, 100, 200, 400, 800, 1600, 2000] // ms between looks at a delivery that is being handled elsewhere
-const maxWaiting = 100 // requests of this process that wait for a delivery at a time
+const keptFor = 2_592_000_000 // ms, 30 days: services resend a delivery for a few days
+const looks = [50, 100, 200, 400, 800, 1600, 2000] // ms between checks of a delivery that another request is handling
+const maxWaiting = 100 // requests of this process that wait for a delivery at the same time
 const retryAfter = { 'retry-after': '5' }
 
-/** What tells one delivery from all others; the empty tenant is the platform. */
+/** Identifies a delivery. */
 export interface Delivered {
   readonly tenant: Owner
-  /** That of the route, with its parameters. */
+  /** The path of the route, with its parameters. */
   readonly path: string
   readonly id: string
 }
 
 export interface Receipts {
   /**
-   * Runs the work unless the delivery was handled before: then it resolves with undefined. Where it is being handled at
-   * this moment it waits for the end of that, and rejects with `stateConflict` after some seconds. A work that rejects leaves the
-   * delivery to the next request that brings it. `tenantUnknown`
+   * Runs the work unless the delivery was handled before; then resolves with undefined. If another request is handling the delivery,
+   * waits for that one, and rejects with `stateConflict` after some seconds. Rejects with `tenantUnknown` for an unknown tenant.
+   * If the work rejects, the next request with the delivery runs it again.
    */
   once<T>(delivery: Delivered, work: () => Promise<T>): Promise<T | undefined>
 }
@@ -47,7 +47,7 @@ export interface ReceiptsParts {
 
 const made = new WeakMap<Engine, Receipts>()
 
-/** The receipts of the app's database. Old ones are removed until the app closes. */
+/** The receipts of the app's database. Removes old ones until the app closes. */
 export function receiptsOf (app: FastifyInstance): Receipts {
   const { engine, db, log } = app
   const known = made.get(engine)
@@ -58,7 +58,7 @@ export function receiptsOf (app: FastifyInstance): Receipts {
   return receipts
 }
 
-/** Removes those of more than 30 days ago. */
+/** Removes receipts older than 30 days. */
 export async function sweepReceipts (db: Kysely<SystemTables>, now: number): Promise<void> {
   await sweep(db, 'tenantry.webhook_receipts.sweep', [removal('tenantry.webhook_receipts', sql`received_at < ${new Date(now - keptFor)}`)])
 }
@@ -66,10 +66,10 @@ export async function sweepReceipts (db: Kysely<SystemTables>, now: number): Pro
 export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
   let waiting = 0
 
-  /** Whether the holder has it now, it was handled, or another holder has it; null where the tenant is not there. */
+  /** The state of the delivery: taken by this holder, handled before, or held by another; null if the tenant does not exist. */
   async function take ({ tenant, path, id }: Delivered, holder: string): Promise<'taken' | 'handled' | 'held' | null> {
     const at = new Date(now())
-    // What was handled stays as it is. A tenant that is being deleted gets none, which would outlive it.
+    // A handled delivery stays handled. A tenant in deletion gets no receipt, which would outlive the tenant.
     const { rows: [row] } = await sql<{ taken: boolean | null, handled: boolean | null, present: boolean }>`with live as materialized (
         select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share
       ), taken as (
@@ -100,7 +100,7 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
         waiting--
       }
     }
-    // The sender tries again, and gets the result then.
+    // The sender tries again, and then gets the result.
     throw failure('stateConflict', { message: 'The delivery is being handled: send it again later', headers: retryAfter })
   }
 
@@ -118,7 +118,7 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
       try {
         const result = await work()
         clearInterval(renewal)
-        // What was done stays done, though this fails: the delivery comes again, at worst.
+        // The work is not undone if this write fails. At worst, the delivery is handled again.
         await change({ held_until: null }).catch((err: unknown) =>
           log.warn({ err, tenant }, 'a webhook was handled, and that could not be noted')
         )

@@ -1,4 +1,4 @@
-/** The parts of an app that its declared routes use. */
+/** The parts of an app that declared routes use. */
 import type {} from '../idempotency/index.js'
 import type {} from '../resource-limits/index.js'
 import type {} from '../realtime/types.js'
@@ -16,7 +16,7 @@ import { limitedUser } from '../resource-limits/service.js'
 import { createInbound } from './inbound.js'
 import { runRouteWorkflow } from './workflow.js'
 
-/** The services for requests of HTTP. */
+/** The services for HTTP requests. */
 export interface Serving extends RouteServices<FastifyRequest, FastifyReply> {
   readonly runWorkflow: RouteServices<RouteCall, RouteReply>['runWorkflow']
 }
@@ -24,13 +24,13 @@ export interface Serving extends RouteServices<FastifyRequest, FastifyReply> {
 export interface ServingOptions {
   readonly dashboardPermission: string | undefined
   readonly overridableEnv?: readonly string[]
-  /** The setting APP_URL: the address that callers see. Default: the one that a request names. */
+  /** The setting APP_URL: the public address of the app. Default: the address in the request. */
   readonly appUrl: string | undefined
   readonly receipts: Receipts
   readonly prefix: string
 }
 
-/** Collects them from the plugins of the app. */
+/** Collects the services from the plugins of the app. */
 export function servingOf (
   app: FastifyInstance,
   { dashboardPermission, overridableEnv = [], appUrl = '', receipts, prefix }: ServingOptions
@@ -62,7 +62,7 @@ export function servingOf (
   }
 }
 
-/** The same for calls within this process, which are no forms and no signed requests. */
+/** The services for calls within this process. Such calls have no forms and no signatures. */
 export function servingCalls (serving: Serving): RouteServices<RouteCall, RouteReply> {
   return {
     ...serving,

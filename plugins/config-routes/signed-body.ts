@@ -1,11 +1,11 @@
-/** Bodies of webhooks, JSON or forms: kept as bytes until their signature is verified, then parsed. */
+/** Bodies of webhooks, JSON or forms: kept as bytes until the signature is verified, then parsed. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { WebhookProvider } from '../../lib/webhooks/index.js'
 import { failure } from '../../lib/errors.js'
 import { formOf, isForm } from '../../lib/webhooks/form.js'
 import { createJsonParser } from '../../lib/http/json-body.js'
 
-/** Gives the routes of the context that are webhooks the bytes of their bodies; others have JSON, as everywhere. */
+/** Keeps the bodies of webhook routes in this context as bytes. Other routes get parsed JSON, as elsewhere. */
 export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: FastifyRequest) => boolean): void {
   const parseJson = createJsonParser(app)
   if (!app.hasRequestDecorator('signed')) app.decorateRequest('signed', false)
@@ -20,7 +20,7 @@ export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: Fas
   })
 }
 
-/** Throws `mediaTypeUnsupported` for what is neither JSON nor a form, or is not UTF-8, or was compressed. */
+/** Throws `mediaTypeUnsupported` for a body that is compressed, is not UTF-8, or is neither JSON nor a form. */
 export function requireReadable ({ headers }: FastifyRequest, body: Buffer): void {
   const { 'content-encoding': coding, 'content-type': type } = headers
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
@@ -38,7 +38,7 @@ export function requireReadable ({ headers }: FastifyRequest, body: Buffer): voi
 
 export type ReadBody = (request: FastifyRequest, body: Buffer, provider: WebhookProvider) => Promise<unknown>
 
-/** Reads a body that is signed; rejects with `badRequest` where it is not what its Content-Type says. */
+/** Parses a signed body. Rejects with `badRequest` if the body does not match its Content-Type. */
 export function createReadBody (app: FastifyInstance): ReadBody {
   const parseJson = createJsonParser(app)
   const json = async (request: FastifyRequest, body: Buffer) =>
@@ -52,7 +52,7 @@ export function createReadBody (app: FastifyInstance): ReadBody {
     const form = formOf(body)
     if (form === null) throw failure('badRequest', { message: 'The form is not valid UTF-8, or has more than 1000 fields' })
     const { payload } = form
-    // Both send JSON in this way if they are set to send forms; interactions of Slack always do.
+    // Set to send forms, GitHub and Slack put JSON into the field `payload`; Slack's interactions always do.
     return (provider === 'github' || provider === 'slack') && typeof payload === 'string' ? await json(request, Buffer.from(payload)) : form
   }
 }

@@ -1,4 +1,4 @@
-/** Runs the workflow of a route: at once, or as a job whose address the response has. */
+/** Runs the workflow of a route: at once, or as a job. The response for a job holds the address of its status. */
 import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
 import type { AnswerForm } from '../../lib/expressions/types.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
@@ -19,14 +19,14 @@ import { runWorkflow } from '../workflows/runner.js'
 import { SyncJournal } from '../workflows/sync-journal.js'
 import { tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
-/** What workflows need of the app. */
+/** The parts of the app that workflows need. */
 export interface WorkflowServing {
   readonly engine: Engine
   readonly cache: CacheStore | null
   readonly limits: ResourceLimits | null
-  /** null where the plugin is not registered, as no route then calls services. */
+  /** null without the plugin: then no route calls services. */
   readonly integrations: () => Integrations | null
-  /** null where the plugin is not registered, as no workflow then is asynchronous, and none has steps that others run. */
+  /** null without the plugin: then no workflow is asynchronous or has steps that other plugins run. */
   readonly workflows: WorkflowRuns | null
 }
 
@@ -52,7 +52,7 @@ export async function runRouteWorkflow (
   }
 }
 
-/** Written out, since copying by `...` takes several times as long. */
+/** Members are listed, since a copy by `...` takes several times as long. */
 function withInput (
   { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events = false, trace = null }: Scope,
   input: unknown
@@ -60,7 +60,7 @@ function withInput (
   return { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events, trace, input }
 }
 
-/** What a run uses. */
+/** The amount that one run uses of the limit. */
 const oneRun = Object.freeze({ resource: 'workflow', metric: 'count', amount: 1 })
 
 async function enqueue (
