@@ -1,4 +1,4 @@
-/** A tenant's routes in `/doc`: all of them for its own callers, the public ones for others. */
+/** A tenant's routes in `/doc`: all routes for the tenant's callers, only the public ones for other callers. */
 import type { FastifyRequest } from 'fastify'
 import type { DocumentedRoute } from '../openapi/documentation.js'
 import type { FurtherRoutes } from '../openapi/index.js'
@@ -9,9 +9,9 @@ import { catalogue } from '../../lib/errors.js'
 import { asksForToken } from './serve.js'
 
 /**
- * null where the request has no tenant, or the tenant no routes that the caller may know.
- * @param prefix what stands before the paths of tenants' routes; empty or beginning with "/"
- * @param limitStatuses with which the server's own limits refuse requests of them
+ * null if the request has no tenant, or the tenant has no route that the caller may see.
+ * @param prefix the prefix of the paths of tenants' routes; empty or beginning with "/"
+ * @param limitStatuses the statuses of responses beyond the server's own limits
  */
 export async function documentedRoutes (
   { tenant, auth }: FastifyRequest,
@@ -25,11 +25,11 @@ export async function documentedRoutes (
   const shown = auth === null ? routes.filter(({ declared }) => !asksForToken(declared)) : routes
   const [first] = shown
   if (first === undefined) return null
-  // The generation, since the versions of a tenant that was deleted and made again begin anew.
+  // The generation and not the version: versions start again at 1 if a tenant is deleted and created again.
   return { key: `${tenant.id} ${first.generation} ${audience}`, routes: () => documented(shown, prefix, limitStatuses) }
 }
 
-/** Each is compiled, and let go again, when it is taken. */
+/** Compiles one route at a time, and keeps none, to save memory. */
 function * documented (routes: readonly TenantRoute[], prefix: string, limitStatuses: readonly number[]): Generator<DocumentedRoute> {
   for (const route of routes) {
     const { declared, limit } = route

@@ -1,6 +1,6 @@
 /**
- * Documents of tenants: their endpoints, and the routes that they declare, which serve at once. No tenant's route can take
- * the path of a route of the app.
+ * Documents of tenants: the endpoints that manage them, and the routes that they declare, which serve at once. A tenant's route
+ * cannot take the path of a route of the app.
  */
 import type {} from '../integrations/index.js'
 import type {} from '../secrets/index.js'
@@ -29,24 +29,24 @@ import { createConfigStore } from './store.js'
 import { toolsOf } from './tools.js'
 import { webhooksOf } from './webhooks.js'
 
-/** The document's sections of the same names; what they leave out has the document's defaults. */
+/** The document's sections of the same names. Omitted sections have the document's defaults. */
 export interface TenantConfigOptions extends Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'cache' | 'functions'>> {
-  /** A checked configuration, in place of the sections. */
+  /** A checked configuration, instead of the sections. */
   readonly config?: Config | undefined
-  /** The values of `{{env.NAME}}`; tenants see those that `tenancy.env` names. Default: the process's environment. */
+  /** The values of `{{env.NAME}}`. Tenants can read only those that `tenancy.env` names. Default: the process's environment. */
   readonly env?: Env | undefined
-  /** Fastify's prefix, of the endpoints and of the tenants' routes. Default: none. */
+  /** Fastify's prefix, for the endpoints and for the tenants' routes. Default: none. */
   readonly prefix?: string | undefined
 }
 
-/** The decorators of the plugins that read `app.tenantDocuments`. */
+/** The decorators of plugins that use `app.tenantDocuments`. */
 const readers = ['integrations', 'openapi', 'tools', 'webhooks', 'workflows'] as const
 
 export default definePlugin<TenantConfigOptions>({
   name: 'tenant-config',
   dependencies: ['database', 'auth', 'tenancy', 'rate-limit'],
   optional: ['cache', 'resource-limits', 'secrets'],
-  // Routes, steps and webhooks of tenants are compiled for these.
+  // Routes, steps and webhooks of tenants are compiled against these.
   after: ['files', 'idempotency', 'integrations', 'openapi', 'realtime', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
   options: { tenancy: record, pagination: record, cache: record, functions: record, config: record, env: record, prefix: text },
@@ -91,7 +91,7 @@ export default definePlugin<TenantConfigOptions>({
       max: tenancy.maxLoadedTenants,
       events,
       log,
-      // The document of a waiting request is read on the server's own connections.
+      // Reads on the server's own connections, since a request waits for the document.
       load: createLoad({
         store: createConfigStore(() => db, events),
         log,
@@ -141,7 +141,7 @@ export default definePlugin<TenantConfigOptions>({
   }
 })
 
-/** The routes of the app below the prefix, without it: those that are registered by now, and later ones as they come. */
+/** The routes of the app below the prefix, without the prefix: registered ones, and later ones as they are added. */
 function collectTaken (app: FastifyInstance, prefix: string): TakenRoute[] {
   const taken: TakenRoute[] = []
   const take = ({ method, url }: Pick<RouteOptions, 'method' | 'url'>) => {

@@ -1,4 +1,4 @@
-/** From a saved document to the routes that serve it. */
+/** Compiles a saved document into the routes that serve it. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Route } from '../../lib/schema/route.js'
 import type { Workflow } from '../../lib/schema/workflow.js'
@@ -21,15 +21,15 @@ import { createSharedRoutes } from './shared-routes.js'
 import { createTenantRoutes, type TenantRoutes } from './tenant-routes.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
-// What compiled routes take in memory, as it was measured; a tenant of ten usual routes weighs 1.
+// The measured memory of compiled routes; a tenant with ten usual routes weighs 1.
 const unit = 262_144 // bytes
-const bytesOfText = 4 // for each byte of the document
-const bytesOfPart = 6144 // for each route, and for each of its queries, its integrations and the steps of workflows
+const bytesOfText = 4 // bytes for each byte of the document
+const bytesOfPart = 6144 // bytes for each route, query, integration and workflow step
 
 export interface LoadParts {
   readonly store: ConfigStore
   readonly catalogue: () => Catalogue
-  /** What the routes of a document are compiled against. */
+  /** The context for compiling the routes of a document. */
   readonly context: (
     document: Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>,
     tables: Catalogue
@@ -37,7 +37,7 @@ export interface LoadParts {
   readonly log: FastifyBaseLogger
 }
 
-/** Reads the document in force; `before` are the routes that serve until it is there. */
+/** Loads the document in force. `before`: the routes that serve until then. */
 export type LoadRoutes = (tenant: Owner, before: TenantRoutes | undefined) => Promise<TenantRoutes>
 
 export function createLoad ({ store, catalogue, context, log }: LoadParts): LoadRoutes {
@@ -57,7 +57,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
       const compiled = { ...context(rest, tables), faults: new FaultList() }
       return { ...compiled, workflows: createWorkflowSet(workflowsOf(rest.workflows), compiled) }
     })
-    // Its faults were reported when it was saved. A new one is due to the tables.
+    // The faults were reported when the document was saved. New ones come from changed tables.
     const compile = (route: Route, tables: Catalogue) =>
       shared(
         route,
@@ -80,7 +80,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
 
   const empty = readTenantDocument({})
 
-  /** The routes of a tenant that has saved nothing; a workflow that it sends is compiled all the same. */
+  /** For a tenant without a document. Workflows that such a tenant sends are compiled all the same. */
   function nothing (version: number): TenantRoutes {
     return {
       version,
@@ -101,7 +101,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
       return routes
     } catch (error) {
       if (!(error instanceof ConfigError)) throw error
-      // Another version of the server may have saved it. Routes that are loaded stay.
+      // Another version of the server may have saved the document. Loaded routes keep serving.
       log.error(
         { err: error, tenant, version: saved.version },
         'the saved document of a tenant cannot be read by this version of the server'
@@ -111,7 +111,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
   }
 }
 
-/** What was in use before is compiled before it is needed, off the way of requests. */
+/** Compiles the routes that were in use, so that no request waits for it. */
 async function compileUsed (tenant: Owner, routes: TenantRoutes, before: TenantRoutes): Promise<void> {
   const used = new Set(before.routes.filter((route) => route.used).map(({ id }) => id))
   const yielder = createYielder(tenant)
@@ -122,7 +122,7 @@ async function compileUsed (tenant: Owner, routes: TenantRoutes, before: TenantR
   yielder.done()
 }
 
-/** Of the same tables for as long as they are asked for. */
+/** Caches the result for the last tables. */
 function memo<Made> (make: (tables: Catalogue) => Made): (tables: Catalogue) => Made {
   let last: { readonly of: Catalogue, readonly made: Made } | undefined
   return (tables) => {

@@ -1,4 +1,4 @@
-/** The routes of tenants that this process has at hand: loaded at first use, the least recently used leave first. */
+/** The tenants' routes that this process has loaded: each at its first use. The least recently used are unloaded first. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Events } from '../../lib/database/events.js'
@@ -6,19 +6,22 @@ import type { LoadRoutes } from './load.js'
 import type { TenantRoutes } from './tenant-routes.js'
 import { createAsyncCache, type AsyncCache } from '../../lib/cache/async-cache.js'
 
-const firstRetry = 500 // ms until a document that could not be read is tried again
-const lastRetry = 30_000 // ms; each attempt waits twice as long as the one before
+const firstRetry = 500 // ms before the first retry of a document that could not be loaded
+const lastRetry = 30_000 // ms; each delay is twice the one before, up to this
 
 export interface Loaded {
-  /** The routes in force; at once where they are at hand. */
+  /** The routes in force. Not a promise if they are loaded. */
   get(tenant: Owner): TenantRoutes | Promise<TenantRoutes>
-  /** Resolves when a document of which notice has come serves here, and none before it does. */
+  /**
+   * Resolves when the latest announced document serves here. If it could not be loaded, its tenant's routes are invalidated: the next
+   * request loads them again.
+   */
   settled(tenant: Owner): Promise<void>
   close(): void
 }
 
 export interface LoadedOptions {
-  /** What all routes together may weigh, see TenantRoutes. */
+  /** The maximum weight of all routes together, see TenantRoutes. */
   readonly max: number
   readonly load: LoadRoutes
   readonly events: Events
@@ -31,11 +34,11 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
     load: (tenant) => load(tenant, cache.peek(tenant)),
     weight: { max, of: ({ weight }) => Math.min(weight, max) }
   })
-  /** By tenant: whether what was saved is there. */
+  /** By tenant: resolves with whether the saved document was loaded. */
   const renewals = new Map<string, Promise<boolean>>()
   const retries = new Map<string, NodeJS.Timeout>()
 
-  /** The routes before serve until those that were saved are there; where these cannot be read, for longer. */
+  /** The previous routes keep serving until the saved ones are loaded, also while loading fails. */
   function renew (tenant: Owner, wait = firstRetry): void {
     clearTimeout(retries.get(tenant))
     retries.delete(tenant)
@@ -50,7 +53,7 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
   }
 
   const ends = [
-    // An unused tenant is loaded with its next request.
+    // A tenant that is not loaded is loaded with its next request.
     events.on('config', (tenant) => {
       if (cache.peek(tenant) === undefined) cache.invalidate(tenant)
       else renew(tenant)
@@ -62,7 +65,7 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
   return {
     get: (tenant) => cache.get(tenant),
     async settled (tenant) {
-      // After the response to a save, requests get the new document.
+      // Requests after the response to a save must not get the previous document.
       if (await renewals.get(tenant) === false) cache.invalidate(tenant)
     },
     close () {

@@ -4,9 +4,9 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { placeOf as placeInWebhook } from '../../lib/document/webhook-routes.js'
 
-/** Routes with the same text share what is compiled, which therefore names places within the route; `pointer` is the route's. */
+/** Routes with the same text share their compiled form, whose places are relative to the route. `pointer`: the route's place. */
 export function placeWithin (pointer: string, place: string): string {
-  // A workflow that the route names by `ref` has its own place.
+  // A workflow that the route names by `ref` has an absolute place.
   return place.startsWith('/workflows/') ? place : placeInWebhook(pointer + place)
 }
 

@@ -1,4 +1,4 @@
-/** The endpoints of tenants' documents and their schemas. */
+/** The endpoints of tenants' documents, and their schemas. */
 import type { FastifyInstance } from 'fastify'
 import { tagOf, type ConfigService } from './service.js'
 import { Type, type Static } from 'typebox'

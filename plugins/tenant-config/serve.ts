@@ -1,4 +1,4 @@
-/** Requests that no route of the server takes: those of the tenants' own routes. */
+/** Serves the requests that match no route of the server: those to tenants' own routes. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
 import type { Loaded } from './loaded.js'
@@ -19,7 +19,7 @@ import { placedExpression } from './placed-expression.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The route of the tenant's document that the request met; null on every route of the server. */
+    /** The tenant's route that the request matches; null on every route of the server. */
     tenantRoute: TenantRoute | null
   }
 }
@@ -31,10 +31,10 @@ export interface TenantServing {
   readonly appUrl: string | undefined
 }
 
-/** Runs a route of a tenant for a call within this process. */
+/** Runs a tenant's route for a call within this process. */
 export type ServeTenantCall = (route: TenantRoute, call: RouteCall, reply: RouteReply) => Promise<string>
 
-/** Mounts one wildcard route, which every route of the server goes before. */
+/** Mounts one wildcard route. Every route of the server has precedence over it. */
 export async function serveTenantRoutes (
   app: FastifyInstance,
   { loaded, dashboardPermission, appUrl }: TenantServing
@@ -50,12 +50,12 @@ export async function serveTenantRoutes (
     return url.slice(start, mark === -1 ? undefined : mark)
   }
 
-  /** Notes the route down and answers whether there is one; throws for a caller that it does not take. */
+  /** Sets the request's route and returns whether there is one. Throws if the route does not accept the caller. */
   function meet (request: FastifyRequest, reply: FastifyReply, { find, methodsOf }: TenantRoutes): boolean | Promise<boolean> {
     const path = pathOf(request)
     const met = find(request.method, path)
     if (met === null) {
-      // Strangers learn of routes that need no token, of the tenant that the header names.
+      // A caller without a token sees only the tenant's routes that need none, and only if it names the tenant in the header.
       const isStranger = request.auth === null
       if (isStranger && request.headers['x-tenant-id'] === undefined) return false
       const own = methodsOf(path, ({ declared }) => !isStranger || !asksForToken(declared))
@@ -63,18 +63,18 @@ export async function serveTenantRoutes (
       return false
     }
     const { value: route, params } = met
-    // Named in the query, which names no tenant of other routes.
+    // The tenant was named in the query, which only webhooks accept.
     if (route.declared.webhook === undefined && request.auth === null && request.headers['x-tenant-id'] === undefined) return false
     if (request.auth === null && asksForToken(route.declared)) throw tokenMissing()
     requireProvider(request, route.declared.authProvider)
     request.params = params
     request.tenantRoute = route
-    // The server's own limit has counted it already; the tenant's counts beside it.
+    // The server's own limit has already counted the request. The tenant's limit counts in addition.
     const counted = route.limit === null ? undefined : app.rateLimiter.check(request, reply, route.limit)
     return counted === undefined ? true : counted.then(() => true)
   }
 
-  // The plugins that it takes from may be registered after this one.
+  // The plugins that provide the services may be registered after this one.
   let serving: Serving
   let calls: RouteServices<RouteCall, RouteReply>
   app.addHook('onReady', async () => {
@@ -88,7 +88,7 @@ export async function serveTenantRoutes (
     return compiled
   }
 
-  // The parser of forms has hooks of its own, which reads do without.
+  // The form parser adds hooks, which reads do not need.
   await app.register(async (own) => mount(own, ['GET', 'DELETE'], false))
   await app.register(async (own) => mount(own, ['POST', 'PUT', 'PATCH'], true))
 
@@ -132,7 +132,7 @@ export async function serveTenantRoutes (
   }
 }
 
-/** A caller without a token gets nothing here; known before the route is compiled, which says the same. */
+/** The route rejects callers without a token. Known before the route is compiled, and equal to the compiled value. */
 export function asksForToken ({ requireAuth, requiredPermissions = [], public: isPublic = true }: TenantRoute['declared']): boolean {
   return (requireAuth ?? requiredPermissions.length > 0) || !isPublic
 }

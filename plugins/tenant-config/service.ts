@@ -10,36 +10,36 @@ import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { checkTenantDocument, keepsParts } from '../../lib/tenant-document/index.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
-const maxPointers = 5 // in a message
+const maxPointers = 5 // JSON pointers in a message
 
 export interface Save {
   readonly tenant: Owner
   readonly document: unknown
   readonly actor: Actor
-  /** `If-Match`; undefined saves over any version. */
+  /** The `If-Match` header. undefined: the save replaces any version. */
   readonly match: Precondition | undefined
-  /** Check only. */
+  /** Checks the document without saving it. */
   readonly dryRun: boolean
-  /** Whether the caller may use secrets. Other callers must leave the parts that read a secret as they are. */
+  /** Whether the caller may use secrets. Other callers must leave the parts that read a secret unchanged. */
   readonly usesSecrets: () => boolean | Promise<boolean>
 }
 
 export interface Saved {
-  /** That of the document; after a dry run the one in force. */
+  /** The version of the saved document; after a dry run, the version in force. */
   readonly version: number
-  /** Keys that the document names as secrets. */
+  /** The keys of secrets that the document reads. */
   readonly secretsDetected: readonly string[]
-  /** Those of them that have no value. */
+  /** The detected keys that have no value. */
   readonly secretsMissing: readonly string[]
 }
 
 export interface ConfigService {
-  /** The document in force, or that of a version that is kept; throws `notFound` for a version that is not. */
+  /** The document in force, or that of the given version. Throws `notFound` for a version that is not kept. */
   read(tenant: Owner, version?: number): Promise<SavedDocument>
   versions(tenant: Owner, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
   /**
-   * Throws `configInvalid` with every fault, `routeConflict`, `preconditionFailed` where the version in force does not meet
-   * `match`, and `versionConflict` where another save came between.
+   * Throws `configInvalid` with every fault, and `routeConflict`. Throws `preconditionFailed` if the version in force does not meet
+   * `match`, and `versionConflict` if another save happened in between.
    */
   save(save: Save): Promise<Saved>
 }
@@ -47,9 +47,9 @@ export interface ConfigService {
 const nothing: SavedDocument = Object.freeze({ version: 0, document: Object.freeze({}), createdAt: new Date(0) })
 
 /**
- * @param context what a document is checked against at this moment
- * @param settled resolves when what was saved serves on this instance
- * @param secretsOf the tenant's secrets; those that have expired are null
+ * @param context what a document is checked against now
+ * @param settled resolves when the saved document serves on this instance
+ * @param secretsOf the tenant's secrets; expired ones are null
  */
 export function createConfigService (
   store: ConfigStore,
@@ -67,14 +67,14 @@ export function createConfigService (
     versions: (tenant, page) => store.versions(tenant, page),
 
     async save ({ tenant, document, actor, match, dryRun, usesSecrets }) {
-      // `"0"` names the state before the first save, in which there is no document for `*` to match.
+      // Secret-reading parts were compared with exactly this earlier document.
       const guard = (version: number) => requireMatch(match, version === 0 && match === '*' ? null : tagOf(version))
       /** The parts that read secrets were compared with the document before, and with no other. */
       const guardSame = (version: number) => {
         guard(version)
         if (version !== before.version) throw failure('versionConflict', { extras: { version } })
       }
-      // Before the work of the check; and under the lock once more, which alone counts.
+      // Fails early, before the expensive check. Only the guard under the lock decides.
       const before = await store.read(tenant) ?? nothing
       guard(before.version)
       const { document: { workflows }, secrets, secretParts } = await checkTenantDocument(document, context(), createYielder(tenant)).catch(

@@ -1,7 +1,7 @@
 /**
- * Compiled routes that tenants have in common: many save the same ones, from one template. A compiled route knows no
- * tenant (its scope does) and for the most part no path, so that those who wrote the same share it, for as long as one of
- * them is at hand: what is the same in memory is also near to the processor when the next tenant's request needs it.
+ * Compiled routes that tenants share: many tenants save the same routes, from one template. A compiled route does not depend on
+ * the tenant (its scope does), and mostly not on the path. Tenants with equal routes share one copy as long as one of them is
+ * loaded. Shared memory is also more often in the processor's cache when the next tenant's request needs it.
  */
 import type { Route } from '../../lib/schema/route.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
@@ -11,8 +11,8 @@ import { compiledParts } from '../../lib/compiler/route-parts.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 
 /**
- * Compiles the route, or returns the one that was compiled for the same tables; null if the tables do not fit.
- * @param others what the route depends on of other routes of its document
+ * Compiles the route, or returns the one compiled for the same tables. null if the route does not fit the tables.
+ * @param others the parts of other routes of the document that the route depends on
  */
 export type CompileShared = (
   route: Route,
@@ -21,7 +21,7 @@ export type CompileShared = (
   others?: readonly object[]
 ) => CompiledRoute | null
 
-/** @param settings what else a compiled route depends on, by the document it stands in */
+/** @param settings everything else in its document that a compiled route depends on */
 export function createSharedRoutes (): (settings: unknown) => CompileShared {
   const byTables = new WeakMap<Catalogue, Map<string, WeakRef<CompiledRoute>>>()
   const gone = new FinalizationRegistry<{ of: Map<string, WeakRef<CompiledRoute>>, key: string }>(({ of, key }) => {

@@ -9,13 +9,13 @@ import { failure } from '../../lib/errors.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
-const keptVersions = 100 // of a tenant; the oldest leave
+const keptVersions = 100 // of a tenant; the oldest are deleted
 const maxAudited = 100 // keys of secrets in one entry of the audit log
-const keptBytes = 10_485_760 // of them, as PostgreSQL stores them
+const keptBytes = 10_485_760 // bytes of the kept versions, as PostgreSQL stores them
 
 /** A saved document. */
 export interface SavedDocument {
-  /** Counts from 1; 0 where nothing was saved yet. */
+  /** Counts from 1; 0 if nothing was saved yet. */
   readonly version: number
   readonly document: Readonly<Record<string, unknown>>
   readonly createdAt: Date
@@ -32,25 +32,25 @@ export interface Saving {
   readonly tenant: Owner
   /** JSON text. */
   readonly document: string
-  /** The keys of secrets that it reads, for the audit. */
+  /** The keys of the secrets that the document reads, for the audit log. */
   readonly secrets: readonly string[]
-  /** Those of the document. */
+  /** The workflows of the document. */
   readonly workflows: readonly Workflow[]
   readonly actor: Actor
-  /** Throws where the version in force must not be replaced. */
+  /** Throws if the version in force must not be replaced. */
   readonly guard: (version: number) => void
 }
 
 export interface ConfigStore {
-  /** The document in force, or that of an earlier version; undefined where there is none. */
+  /** The document in force, or that of an earlier version. undefined if there is none. */
   read(tenant: Owner, version?: number): Promise<SavedDocument | undefined>
-  /** The newest first. */
+  /** Newest first. */
   versions(tenant: Owner, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
-  /** Saves a document and tells every server; its version. */
+  /** Saves a document and notifies every server. Resolves with the new version. */
   save(saving: Saving): Promise<number>
 }
 
-/** @param dbFor in whose turn statements of a tenant wait for a connection */
+/** @param dbFor runs statements in the tenant's turn for a connection */
 export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables>, events: Events): ConfigStore {
   return {
     read (tenant, version) {
@@ -101,7 +101,7 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
   }
 }
 
-/** The version in force, 0 without one. Of two savings of a tenant one waits here for the other. */
+/** The version in force, 0 without one. The row lock makes concurrent saves of a tenant wait here. */
 async function lockVersion (transaction: Transaction<SystemTables>, tenant: Owner): Promise<number> {
   const found = await transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).forUpdate().executeTakeFirst()
   if (found === undefined) throw failure('tenantUnknown')

@@ -1,6 +1,6 @@
 /**
- * The routes of one tenant's document, found by a table of its own, since Fastify's router is closed once the server has started.
- * A route is compiled when it is first asked for, and anew when the tables of the database have changed.
+ * The routes of one tenant's document. They have their own table, since Fastify's router accepts no routes after the start. A
+ * route is compiled when it is first requested, and again after the tables of the database have changed.
  */
 import type { Route } from '../../lib/schema/route.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
@@ -21,34 +21,34 @@ export interface TenantRoute extends Origin {
   readonly declared: Route
   /** Method and path. */
   readonly id: string
-  /** The tenant's own limit; null where only the server's counts. */
+  /** The tenant's own limit; null if only the server's limit counts. */
   readonly limit: Limit | null
-  /** For the tables as they are now; null where these no longer have what the route needs. */
+  /** Compiled for the current tables; null if the route no longer fits them. */
   compiled(): CompiledRoute | null
-  /** It was requested at least once. */
+  /** The route was requested at least once. */
   readonly used: boolean
-  /** What `/doc` says of the route as it is in `compiled`, without keeping what only documentation needs. */
+  /** The route's part of `/doc`, by the current tables. Compiles an unused route without keeping it. */
   documentation(): RouteDocumentation | undefined
 }
 
 export interface TenantRoutes {
-  /** Of the document; 0 where the tenant has none. */
+  /** The version of the document; 0 without one. */
   readonly version: number
-  /** What it takes in memory, all of it compiled: 1 for each quarter of a megabyte that is begun. */
+  /** The memory of all routes when compiled, in quarters of a megabyte, rounded up. */
   readonly weight: number
   readonly routes: readonly TenantRoute[]
-  /** The workflows of the document, and what those are compiled against that the tenant sends. */
+  /** The workflows of the document, and the context for compiling workflows that the tenant sends. */
   readonly workflows: WorkflowDocument
-  /** The route of a method and a path as it came, without query string. */
+  /** The route for a method and an undecoded path without query string. */
   find(method: string, path: string): Found<TenantRoute> | null
-  /** The methods of the routes of a path that count. */
+  /** The methods of the routes that match the path and that `counts` accepts. */
   methodsOf(path: string, counts: (route: TenantRoute) => boolean): Set<string>
 }
 
 export interface TenantRoutesSource {
   readonly tenant: Owner
   readonly version: number
-  /** A text that no other document has, of this tenant or of one that had its id before. */
+  /** Unique among all documents, also those of an earlier tenant with the same id. */
   readonly generation: string
   readonly weight: number
   readonly routes: readonly { readonly pointer: string, readonly value: Route }[]
@@ -58,7 +58,7 @@ export interface TenantRoutesSource {
   readonly workflows: WorkflowDocument
 }
 
-/** Makes the table in short turns: a document may have hundreds of routes. */
+/** Yields to other work: a document may have hundreds of routes. */
 export async function createTenantRoutes (
   { tenant, version, generation, weight, routes, rateLimit, catalogue, compile, workflows }: TenantRoutesSource
 ): Promise<TenantRoutes> {
@@ -129,7 +129,7 @@ class Mounted implements TenantRoute {
     return this.#compiled
   }
 
-  /** The route of the same document that reads what is on the path. */
+  /** Sets the document's `GET` route on the same path. */
   showVersionsBy (read: Mounted | undefined): void {
     this.#read = read
   }
@@ -147,13 +147,13 @@ class Mounted implements TenantRoute {
     return route === null ? undefined : documentRoute(this.declared, route, this.#shownRead())
   }
 
-  /** Of a route that changes what a `GET` on its path shows. */
+  /** The `GET` route on the same path, unless this route is that one. */
   #shownRead (): CompiledRoute | undefined {
     const read = this.#read
     return read === undefined || read === this ? undefined : read.#shown() ?? undefined
   }
 
-  /** What was never asked for is not kept. */
+  /** A route that was never requested is compiled without keeping the result. */
   #shown (): CompiledRoute | null {
     return this.used ? this.compiled() : this.#compile(this.declared, this.#catalogue())
   }

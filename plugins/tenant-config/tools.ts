@@ -1,4 +1,4 @@
-/** Routes of a tenant that are tools. */
+/** The tools among a tenant's routes. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { TenantTools, ToolRoute } from '../tools/index.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
@@ -10,9 +10,9 @@ import { asksForToken, type ServeTenantCall } from './serve.js'
 const known = new WeakMap<TenantRoutes, TenantTools>()
 
 /**
- * The tools of a loaded document, made when they are first asked for. null without tools.
- * @param prefix what stands before the paths of tenants' routes
- * @param serve undefined where the server has no routes of tenants
+ * The tools of a loaded document, created at the first use. null without tools.
+ * @param prefix the prefix of the paths of tenants' routes
+ * @param serve undefined if the server has no routes of tenants
  */
 export function toolsOf (tenant: Owner, loaded: TenantRoutes, prefix: string, serve: ServeTenantCall | undefined): TenantTools | null {
   const [first] = loaded.routes

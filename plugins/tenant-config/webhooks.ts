@@ -16,7 +16,7 @@ export interface WebhookContext extends Pick<TemplateContext, 'env' | 'envNames'
   readonly log: FastifyBaseLogger
 }
 
-/** Reads those of the document in force. Of a document that this version cannot read, there are none. */
+/** Reads the webhooks of the document in force; none if this version cannot read the document. */
 export async function webhooksOf (
   tenant: Owner,
   db: Kysely<SystemTables>,
@@ -29,7 +29,7 @@ export async function webhooksOf (
   const compiled = outboundOf(readAs(Webhooks, saved.webhooks ?? [], '/webhooks', readingOf(faults)) ?? [])
     .map((webhook) => compileOutboundWebhook(webhook, '/webhooks', { faults, env, envNames, sources: tenantWebhookSources }, 'tenant'))
   if (faults.faults.length === 0) return { version: saved.version, webhooks: compiled }
-  // Of another version of the server, say; or a setting was taken away.
+  // Causes: another version of the server saved the document, or a setting was removed.
   log.error({ tenant, version: saved.version }, 'the webhooks of a saved document cannot be read by this server: none of them is sent')
   return { version: saved.version, webhooks: [] }
 }
