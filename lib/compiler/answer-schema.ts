@@ -1,4 +1,4 @@
-/** The JSON Schema of what a route answers, derived from its queries, its transform and its response. */
+/** The JSON Schema of a route's response, derived from its queries, its transform and its `response`. */
 import type { Answer, RouteQuery, CompiledResponse, JsonSchema } from '../expressions/types.js'
 import type { CompiledTransform } from './transform.js'
 import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
@@ -6,7 +6,7 @@ import { isNumber } from '../json/exact-number.js'
 import { named, namedAfter } from '../validation/named-schema.js'
 import { isRecord } from '../json/plain-value.js'
 
-/** The parts of a compiled route that make its answer. */
+/** The parts of a compiled route that determine its response. */
 export interface AnswerParts {
   readonly queries: readonly RouteQuery[]
   readonly integrations: readonly unknown[]
@@ -14,7 +14,7 @@ export interface AnswerParts {
   readonly response: CompiledResponse | null
 }
 
-/** One form that an answer takes: a list wraps its records, and a write that creates has both forms. */
+/** One form of the response: a list wraps its records, and a write that creates records has both forms. */
 interface Form {
   readonly kind: Answer | 'several'
   readonly schema: JsonSchema
@@ -22,7 +22,7 @@ interface Form {
 
 /** The schema of the body; `response` as it is configured. */
 export function answerSchema ({ queries, integrations, transform, response }: AnswerParts, configured: unknown): JsonSchema {
-  // What another service answers has no schema here.
+  // The response of another service has no known schema.
   if (queries.length === 0 && integrations.length > 0 && response === null) return {}
   const forms = formsOf(queries).map((form) => computed(form, transform))
   if (response === null) return anyOf(forms.map(({ schema }) => schema))
@@ -30,7 +30,7 @@ export function answerSchema ({ queries, integrations, transform, response }: An
   return mappingSchema(configured, resultSchemas(queries, forms))
 }
 
-/** Adds a fault for each member that the response schema requires and that no response has: the documentation would promise it. */
+/** Adds a fault for each member that the response schema requires and the response never has: the documentation would be wrong. */
 export function checkPromises (
   { queries, transform, response }: Omit<AnswerParts, 'integrations'>,
   pointer: string,
@@ -50,7 +50,7 @@ export function checkPromises (
   }
 }
 
-/** Adds a fault for each member whose value a cursor tells and which the response schema leaves out. */
+/** Adds a fault for each member that the response schema leaves out although a cursor reveals its value. */
 export function checkCursorMembers (
   queries: readonly RouteQuery[],
   response: CompiledResponse | null,
@@ -77,7 +77,7 @@ function itemsOf (schema: JsonSchema): JsonSchema {
   return !isRecord(schema['properties']) && isRecord(schema['items']) ? schema['items'] : schema
 }
 
-/** A schema of an array and one of its items describe the same, as they do where a response is written. */
+/** Here a schema of an array is equivalent to the schema of its items, as it is when a response is written. */
 function comparePromises (
   promised: unknown,
   known: unknown,
@@ -148,7 +148,7 @@ function formSchema (kind: Answer, record: JsonSchema): JsonSchema {
   }
 }
 
-/** Computed fields are anything: their expressions have no types. */
+/** The schema of a computed field is empty, because expressions have no types. */
 function computed ({ kind, schema }: Form, transform: CompiledTransform | null): Form {
   if (transform === null) return { kind, schema }
   const { record, answer } = transform.names
@@ -169,7 +169,7 @@ function withMembers (schema: JsonSchema, names: readonly string[]): JsonSchema 
   }
 }
 
-/** A response schema of one record, or of an array of them, is that of each record; the envelope of a list stays (response.ts). */
+/** A response schema of one record, or of an array of records, applies to each record; a list keeps its envelope (response.ts). */
 function filtered ({ kind, schema: answer }: Form, schema: JsonSchema, transform: CompiledTransform | null): JsonSchema {
   if (Object.hasOwn(propertiesOf(schema), 'data')) return schema
   const record = !isRecord(schema['properties']) && isRecord(schema['items']) ? schema['items'] : schema
@@ -178,14 +178,14 @@ function filtered ({ kind, schema: answer }: Form, schema: JsonSchema, transform
   return isRecord(pagination) ? listOf(record, pagination) : listOf(record)
 }
 
-/** What `{{results.<key>}}` of a response reads. */
+/** The schemas of `{{results.<key>}}` in a response. */
 function resultSchemas (queries: readonly RouteQuery[], forms: readonly Form[]): JsonSchema {
   const answer = anyOf(forms.map(({ schema }) => schema))
   const [first] = queries
   return first !== undefined && queries.length === 1 ? objectOf({ [first.key]: answer }) : answer
 }
 
-/** A mapping's members as far as they are known: a value of the request may be anything, or be left out. */
+/** The known members of a mapping. A value of the request may have any type, or may be missing. */
 function mappingSchema (value: unknown, results: JsonSchema): JsonSchema {
   if (Array.isArray(value)) return { type: 'array' }
   if (isRecord(value)) {
@@ -203,7 +203,7 @@ function mappingSchema (value: unknown, results: JsonSchema): JsonSchema {
   return path === undefined ? {} : memberAt(results, path.split('.'))
 }
 
-/** A template may come to nothing, and its member is left out. */
+/** A template may evaluate to nothing, and then its member is left out. */
 function isSure (value: unknown): boolean {
   return typeof value !== 'string' || !value.includes('{{')
 }

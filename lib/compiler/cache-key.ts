@@ -1,4 +1,4 @@
-/** Keys of cached answers: requests with different answers have different keys. */
+/** Keys of cached responses: requests with different responses have different keys. */
 import type { RouteCache } from '../schema/route.js'
 import type { Reader, TemplateContext } from '../expressions/reference.js'
 import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
@@ -8,31 +8,31 @@ import { stringifyJson } from '../json/stringify.js'
 import { compileReader } from '../expressions/reference.js'
 import { compilePieces, compileValue } from '../expressions/template.js'
 
-/** What is asked for: the path without and the query string after the question mark. */
+/** The requested path, and the query string after the question mark. */
 export interface CacheTarget {
   readonly method: string
   readonly path: string
   readonly query: string
 }
 
-const maxLength = 1024 // characters; a longer key is its SHA-256
+const maxLength = 1024 // characters; a longer key is replaced by its SHA-256
 
-/** What a route can read that neither tenant, path nor query string tells. */
+/** The sources of a route that are not part of the tenant's id, the path or the query string. */
 const callerSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['auth', 'headers', 'body'])
 
-/** The settings of a tenant change with its document, while the key holds its id alone. */
+/** A tenant's settings change with its document, but the key holds only its id. */
 function isOfCaller ({ source, path }: Reference): boolean {
   return callerSources.has(source) || (source === 'tenant' && path[0] !== 'id')
 }
 
-/** Known before a request's queries run, and the same for the same request. */
+/** Available before a request's queries run, and equal for equal requests. */
 const keySources: readonly TemplateSource[] = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant']
 
 /**
- * Makes the key of a route. It holds the tenant, whether fields are excluded, the method, path and sorted query
- * string, the claims, headers and settings of the tenant that the route's references read, and `varyBy`. `cache.key`, a
- * template, replaces path and query string; `limit`, `offset` and `cursor` stay, since lists read them. `route`, such as
- * `GET /articles/:id`, keeps the keys of two routes apart.
+ * Compiles the cache key of a route. The key holds the tenant, whether fields are excluded, the method, the path and the sorted
+ * query string. It also holds `varyBy`, and the claims, headers and tenant settings that the route's references read. The
+ * template `cache.key` replaces path and query string, except `limit`, `offset` and `cursor`, because lists read them. `route`,
+ * such as `GET /articles/:id`, separates the keys of different routes.
  */
 export function compileCacheKey (
   cache: RouteCache,
@@ -69,7 +69,7 @@ const pageReaders: readonly Reader[] = (['limit', 'offset', 'cursor'] as const).
   Object.hasOwn(query, name) ? query[name] : undefined
 )
 
-/** One part of a key: its kind and length come first, so that no two lists of parts have one text. */
+/** One part of a key. It begins with kind and length, so that different lists of parts never give the same text. */
 function part (value: unknown): string {
   if (typeof value === 'string') return `"${value.length}:${value}`
   if (value === undefined) return '-'
@@ -77,7 +77,7 @@ function part (value: unknown): string {
   return `=${text.length}:${text}`
 }
 
-/** Sorted by name; equal names keep their order, which a list of values depends on. */
+/** Sorted by name. Equal names keep their order, because it is the order of a list's values. */
 function sortedQuery (query: string): string {
   if (!query.includes('&')) return query
   const pairs = query.split('&')
@@ -85,7 +85,7 @@ function sortedQuery (query: string): string {
   let last = ''
   for (const pair of pairs) {
     const name = nameOf(pair)
-    // Such a name can be written in several ways, and sorting could put two of one name in another order.
+    // An encoded name has several spellings, and sorting by spelling could reorder the values of one name.
     if (name.includes('%') || name.includes('+')) return query
     if (name < last) isSorted = false
     last = name

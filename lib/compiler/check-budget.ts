@@ -1,27 +1,27 @@
-/** The budget of the check of one request to a tenant's route. Rules and callers may be hostile. */
+/** Limits the cost of checking one request to a tenant's route. Rules and callers may be hostile. */
 import { invalidInput } from '../validation/detail.js'
 
-const maxSteps = 1_100_000 // some 50 ms: a step is one character on one state of a pattern, which may take a million
+const maxSteps = 1_100_000 // about 50 ms; a step is one character in one state of a pattern, and a pattern may take a million
 
-/** The steps of what is checked. */
+/** The cost of each check, in steps. */
 export const steps = {
   value: 4,
-  /** Besides those of its members. */
+  /** In addition to the cost of its members. */
   object: 12,
-  /** That an object must have. */
+  /** For each required member. */
   required: 1,
   format: 12,
-  /** Of days and times, which have a calendar. */
+  /** For dates and times, which need a calendar. */
   date: 40,
-  /** Before the first character of a text. */
+  /** In addition to the cost of each character. */
   pattern: 30
 } as const
 
-/** The steps that are left to one request: all of its parts share them. */
+/** The remaining steps of one request. All parts of the request share them. */
 export class CheckBudget {
   #left = maxSteps
 
-  /** Throws `validationFailed` where there are not as many left. */
+  /** Throws `validationFailed` if fewer steps are left. */
   spend (count: number): void {
     this.#left -= count
     if (this.#left < 0) {

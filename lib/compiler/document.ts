@@ -1,4 +1,4 @@
-/** Compiles the platform's document: `tenantry validate`, the check of a configuration and the start of a server all call this. */
+/** Compiles the platform's document for `tenantry validate`, for the check of a configuration and for the start of a server. */
 import type { CompiledWorkflow, WorkflowSet } from '../workflows/index.js'
 import type { DeclaredWorkflow } from '../workflows/set.js'
 import type { Route } from '../schema/route.js'
@@ -10,16 +10,16 @@ import { compileRoute, type CompiledRoute, type RouteContext } from './route.js'
 
 export type DeclaredRoute = Pick<Entry<Route>, 'pointer' | 'value'>
 
-/** The parts of a document that are compiled. */
+/** The parts of a document that need compilation. */
 export interface CompiledParts {
   readonly routes: readonly DeclaredRoute[]
-  /** undefined where some of them cannot be read, so that any name may be that of one. */
+  /** undefined if some of them are invalid. Any name is then accepted, because it may be that of an invalid workflow. */
   readonly workflows: readonly DeclaredWorkflow[] | undefined
 }
 
 /**
- * Compiles all routes, in the order of the document; null stands for a route with faults. Against a partial catalogue it finds the
- * faults that need no further tables: there null stands for a route on such tables too.
+ * Compiles all routes, in the order of the document; null stands for a route with faults. A partial catalogue finds only the
+ * faults that need no further tables; null then also stands for a route with unknown tables.
  */
 export function compileDocument ({ routes, workflows }: CompiledParts, context: Omit<RouteContext, 'workflows'>): (CompiledRoute | null)[] {
   const { catalogue, faults, functions = {} } = context
@@ -29,7 +29,7 @@ export function compileDocument ({ routes, workflows }: CompiledParts, context: 
   return routes.map(({ pointer, value }) => compileRoute(value, pointer, routeContext))
 }
 
-/** All of them, since a schedule or a call can start each. */
+/** Compiles every workflow, because a schedule or a call can start any of them. */
 function compileWorkflows (workflows: readonly DeclaredWorkflow[], context: Omit<RouteContext, 'workflows'>): WorkflowSet {
   const compiled = new Map<string, CompiledWorkflow | null>()
   for (const { value, pointer } of workflows) {

@@ -14,7 +14,7 @@ import { formOf } from '../expressions/answer.js'
 import { answerSchema } from './answer-schema.js'
 import { type CompiledRouteWorkflow, workflowAnswerSchema } from './workflow.js'
 
-/** The members of a Fastify route schema that the OpenAPI document is made from. */
+/** The members of a Fastify route schema that are used for the OpenAPI document. */
 export interface RouteDocumentation {
   readonly summary: string
   readonly description?: string
@@ -25,17 +25,17 @@ export interface RouteDocumentation {
   readonly params?: JsonSchema
   readonly querystring?: JsonSchema
   readonly headers?: JsonSchema
-  /** That of `request`; without one, what the writes of the route take. */
+  /** The schema of `request`; without one, the input of the route's writes. */
   readonly body?: JsonSchema
   /** Media types of the body. Default: JSON. */
   readonly consumes?: readonly string[]
-  /** Schemas of the successful answers by status. */
+  /** Schemas of the successful responses by status. */
   readonly response: Readonly<Record<number, JsonSchema>>
-  /** The errors that the route can answer: statuses, and names of the catalogue where the body says more. */
+  /** The errors of the route: statuses, or names in the error catalogue if the body has more members. */
   readonly errors: ReadonlyArray<number | ErrorName>
-  /** Its answers are cached. */
+  /** Its responses are cached. */
   readonly cached?: true
-  /** It takes the header Idempotency-Key. */
+  /** It accepts the header Idempotency-Key. */
   readonly takesIdempotencyKey?: true
   /** Its 201 has the header Location. */
   readonly location?: true
@@ -43,7 +43,7 @@ export interface RouteDocumentation {
   readonly honoursIfMatch?: true
 }
 
-/** The parts of a compiled route that its documentation is derived from. */
+/** The parts of a compiled route that determine its documentation. */
 export interface DocumentedParts extends AnswerParts {
   readonly method: Method
   readonly requireAuth: boolean
@@ -104,15 +104,15 @@ function describe ({ description, realtime }: Route, { firestore }: DocumentedPa
   return parts.length === 0 ? {} : { description: parts.join('\n\n') }
 }
 
-/** The first segment of the path that is no parameter. */
+/** The first segment of the path that is not a parameter. */
 function groupOf (path: string): string {
   return path.split('/').find((segment) => segment !== '' && !/[:*]/.test(segment)) ?? 'default'
 }
 
-/** Headers that OpenAPI describes by other members than parameters, and the one that names the tenant. */
+/** Headers that OpenAPI does not describe as parameters, and the header that names the tenant. */
 const describedElsewhere: ReadonlySet<string> = new Set(['accept', 'content-type', 'authorization', 'x-api-key', 'x-tenant-id'])
 
-/** The schema with the names that templates read and it does not declare: of any text, and optional. */
+/** The schema, extended by undeclared names that templates read. They are optional strings. */
 function withRead (schema: JsonSchema | undefined, names: readonly string[]): JsonSchema | undefined {
   if (schema?.['additionalProperties'] === false) return schema
   const declared = isRecord(schema?.['properties']) ? schema['properties'] : {}
@@ -129,9 +129,9 @@ function answersOf (route: Route, parts: DocumentedParts): Readonly<Record<numbe
   const { status, workflow, response, webhook } = parts
   if (webhook?.acknowledges === true) return { 200: { description: 'Success', ...received } }
   const answer = (workflow === null ? undefined : workflowAnswerSchema(workflow, response)) ?? answerSchema(parts, route.response)
-  // A copy has no name.
+  // A named schema is returned itself, because a copy would lose its name.
   if (webhook === null) return { [status]: schemaName(answer) === undefined ? { description: 'Success', ...answer } : answer }
-  // A delivery that was handled before.
+  // 200 is also the response to a repeated delivery.
   if (status === 200) return { 200: { description: 'Success', anyOf: [answer, received] } }
   return { [status]: { description: 'Success', ...answer }, 200: { description: 'The delivery was handled before', ...received } }
 }
@@ -150,24 +150,24 @@ function takesBody (method: Method): boolean {
 function errorsOf (
   { method, requireAuth, permissions, resourceLimit, queries, integrations, workflow, webhook, files }: DocumentedParts
 ): Array<number | ErrorName> {
-  // 503: every route waits for a pending migration, and none serves while the server stops.
+  // 503: every route waits for a pending migration, and a stopping server rejects requests.
   const statuses = new Set([400, 401, 429, 500, 503])
   if (takesBody(method)) statuses.add(413).add(415)
   if (requireAuth || permissions.length > 0) statuses.add(403)
-  // 409: the tenant counts for too many users.
+  // 409: the tenant has counters for too many users.
   if (resourceLimit !== null) statuses.add(402).add(409)
   if (queries.some((query) => formOf(query.answer) === 'record')) statuses.add(404)
   if (queries.some((query) => query.write)) statuses.add(409)
   if (queries.some((query) => query.calls === true)) statuses.add(422)
-  // The delivery is being handled at this moment.
+  // 409: the same delivery is being handled.
   if (webhook !== null) statuses.add(409)
   if (integrations.length > 0) statuses.add(502).add(504)
-  // A run draws on the caller's limits, and ends as its last step did.
+  // A run counts towards the caller's limits, and fails with the error of its last step.
   if (workflow !== null) statuses.add(402).add(404).add(409).add(413)
   if (workflow !== null && !workflow.async) statuses.add(502).add(504)
-  // The storage of the plan, an upload that is too slow, and a store that is full.
+  // 402: the plan's storage is used up; 408: the upload is too slow; 507: the store is full.
   if (files !== null) statuses.add(402).add(403).add(408).add(507)
-  // Where both may refuse, their bodies have only in common what every error has.
+  // If both can reject with 402, the bodies have only the common members of every error in common.
   const payment = files === null ? 'resourceLimit' : resourceLimit === null && workflow === null ? 'planLimit' : 402
   return [...statuses].sort((left, right) => left - right).map((status) => status === 402 ? payment : status)
 }

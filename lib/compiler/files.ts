@@ -1,4 +1,4 @@
-/** The files that a route takes in a form: `multipart` and `request.files`. */
+/** The files of a route's form: `multipart` and `request.files`. */
 import type { FaultList } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
 import type { FileRules } from '../files/rules.js'
@@ -9,23 +9,23 @@ import { bytesPerMB } from '../plans/plans.js'
 import { methodOf } from './route-parts.js'
 
 export interface CompiledFile {
-  /** Of the part in the form. */
+  /** The name of the form part. */
   readonly name: string
-  /** Infinity where the route has no limit of its own. */
+  /** Infinity if the route sets no limit. */
   readonly maxBytes: number
   readonly required: boolean
   readonly bucket: string
-  /** Takes files of the type, which is found by their content. */
+  /** Whether files of this type are accepted. The type is detected from the content. */
   readonly accepts: (contentType: string) => boolean
 }
 
-const maxFiles = 10 // of a form
+const maxFiles = 10 // per form
 const partName = /^[A-Za-z][A-Za-z0-9_-]{0,63}$/
 
 /**
- * The files of a route with `multipart`; null without.
+ * The files of a route with `multipart`; otherwise null.
  *
- * @param rules  null where the server keeps no files; undefined where that is not known
+ * @param rules null if the server stores no files; undefined if that is not known
  */
 export function compileFiles (
   route: Route,
@@ -78,7 +78,7 @@ function checkMultipart (route: Route, pointer: string, rules: FileRules | null 
   if (count > maxFiles) faults.add(`${pointer}/request/files`, `a form has at most ${maxFiles} files; this one has ${count}`)
 }
 
-/** The form for the documentation: the fields of the body, and a binary string for each file. */
+/** The form in the documentation: the fields of the body, and a binary string for each file. */
 export function formSchema (body: JsonSchema | undefined, files: readonly CompiledFile[]): JsonSchema {
   const { properties = {}, required = [], ...rest } = body ?? { type: 'object' }
   const needed = [...Array.isArray(required) ? required : [], ...files.filter((file) => file.required).map(({ name }) => name)]

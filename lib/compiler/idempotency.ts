@@ -1,6 +1,6 @@
 /**
- * Which declared routes take the header Idempotency-Key: POSTs that write, call another service, run a workflow or send a
- * message. Senders of webhooks name their deliveries in ways of their own.
+ * The declared routes that accept the header Idempotency-Key: POSTs that write, call another service, run a workflow or send a
+ * message. Webhooks are excluded, because their senders identify deliveries in other ways.
  */
 import type { CompiledRoute } from './route.js'
 

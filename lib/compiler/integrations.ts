@@ -1,4 +1,4 @@
-/** The calls to other services that a route declares. */
+/** A route's declared calls to other services. */
 import type { Integration } from '../schema/integration.js'
 import type { CompiledCall, ConnectorSet } from '../connectors/types.js'
 import type { TemplateContext } from '../expressions/reference.js'
@@ -7,21 +7,21 @@ import { pointerTo } from '../schema/faults.js'
 import { compileCondition, type Condition } from '../expressions/condition.js'
 import { compileCopies, type CopyCheck } from '../expressions/copies.js'
 
-/** One of them, ready to run. */
+/** One compiled call. */
 export interface CompiledIntegration {
-  /** The name in `{{results.<key>}}`: see `integrationKeys`. */
+  /** The `<key>` of `{{results.<key>}}`: see `integrationKeys`. */
   readonly key: string
-  /** Whether the call runs; null where it always does. */
+  /** Decides whether the call runs; null if it always does. */
   readonly condition: Condition | null
   readonly call: CompiledCall
   readonly references: readonly Reference[]
-  /** The check of what its params copy; null where none is needed. */
+  /** Limits the size of the values that its params copy; null if no check is needed. */
   readonly copies: CopyCheck | null
 }
 
 /**
- * The names of the integrations' results, in order: the alias, or else the type as it is written. Of a type whose name is
- * taken it is `<type>_2`, `<type>_3` and so on. A name that stands here twice was given twice.
+ * The names of the integrations' results, in order: the alias, or else the type as written. If a type's name is taken, it becomes
+ * `<type>_2`, `<type>_3` and so on. Only a repeated alias repeats a name.
  *
  * @param queries the names of the results of the route's queries
  */
@@ -37,7 +37,7 @@ export function integrationKeys (integrations: readonly Pick<Integration, 'alias
 }
 
 /**
- * Compiles them in order; each sees the results of the queries and of those before it. Of what has faults nothing is returned.
+ * Compiles the calls in order; each can read the results of the queries and of earlier calls. Calls with faults are omitted.
  *
  * @param queries the names of the results of the route's queries
  */

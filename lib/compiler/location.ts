@@ -1,4 +1,4 @@
-/** The `Location` of a record that a route creates: the path by which another route of the document reads it. */
+/** The `Location` of a created record: the path of another route of the document that reads it. */
 import type { Route } from '../schema/route.js'
 import type { RouteQuery, CompiledResponse } from '../expressions/types.js'
 import * as jsonc from 'jsonc-parser'
@@ -6,27 +6,27 @@ import { tenantColumn } from '../database/catalogue.js'
 import { isRecord } from '../json/plain-value.js'
 import { methodOf, pathParameters } from './route-parts.js'
 
-const maxScanned = 1_048_576 // characters of a record in which its key is looked for
-const maxKeyLength = 2048 // characters, as parameters of paths have
+const maxScanned = 1_048_576 // characters of a record that are searched for its key
+const maxKeyLength = 2048 // characters, the limit of a path parameter
 
 /** A path with one parameter that reads one row by its key. */
 export interface RowPath {
   readonly before: string
   readonly after: string
-  /** The column that the parameter is compared with; null for the key, whatever its column. */
+  /** The column that the parameter is compared with; null for the primary key, whatever its column. */
   readonly column: string | null
 }
 
-/** By table (or `documents:` and the collection), in the order of the document, with those that need permissions last. */
+/** By table (or `documents:` and the collection), in the order of the document, with paths that need permissions last. */
 export type RowPaths = ReadonlyMap<string, readonly RowPath[]>
 
-/** Where the records of a route can be read. */
+/** The path that reads the records of a route. */
 export interface RecordLocation extends Pick<RowPath, 'before' | 'after'> {
   /** The member of a record that holds its key. */
   readonly member: string
 }
 
-/** The paths of the routes that read one row by its key, and nothing else. */
+/** The paths of routes that only read one row by its key. */
 export function rowPathsOf (routes: readonly Route[]): RowPaths {
   const paths = new Map<string, RowPath[]>()
   const isGuarded = ({ requiredPermissions = [] }: Route) => requiredPermissions.length > 0
@@ -40,7 +40,7 @@ export function rowPathsOf (routes: readonly Route[]): RowPaths {
   return paths
 }
 
-/** The paths by which the record of a route may be read, the best first; none for a route that creates none. */
+/** The paths that may read the route's record, the best first; empty if the route creates no records. */
 export function candidatesFor (route: Route, paths: RowPaths): readonly RowPath[] {
   const created = createdBy(route)
   const found = created === undefined ? undefined : paths.get(created)
@@ -49,7 +49,7 @@ export function candidatesFor (route: Route, paths: RowPaths): readonly RowPath[
   return [...found.filter(isBelow), ...found.filter((path) => !isBelow(path))]
 }
 
-/** null where no path reads the record, or the response of the route does not show its key. */
+/** null if no path reads the record, or if the route's response omits its key. */
 export function compileLocation (
   route: Route,
   [query, ...others]: readonly RouteQuery[],
@@ -64,10 +64,10 @@ export function compileLocation (
   return path === undefined ? null : Object.freeze({ before: path.before, after: path.after, member: rowKey.member })
 }
 
-/** The path of a record; undefined where the record does not hold its key, as for callers that it is excluded for. */
+/** The path of a record; undefined if the record omits its key, for example because the caller may not see it. */
 export function locationOf ({ before, after, member }: RecordLocation, record: string): string | undefined {
   const key = memberOf(record, member)
-  // Clients take dots for the folder and the one above it.
+  // URL parsers resolve dot segments.
   if (key === undefined || key === '' || key === '.' || key === '..' || key.length > maxKeyLength) return undefined
   return before + encodeURIComponent(key) + after
 }
@@ -88,7 +88,7 @@ function readOf (
       : undefined
   }
   if (query?.table === undefined || query.operation !== 'select') return undefined
-  // A query on a tenant-scoped table is one on rows of the tenant anyway.
+  // A query on a tenant-scoped table reads only the tenant's rows, so a filter on the tenant changes nothing.
   const filters = (query.filters ?? []).filter((filter) => !('column' in filter) || filter.column !== tenantColumn)
   if (query.id !== undefined) return isParameter(query.id) && filters.length === 0 ? { of: query.table, column: null } : undefined
   const [filter] = filters
@@ -103,13 +103,13 @@ function createdBy ({ webhook, queries = [], firebaseQueries = [] }: Route): str
   return query.operation === 'insert' && 'table' in query ? query.table : undefined
 }
 
-/** A mapping may leave the key out on purpose. */
+/** A mapping may omit the key on purpose. */
 function shows (response: CompiledResponse | null, member: string): boolean {
   if (response === null) return true
   return response.kind === 'schema' && isRecord(response.schema['properties']) && Object.hasOwn(response.schema['properties'], member)
 }
 
-/** A text or a number that a record holds, with every digit; most records begin with their key, so that little is read. */
+/** A string or number of the record, with every digit. Most records begin with their key, so the search is short. */
 function memberOf (record: string, name: string): string | undefined {
   const text = record.length > maxScanned ? record.slice(0, maxScanned) : record
   const scanner = jsonc.createScanner(text, true)

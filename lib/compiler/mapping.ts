@@ -1,4 +1,4 @@
-/** A value with templates, written as JSON text: what is constant in it is prepared once. */
+/** Writes a value with templates as JSON text. The constant parts are serialized once. */
 import type { Scope } from '../expressions/types.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { FaultList } from '../schema/faults.js'
@@ -7,15 +7,15 @@ import { toJsonText } from '../json/stringify.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileValue } from '../expressions/template.js'
 
-/** Text that never changes, or a writer; undefined where there is nothing to write. */
+/** Constant text, or a writer, which returns undefined if there is nothing to write. */
 type Piece = string | ((scope: Scope) => string | undefined)
 
 /**
- * Makes the writer of a value that compileValue accepts. It gives the same as `JSON.stringify` of that value
- * evaluated, with null for nothing at all.
+ * Compiles a value that compileValue accepts. The writer's output equals `JSON.stringify` of the evaluated value, with null for
+ * undefined.
  */
 export function compileMapping (value: unknown, context: TemplateContext): (scope: Scope) => string {
-  // The value was checked as a whole already; faults are not reported twice.
+  // compileValue has already checked the whole value, so its faults are not reported again.
   const piece = compilePiece(value, { ...context, faults: new FaultList() })
   if (typeof piece === 'string') return () => piece
   return (scope) => piece(scope) ?? 'null'
@@ -49,7 +49,7 @@ function arrayOf (items: readonly Piece[]): Piece {
   }
 }
 
-/** Members that follow each other and are constant become one text. */
+/** Merges adjacent constant members into one text. */
 function objectOf (members: readonly (readonly [string, Piece])[]): Piece {
   const steps: { readonly key: string, readonly write: Exclude<Piece, string> | null }[] = []
   for (const [key, piece] of members) {

@@ -1,7 +1,7 @@
 /**
- * Checks the parts of requests by the rules of a tenant's route, walking the schemas that request-field.ts made of them.
- * Nothing is generated: a validator of ajv takes half a millisecond a field to make and keeps a kilobyte of code for it,
- * which no tenant may cost the others. The errors are those of ajv, and so is what texts of a URL are coerced to.
+ * Checks the parts of a request against the rules of a tenant's route, by walking the schemas of request-field.ts. It generates
+ * no code: a validator of ajv takes half a millisecond per field to compile and a kilobyte of memory to keep, at the expense of
+ * other tenants. Errors and coercion are the same as with ajv.
  */
 import type { ErrorObject } from 'ajv'
 import type { Field } from '../schema/route.js'
@@ -15,20 +15,20 @@ import { isSmall } from '../validation/validator.js'
 import { steps, type CheckBudget } from './check-budget.js'
 
 const maxErrors = 50
-const maxScanned = 16 // values of an enum; in a longer one they are looked up
+const maxScanned = 16 // values of an enum; longer enums use a look-up
 
-/** Checks one part, of which the texts of a URL are coerced in place; null when it is right. Throws where the budget ends. */
+/** Checks one part and coerces URL strings in place; null if it is valid. Throws when the budget is used up. */
 export type PartChecker = (value: unknown, budget: CheckBudget) => readonly ErrorObject[] | null
 
-/** The patterns of the schemas, as their fields write them. */
+/** The compiled patterns, by their source in the schemas. */
 export type Patterns = ReadonlyMap<string, LinearPattern>
 
-/** Makes the check of a body, or of an array of bodies: for a large one the first error is reported. */
+/** Compiles the check of a body, or of an array of bodies. A large body reports only its first error. */
 export function bodyChecker (schema: JsonSchema, patterns: Patterns): PartChecker {
   return checker(schema, { patterns, coerces: false, most: (value) => isSmall(value) ? maxErrors : 1 })
 }
 
-/** Makes the check of path parameters or of a query string. */
+/** Compiles the check of path parameters or of a query string. */
 export function urlChecker (schema: JsonSchema, patterns: Patterns): PartChecker {
   return checker(schema, { patterns, coerces: true, most: () => maxErrors })
 }
@@ -43,9 +43,12 @@ function checker (schema: JsonSchema, options: WalkOptions): PartChecker {
 
 interface WalkOptions {
   readonly patterns: Patterns
-  /** Texts become what their schema asks for. */
+  /** Converts strings to the types of their schemas. */
   readonly coerces: boolean
-  /** With as many errors the walk of a part ends. Asked at the first one: what is right, however large, need not be measured. */
+  /**
+   * The number of errors that stops the walk of a part. It is called at the first error, so that valid parts need not be
+   * measured.
+   */
   readonly most: (part: unknown) => number
 }
 
@@ -54,7 +57,7 @@ class Walk {
   readonly #options: WalkOptions
   readonly #budget: CheckBudget
   readonly #part: unknown
-  /** The members and items that lead to the value being checked: only an error needs its pointer. */
+  /** The path to the current value, as keys and indexes: only an error needs it as a pointer. */
   readonly #way: (string | number)[] = []
   #most = 1
 
@@ -64,7 +67,7 @@ class Walk {
     this.#part = part
   }
 
-  /** The value, or what it was coerced to. */
+  /** Returns the value, coerced if necessary. */
   check (schema: JsonSchema, given: unknown): unknown {
     this.#budget.spend(steps.value)
     const { type, enum: values } = schema
@@ -72,7 +75,7 @@ class Walk {
     let result = given
     if (type !== undefined) {
       if (!isOfTypes(value, type)) {
-        // A list of one is the one, and is judged as such where it is not of the type either.
+        // A list of one item counts as the item, even if the item has the wrong type too.
         if (this.#options.coerces && Array.isArray(value) && value.length === 1 && type !== 'object') value = value[0]
         const fitting = this.#options.coerces && typeof value === 'string' ? coercedText(value, namesOf(type)) : undefined
         if (fitting === undefined) this.#fail('type', { type }, schema)
@@ -182,7 +185,7 @@ function isOfTypes (value: unknown, type: unknown): boolean {
 
 const lookups = new WeakMap<readonly unknown[], ReadonlySet<unknown>>()
 
-/** Of a tenant's enum, whose values are neither objects nor arrays. */
+/** The values of a tenant's enum are neither objects nor arrays. */
 function holds (values: readonly unknown[], value: unknown): boolean {
   if (values.length <= maxScanned) return values.includes(value)
   let lookup = lookups.get(values)
@@ -209,7 +212,7 @@ function isOfType (value: unknown, name: unknown): boolean {
   }
 }
 
-/** Characters, of which some are two units of a text. */
+/** The length in characters; some characters are two UTF-16 units. */
 function lengthOf (text: string): number {
   let length = 0
   for (let index = 0; index < text.length; index++) {
@@ -235,7 +238,7 @@ function testOf (format: unknown): (text: string) => boolean {
   return (text) => validate(text) === true
 }
 
-/** The value that a text becomes; undefined where it is of none of the types, the first of which that takes it counts. */
+/** The coerced text: the first type that accepts it counts; undefined if none does. */
 function coercedText (text: string, types: readonly unknown[]): unknown {
   for (const type of types) {
     const value = asType(text, type)

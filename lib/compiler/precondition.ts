@@ -1,4 +1,4 @@
-/** Declared writes that honour the header If-Match, and the isolation of their transactions. */
+/** Declared writes that support the header If-Match, and the isolation of their transactions. */
 import type { Route } from '../schema/route.js'
 import type { Isolation } from '../database/engine.js'
 import type { Precondition } from '../http/entity-tags.js'
@@ -21,24 +21,22 @@ type ReadParts = Access & {
 
 const ifMatchHeader = 'if-match'
 
-/** `GET` routes by their paths: those that show the versions of what other routes on the path change. */
+/** `GET` routes by path: they show the versions of the data that other routes on the path change. */
 export function readsByPath<Of> (routes: Iterable<Of>, declared: (route: Of) => Route): ReadonlyMap<string, Of> {
   const reads = new Map<string, Of>()
   for (const route of routes) if (methodOf(declared(route)) === 'GET') reads.set(declared(route).path, route)
   return reads
 }
 
-/**
- * The header decides whether a request on this route does anything. Signed webhooks and routes that read the header themselves
- * are left alone.
- */
+/** Whether the route must not ignore the header. Signed webhooks, and routes that read the header themselves, are exempt. */
 export function heedsIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledRoute, 'method' | 'webhook' | 'readsHeaders'>): boolean {
   return method !== 'GET' && webhook === null && !readsHeaders.some((name) => name.toLowerCase() === ifMatchHeader)
 }
 
 /**
- * The write compares `If-Match` with the version that this `GET` route on its path shows. The route must be readable in a
- * transaction, so without calls to other services, and by every caller of the write that has its permissions.
+ * Whether the write can compare `If-Match` with the version of this `GET` route on its path. The `GET` route must be readable in
+ * a transaction, that is, without calls to other services. Every caller of the write who has its permissions must be able to read
+ * the route.
  */
 export function honoursIfMatch (write: WriteParts, read: ReadParts): boolean {
   return heedsIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 && isPlainRead(read) &&
@@ -60,8 +58,8 @@ function isReadableBy (write: Access, read: Access): boolean {
 }
 
 /**
- * What keeps two writers of one version apart. A write that changes the row of a record meets other writers at that row, and
- * writers of other rows meet none. A write that only adds rows, or changes a list, needs the database to compare what was read.
+ * The isolation that separates two writers of one version. A write that changes the record's own row conflicts with other writers
+ * at that row. A write that only adds rows, or changes a list, needs the database to detect that the data it read has changed.
  */
 export function isolationOf (
   match: Precondition,
@@ -69,7 +67,7 @@ export function isolationOf (
   read: Pick<CompiledRoute, 'queries'>
 ): Isolation | undefined {
   const changes = write.queries.filter((query) => query.write && query.status === 200)
-  // Such a write fails by itself where the row is gone.
+  // Such a write fails by itself if the row is gone.
   if (match === '*' && changes.some(({ missing }) => missing === 'notFound')) return undefined
   return changes.length > 0 && read.queries.every(({ answer }) => answer === 'record') ? 'repeatable read' : 'serializable'
 }

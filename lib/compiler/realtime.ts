@@ -1,4 +1,4 @@
-/** The message that a route sends to a room, compiled. */
+/** Compiles the message that a route sends to a room. */
 import type { Route } from '../schema/route.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference, Scope } from '../expressions/types.js'
@@ -8,7 +8,7 @@ import { methodOf } from './route-parts.js'
 import { compileTemplate, compileValue, toText } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 
-/** What a route sends for one request. */
+/** The message of one request. */
 export interface RouteMessage {
   readonly room: string
   readonly event?: string
@@ -21,9 +21,9 @@ export interface CompiledRouteMessage {
 }
 
 /**
- * Compiles a route's `realtime`; null where it has none.
+ * Compiles a route's `realtime`; null if it has none.
  *
- * @param canSend  whether the document has realtime; undefined: it is not judged
+ * @param canSend whether the document enables realtime; undefined if that is not known
  */
 export function compileRouteMessage (
   route: Route,

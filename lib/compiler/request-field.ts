@@ -1,4 +1,4 @@
-/** One field of a field map as JSON Schema. */
+/** Compiles one field of a field map to JSON Schema. */
 import type { Field } from '../schema/route.js'
 import type { FaultList } from '../schema/faults.js'
 import type { JsonSchema } from '../expressions/types.js'
@@ -7,21 +7,21 @@ import { checkPattern, type LinearPattern } from '../expressions/linear-pattern.
 
 export interface FieldContext {
   readonly faults: FaultList
-  /** The route is a tenant's: see `ofTenant` of the route's request. */
+  /** The route belongs to a tenant: see `ofTenant` in request.ts. */
   readonly ofTenant: boolean
-  /** Those of a tenant's route, as they are written. */
+  /** The patterns of a tenant's route, by their source. */
   readonly patterns: Map<string, LinearPattern>
-  /** The weight of the route's patterns so far. */
+  /** The total weight of the route's patterns so far. */
   patternWeight: number
 }
 
 type FieldType = NonNullable<Field['type']>
 
-const maxDepth = 32 // objects and arrays within each other
-const maxPatternWeight = 2000 // of all patterns of a tenant's route
-const patternWeight = 20 // of any pattern, however short
+const maxDepth = 32 // nested objects and arrays
+const maxPatternWeight = 2000 // for all patterns of a tenant's route
+const patternWeight = 20 // minimum for each pattern
 
-/** Which types each rule is for; a rule on another type would never do anything. */
+/** The types of each rule. On other types the rule would have no effect. */
 const applicable = {
   minLength: ['string', 'array'],
   maxLength: ['string', 'array'],
@@ -35,7 +35,7 @@ const applicable = {
 } as const satisfies Partial<Record<keyof Field, readonly FieldType[]>>
 const rules = Object.entries(applicable).map(([rule, types]) => ({ rule, types }))
 
-/** The schema of a map of fields; `open` admits others. */
+/** The schema of a map of fields; `open` allows undeclared ones. */
 export function objectSchema (
   fields: Readonly<Record<string, Field>>,
   open: boolean,
@@ -111,7 +111,7 @@ function patternSchema (pattern: string, longest: number | undefined, pointer: s
 }
 
 function linearSchema (pattern: string, longest: number | undefined, pointer: string, context: FieldContext): JsonSchema {
-  // Hundreds of patterns are one fault, and none of the rest is compiled.
+  // Too many patterns are one fault, and the remaining patterns are not compiled.
   if (context.patternWeight > maxPatternWeight) return {}
   const check = checkPattern(pattern, longest)
   if (check.fault !== null) {
@@ -127,7 +127,7 @@ function linearSchema (pattern: string, longest: number | undefined, pointer: st
   }
   const { maxLength, compiled } = check
   context.patterns.set(pattern, compiled)
-  // A longer text is refused before the pattern is tried on it.
+  // The pattern runs only on texts within the maximum length.
   return { maxLength, if: { maxLength }, then: { pattern } }
 }
 
@@ -156,7 +156,7 @@ function checkRules (field: Field, pointer: string, faults: FaultList): void {
   checkRange(field.minimum, field.maximum, `${pointer}/minimum`, faults)
 }
 
-/** To compare each item of a body with each of a thousand objects takes seconds; other values are looked up. */
+/** Comparing each item of a body with a thousand objects takes seconds; scalar values use a look-up. */
 function checkPlainEnum ({ enum: values = [] }: Field, pointer: string, faults: FaultList): void {
   for (const [index, value] of values.entries()) {
     if (typeof value === 'object' && value !== null) {

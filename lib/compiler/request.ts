@@ -1,4 +1,4 @@
-/** Validation of a declared route's requests: field maps become JSON Schemas and one check of the three parts. */
+/** Validates requests to a declared route. Field maps become JSON Schemas and one check of the three parts. */
 import type { ErrorObject } from 'ajv'
 import type { Field, RequestRules } from '../schema/route.js'
 import type { CompiledRequest, JsonSchema } from '../expressions/types.js'
@@ -11,34 +11,34 @@ import { bodyChecker, urlChecker, type PartChecker } from './part-check.js'
 import { objectSchema, type FieldContext } from './request-field.js'
 import { splitList } from '../queries/url-value.js'
 
-/** What a request's rules are compiled for. */
+/** The properties of a route that its request rules depend on. */
 export interface RequestRoute {
   /** The parameters of the path, in order. */
   readonly params: readonly string[]
-  /** The answer is a page: the query string knows `limit` and `offset`. */
+  /** The response is a page, so the query string accepts `limit` and `offset`. */
   readonly paginated: boolean
-  /** Further fields of the query string; what the rules say of them comes first. Default: none. */
+  /** Further fields of the query string; the rules override them. Default: none. */
   readonly parameters?: Readonly<Record<string, Field>>
-  /** The query string knows `hard`. */
+  /** The query string accepts `hard`. */
   readonly hardDelete: boolean
   /**
-   * The rules are a tenant's: only patterns are accepted that cost little on any text, and enums of plain values; nothing
-   * is generated to check them, and what the check of a request may cost is bounded. Default: false.
+   * The rules are a tenant's. Patterns must be cheap on any text, and the values of enums must be scalars. The check generates no
+   * code, and its cost per request is limited. Default: false.
    */
   readonly ofTenant?: boolean
-  /** An array is accepted as the body, each of its items by the rules of the body. Default: true. */
+  /** The body may also be an array of bodies. Default: true. */
   readonly bulk?: boolean
-  /** The body is a form, whose fields are texts. Default: false. */
+  /** The body is a form, whose fields are strings. Default: false. */
   readonly form?: boolean
 }
 
-const maxInteger = 2_147_483_647 // of `limit` and `offset`: what PostgreSQL's integer holds
+const maxInteger = 2_147_483_647 // of `limit` and `offset`: the maximum of PostgreSQL's integer
 const maxDetails = 50
 
 /**
- * Compiles the rules of a route. Declared parts admit declared fields only, unless `additionalFields` is true; parts
- * that are not declared admit anything. Params and query strings are coerced in place, bodies never. A body is
- * required where one of its fields is. Generated validators are made when the first request needs them.
+ * Compiles the rules of a route. Declared parts accept only declared fields, unless `additionalFields` is true; undeclared parts
+ * accept anything. Params and query strings are coerced in place, bodies are not. The body is required if one of its fields is.
+ * Generated validators are compiled on their first request.
  */
 export function compileRequest (rules: RequestRules | undefined, pointer: string, faults: FaultList, route: RequestRoute): CompiledRequest {
   const context: FieldContext = { faults, ofTenant: route.ofTenant === true, patterns: new Map(), patternWeight: 0 }
@@ -47,7 +47,7 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
   const params = paramsSchema(rules?.params, `${pointer}/params`, context, route.params)
   const query = querySchema(rules?.query, `${pointer}/query`, context, open, route)
   const body = rules?.body === undefined ? undefined : objectSchema(rules.body, open, `${pointer}/body`, context, 0)
-  // A schema with a fault in it may be none: the document is refused anyway.
+  // A schema with a fault may be invalid. The document is rejected in any case.
   const isForm = route.form === true
   const isRight = faults.faults.length === before
   const inBody = isForm ? null : bodyCheck(body, route.bulk !== false, context)
@@ -67,10 +67,10 @@ interface Parts {
   readonly body: unknown
 }
 
-/** Null where the part is right. */
+/** null if the part is valid. */
 type Check = (request: Parts, budget: CheckBudget) => readonly ErrorDetail[] | null
 
-/** Of the platform's rules, whose checks have no budget. */
+/** The platform's rules have no budget. */
 const noBudget = new CheckBudget()
 
 function validateAll (checks: readonly Check[], ofTenant: boolean): CompiledRequest['validate'] {
@@ -149,12 +149,12 @@ function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query', { 
   }
 }
 
-/** The fields that are declared as arrays. */
+/** The fields with the type array. */
 function listNames ({ properties }: JsonSchema): readonly string[] {
   return Object.entries(Object(properties)).flatMap(([name, property]) => [Object(property).type].flat().includes('array') ? [name] : [])
 }
 
-/** An array in a query string is a text with commas, a parameter that is repeated, or both. */
+/** An array in a query string is a comma-separated string, a repeated parameter, or both. */
 function splitLists (query: unknown, names: readonly string[]): void {
   if (names.length === 0 || !isRecord(query)) return
   for (const name of names) {
@@ -164,7 +164,7 @@ function splitLists (query: unknown, names: readonly string[]): void {
   }
 }
 
-/** Path parameters without rules are strings, which they always are. */
+/** Path parameters without rules need no check, because they are always strings. */
 function admitsAllText ({ properties, additionalProperties }: JsonSchema): boolean {
   return additionalProperties !== false &&
     Object.values(Object(properties)).every((property) => JSON.stringify(property) === '{"type":"string"}')
@@ -181,7 +181,7 @@ function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, p
       return isRequired ? [{ path: '/body', message: 'is required: send a JSON object', keyword: 'required' }] : null
     }
     if (bulk && Array.isArray(body)) {
-      // Made for the first array: most routes never see one.
+      // Compiled on the first array: most routes never receive one.
       validateItems ??= validatorOf({ type: 'array', items: schema })
       return detailsOf(validateItems(body, budget), 'body')
     }
@@ -190,7 +190,7 @@ function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, p
   }
 }
 
-/** The fields of a form are texts as those of a query string are, and its repeated fields are arrays. */
+/** The fields of a form are strings, as in a query string; repeated fields are arrays. */
 function formCheck (
   schema: JsonSchema | undefined,
   { ofTenant, patterns }: FieldContext

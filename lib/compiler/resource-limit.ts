@@ -1,4 +1,4 @@
-/** The use of a limited resource by a request. */
+/** Compiles the use of a limited resource by a request. */
 import type { Route } from '../schema/route.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
@@ -8,17 +8,17 @@ import { invalidInput } from '../validation/detail.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileTemplate } from '../expressions/template.js'
 
-/** What can be a number before anything has run: a header never is. */
+/** The sources of numbers before the queries run. Headers are always strings. */
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'auth', 'tenant'])
 
 export interface CompiledResourceLimit {
   readonly resource: string
   readonly metric: string
-  /** A whole number from 1; throws `validationFailed`, naming the member of the request that gave another one. */
+  /** A whole number from 1. Throws `validationFailed` with the member of the request for any other value. */
   readonly amount: (scope: Scope) => number
 }
 
-/** Compiles a route's `resourceLimit`; null where it has none, or faults were added. */
+/** Compiles a route's `resourceLimit`; null if it has none or has faults. */
 export function compileResourceLimit ({ resourceLimit }: Route, pointer: string, context: TemplateContext): CompiledResourceLimit | null {
   if (resourceLimit === undefined) return null
   const { resource, metric, amount = 1 } = resourceLimit
@@ -41,7 +41,7 @@ function compileAmount (text: string, pointer: string, context: TemplateContext)
     }
   }
   const constant = value.evaluate(noScope)
-  // Settings are texts.
+  // Settings are strings.
   const amount = typeof constant === 'string' && /^\d{1,16}$/.test(constant) ? Number(constant) : constant
   if (isAmount(amount)) return () => amount
   faults.add(pointer, `expected a whole number from 1 to ${maxAmount}`)
@@ -52,7 +52,7 @@ function isAmount (value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1
 }
 
-/** The member of the request, as a JSON Pointer; of what is in none, the name that templates have for it. */
+/** The member of the request as a JSON Pointer. For values outside the request, the template's name for it. */
 function placeOf ([reference]: readonly Reference[]): string {
   return reference === undefined ? '' : pointerTo('', reference.source, ...reference.path)
 }

@@ -1,19 +1,19 @@
 /**
- * A response schema as a filter: members that it does not name do not leave. It is no generated code, since a tenant
- * may have written the schema, and it changes no value: null stays null, a number stays a number.
+ * A response schema as a filter that removes undeclared members. It generates no code, because a tenant may have written the
+ * schema. It converts no value: null stays null, and a number stays a number.
  */
 import type { JsonSchema } from '../expressions/types.js'
 import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
 import { isRecord } from '../json/plain-value.js'
 import { toJsonText } from '../json/stringify.js'
 
-/** Writes the part of a JSON value that a schema names as JSON text. */
+/** Writes the declared part of a JSON value as JSON text. */
 export type Writer = (value: unknown) => string
 
 const typeNames: readonly unknown[] = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null']
 const maxDepth = 32
 
-/** What a response schema may say; what only validates is for the documentation. */
+/** The keywords of a response schema. Keywords that only validate serve the documentation. */
 const keywords: ReadonlySet<string> = new Set([
   'type',
   'properties',
@@ -48,7 +48,7 @@ const keywords: ReadonlySet<string> = new Set([
   '$comment'
 ])
 
-/** Whether a `response` is a schema: `type` names a JSON type and `properties` or `items` stand beside it. */
+/** Whether a `response` is a schema: `type` names a JSON type, and `properties` or `items` is present. */
 export function isResponseSchema (response: unknown): response is JsonSchema {
   if (!isRecord(response)) return false
   const { type, properties, items } = response
@@ -56,7 +56,7 @@ export function isResponseSchema (response: unknown): response is JsonSchema {
   return types.length > 0 && types.every((name) => typeNames.includes(name)) && (isRecord(properties) || isRecord(items))
 }
 
-/** Compiles a schema. Faults go to the list. */
+/** Compiles a schema and adds its faults to the list. */
 export function compileWriter (schema: unknown, pointer: string, faults: FaultList, depth = 0): Writer {
   if (schema === true) return writeAll
   if (!isRecord(schema)) {
@@ -75,7 +75,7 @@ export function compileWriter (schema: unknown, pointer: string, faults: FaultLi
   checkType(schema, pointer, faults)
   const ofItem = schema['items'] === undefined ? null : compileWriter(schema['items'], `${pointer}/items`, faults, depth + 1)
   const ofRecord = schema['properties'] === undefined ? null : compileProperties(schema, pointer, faults, depth)
-  // A list where the schema has a record (a bulk insert), or the other way round, is held to the same schema.
+  // A list for a record schema (a bulk insert), or a record for a list schema, is filtered by the same schema.
   const writeItem = ofItem ?? ofRecord
   const writeRecord = ofRecord ?? ofItem
   if (writeItem === null || writeRecord === null) return writeAll

@@ -1,4 +1,4 @@
-/** The body of a route's response: a schema that filters the result, or a mapping. */
+/** Compiles the body of a route's response: either a schema that filters the result, or a mapping. */
 import type { CompiledResponse, JsonSchema } from '../expressions/types.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
@@ -11,10 +11,10 @@ import { compileValue } from '../expressions/template.js'
 import { stringifyJson } from '../json/stringify.js'
 
 /**
- * Compiles `response`. A schema (`type` with `properties` or `items`) describes the whole answer, so that a list is
- * `{type: 'object', properties: {data: {...}, pagination: {...}}}`; one that describes an array or a single record is
- * applied to each of `data` of a list, whose envelope stays. Anything else is a mapping, with `results` in reach.
- * Null after faults.
+ * Compiles `response`. A schema has `type` with `properties` or `items` and describes the whole response, for example `{type:
+ * 'object', properties: {data: {...}, pagination: {...}}}` for a list. A schema of an array or a single record applies to each
+ * item of a list's `data`, and the list keeps its envelope. Any other value is a mapping that can read `results`. Returns null
+ * after faults.
  */
 export function compileResponse (response: unknown, pointer: string, context: TemplateContext): CompiledResponse | null {
   const { faults } = context
@@ -33,7 +33,7 @@ export function compileResponse (response: unknown, pointer: string, context: Te
   return Object.freeze({ kind: 'mapping', value, serialize: compileMapping(response, within) })
 }
 
-/** Adds a fault for each text in a value that names a secret: for what leaves the server as it stands, such as a description. */
+/** Adds a fault for each string that names a secret. For values that leave the server unchanged, such as a description. */
 export function refuseSecrets (value: unknown, pointer: string, faults: FaultList, where: string): void {
   if (typeof value === 'string') {
     if (/\{\{[^}]*\bsecret[:.]/.test(value)) faults.add(pointer, `a secret cannot be used in ${where}`)
@@ -42,7 +42,7 @@ export function refuseSecrets (value: unknown, pointer: string, faults: FaultLis
   }
 }
 
-/** The type that `{type: 'objekt', properties: {...}}` was meant to have; a mapping may well have other types. */
+/** The type that `{type: 'objekt', properties: {...}}` probably means. A mapping may well have other types. */
 function nearSchema (response: unknown): string | undefined {
   if (
     !isRecord(response) || typeof response['type'] !== 'string' || !(isRecord(response['properties']) || isRecord(response['items']))

@@ -1,4 +1,4 @@
-/** The lifetime and the key of a route's cached responses. */
+/** Compiles the lifetime and the key of a route's cached responses. */
 import type { Route } from '../schema/route.js'
 import type { CacheTarget } from './cache-key.js'
 import type { TemplateContext } from '../expressions/reference.js'
@@ -16,15 +16,15 @@ export interface CompiledCache {
   readonly key: (scope: Scope, target: CacheTarget) => string
 }
 
-/** What the document says of caching, and what else of it an answer depends on. */
+/** The document's cache settings, and other settings that a response depends on. */
 export interface CacheContext {
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
   readonly pagination: Pagination
 }
 
 /**
- * Compiles a route's `cache`; null where nothing is kept: it has none, the route or the document turns it off, or
- * faults were added. Members that are turned off are checked too, so that turning them on finds no new faults.
+ * Compiles a route's `cache`. Returns null if the route has none, if the route or the document disables it, or after faults.
+ * Disabled members are checked too, so that enabling them finds no new faults.
  */
 export function compileCache (
   route: Route,
@@ -53,8 +53,8 @@ function writes ({ queries = [], firebaseQueries = [] }: Route): boolean {
 }
 
 /**
- * Stands for all that makes the answers of a route. A store outlives the process: without it the next one, whose route
- * hides a field, would answer what the one before kept.
+ * Identifies the settings that determine a route's responses. A cache outlives the process: without the fingerprint, a new
+ * process whose route hides a field would serve the old responses.
  */
 function fingerprint (route: Route, pagination: Pagination, { env }: TemplateContext): string {
   const text = stringifyJson(route)

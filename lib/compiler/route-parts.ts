@@ -1,8 +1,8 @@
-/** The parts of a declared route that need no tables; its check and its compilation share them. */
+/** The parts of a declared route that need no tables; check and compilation share them. */
 import type { RequestRules, Route } from '../schema/route.js'
 import type { Method, TemplateSource } from '../expressions/types.js'
 
-/** The template sources of a configured route in this version. */
+/** The template sources of a declared route. */
 export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([
   'env',
   'body',
@@ -21,18 +21,18 @@ const webhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([...
 
 const formSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([...routeSources, 'files'])
 
-/** Those of this route: what another service sends is its `payload` as well, and a form may have files. */
+/** The sources of this route: a webhook also has `payload`, and a form may have `files`. */
 export function sourcesOf ({ webhook, multipart }: Pick<Route, 'webhook' | 'multipart'>): ReadonlySet<TemplateSource> {
   if (webhook !== undefined) return webhookSources
   return multipart === true ? formSources : routeSources
 }
 
-/** The names of the files of the route's form. */
+/** The names of the files in the route's form. */
 export function fileNamesOf ({ request }: Pick<Route, 'request'>): ReadonlySet<string> {
   return new Set(Object.keys(request?.files ?? {}))
 }
 
-/** The rules of the route's requests, with the fields of the query string that its lists declare. */
+/** The request rules of the route, with the query string fields that its lists declare. */
 export function requestRulesOf ({ request, queries = [] }: Pick<Route, 'request' | 'queries'>): RequestRules | undefined {
   if (request?.query === undefined) return request
   const orders = queries.flatMap(({ orderBy }) => /^\{\{\s*query\.([\w-]+)/.exec(orderBy?.from ?? '')?.[1] ?? [])
@@ -47,8 +47,8 @@ export function pathParameters (path: string): string[] {
 }
 
 /**
- * What a compiled route is made of: routes of which this is the same, in one document, are the same once they are compiled.
- * Of the path that is what its parameters are called, unless answers or deliveries are kept by it, or cursors name it.
+ * The parts that determine the compiled route: within one document, routes with equal parts compile to the same route. The path
+ * counts only by the names of its parameters, unless responses or deliveries are stored by it, or cursors contain it.
  */
 export function compiledParts (route: Route): object {
   const lists = [...route.queries ?? [], ...route.firebaseQueries ?? []]

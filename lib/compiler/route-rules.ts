@@ -1,4 +1,4 @@
-/** Faults of a route that do not depend on its tables or on single values. */
+/** Faults of a route that are independent of its tables and of single values. */
 import type { FaultList } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
 import { refuseSecrets } from './response.js'
@@ -6,7 +6,7 @@ import { methodOf } from './route-parts.js'
 import { checkWebhookRules } from './webhook.js'
 import { checkWorkflowRules } from './workflow.js'
 
-/** Adds a fault for each part that would do nothing, and for secrets in what the documentation shows. */
+/** Adds a fault for each part without effect, and for secrets in the documentation. */
 export function checkRouteRules (route: Route, pointer: string, faults: FaultList): void {
   if (route.request?.body !== undefined && methodOf(route) === 'GET') faults.add(`${pointer}/request/body`, 'a `get` request has no body')
   if (route.transform !== undefined) checkTransform(route, route.transform, `${pointer}/transform`, faults)
@@ -17,7 +17,7 @@ export function checkRouteRules (route: Route, pointer: string, faults: FaultLis
   refuseSecrets(route.request, `${pointer}/request`, faults, 'the rules of a request, which are documented')
 }
 
-/** A transform that computes nothing, or has nothing to compute from. */
+/** Reports a transform that computes nothing, or has no data to compute from. */
 function checkTransform (route: Route, transform: NonNullable<Route['transform']>, pointer: string, faults: FaultList): void {
   const names = [transform, ...transform.operations ?? []].flatMap(({ fields }) => Object.keys(fields ?? {}))
   if (names.length === 0) faults.add(pointer, 'the transform computes nothing: expected `fields`')

@@ -1,6 +1,6 @@
 /**
- * Compiles one declared route into plain frozen data: what it demands of a caller, what it validates, the statements
- * it runs and how their texts become the body. Mounted by plugins/config-routes; nothing here knows Fastify.
+ * Compiles one declared route into plain frozen data: its requirements for callers, its validation, its statements, and the way
+ * from their texts to the body. plugins/config-routes mounts it; this file is independent of Fastify.
  */
 import type { FaultList } from '../schema/faults.js'
 import type { Functions } from '../schema/function.js'
@@ -46,76 +46,76 @@ import {
 import { compileRouteMessage, type CompiledRouteMessage } from './realtime.js'
 import { compileWebhook, type CompiledWebhook } from './webhook.js'
 
-/** What a route is compiled against. */
+/** The surroundings that a route is compiled in. */
 export interface RouteContext extends RouteWorkflowContext {
-  /** The document's `cache`: no route is cached where it is off; `ttl` in seconds for routes that name none. */
+  /** The document's `cache`: if disabled, no route is cached. `ttl` is the default of routes, in seconds. */
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
-  /** Whether routes can send messages to rooms. Default: it is not judged. */
+  /** Whether routes can send messages to rooms. Default: not checked. */
   readonly messages?: boolean | undefined
   /** The SQL functions that the document may call. Default: none. */
   readonly functions?: Functions | undefined
-  /** null where there is no Firestore. Default: it is not judged. */
+  /** null if Firestore is not configured. Default: not checked. */
   readonly firestore?: FirestoreRules | null | undefined
-  /** Of the routes of the document. Default: none, so that no route answers a `Location`. */
+  /** The paths of the document's routes. Default: none, so that no response has a `Location`. */
   readonly rowPaths?: RowPaths
 }
 
-/** A route, ready to serve: at its path, or at any other of which `compiledParts` are the same. */
+/** A compiled route. It serves its own path and every other path with the same `compiledParts`. */
 export interface CompiledRoute {
   readonly method: Method
   readonly requireAuth: boolean
-  /** Whose tokens are accepted: `jwt`, the own ones, or the name of an identity provider. */
+  /** The issuer of accepted tokens: `jwt` for the server's own, or the name of an identity provider. */
   readonly authProvider: string
   /** A caller without a token may name the tenant by header. */
   readonly publicTenant: boolean
   readonly permissions: readonly string[]
   readonly rateLimit: RouteRateLimit | null
-  /** What a request uses of a limited resource. */
+  /** The amount of a limited resource that a request uses. */
   readonly resourceLimit: CompiledResourceLimit | null
-  /** Another service calls the route, and signs its requests; null for all other callers. */
+  /** Set if another service calls the route and signs its requests; otherwise null. */
   readonly webhook: CompiledWebhook | null
   readonly request: CompiledRequest
-  /** The files of its form, which its body then is; null for a body of JSON. */
+  /** The files of its form body; null for a JSON body. */
   readonly files: readonly CompiledFile[] | null
   readonly cache: CompiledCache | null
   readonly queries: readonly RouteQuery[]
-  /** Calls to other services, run in order once what the queries wrote is committed. */
+  /** Calls to other services, run in order after the queries have committed. */
   readonly integrations: readonly CompiledIntegration[]
-  /** The message to a room that it sends in the end; null for nearly all. */
+  /** The message to a room after success; usually null. */
   readonly realtime: CompiledRouteMessage | null
-  /** What the route runs in place of queries; null for nearly all. */
+  /** The workflow that runs instead of queries; usually null. */
   readonly workflow: CompiledRouteWorkflow | null
-  /** The keys of the secrets that the route can read, each once: they are in the scope before a query is bound. */
+  /** The keys of the secrets that the route can read, without duplicates. They are loaded before a query is bound. */
   readonly secrets: readonly string[]
-  /** Those of them that replace a setting: nothing is missing where there is none. */
+  /** Secrets that override a setting. The setting serves if such a secret is missing. */
   readonly optionalSecrets: ReadonlySet<string>
   /** A query reads or writes a tenant-scoped table. */
   readonly tenantScoped: boolean
-  /** What its queries read and what they write: of two queries on one table, once. */
+  /** The tables that its queries read and write, each table once. */
   readonly reads: readonly TableUse[]
   readonly writes: readonly TableUse[]
-  /** One of several queries writes: all of them run in one transaction. */
+  /** Set if there are several queries and one of them writes: all of them run in one transaction. */
   readonly transaction: boolean
   readonly firestore: FirestoreUse
   /** Members of the query string, and headers, that templates and expressions read. */
   readonly readsQuery: readonly string[]
   readonly readsHeaders: readonly string[]
-  /** A later query, the transform or the response reads `results`: texts of queries are parsed. */
+  /** Set if a later query, the transform or the response reads `results`: the texts of queries are then parsed. */
   readonly readsResults: boolean
-  /** 202 where the answer comes before the work is done. */
+  /** 202 if the response is sent before the work is done. */
   readonly status: 200 | 201 | 202
   readonly transform: CompiledTransform | null
   readonly response: CompiledResponse | null
-  /** Where what it creates can be read, of a document with such a route; null for nearly all. */
+  /** The path that reads the created record, if the document has such a route; usually null. */
   readonly location: RecordLocation | null
-  /** Checks of what templates would copy, by query and of the response, each before it is evaluated; null where none is needed. */
+  /**
+   * Limits on the values that templates copy, for each query and for the response. They are checked before evaluation; null if no
+   * check is needed.
+   */
   readonly copies: { readonly queries: readonly (CopyCheck | null)[], readonly response: CopyCheck | null } | null
 }
 
-/**
- * Compiles a route; null when faults were added to the context's list, or where a partial catalogue does not have its tables. The
- * first 50 faults of a tenant's route are reported.
- */
+/** Compiles a route; null after faults, or if a partial catalogue lacks its tables. Reports at most 50 faults of a tenant's route. */
 export function compileRoute (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
   const placed = faultsOfRoute(pointer, context.faults)
   if (context.origin === 'platform') return compileParts(route, pointer, { ...context, faults: placed })
@@ -232,7 +232,7 @@ function countQueries ({ queries = [], firebaseQueries = [] }: Route): number {
   return queries.length + firebaseQueries.length
 }
 
-/** The fields of the records that a route answers; null where they may have any. */
+/** The fields of the records in a route's response; null if records may have any. */
 function namesOf (queries: readonly RouteQuery[]): ReadonlySet<string> | null {
   const [query] = queries
   if (query === undefined || queries.length > 1 || query.fields === null || query.answer === 'deletion') return null
@@ -240,13 +240,13 @@ function namesOf (queries: readonly RouteQuery[]): ReadonlySet<string> | null {
   return new Set([...query.fields, ...Object.keys(isRecord(properties) ? properties : {})])
 }
 
-/** Table queries first, then document queries; each sees the results of those before it. */
+/** Compiles table queries first, then document queries; each can read the results of earlier queries. */
 function compileQueries (route: Route, pointer: string, context: RouteContext, texts: TemplateContext): RouteQuery[] {
   const compiled: RouteQuery[] = []
   const keys = new Set<string>()
   const templates: TemplateContext = { ...texts, overridableEnv: context.overridableEnv ?? none }
   const withheld = withheldBy(route, context.catalogue, templates)
-  // The query string pages the route's list: of several queries no caller could say which one.
+  // The query string pages the route's only list. With several queries it would be ambiguous.
   const isOne = countQueries(route) === 1
   const first: QueryContext = {
     ...templates,
@@ -269,7 +269,7 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, t
   const take = (key: string | undefined, query: RouteQuery | null, at: string) => {
     if (query !== null) compiled.push(query)
     if (key === undefined || key.trim() === '') return
-    // A query with faults has a result too: those that read it are not wrong.
+    // A query with faults keeps its key, so that references to its result are not reported too.
     if (keys.has(key)) context.faults.add(at, `two queries answer under the name "${key}": give one of them an \`alias\``)
     keys.add(key)
   }
@@ -279,7 +279,7 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, t
   }
   for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
     const at = pointerTo(pointer, 'firebaseQueries', index)
-    // One without a collection has its fault already.
+    // A missing collection has been reported already.
     const compiled = (query.collection ?? '').trim() === '' ? null : compileDocumentQuery(query, at, queryContext())
     take(resultKey(query), compiled, at)
   }
@@ -301,14 +301,14 @@ function copiesOf (
 const none: ReadonlySet<string> = new Set()
 const noPaths: RowPaths = new Map()
 
-/** The keys of secrets that stand for settings, and for nothing else. */
+/** The keys of secrets that serve only as overrides of settings. */
 function optionalIn (references: readonly Reference[]): ReadonlySet<string> {
   const secrets = references.filter(({ source }) => source === 'secret')
   const keys = secrets.filter(({ setting }) => setting === true).map(({ path }) => String(path[0]))
   return keys.length === 0 ? none : new Set(keys.filter((key) => secrets.every(({ path, setting }) => path[0] !== key || setting === true)))
 }
 
-/** A kept answer would leave out what a call does. */
+/** A cached response would skip the calls. */
 function checkCached ({ cache }: Route, integrations: readonly CompiledIntegration[], pointer: string, faults: FaultList): void {
   if (cache === undefined) return
   for (const [index, { call }] of integrations.entries()) {
@@ -320,14 +320,14 @@ function checkCached ({ cache }: Route, integrations: readonly CompiledIntegrati
 
 const creating: ReadonlySet<string> = new Set(['insert', 'upsert', 'create', 'add'])
 
-/** An array is a body where a query creates a record of each of its items: one that writes the body as a whole, and not as one record. */
+/** Whether the body may be an array: a query must write the whole body, and create one record for each item. */
 function takesArrays ({ queries = [], firebaseQueries = [] }: Route): boolean {
   return [...queries.filter(({ single }) => single !== true), ...firebaseQueries].some(({ operation, data }) =>
     creating.has(operation) && (data === undefined || (typeof data === 'string' && /^\{\{\s*body\s*\}\}$/.test(data)))
   )
 }
 
-/** A misspelt field would not be excluded. */
+/** Without this check, a misspelled field would not be excluded. */
 function checkExcluded ({ excludeFields = [] }: Route, queries: readonly RouteQuery[], pointer: string, faults: FaultList): void {
   if (queries.some(({ fields }) => fields === null)) return
   const known = new Set(queries.flatMap(({ fields }) => [...fields ?? []]))

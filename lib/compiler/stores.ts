@@ -1,8 +1,8 @@
-/** Queries of one route on the SQL database and on Firestore: no transaction spans both. */
+/** Routes with queries on both the SQL database and Firestore: no transaction spans both. */
 import type { FaultList } from '../schema/faults.js'
 import type { RouteQuery } from '../expressions/types.js'
 
-/** What a route does with Firestore. */
+/** A route's use of Firestore. */
 export type FirestoreUse = 'none' | 'reads' | 'writes'
 
 export function firestoreUse (queries: readonly RouteQuery[]): FirestoreUse {
@@ -11,7 +11,7 @@ export function firestoreUse (queries: readonly RouteQuery[]): FirestoreUse {
   return used.some(({ write }) => write) ? 'writes' : 'reads'
 }
 
-/** Adds a fault for writes that cannot be made together, and for a list that cannot see the writes before it. */
+/** Adds a fault for writes that cannot be atomic, and for a list that cannot see earlier writes. */
 export function checkStores (queries: readonly RouteQuery[], pointer: string, faults: FaultList): void {
   const writes = queries.filter(({ write }) => write)
   if (new Set(writes.map(({ store }) => store)).size > 1) {

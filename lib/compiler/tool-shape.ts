@@ -3,7 +3,7 @@ import type { JsonSchema } from '../expressions/types.js'
 import { bodyMember } from '../document/rules/tools.js'
 import { isRecord } from '../json/plain-value.js'
 
-/** What the documentation of a route says of its requests and responses. */
+/** The documentation of a route's requests and responses. */
 export interface ToolDocumentation {
   readonly params?: unknown
   readonly querystring?: unknown
@@ -21,13 +21,13 @@ export interface ToolShape {
   readonly takesBody: boolean
 }
 
-/** Models take no other names of members. */
+/** Models accept no other member names. */
 const memberName = /^[A-Za-z0-9_.-]{1,64}$/
 
 /** @param params the parameters of the path */
 export function toolShape (params: readonly string[], { params: paramsSchema, querystring, body, response }: ToolDocumentation): ToolShape {
   const ofPath = propertiesOf(paramsSchema)
-  // A name that the path has too stands for the parameter of the path.
+  // A name that is also a path parameter stands for the path parameter.
   const query = Object.entries(propertiesOf(querystring)).filter(([name]) =>
     memberName.test(name) && name !== bodyMember && !params.includes(name)
   )
@@ -56,7 +56,7 @@ export function toolShape (params: readonly string[], { params: paramsSchema, qu
   })
 }
 
-/** As JSON has it, without what the schemas of this process carry besides. */
+/** A plain JSON copy, without the non-JSON members of schemas in this process. */
 function plain (schema: JsonSchema): JsonSchema {
   const copy: unknown = JSON.parse(JSON.stringify(schema))
   return isRecord(copy) ? copy : {}

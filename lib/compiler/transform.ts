@@ -1,4 +1,4 @@
-/** Computed fields of a route's answer. */
+/** Computed fields of a route's response. */
 import type { Transform } from '../schema/route.js'
 import type { CompiledExpression } from '../expressions/expression.js'
 import type { TemplateContext } from '../expressions/reference.js'
@@ -11,40 +11,40 @@ import { recordsOf } from '../expressions/answer.js'
 import { Budget } from '../expressions/cel/budget.js'
 import { compileExpression } from '../expressions/expression.js'
 
-/** A transform, ready to run. */
+/** A compiled transform. */
 export interface CompiledTransform {
   readonly references: readonly Reference[]
-  /** The names of the computed fields: those of each record of a list, and those of the answer itself. */
+  /** The names of the computed fields: of each record of a list, and of the response itself. */
   readonly names: { readonly record: readonly string[], readonly answer: readonly string[] }
-  /** Adds the fields to an answer that is the caller's own to change, and returns it. */
+  /** Adds the fields to a response, which is changed in place, and returns it. */
   readonly apply: (answer: unknown, scope: Scope, form: AnswerForm) => unknown
 }
 
-/** What is known of the answer that a transform changes. */
+/** The known properties of the response that a transform changes. */
 export interface TransformedAnswer {
-  /** Several queries answer, each with a member. */
+  /** The response has one member for each of several queries. */
   readonly several: boolean
-  /** The fields of a record; null where records may have any. */
+  /** The fields of a record; null if records may have any. */
   readonly names: ReadonlySet<string> | null
 }
 
 interface ComputedField {
   readonly name: string
   readonly expression: CompiledExpression
-  /** It reads `result` and no `item`: computed once, a member of the answer itself. */
+  /** It reads `result` but not `item`: it is computed once, as a member of the response itself. */
   readonly once: boolean
 }
 
-/** Full evaluations that the computed fields of one response have together: 800,000 steps and 16 MB. */
+/** The shared budget of all computed fields of a response, in full evaluations: together 800,000 steps and 16 MB. */
 const evaluationsPerResponse = 4
 
 /**
- * Compiles a transform. `item` is each record of a list, or the record itself; `result` is the whole answer. A field that
- * reads only `result` becomes a member of the answer, any other one of each record. A list that is the whole answer has no
- * members: each field is one of its records then. The answer of several queries is no record: its fields read `result`. Fields
- * are computed in order and see
- * those before them. An expression that cannot be computed gives null. `apply` throws `expressionLimit` where one expression,
- * or all of them together, exceed their budget. Null after faults, or without fields.
+ * Compiles a transform. `item` is each record of a list, or the record itself; `result` is the whole response. A field that reads
+ * only `result` becomes a member of the response; any other field becomes a member of each record. A list without an envelope has
+ * no members, so its fields all belong to the records. The response of several queries is not a record, so its fields read
+ * `result`. Fields are computed in order and can read earlier fields. An expression that fails gives null. `apply` throws
+ * `expressionLimit` if one expression, or all of them together, exceed their budget. Returns null after faults, or without
+ * fields.
  */
 export function compileTransform (
   transform: Transform,
@@ -112,7 +112,7 @@ function compute (fields: readonly ComputedField[], target: unknown, result: unk
   }
 }
 
-/** One record that does not fit an expression must not cost the caller the whole answer. */
+/** One record that an expression cannot handle must not fail the whole response. */
 function valueOf (expression: CompiledExpression, scope: Scope, locals: Readonly<Record<string, unknown>>, budget: Budget): unknown {
   try {
     return expression.evaluate(scope, locals, budget) ?? null

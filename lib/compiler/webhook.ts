@@ -1,4 +1,4 @@
-/** The identity of requests of other services on a route. */
+/** Identifies the requests of other services to a route. */
 import type { Route } from '../schema/route.js'
 import type { RouteWebhook, SignatureMembers } from '../schema/route-webhook.js'
 import type { FaultList } from '../schema/faults.js'
@@ -15,15 +15,15 @@ export interface CompiledWebhook {
   readonly provider: WebhookProvider
   readonly scheme: Scheme
   readonly secret: CompiledValue
-  /** The tenant's secret that `secret` is made of; null where it is made of none. */
+  /** The tenant's secret that `secret` refers to; null if it refers to none. */
   readonly key: string | null
-  /** The sender does not see the result. */
+  /** The sender gets an acknowledgement instead of the result. */
   readonly acknowledges: boolean
 }
 
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'secret'])
 
-/** null for a route that is no webhook, and after faults. */
+/** null for a route that is not a webhook, and after faults. */
 export function compileWebhook (
   { path, webhook }: Pick<Route, 'path' | 'webhook'>,
   pointer: string,
@@ -40,7 +40,7 @@ export function compileWebhook (
   return Object.freeze({ path, provider, scheme, secret, key: keys[0] ?? null, acknowledges: acknowledges === true })
 }
 
-/** Adds a fault for each part of the route that a request without a token could not use. */
+/** Adds a fault for each part of the route that needs a token, because webhook requests have none. */
 export function checkWebhookRules (route: Route, pointer: string, faults: FaultList): void {
   if (route.webhook === undefined) return
   if (methodOf(route) !== 'POST') faults.add(`${pointer}/method`, 'other services send their webhooks with `post`')

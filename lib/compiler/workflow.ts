@@ -1,4 +1,4 @@
-/** The workflow of a route: its name, its input and its response. */
+/** Compiles the workflow of a route: its name, its input and its response. */
 import type { FaultList } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
 import type { RouteWorkflow } from '../schema/workflow.js'
@@ -21,19 +21,19 @@ export const workflowResult = 'workflow'
 
 export interface CompiledRouteWorkflow {
   readonly workflow: CompiledWorkflow
-  /** What the workflow is given; null: the body. */
+  /** The input of the workflow; null for the body. */
   readonly input: CompiledValue | null
   readonly copies: CopyCheck | null
-  /** It is a job, and the answer tells where to ask for it. */
+  /** It runs as a job, and the response has the address of its status. */
   readonly async: boolean
 }
 
 export interface RouteWorkflowContext extends WorkflowContext {
-  /** The workflows of the document. Default: none; where the catalogue is partial, they are not known. */
+  /** The workflows of the document. Default: none. Unknown if the catalogue is partial. */
   readonly workflows?: WorkflowSet | undefined
 }
 
-/** Compiles the workflow of a route; null where it has none, after faults, or where its tables are not known. */
+/** Compiles the workflow of a route; null if it has none, after faults, or if its tables are unknown. */
 export function compileRouteWorkflow (
   { workflow: declared }: Route,
   pointer: string,
@@ -58,7 +58,7 @@ export function compileRouteWorkflow (
   })
 }
 
-/** What templates of the route's response and transform may read besides what those of its workflow do. */
+/** The further values for templates of the route's response and transform, besides the values of the workflow's own templates. */
 export function answerValues (values: TemplateContext, { workflow }: Route, compiled: CompiledRouteWorkflow | null): TemplateContext {
   if (workflow === undefined) return values
   const ids = compiled?.workflow.stepIds ?? (workflow.steps === undefined ? undefined : [...everyStep(workflow.steps)].map(({ id }) => id))
@@ -70,7 +70,7 @@ export function answerValues (values: TemplateContext, { workflow }: Route, comp
   }
 }
 
-/** The same, whose steps' results are there for what else of the route reads them. */
+/** The same workflow, which keeps the step results that the given references read. */
 export function readableBy (references: readonly Reference[], compiled: CompiledRouteWorkflow | null): CompiledRouteWorkflow | null {
   const read = readStepsOf(references, compiled?.workflow.stepIds ?? [])
   if (compiled === null || read.size === 0) return compiled
@@ -78,7 +78,7 @@ export function readableBy (references: readonly Reference[], compiled: Compiled
   return Object.freeze({ ...compiled, workflow: Object.freeze({ ...workflow, readSteps: new Set([...workflow.readSteps, ...read]) }) })
 }
 
-/** Adds a fault for each member of a route that does nothing beside a workflow, or says the contrary. */
+/** Adds a fault for each member of a route that has no effect beside a workflow, or contradicts it. */
 export function checkWorkflowRules (route: Route, pointer: string, faults: FaultList): void {
   const { workflow } = route
   if (workflow === undefined) return
@@ -107,7 +107,7 @@ export function checkWorkflowRules (route: Route, pointer: string, faults: Fault
   }
 }
 
-/** The body of the answer; undefined where a mapping makes it. */
+/** The schema of the response body; undefined for a mapping. */
 export function workflowAnswerSchema ({ async }: CompiledRouteWorkflow, response: CompiledResponse | null): JsonSchema | undefined {
   if (response?.kind === 'mapping') return undefined
   if (response !== null && describesAnswer(response.schema)) return response.schema
@@ -125,12 +125,12 @@ export function workflowAnswerSchema ({ async }: CompiledRouteWorkflow, response
       }
 }
 
-/** A schema of the whole answer of a workflow names one of its members; any other is that of the result. */
+/** A schema of the whole response names one of a workflow's members; any other schema describes the result. */
 export function describesAnswer ({ properties }: JsonSchema): boolean {
   return isRecord(properties) && ['workflowId', 'status', 'result'].some((name) => Object.hasOwn(properties, name))
 }
 
-/** What the route reads besides its response; secrets among it. */
+/** The references of the route's workflow, including secrets. */
 export function workflowReferences (compiled: CompiledRouteWorkflow | null): readonly Reference[] {
   if (compiled === null) return []
   return [
@@ -164,7 +164,7 @@ function surroundingsOf ({ sources, params, files, rules }: TemplateContext): Su
   return { sources, params, files, rules }
 }
 
-/** The workflow of the document that `ref` names, with the route's callback where it has one. */
+/** Finds the document's workflow by `ref`, with the route's callback if it has one. */
 function find ({ webhookOnComplete }: RouteWorkflow, ref: string, pointer: string, context: RouteWorkflowContext): CompiledWorkflow | null {
   const { workflows, faults, catalogue } = context
   if (workflows === undefined && catalogue.partial === true) return null
@@ -180,7 +180,7 @@ function find ({ webhookOnComplete }: RouteWorkflow, ref: string, pointer: strin
 
 const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-api-key']
 
-/** They are secrets of the caller, and a run is stored. */
+/** These headers are the caller's secrets, and a run is stored. */
 function refuseCredentials ({ sources: { headers } }: CompiledWorkflow, pointer: string, faults: FaultList): void {
   for (const name of headers) {
     if (credentialHeaders.includes(name)) {
