@@ -9,7 +9,7 @@ interface Operation {
   readonly schema: object
 }
 
-/** What the server does with each message. */
+/** The action of the server for each message. */
 const operations: readonly Operation[] = [
   ...Object.entries(clientMessages).map(([name, schema]) => ({ action: 'receive' as const, name, schema })),
   ...Object.entries(serverMessages).map(([name, schema]) => ({ action: 'send' as const, name, schema }))
@@ -17,7 +17,7 @@ const operations: readonly Operation[] = [
 
 const keyOf = ({ action, name }: Operation): string => `${action === 'send' ? 'server' : 'client'}.${name}`
 
-/** @param app its description says that documents in Firestore cannot be watched, where it has them */
+/** @param app if it has documents in Firestore, the description says that they cannot be watched */
 export function asyncApi (address: string, app: { readonly firestore: object | null }): object {
   const security = [{ type: 'http', scheme: 'bearer' }, { type: 'httpApiKey', name: 'x-api-key', in: 'header' }]
   return {

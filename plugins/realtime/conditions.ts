@@ -1,4 +1,4 @@
-/** From the `id` and the `filter` of a watch to values as PostgreSQL writes them in JSON, so that texts can be compared. */
+/** Converts the `id` and the `filter` of a watch to values as PostgreSQL writes them in JSON, so that they can be compared as texts. */
 import type { Engine } from '../../lib/database/engine.js'
 import type { WatchedTable } from '../../lib/realtime/changes.js'
 import type { Condition } from '../../lib/realtime/changes.js'
@@ -16,7 +16,7 @@ import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxValueLength = 512 // characters
 
-/** Throws `validationFailed`, or rejects with it, for columns that are unknown or excluded, and values that are not theirs. */
+/** Rejects with `validationFailed` for unknown or excluded columns, and for values that do not fit their column. */
 export async function conditionsOf (
   engine: Engine,
   watched: WatchedTable,
@@ -44,7 +44,7 @@ export async function conditionsOf (
     if (typeof value === 'string' && value.length > maxValueLength) {
       throw invalid(path, `has ${value.length} characters: expected at most ${maxValueLength}`)
     }
-    // It would be compared as it is written, which its sender cannot mean.
+    // The template would be compared as plain text, which the client cannot intend.
     if (typeof value === 'string' && value.includes('{{')) throw invalid(path, 'must not hold a template')
     const encoded = value === null ? null : isText ? String(value) : encoderOf(column)(value)
     if (encoded === unfit) throw invalid(path, `is not a value of the type ${column.type}`)

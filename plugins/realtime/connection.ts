@@ -1,4 +1,4 @@
-/** One websocket: identity first, then messages, within its bounds. */
+/** One websocket: the identity first, then messages, all within limits. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import type { ClientMessage } from '../../lib/realtime/messages.js'
@@ -13,10 +13,10 @@ import { credentialOf, sentCredential } from './identity.js'
 import { errorMessage } from './service.js'
 import { closeCodes } from './types.js'
 
-const identityMs = 10_000 // for the first message
+const identityMs = 10_000 // ms for the first message
 const maxUnsentBytes = 1_048_576
 const littleUnsentBytes = 262_144
-const lingerMs = 5000 // for the closing handshake
+const lingerMs = 5000 // ms for the closing handshake
 
 export interface ConnectionParts {
   readonly core: Core
@@ -26,12 +26,12 @@ export interface ConnectionParts {
   readonly now: () => number
 }
 
-/** A socket that the server looks after. */
+/** An open socket. */
 export interface Connection {
   readonly socket: WebSocket
-  /** It has answered since it was pinged last. */
+  /** The client has answered the last ping. */
   isAlive: boolean
-  /** It has no identity yet. */
+  /** The client has no identity yet. */
   isAnonymous: boolean
   close(code: number, reason: string): void
 }
@@ -65,7 +65,7 @@ export function serveConnection (
 
   const waiting = setTimeout(() => end(closeCodes.unauthenticated, 'No token came in time'), identityMs)
 
-  /** The protocol has at most 123 bytes for a reason. */
+  /** The protocol allows at most 123 bytes for a reason. */
   function end (code: number, reason: string): void {
     if (isEnded) return
     release()
@@ -87,7 +87,7 @@ export function serveConnection (
     outlet.send(errorMessage(known, ref), 'error')
   }
 
-  /** False beyond the bound, which ends the connection. */
+  /** Counts a message. Beyond the limit, ends the connection and returns false. */
   function count (): boolean {
     const at = now()
     room = Math.min(maxMessagesPerSecond, room + Math.max(0, at - counted) * maxMessagesPerSecond / 1000)
@@ -100,7 +100,7 @@ export function serveConnection (
     return false
   }
 
-  /** What comes meanwhile waits in the socket. */
+  /** Messages that arrive meanwhile wait in the paused socket. */
   function begin (credential: Credential | null): void {
     isIdentifying = true
     socket.pause()
@@ -180,7 +180,7 @@ export function serveConnection (
         }).catch(failed)
         return
       }
-      // These keep their order.
+      // Messages about rooms are handled in order.
       case 'join':
         inOrder(async () => {
           await core.join(open, message.room, message.state)
@@ -221,7 +221,7 @@ export function serveConnection (
     if (isIdentifying) earlier.push(text)
     else take(text)
   })
-  // Answers to pings take room, too.
+  // The answers to pings take memory too.
   socket.on('ping', () => {
     count()
   })

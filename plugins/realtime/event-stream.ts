@@ -1,4 +1,4 @@
-/** `GET /realtime/events`: the same messages as server-sent events. */
+/** `GET /realtime/events`: the messages of the websocket as server-sent events. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Core } from './service.js'
@@ -15,7 +15,7 @@ import { retryAfterMs } from './sockets.js'
 
 const maxUnsentBytes = 1_048_576
 const littleUnsentBytes = 262_144
-const commentMs = 15_000 // proxies end connections that say nothing
+const commentMs = 15_000 // ms; proxies close idle connections
 const maxPosition = Number.MAX_SAFE_INTEGER
 
 const Query = Type.Object({
@@ -35,7 +35,7 @@ const Query = Type.Object({
 
 export interface StreamParts {
   readonly core: Core
-  /** Checks the caller of the request again. */
+  /** Verifies the caller of the request again. */
   readonly identityOf: (request: FastifyRequest, reply: FastifyReply, tenant: Owner) => Identity
 }
 
@@ -64,7 +64,7 @@ export function eventStream (group: FastifyInstance, { core, identityOf }: Strea
     const { watch = [], room = [] } = request.query
     const requests = watch.map((text) => watchOf(text, since))
     const stream = createStream(request, reply)
-    // What is wrong is an error of HTTP as long as nothing was sent.
+    // Until the first byte is sent, a failure is an HTTP error.
     const client = await core.open(stream.outlet, identityOf(request, reply, tenant))
     stream.onEnd(() => core.close(client))
     try {
@@ -85,7 +85,7 @@ export function eventStream (group: FastifyInstance, { core, identityOf }: Strea
   })
 }
 
-/** A stream that keeps what it is sent until it begins, so that a refusal can still be an HTTP error. */
+/** A stream that buffers its events until it begins, so that a refusal can still be an HTTP error. */
 function createStream (request: FastifyRequest, reply: FastifyReply) {
   const { raw } = reply
   const early: string[] = []
@@ -96,7 +96,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
   let timer: NodeJS.Timeout | undefined
 
   const stream = {
-    /** Watches that are not live yet: a position then says nothing of what the others were sent. */
+    /** Watches that still replay. Until they are live, an event has no id: a client that resumed from it would miss their changes. */
     replaying: 0,
     onEnd (listener: () => void) {
       ended = listener
@@ -111,7 +111,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
       raw.writeHead(200, {
         ...reply.getHeaders() as Record<string, string>,
         'content-type': 'text/event-stream; charset=utf-8',
-        // nginx would gather the events.
+        // nginx would buffer the events.
         'x-accel-buffering': 'no'
       })
       raw.flushHeaders()
@@ -176,7 +176,7 @@ function sinceOf ({ headers }: FastifyRequest): number | undefined {
   return position
 }
 
-/** `notes?done=false`: the texts of columns, as PostgreSQL reads them. */
+/** Parses `notes?done=false`. Values are texts in PostgreSQL's input syntax. */
 function watchOf (text: string, since: number | undefined): WatchRequest {
   const mark = text.indexOf('?')
   const table = mark < 0 ? text : text.slice(0, mark)

@@ -1,4 +1,4 @@
-/** The identity of a connection: by header, by subprotocol, or by its first message. */
+/** The identity of a connection: from a header, a subprotocol or the first message. */
 import type {} from '../auth/index.js'
 import type {} from '../cors/index.js'
 import type {} from '../rate-limit/index.js'
@@ -12,7 +12,7 @@ import { bearerToken } from '../auth/bearer.js'
 import { tokenMissing } from '../auth/access.js'
 import { createLimit } from '../rate-limit/rules.js'
 
-/** What a client proves itself with. */
+/** The token or key of a client. */
 export interface Credential {
   readonly kind: 'token' | 'key'
   readonly text: string
@@ -22,10 +22,10 @@ const subprotocol = 'tenantry'
 const bearerPrefix = 'bearer.'
 const token = /^[\w-]+\.[\w-]+\.[\w-]*$/
 
-/** Of one address: keys that this process does not remember. */
+/** Counts, by address, the keys that this process has not cached. */
 const unknownKeys = createLimit({ max: 100, windowMs: 60_000, skipSuccessfulRequests: true }, 'realtime x-api-key')
 
-/** The subprotocol that the server takes. The one with the token is never sent back. */
+/** The subprotocol that the server accepts. It never sends the one with the token back. */
 export function chooseProtocol (offered: ReadonlySet<string>): string | false {
   return offered.has(subprotocol) ? subprotocol : false
 }
@@ -35,7 +35,7 @@ export function credentialOf (text: string): Credential {
   return { kind: token.test(text) ? 'token' : 'key', text }
 }
 
-/** The credential that came with the upgrade; null where a message is to bring it. Throws for two of them. */
+/** The credential of the upgrade request; null if the first message must bring it. Throws if the request has several. */
 export function sentCredential ({ headers }: FastifyRequest): Credential | null {
   const bearer = bearerToken({ headers })
   const key = headers['x-api-key']
@@ -51,7 +51,7 @@ export function sentCredential ({ headers }: FastifyRequest): Credential | null 
   return sent[0] ?? null
 }
 
-/** Makes the identity of a request and a credential; rejects with the errors of HTTP, of which 401 and 403 end a connection. */
+/** Creates the identity from a request and a credential. Rejects with HTTP errors; a 401 or 403 ends the connection. */
 export function createIdentify (app: FastifyInstance) {
   const limiter = optional(app, 'rateLimiter')
   const origins = optional(app, 'origins')

@@ -1,6 +1,6 @@
 /**
- * Realtime: changes of rows, rooms and presence over websockets and server-sent events; `app.realtime`. Changes are
- * recorded by triggers, which the plugin database makes for its option `watched`.
+ * Realtime: changes of rows, rooms and presence, over websockets and server-sent events; `app.realtime`. Triggers record the
+ * changes. The plugin database creates them for its option `watched`.
  */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../database/index.js'
@@ -42,13 +42,13 @@ export type { Published, Realtime, RealtimeStatus } from './types.js'
 
 /** The document's section `realtime`. */
 export interface RealtimeOptions extends RealtimeSection {
-  /** The clock of kept changes, in milliseconds since 1970. Default: the system's. */
+  /** The clock for the retention of changes, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
-  /** The clock of message rates, in milliseconds. Default: the process's monotonic one. */
+  /** The clock for message rates, in milliseconds. Default: the process's monotonic clock. */
   readonly monotonic?: (() => number) | undefined
 }
 
-const expiryMs = 500 // between looks at tokens, which expire
+const expiryMs = 500 // ms between checks for expired tokens
 
 export default definePlugin<RealtimeOptions>({
   name: 'realtime',
@@ -158,7 +158,7 @@ export default definePlugin<RealtimeOptions>({
   }
 })
 
-/** The caller of a stream, whose token came in its headers. */
+/** Verifies the caller of an event stream again, by the token or key in its headers. */
 function reverify (app: FastifyInstance, { headers }: { headers: { authorization?: string, 'x-api-key'?: string | string[] } }) {
   const key = headers['x-api-key']
   return key === undefined
@@ -172,7 +172,7 @@ async function openBus (
   instance: string,
   listener: RoomListener
 ): Promise<RoomBus> {
-  // An embedded database has one process.
+  // An embedded database has only one process.
   if (engine.kind === 'embedded') {
     return { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => {}, close: async () => {} }
   }
@@ -182,7 +182,7 @@ async function openBus (
   return await createRedisBus({ url: redis.url, db, instance, listener, fallback: overPostgres, log })
 }
 
-/** Throws a ConfigError that names every fault. Tables of a database that is not migrated are not looked for. */
+/** Throws a ConfigError that names every fault. Skips the tables if migrations are pending. */
 async function checkTables ({ engine }: FastifyInstance, { tables = {} }: RealtimeSection): Promise<void> {
   if (Object.keys(tables).length === 0 || (await engine.pendingMigrations()).length > 0) return
   const faults = new FaultList()

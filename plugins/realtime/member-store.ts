@@ -1,4 +1,4 @@
-/** The members of rooms, over all processes. A process without a sign of life for 30 seconds is dead, and so are its members. */
+/** The members of rooms, over all processes. A process without a heartbeat for 30 seconds counts as dead, and its members are removed. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -19,7 +19,7 @@ export interface Place {
 /** A member of this process. */
 export interface OwnMember extends Place, Member {}
 
-/** What came of an attempt to join: `full` has the plan and the rooms that there would be. */
+/** The result of an attempt to join. `full` has the plan, and the number of rooms with this one. */
 export type Joined = { readonly kind: 'joined' } | { readonly kind: 'gone' } | { readonly kind: 'crowded' } | {
   readonly kind: 'full',
   readonly plan: string,
@@ -33,7 +33,7 @@ const lives =
 
 export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>, instance: string) {
   return {
-    /** Adds the member, or replaces its state. `limitOf`: rooms that a plan allows; null for any number. */
+    /** Adds the member, or replaces its state. `limitOf`: the number of rooms that a plan allows; null for no limit. */
     async join ({ tenant, room, id, state }: OwnMember, maxMembers: number, limitOf: (plan: string) => number | null): Promise<Joined> {
       return await dbFor(tenant).transaction().execute(async (transaction): Promise<Joined> => {
         const { rows: [owner] } = await sql<
@@ -68,7 +68,7 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
       return rows.map(({ id, state }) => ({ id, state: state === null ? null : JSON.parse(state) }))
     },
 
-    /** This process lives. Returns whether it had been forgotten, as after a restored backup. */
+    /** The heartbeat of this process. Returns whether its row was missing, as after a restored backup. */
     async beat (): Promise<boolean> {
       const { rows: [row] } = await sql<
         { isNew: boolean }
@@ -77,7 +77,7 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
       return row?.isNew === true
     },
 
-    /** Writes members of this process again. */
+    /** Inserts members of this process again. */
     async restore (members: readonly OwnMember[]): Promise<void> {
       if (members.length === 0) return
       await sql`insert into tenantry.realtime_members (tenant_id, room, id, instance_id, state)
@@ -88,7 +88,7 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
         join tenantry.tenants t on t.id = g.tenant and t.status <> 'deleting' on conflict do nothing`.execute(db)
     },
 
-    /** Removes dead processes and their members; returns the rooms that lost some. */
+    /** Removes dead processes and their members. Returns the rooms that lost members. */
     async removeDead (): Promise<Place[]> {
       await sql`delete from tenantry.realtime_instances where seen_at < clock_timestamp() - interval ${silence}`.execute(db)
       const { rows } = await sql<Place>`with gone as (
@@ -99,7 +99,7 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
       return rows
     },
 
-    /** This process has no members any more; returns the rooms that lost some. */
+    /** Removes this process and its members. Returns the rooms that lost members. */
     async retire (): Promise<Place[]> {
       await sql`delete from tenantry.realtime_instances where id = ${instance}::uuid`.execute(db)
       const { rows } = await sql<Place>`with gone as (

@@ -1,15 +1,15 @@
 /**
- * Watches that begin. Each one begins behind the positions of all changes that were committed before its request, so that
- * no later commit is missed.
+ * Watches that are about to begin. A watch begins after the positions of all changes that were committed before its request, so
+ * that no later commit is missed.
  */
 import type { ChangeStore, Standing } from './store.js'
 import type { Watch } from './types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
-/** Where a watch begins. */
+/** The start of a watch. */
 export interface Begin {
   readonly position: number
-  /** Changes up to it are not kept. */
+  /** Changes up to this position are not kept. */
   readonly floor: number
 }
 
@@ -18,13 +18,13 @@ interface Opening {
   readonly begin: (at: Begin) => void
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
-  /** Changes up to this place need a position first. */
+  /** Changes up to this place must get positions first. */
   until: number | undefined
-  /** Where it begins, once they have. */
+  /** The start, once those changes have positions. */
   at: Begin | undefined
 }
 
-/** Adds the watch to those of its tenant, and returns how far those were sent changes; null where that is less than the position. */
+/** Adds the watch to those of its tenant. Returns the last position that they were sent; null if that is before `position`. */
 export type Enter = (watch: Watch, position: number) => number | null
 
 export class Openings {
@@ -39,14 +39,14 @@ export class Openings {
     return this.#waiting.length
   }
 
-  /** Resolves when the watch has begun; `begin` is called in that moment. */
+  /** Resolves when the watch has begun. `begin` is called at that moment. */
   add (watch: Watch, begin: (at: Begin) => void): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ watch, begin, resolve, reject, until: undefined, at: undefined })
     })
   }
 
-  /** Begins those that can begin. The changes of each tenant that another one waits for get a batch of positions. */
+  /** Begins the watches that can begin. For the others, gives positions to a batch of their tenant's changes. */
   async settle (enter: Enter): Promise<void> {
     const waiting = this.#waiting.filter(({ at }) => at === undefined)
     const tenants = new Set(waiting.map(({ watch }) => watch.tenant))
@@ -70,7 +70,7 @@ export class Openings {
   }
 }
 
-/** Changes that were committed before the request still lack positions. */
+/** Whether changes that were committed before the request still lack positions. */
 function isBehind (opening: Opening, { oldest, newest }: Standing): boolean {
   opening.until ??= newest ?? 0
   return oldest !== null && oldest <= opening.until

@@ -1,4 +1,4 @@
-/** Events of rooms over PostgreSQL: each process writes them in batches, and one notice a batch wakes the others. */
+/** Carries events of rooms over PostgreSQL. Each process writes them in batches; one notification per batch wakes the others. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
@@ -10,15 +10,15 @@ import { createPoller } from '../../lib/database/poller.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { Outgoing } from '../../lib/realtime/bus.js'
 
-const gatherMs = 10 // in which events become one batch
-const idlePauseMs = 1000 // between looks that no notice asks for
+const gatherMs = 10 // ms over which events become one batch
+const idlePauseMs = 1000 // ms between reads without a notification
 const keptMs = 60_000
-const maxRows = 500 // of one look
+const maxRows = 500 // of one read
 
 export interface PostgresBusParts {
   readonly db: Kysely<SystemTables>
   readonly events: Events
-  /** Of this process. */
+  /** The id of this process. */
   readonly instance: string
   readonly listener: RoomListener
   readonly log: FastifyBaseLogger
@@ -32,7 +32,7 @@ interface Begun {
 export function createPostgresBus ({ db, events, instance, listener, log }: PostgresBusParts): RoomBus {
   const outgoing = new Outgoing()
   const ending = new AbortController()
-  /** The last batch of each process that was read. */
+  /** By process: the last batch that was read. */
   const read = new Map<string, number>()
   let written = 0
   let timer: NodeJS.Timeout | undefined
@@ -50,7 +50,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
     }
   })
 
-  /** One batch at a time, so that the others see them in order. */
+  /** One batch at a time, so that other processes see the batches in order. */
   async function write (): Promise<void> {
     while (!outgoing.isEmpty) {
       const batch = [...outgoing.take()]
@@ -98,7 +98,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
     return rows.length === maxRows ? 0 : idlePauseMs
   }
 
-  /** Skips earlier messages. */
+  /** Starts after the batches that exist. */
   async function begin (): Promise<void> {
     try {
       const { rows } = await sql<{ instance: string, number: number }>`
@@ -154,7 +154,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
   }
 }
 
-/** Only processes of this server write them; a row of another version is left out. */
+/** Only processes of this server write the events. An event of another version is skipped. */
 export function eventsIn (text: string): RoomEvent[] {
   const list: unknown = JSON.parse(text)
   return Array.isArray(list) ? list.filter(isRoomEvent) : []

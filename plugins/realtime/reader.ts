@@ -1,7 +1,7 @@
 /**
- * Reads changes for the watches of this process, from the first watch to the last. Changes get their positions after their
- * commit, by one process at a time. They are read in batches, so that writes send no notices. Tenants take turns: each
- * look sends at most one batch of each.
+ * Reads changes for the watches of this process, from the first watch to the last. One process at a time gives positions to
+ * changes, after their commit. Changes are read in batches, so that writes send no notifications. Tenants take turns: each read
+ * delivers at most one batch to each.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { WatchedTable } from '../../lib/realtime/changes.js'
@@ -14,10 +14,10 @@ import { failure } from '../../lib/errors.js'
 import { Openings, type Begin } from './openings.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
-const pauseMs = 50 // from look to look while there are watches
-const leastPauseMs = 10 // between them on a slow database
+const pauseMs = 50 // ms between reads while there are watches
+const leastPauseMs = 10 // ms between reads on a slow database
 const maxTenants = 100 // of one batch
-const maxSends = 500 // before other work of the process gets its turn
+const maxSends = 500 // messages before other work of the process gets its turn
 
 export interface ReaderParts {
   readonly store: ChangeStore
@@ -27,9 +27,9 @@ export interface ReaderParts {
 
 export interface Reader {
   start(): void
-  /** Resolves when no later commit is missed; `begin` is called in that moment. */
+  /** Resolves when no later commit can be missed. `begin` is called at that moment. */
   open(watch: Watch, begin: (at: Begin) => void): Promise<void>
-  /** Sends changes behind the position, then makes the watch live. */
+  /** Sends the changes after the position, then makes the watch live. */
   replay(watch: Watch, since: number): Promise<void>
   close(watch: Watch): void
   stop(): Promise<void>
@@ -37,21 +37,21 @@ export interface Reader {
 
 /** The watches of a tenant. */
 interface Group {
-  /** The last change that live watches were sent. */
+  /** The position of the last change that live watches were sent. */
   cursor: number
-  /** By table; none is empty. */
+  /** By table. No set is empty. */
   readonly watches: Map<string, Set<Watch>>
 }
 
 export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
   const groups = new Map<Owner, Group>()
   const openings = new Openings(store)
-  /** Tenants with changes to send, and how far they reach. */
+  /** Tenants with changes to send, and the last position of each. */
   const lags = new Map<Owner, number>()
   const ending = new AbortController()
-  /** Of the last head that was read; null while there are no watches. */
+  /** The stamp of the last head that was read; null while there are no watches. */
   let stamp: number | null = null
-  /** The tenant whose changes got positions last, where others wait. */
+  /** The last tenant whose changes got positions, if more tenants wait. */
   let after = ''
   let sends = 0
   const poller = createPoller({
@@ -97,7 +97,7 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
     return more
   }
 
-  /** Sends a batch, which the tenants share. Those whose turn it was come behind the others. */
+  /** Sends one batch, shared among tenants. Tenants that had their turn go to the end of the queue. */
   async function deliverAll (): Promise<void> {
     const turn: (Lag & { readonly group: Group })[] = []
     const tables = new Set<string>()
@@ -131,7 +131,7 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
         for (const watch of watches) if (watch.isLive) send(watch, change)
         sends += watches.size
       }
-      // A watch that catches up meanwhile becomes live behind this change.
+      // Set before the yield below: a watch that becomes live meanwhile begins after this change.
       group.cursor = stored.position
       if (sends >= maxSends) {
         sends = 0

@@ -1,4 +1,4 @@
-/** The tables of tenants whose changes triggers record, in the database (lib/database/migrations/system/realtime-outbox.ts). */
+/** The database's list of tenants' tables whose changes triggers record (lib/database/migrations/system/realtime-outbox.ts). */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -11,12 +11,12 @@ export interface TenantTable {
   readonly table: string
 }
 
-/** Its changes behind `start` are all recorded; null: a transaction may still write without a record. */
+/** All changes after `start` are recorded. null: a transaction may still write without a record. */
 export interface RecordedTable extends TenantTable {
   readonly start: number | null
 }
 
-/** A transaction that has written to the table, or is about to. */
+/** A transaction that has written to the table, or may be about to. */
 export interface Writer {
   readonly table: string
   readonly writer: string
@@ -25,7 +25,7 @@ export interface Writer {
 export type RecordedStore = ReturnType<typeof createRecordedStore>
 
 export function createRecordedStore (db: Kysely<SystemTables>) {
-  /** One transaction at a time changes entries and their filter. */
+  /** Serializes changes of the entries and their filter, which must agree. */
   async function alone<Result> (work: (transaction: Transaction<SystemTables>) => Promise<Result>): Promise<Result> {
     return await db.transaction().execute(async (transaction) => {
       await sql`select pg_advisory_xact_lock(hashtextextended('tenantry.realtime_recorded', 0))`.execute(transaction)
@@ -34,11 +34,11 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
   }
 
   return {
-    /** Records the tables for these seconds at least. Triggers see the entry when this resolves. */
+    /** Records the tables for at least these seconds. When this resolves, new transactions of writers see the entries. */
     async enter (tables: readonly TenantTable[], seconds: number): Promise<RecordedTable[]> {
       const asked = askedFor(tables)
       return await alone(async (transaction) => {
-        // An entry that is over, or is not in the filter, may have missed changes.
+        // An expired entry, or one missing from the filter, may have missed changes.
         const { rows } = await sql<RecordedTable>`
           insert into tenantry.realtime_recorded as r (tenant_id, table_name, until)
           select tenant_id, table_name, clock_timestamp() + make_interval(secs => ${seconds}::int) from ${asked} order by 1, 2
@@ -53,7 +53,7 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
       })
     },
 
-    /** Transactions that hold the lock of a writer on the tables or their partitions now. */
+    /** Transactions that now hold a writer's lock on the tables or their partitions. */
     async writers (schema: string, tables: readonly string[]): Promise<Writer[]> {
       const { rows } = await sql<Writer>`
         select distinct c.relname as "table", l.virtualtransaction as writer
@@ -65,7 +65,7 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
       return rows
     },
 
-    /** The tables are recorded from now on: gives each entry its start, a position that no client has. */
+    /** Marks the tables as recorded from now on. The start of an entry is a new position, which no client has. */
     async settle (tables: readonly TenantTable[]): Promise<RecordedTable[]> {
       return await alone(async (transaction) => {
         await sql`select pg_advisory_xact_lock(hashtextextended(${positionLock}, 0))`.execute(transaction)
@@ -83,7 +83,7 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
       })
     },
 
-    /** Ends the records of tables whose time is over. */
+    /** Deletes expired entries. */
     async sweep (): Promise<void> {
       await alone(async (transaction) => {
         await sql`delete from tenantry.realtime_recorded where until < clock_timestamp()`.execute(transaction)

@@ -1,16 +1,16 @@
 /**
- * Which tables of tenants are recorded for the watches of this process. The first watch of a table makes an entry, which
- * triggers look for. It waits for the transactions that may have written without seeing the entry. The entry outlives the
- * last watch, so that a client that comes back finds its changes.
+ * Keeps the tables recorded that watches of this process need. The first watch of a table creates an entry, which triggers check.
+ * The watch then waits for transactions that may have written without seeing the entry. The entry outlives the last watch, so
+ * that a client that reconnects finds its changes.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { RecordedStore, TenantTable } from './recorded-store.js'
 import { createPoller } from '../../lib/database/poller.js'
 import { failure } from '../../lib/errors.js'
 
-const renewalMs = 300_000 // between renewals of the entries
-const waitMs = 20 // between looks for transactions that still write
-const maxWaitMs = 30_000 // for them
+const renewalMs = 300_000 // ms between renewals of the entries
+const waitMs = 20 // ms between checks for transactions that still write
+const maxWaitMs = 30_000 // ms to wait for those transactions
 const maxEntries = 1000 // of one statement
 
 export interface RecorderParts {
@@ -18,32 +18,32 @@ export interface RecorderParts {
   readonly schema: string
   /** How long an entry outlives the last watch. */
   readonly retentionSeconds: number
-  /** The table was not recorded for some time: changes may be missed. */
+  /** Called if the table was not recorded for some time, so that changes may be missed. */
   readonly lost: (table: TenantTable) => void
   readonly log: FastifyBaseLogger
 }
 
-/** A table that is recorded until `end` is called, and some time longer. */
+/** Keeps a table recorded until `end` is called, and for the retention time after it. */
 export interface Recording {
-  /** All changes behind this position are there. */
+  /** All changes after this position are recorded. */
   readonly start: number
   end(): void
 }
 
 export interface Recorder {
   start(): void
-  /** Resolves when no later commit goes unrecorded. */
+  /** Resolves when every later commit is recorded. */
   record(table: TenantTable): Promise<Recording>
-  /** Does now what is done every five minutes. */
+  /** Renews the entries now. Also runs every five minutes. */
   renew(): Promise<void>
   stop(): Promise<void>
 }
 
 interface Entry extends TenantTable {
-  /** Recordings of it that have not ended. */
+  /** Recordings of the entry that have not ended. */
   users: number
   start: number | null
-  /** Transactions that were under way when the entry was made; null until it is made. */
+  /** Transactions that were writing when the entry was created; null until then. */
   writers: ReadonlySet<string> | null
   since: number
   waiting: { readonly resolve: (recording: Recording) => void, readonly reject: (error: unknown) => void }[]
@@ -54,7 +54,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
   /** Entries without a start. */
   const pending = new Set<Entry>()
   const ending = new AbortController()
-  // Two renewals may fail.
+  // An entry survives two failed renewals.
   const seconds = retentionSeconds + 3 * renewalMs / 1000
   let timer: NodeJS.Timeout | undefined
   const poller = createPoller({
@@ -75,7 +75,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
       const open = batch.filter((entry) => pending.has(entry))
       const ready = open.length === 0 ? [] : await withoutWriters(open)
       for (const part of partsOf(ready)) resolveAll(await store.settle(part))
-      // Without an entry any more: its tenant was deleted.
+      // The entry was deleted with its tenant.
       for (const entry of ready) fail(entry, failure('databaseBusy'))
     } catch (error) {
       for (const entry of batch) fail(entry, failure('databaseUnavailable', { cause: error }))
@@ -84,7 +84,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
     return pending.size === 0 ? Infinity : waitMs
   }
 
-  /** Those for which no transaction writes any more that wrote when the entry was made. */
+  /** The entries whose earlier transactions have all ended. */
   async function withoutWriters (open: readonly Entry[]): Promise<Entry[]> {
     const now = new Map<string, Set<string>>()
     for (const { table, writer } of await store.writers(schema, [...new Set(open.map(({ table }) => table))])) {

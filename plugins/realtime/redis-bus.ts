@@ -1,4 +1,4 @@
-/** Events of rooms over Redis: one publication for each batch. Without Redis they go over PostgreSQL. */
+/** Carries events of rooms over Redis, one publication per batch. While Redis is away, events go over PostgreSQL. */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Redis } from 'ioredis'
@@ -12,15 +12,15 @@ import { isRecord } from '../../lib/json/plain-value.js'
 import { openRedis } from '../../lib/redis/redis.js'
 import { eventsIn } from './postgres-bus.js'
 
-const gatherMs = 5 // in which events become one publication
-const maxProcesses = 10_000 // whose last events are known
+const gatherMs = 5 // ms over which events become one publication
+const maxProcesses = 10_000 // whose last event is remembered
 
 export interface RedisBusParts {
   readonly url: string
   readonly db: Kysely<SystemTables>
   readonly instance: string
   readonly listener: RoomListener
-  /** Makes the bus that carries events while Redis is away. */
+  /** Creates the bus that carries events while Redis is away. */
   readonly fallback: (listener: RoomListener) => RoomBus
   readonly log: FastifyBaseLogger
 }
@@ -30,7 +30,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
   const { Redis } = await import('ioredis')
   const outgoing = new Outgoing()
   const fallback = makeFallback(hearOnce)
-  /** The last event of each process that was heard. */
+  /** By process: the last event that was received. */
   const last = new Map<string, number>()
   let sent = 0
   let subscriber: Redis | null = null
@@ -38,7 +38,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
   let timer: NodeJS.Timeout | undefined
   let publishing: Promise<void> = Promise.resolve()
 
-  /** A publication that Redis kept while it was frozen was sent over the fallback too. */
+  /** Drops duplicates: a frozen Redis may deliver a publication that was sent over the fallback too. */
   function hearOnce (tenant: Owner, event: RoomEvent): void {
     const { mark } = event
     if (mark !== undefined) {
@@ -110,7 +110,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
   }
 }
 
-/** Of the database: two that share a Redis share no rooms. */
+/** The channel's name, from the database: two databases that share a Redis share no rooms. */
 async function nameOf (db: Kysely<SystemTables>): Promise<string> {
   const { rows: [row] } = await sql<
     { name: string }

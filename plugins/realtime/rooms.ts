@@ -1,4 +1,4 @@
-/** Rooms of this process: messages and presence, for its own clients at once and for those of others over the bus. */
+/** Rooms of this process: messages and presence. Clients of this process get them at once, clients of other processes over the bus. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Plans } from '../../lib/plans/plans.js'
@@ -12,9 +12,9 @@ import { allowed, refusal } from '../usage/metrics.js'
 
 const maxMembers = 1000 // of one room
 const maxEventLength = 128 // characters
-const beatMs = 4000 // a process is dead after 30 s of silence; without members it has no beat
-const presenceMs = 20 // in which changes of one room become one list
-const memberMs = 1 // more for each member, so that large rooms have fewer lists
+const beatMs = 4000 // ms; a process counts as dead after 30 s without a heartbeat. A process without members sends none
+const presenceMs = 20 // ms over which changes of one room become one list
+const memberMs = 1 // ms added for each member, so that large rooms send fewer lists
 
 export interface RoomsParts {
   readonly store: MemberStore
@@ -22,7 +22,7 @@ export interface RoomsParts {
   readonly plans: Plans
   /** Whether plans limit rooms. */
   readonly isLimited: () => boolean
-  /** Of a message of the server, as JSON. */
+  /** Of a message that the server sends, as JSON. */
   readonly maxMessageBytes: number
   readonly log: FastifyBaseLogger
 }
@@ -34,7 +34,7 @@ interface Room extends Place {
   readonly members: Map<Client, unknown>
   timer: NodeJS.Timeout | undefined
   isReading: boolean
-  /** It changed while it was read. */
+  /** The room changed while its members were read. */
   isStale: boolean
 }
 
@@ -47,14 +47,14 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
 
   const keyOf = ({ tenant, room }: Place): string => `${tenant} ${room}`
 
-  /** Sends to the members of this process but one. */
+  /** Sends to the members in this process, except one. */
   function deliver (place: Place, text: string, except: Client | null): void {
     const room = rooms.get(keyOf(place))
     if (room === undefined) return
     for (const client of room.members.keys()) if (client !== except) client.outlet.send(text, 'message')
   }
 
-  /** Many changes at once make one list. */
+  /** Combines many changes into one list. */
   function announce (place: Place): void {
     const room = rooms.get(keyOf(place))
     if (room === undefined) return
@@ -108,7 +108,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     for (const place of await store.removeDead()) changed(place)
   }
 
-  /** The first member makes this process known to the others, and lets it hear them. */
+  /** The first member starts the heartbeat, and the subscription to the bus. */
   function ready (): Promise<void> {
     joining++
     begun ??= Promise.all([beat(), bus.hear()]).then(() => {
@@ -176,7 +176,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       for (const room of left) changed({ tenant, room })
     },
 
-    /** `from`: the client that sends it; null for the server. */
+    /** `from`: the client that sends the message; null for the server. */
     publish (tenant: Owner, { room, event, data }: Published, from: Client | null): void {
       const text = stringifyJson({ type: 'message', room, event, data: data ?? null, from: from?.id ?? null })
       if (from === null) checkPublished({ room, event }, text, maxMessageBytes)
@@ -190,7 +190,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       else announce({ tenant, room: event.room })
     },
 
-    /** Members of this process leave; the others hear of it. */
+    /** Removes the members of this process, and announces it to other processes. */
     async close (): Promise<void> {
       clearInterval(timer)
       await begun?.catch(() => {})
@@ -204,7 +204,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
   }
 }
 
-/** Throws `badRequest`. */
+/** Throws `badRequest` for an invalid name or a message that is too large. */
 function checkPublished ({ room, event }: Pick<Published, 'room' | 'event'>, text: string, maxBytes: number): void {
   if (!isRoomName(room)) {
     throw failure('badRequest', { message: 'This is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' })

@@ -1,4 +1,4 @@
-/** The core of realtime: connections, their watches and their rooms, whatever carries them. */
+/** The core of realtime: connections, their watches and their rooms, independent of the transport. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
@@ -107,7 +107,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     usage()?.give(tenant, gauge)
   }
 
-  /** Ends the connection where its token or key is not valid any more. */
+  /** Ends the connection if its token or key is no longer valid. */
   async function verify (client: Client): Promise<void> {
     const { identity } = client
     try {
@@ -120,7 +120,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     }
   }
 
-  /** The token or key, the tenant and the permissions still hold; else the connection ends, or its watches and rooms fall silent. */
+  /** Checks the token or key, the tenant and the permissions again. Ends the connection, or mutes its watches and leaves its rooms. */
   async function recheck (client: Client): Promise<void> {
     const { identity, outlet } = client
     await verify(client)
@@ -143,7 +143,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     await recheck(client).catch((err: unknown) => log.debug({ err }, 'a connection could not be checked: it is tried again'))
   }
 
-  /** Throws `forbidden` for a room that there may not be. */
+  /** Throws `forbidden` for a room that no rule allows. */
   function requireRule (room: string) {
     const rule = ruleOf(room)
     if (rule === null) throw failure('forbidden', { message: 'There is no room of this name' })
@@ -161,7 +161,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       return openWatches
     },
 
-    /** Sends the `ack`, then earlier changes from `since` or a `gap`, then changes as they come. */
+    /** Sends the `ack`; then earlier changes from `since`, or a `gap`; then new changes. */
     async watch (client: Client, request: WatchRequest, replayed: () => void = () => {}): Promise<void> {
       const { identity } = client
       const { table: name, ref, since } = request
@@ -252,7 +252,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       if (client.rooms.has(room)) rooms.publish(client.identity.tenant, { room, event, data }, client)
     },
 
-    /** Another token for the connection. Throws `tenantMismatch` for one of another tenant. */
+    /** Sets a new token for the connection. Throws `tenantMismatch` for a token of another tenant. */
     renew (client: Client, identity: Identity): void {
       if (identity.tenant !== client.identity.tenant) {
         throw failure('tenantMismatch', { message: 'The token is of another tenant than the connection' })
@@ -260,19 +260,19 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       client.identity = identity
     },
 
-    /** Looks at the connections of the tenant, or at all of them. */
+    /** Checks the connections of the tenant, or all connections for the platform. */
     async recheck (tenant: Owner): Promise<void> {
       for (const client of clients) if (tenant === platformRef || client.identity.tenant === tenant) await lookAt(client)
     },
 
-    /** Ends connections whose tokens have expired. Changes of anything else are noticed as they come. */
+    /** Ends connections with expired tokens. Other changes of rights arrive as events. */
     async expire (): Promise<void> {
       for (const client of clients) {
         await verify(client)
       }
     },
 
-    /** Ends the connections that watch the table: they come back, and hear of the gap. */
+    /** Ends the connections that watch the table. Clients reconnect and get a `gap`. */
     lose ({ tenant, table }: TenantTable): void {
       for (const client of clients) {
         if (client.identity.tenant !== tenant) continue

@@ -1,4 +1,4 @@
-/** `GET /realtime`: upgrades to websockets, on @fastify/websocket. */
+/** `GET /realtime`: upgrades to websockets, with @fastify/websocket. */
 import type { FastifyInstance } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -11,8 +11,8 @@ import { closeCodes } from './types.js'
 
 const pingMs = 30_000
 const maxAnonymous = 10_000 // sockets that have not sent a token yet
-const spreadMs = 5000 // over which clients come back after a stop
-const leaveMs = 400 // in which clients answer the end of their connections
+const spreadMs = 5000 // ms over which clients reconnect after a stop
+const leaveMs = 400 // ms for clients to close their connections
 const path = '/realtime'
 
 const replyOf = Symbol('tenantry.realtime.reply')
@@ -29,7 +29,7 @@ export interface SocketParts extends Omit<ConnectionParts, 'now'> {
 }
 
 export interface Sockets {
-  /** Ends all connections; their clients come back at different times. */
+  /** Ends all connections, with a different time to reconnect for each client. */
   stop(): Promise<void>
   readonly count: number
 }
@@ -102,7 +102,7 @@ export async function openSockets (group: FastifyInstance, { maxMessageBytes, ..
   }
 }
 
-/** The reason that tells a client when to come back. */
+/** A close reason that tells the client when to reconnect. */
 export function later (): string {
   return JSON.stringify({ retryAfterMs: retryAfterMs() })
 }
@@ -111,14 +111,14 @@ export function retryAfterMs (): number {
   return Math.floor(Math.random() * spreadMs)
 }
 
-/** No compression for each message: it costs memory for each connection, and makes small messages late. */
+/** Without compression: it costs memory for each connection, and delays small messages. */
 async function openServer (group: FastifyInstance, maxPayload: number): Promise<void> {
   const { server } = group
   const earlier = new Set(server.listeners('upgrade'))
   const { default: websocket } = await import('@fastify/websocket')
   await group.register(websocket, {
     options: { maxPayload, perMessageDeflate: false, handleProtocols: chooseProtocol },
-    // Its own one would end the socket before the close frame leaves.
+    // The default handler would end the socket before the close frame is sent.
     errorHandler (error, _socket, request) {
       request.log.debug({ err: error }, 'a websocket failed')
     },
@@ -126,7 +126,7 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
       done()
     }
   })
-  // With a listener, Node hands it every request that asks for an upgrade: of HTTP/2 too, which clients of Java and curl do.
+  // With a listener, Node passes it every upgrade request, also to HTTP/2, which Java clients and curl send.
   const full = `${group.prefix}${path}`
   for (const listener of server.listeners('upgrade')) {
     if (earlier.has(listener)) continue

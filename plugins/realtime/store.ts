@@ -1,4 +1,4 @@
-/** Changes in the database: their positions, and those that a client lacks. */
+/** The changes in the database: gives them positions, and reads those that a client lacks. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -7,57 +7,57 @@ import { sql, type RawBuilder } from 'kysely'
 import { recordFunction, triggerName } from '../../lib/database/migrations/change-triggers.js'
 
 const maxTenants = 100 // of one batch of positions
-const maxEach = 20 // changes of one of them, while many wait;
-const maxAlone = 2000 // where fewer wait, they share as many
-const maxChanges = 500 // of one read,
-const maxBytes = 4_194_304 // and their rows, of which the first is read whatever its size
-const maxHeads = 1000 // of one look
-const maxChangeBytes = 262_144 // of JSON that a change keeps of a row; of a larger one it keeps the key and
-const maxCutBytes = 1024 // values of at most as many
-const maxSwept = 2000 // changes of a tenant that one statement of the sweep looks at
+const maxEach = 20 // changes of each tenant in a batch of positions, while many tenants wait
+const maxAlone = 2000 // changes of a batch that fewer tenants share
+const maxChanges = 500 // of one read
+const maxBytes = 4_194_304 // of rows in one read; the first row is read whatever its size
+const maxHeads = 1000 // of one read
+const maxChangeBytes = 262_144 // of a row's JSON in a change; of a larger row, a change has the key and short values
+const maxCutBytes = 1024 // of those values
+const maxSwept = 2000 // changes of a tenant that one statement of the sweep checks
 
 /** The advisory lock of the transaction that gives positions. */
 export const positionLock = 'tenantry.realtime_changes.positions'
 
-/** How far the changes of a tenant have positions. */
+/** The last position and stamp of a tenant. */
 export interface Head {
   readonly tenant: Owner
   readonly position: number
   readonly stamp: number
 }
 
-/** Where the changes of a tenant stand. */
+/** The state of a tenant's changes. */
 export interface Standing {
   readonly tenant: Owner
   readonly position: number
-  /** Changes up to it are not kept any more. */
+  /** Changes up to this position are no longer kept. */
   readonly floor: number
-  /** Places of the first and the last change without a position; null without any. */
+  /** The places of the first and the last change without a position; null if there is none. */
   readonly oldest: number | null
   readonly newest: number | null
 }
 
-/** Changes of a tenant that are to be sent. */
+/** The range of a tenant's changes that must be sent. */
 export interface Lag {
   readonly tenant: Owner
   readonly after: number
   readonly head: number
 }
 
-/** Changes in order, and how far they reach. */
+/** Changes in order, and the position up to which they are complete. */
 export interface Batch {
   readonly changes: readonly StoredChange[]
   readonly until: number
 }
 
-/** What a batch of positions came to. */
+/** The result of giving a batch of positions. */
 export interface Given {
   readonly count: number
-  /** The last tenant of the batch; null where none came behind it. */
+  /** The last tenant of the batch; null if no tenant follows. */
   readonly last: string | null
-  /** More changes may wait. */
+  /** Whether more changes may wait. */
   readonly more: boolean
-  /** Heads with a later stamp than the given one, the earliest ones, those of this batch among them. */
+  /** The first heads with a stamp after the given one, with those of this batch. */
   readonly heads: Head[]
 }
 
@@ -66,7 +66,7 @@ export type ChangeStore = ReturnType<typeof createChangeStore>
 export function createChangeStore (db: Kysely<SystemTables>) {
   async function give (turns: RawBuilder<unknown>, stamp: number): Promise<Given> {
     return await db.transaction().execute(async (transaction) => {
-      // A statement of its own: the next one sees what the last holder has committed.
+      // A separate statement, so that the next one sees the commits of the lock's last holder.
       await sql`select pg_advisory_xact_lock(hashtextextended(${positionLock}, 0))`.execute(transaction)
       const { rows: [row] } = await sql<Omit<Given, 'heads'> & { heads: Head[] | null }>`
           with recursive turns as ${turns}, turn as materialized (
@@ -116,8 +116,8 @@ export function createChangeStore (db: Kysely<SystemTables>) {
 
   return {
     /**
-     * Heads with a later stamp, the earliest ones, and whether committed changes wait for their positions. Stamps grow in
-     * the order of the commits, since one transaction at a time gives positions.
+     * The first heads with a later stamp, and whether committed changes wait for positions. Stamps grow in commit order, since one
+     * transaction at a time gives positions.
      */
     async news (stamp: number): Promise<{ readonly heads: Head[], readonly waiting: boolean, readonly more: boolean }> {
       const { rows: [row] } = await sql<{ heads: Head[] | null, waiting: boolean }>`
@@ -134,7 +134,7 @@ export function createChangeStore (db: Kysely<SystemTables>) {
       return row?.stamp ?? 0
     },
 
-    /** Of the tenants: how far their changes have positions, and those that wait for theirs. */
+    /** By tenant: the last position, and the range of changes without one. */
     async standings (tenants: readonly string[]): Promise<Standing[]> {
       const { rows } = await sql<Standing>`
         select t.id as tenant, coalesce(h.position, 0)::float8 as position, coalesce(h.floor, 0)::float8 as floor,
@@ -145,12 +145,12 @@ export function createChangeStore (db: Kysely<SystemTables>) {
     },
 
     /**
-     * Gives positions to committed changes, a batch of some tenants, and returns how many there were. A change that is
-     * committed later gets a later position, whatever the order in which the transactions began or wrote. Changes of one
-     * row keep their order: the second writer waits for the commit of the first one before its trigger takes a `place`.
+     * Gives positions to a batch of committed changes of some tenants. A change that is committed later gets a later position, in
+     * whatever order the transactions began or wrote. Changes of one row keep their order: the second writer waits for the first
+     * one's commit before its trigger takes a `place`.
      *
-     * @param after  the batch begins with the tenants behind this one
-     * @param stamp  the last one that the caller knows
+     * @param after  the batch begins with the tenants after this one
+     * @param stamp  the last stamp that the caller knows
      */
     async givePositions (after: string, stamp = 0): Promise<Given> {
       return await give(sql`(
@@ -161,12 +161,12 @@ export function createChangeStore (db: Kysely<SystemTables>) {
           )`, stamp)
     },
 
-    /** Gives positions to committed changes of the tenant, a batch, and returns how many there were. */
+    /** Gives positions to a batch of the tenant's committed changes. Returns their number. */
     async givePositionsOf (tenant: Owner): Promise<number> {
       return (await give(sql`(select ${tenant}::text as tenant_id)`, Number.MAX_SAFE_INTEGER)).count
     },
 
-    /** Changes of the tables behind a position, as far as another, in order; `until` is how far they reach. */
+    /** Reads changes of the tables after a position and up to `head`, in order. */
     async read (tenant: Owner, tables: readonly string[], after: number, head: number): Promise<Batch> {
       const { rows } = await sql<StoredChange & { more: boolean }>`
         select position::float8 as position, table_name as "table", kind, key::text as key, record::text as record, before::text as before, cut, total > ${maxChanges}::int or kept < total as more from (
@@ -182,7 +182,7 @@ export function createChangeStore (db: Kysely<SystemTables>) {
       return { changes: rows, until: last?.more === true ? last.position : head }
     },
 
-    /** The same of several tenants, who share the batch: the changes by tenant. At least the first change of each is read. */
+    /** Reads for several tenants, which share the batch. Reads at least the first change of each. */
     async readAll (lags: readonly Lag[], tables: readonly string[]): Promise<ReadonlyMap<string, Batch>> {
       const share = Math.max(maxEach, Math.floor(maxChanges / Math.max(1, lags.length)))
       const { rows } = await sql<StoredChange & { tenant: Owner, total: number }>`
@@ -206,7 +206,7 @@ export function createChangeStore (db: Kysely<SystemTables>) {
       }))
     },
 
-    /** Removes changes that were made before the time; returns how many. */
+    /** Removes changes made before the time. Returns their number. */
     async sweep (before: Date): Promise<number> {
       const { rows: [row] } = await sql<{ count: number }>`
         with old as (
@@ -222,7 +222,7 @@ export function createChangeStore (db: Kysely<SystemTables>) {
       return row?.count ?? 0
     },
 
-    /** Of the tables, those that have no trigger yet. */
+    /** The given tables that lack the trigger. */
     async untriggered (schema: string, tables: readonly string[]): Promise<string[]> {
       const { rows } = await sql<{ name: string }>`
         select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -238,7 +238,7 @@ const headsIn = (source: RawBuilder<unknown>): RawBuilder<unknown> =>
   sql`select json_agg(json_build_object('tenant', tenant_id, 'position', position, 'stamp', stamp) order by stamp)
     from (select * from ${source} order by stamp limit ${maxHeads}::int) h`
 
-/** Removes all changes that were made before the time. They get positions first, so that clients that come back see the gap. */
+/** Removes all changes made before the time. They get positions first, so that reconnecting clients see the gap. */
 export async function sweepChanges (store: ChangeStore, before: Date): Promise<void> {
   for (let after = '', more = true; more;) {
     const given = await store.givePositions(after)

@@ -1,4 +1,4 @@
-/** Types that the parts of realtime share. */
+/** Types that the files of realtime share. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Condition } from '../../lib/realtime/changes.js'
@@ -11,11 +11,11 @@ declare module 'fastify' {
   }
 }
 
-/** What `app.realtime` is. */
+/** The type of `app.realtime`. */
 export interface Realtime {
   /**
-   * Sends a message to the members of a room of the tenant, on all servers, at most once. Throws `badRequest` for a name that no
-   * room can have and for a message over `maxMessageBytes`.
+   * Sends a message to the members of a tenant's room on all servers, at most once. Throws `badRequest` for an invalid name of a
+   * room, and for a message over `maxMessageBytes`.
    */
   publish(tenant: string, message: Published): void
   /** Connections of this process. */
@@ -23,41 +23,41 @@ export interface Realtime {
   status(): RealtimeStatus
 }
 
-/** What this process has. */
+/** The counts of this process. */
 export interface RealtimeStatus {
   readonly connections: number
   readonly watches: number
   /** Rooms with members of this process. */
   readonly rooms: number
-  /** What carries messages of rooms between processes; `embedded`: there is one process. */
+  /** The transport of room messages between processes. `embedded`: there is only one process. */
   readonly bus: 'postgres' | 'redis' | 'embedded'
 }
 
 export interface Published {
   readonly room: string
   readonly event?: string | undefined
-  /** JSON. */
+  /** A JSON value. */
   readonly data: unknown
 }
 
-/** Where messages to a client go: a websocket, or an event stream. */
+/** The transport of messages to a client: a websocket or an event stream. */
 export interface Outlet {
-  /** `position` is that of a change. */
+  /** `position`: that of the change, if the message is one. */
   send(text: string, type: string, position?: number): void
   /** Resolves when little is unsent, or the connection has ended. */
   drained(): Promise<void>
   close(code: number, reason: string): void
 }
 
-/** Whose connection it is, and how that is checked again. */
+/** The caller of a connection, and how to verify it again. */
 export interface Identity {
   readonly claims: Claims
   readonly tenant: Owner
-  /** Throws, or rejects, once the token or key is not valid any more. */
+  /** Throws, or rejects, if the token or key is no longer valid. */
   verify(): Promise<Claims> | Claims
 }
 
-/** A connection that is open. */
+/** An open connection. */
 export interface Client {
   readonly id: string
   readonly outlet: Outlet
@@ -73,7 +73,7 @@ export interface WatchRequest {
   readonly filter?: Readonly<Record<string, unknown>> | undefined
   readonly since?: number | undefined
   readonly ref?: Ref | undefined
-  /** Values are texts of a URL. */
+  /** Values are texts, from a URL. */
   readonly isText?: boolean
 }
 
@@ -85,9 +85,9 @@ export interface Watch {
   readonly conditions: readonly Condition[]
   readonly permissions: readonly string[]
   readonly recording: Recording
-  /** The client still holds the permissions. */
+  /** Whether the client still has the permissions. */
   isAllowed: boolean
-  /** Live ones get changes as they come; others are being sent earlier ones. */
+  /** A live watch gets new changes; another is still being sent earlier ones. */
   isLive: boolean
   isClosed: boolean
 }
