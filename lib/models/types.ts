@@ -148,6 +148,4 @@ export interface Models {
   embed(call: EmbedCall): Promise<Embedded>
   /** Tokens of a text by our own count, for splitting and reservations. */
   countTokens(text: string): number
-  /** The source finds tools that requests of `POST /llm/chat` and `POST /llm/stream` name. Add it before the app is ready. */
-  addTools(source: ToolSource): void
 }

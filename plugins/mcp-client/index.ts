@@ -4,7 +4,6 @@
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
-import type {} from '../models/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../tools/index.js'
 import type {} from './mcp-servers.js'
@@ -14,7 +13,6 @@ import { checkMcpServers } from '../../lib/document/rules/mcp-servers.js'
 import { McpServer } from '../../lib/schema/agent.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, list, whole } from '../../lib/plugin/options.js'
-import { optional } from '../../lib/plugin/optional.js'
 import { createCounter } from '../metrics/counter.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
 import { connect, defaultTimeout } from './connection.js'
@@ -39,7 +37,7 @@ export default definePlugin<McpClientOptions>({
   name: 'mcp-client',
   dependencies: ['database', 'tenancy', 'tools'],
   routeDependencies: ['auth'],
-  optional: ['metrics', 'models'],
+  optional: ['metrics'],
   options: { servers: list, maxProcesses: whole(1, 1000), now: callback },
   async setup (app, { servers, maxProcesses = 8, now = Date.now }) {
     const faults = new FaultList()
@@ -72,7 +70,6 @@ export default definePlugin<McpClientOptions>({
       now
     })
     app.decorate('mcpServers', service)
-    app.addHook('onReady', async () => optional(app, 'models')()?.addTools(service))
     whenStopping(app, () => pool.close())
     return (group) => mcpClientRoutes(group, service)
   }

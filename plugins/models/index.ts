@@ -5,8 +5,10 @@
  */
 import type {} from './models.js'
 import type {} from '../files/index.js'
+import type {} from '../mcp-client/mcp-servers.js'
 import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
+import type {} from '../tools/index.js'
 import type {} from '../usage/index.js'
 import { agentOf } from '../../lib/document/rules/agent.js'
 import { FaultList, formatFault } from '../../lib/schema/faults.js'
@@ -46,7 +48,7 @@ export interface ModelsOptions extends Partial<AgentSection> {
 export default definePlugin<ModelsOptions>({
   name: 'models',
   dependencies: ['tenancy'],
-  optional: ['usage', 'secrets', 'resource-limits', 'files', 'metrics'],
+  optional: ['usage', 'secrets', 'resource-limits', 'files', 'metrics', 'tools', 'mcp-client'],
   routeDependencies: ['auth'],
   options: { ...membersOf(Agent), heartbeatMs: whole(10, 600_000) },
   async setup (app, { heartbeatMs, ...section }) {
@@ -54,11 +56,13 @@ export default definePlugin<ModelsOptions>({
     const settings = agentOf({ enabled: true, ...section }, { env: {}, off: new Set() }, faults)
     if (faults.faults.length > 0) throw new Error(`the plugin "tenantry/plugins/models": ${faults.faults.map(formatFault).join('; ')}`)
     if (settings === undefined) return undefined
+    const [tools, servers] = [optional(app, 'tools'), optional(app, 'mcpServers')]
     const service = await createModels({
       settings,
       secrets: optional(app, 'secrets'),
       charges: createCharges({ usage: optional(app, 'usage'), limits: optional(app, 'resourceLimits') }),
       figures: createFigures(app),
+      toolSources: () => [tools(), servers()].filter((source) => source !== null),
       log: app.log
     })
     app.decorate('models', service.models)

@@ -20,7 +20,7 @@ const chatRefusals = [...refusals, 402, 413, 415, 424, 502, 504] as const
 
 export function modelRoutes (
   app: FastifyInstance,
-  { chat, models, tools }: ModelsService,
+  { chat, models, findTools }: ModelsService,
   files: () => Files | null,
   options: EventStreamOptions
 ): void {
@@ -31,7 +31,7 @@ export function modelRoutes (
       tenant,
       user: limitedUser(request),
       messages: await readMessages(request, tenant, messages, files()),
-      tools: await tools.resolve(names, request),
+      tools: await findTools(names, request),
       model,
       maxOutputTokens,
       temperature,

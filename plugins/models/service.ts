@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { AgentSettings } from '../../lib/document/rules/agent.js'
 import type { Model } from '../../lib/schema/agent.js'
-import type { ChatResult, ModelInfo, Models } from '../../lib/models/types.js'
+import type { ChatResult, ModelInfo, Models, ToolSource } from '../../lib/models/types.js'
 import type { Secrets } from '../secrets/service.js'
 import type { Charges } from './charges.js'
 import type { ModelFigures } from './figures.js'
@@ -14,7 +14,7 @@ import { createCalls } from './calls.js'
 import { createChat, type Chat } from './chat.js'
 import { createEmbedder } from './embed.js'
 import { createKeys } from './keys.js'
-import { createToolRegistry, type ToolRegistry } from './tools.js'
+import { createToolFinder, type ToolFinder } from './tools.js'
 
 export interface ModelsParts {
   readonly settings: AgentSettings
@@ -22,24 +22,25 @@ export interface ModelsParts {
   readonly charges: Charges
   readonly figures: ModelFigures
   readonly log: FastifyBaseLogger
+  /** Of the plugins that are registered; the tool of an earlier one comes first. */
+  readonly toolSources: () => readonly ToolSource[]
 }
 
 /** The service, and what its plugin does with it. */
 export interface ModelsService {
   readonly models: Models
-  readonly tools: ToolRegistry
+  readonly findTools: ToolFinder
   /** Rejects without `agent.llm`. */
   readonly chat: Chat
   close(): Promise<void>
 }
 
 /** Rejects if a package of a provider is missing. */
-export async function createModels ({ settings, secrets, charges, figures, log }: ModelsParts): Promise<ModelsService> {
+export async function createModels ({ settings, secrets, charges, figures, log, toolSources }: ModelsParts): Promise<ModelsService> {
   const { llm, embedding } = settings
   const list = settings.models.map(infoOf).sort((left, right) => Number(left.kind === 'embedding') - Number(right.kind === 'embedding'))
   const connections = createConnections()
   const calls = createCalls()
-  const tools = createToolRegistry()
   const shared = { connections, calls, charges, figures, log }
   const chat: Chat = llm === undefined
     ? () => {
@@ -81,14 +82,11 @@ export async function createModels ({ settings, secrets, charges, figures, log }
       if (embedder === null) throw failure('notFound', { message: 'This server has no model that embeds texts' })
       return await embedder.embed(call)
     },
-    countTokens,
-    addTools: (source) => {
-      tools.add(source)
-    }
+    countTokens
   }
   return {
     models,
-    tools,
+    findTools: createToolFinder(toolSources),
     chat,
     async close () {
       await calls.close()

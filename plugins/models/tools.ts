@@ -60,30 +60,20 @@ function failed (error: string) {
   return { value: JSON.stringify({ error }), ok: false }
 }
 
-/** Names of tools to the tools, by the sources that plugins add. */
-export interface ToolRegistry {
-  add(source: ToolSource): void
-  /** Rejects with `validationFailed` for names that no source knows. */
-  resolve(names: readonly string[], request: FastifyRequest): Promise<ModelTool[]>
-}
+/** Finds tools by name. Rejects with `validationFailed` for names that no source knows. */
+export type ToolFinder = (names: readonly string[], request: FastifyRequest) => Promise<ModelTool[]>
 
-export function createToolRegistry (): ToolRegistry {
-  const sources: ToolSource[] = []
-  return {
-    add (source) {
-      sources.push(source)
-    },
-    async resolve (names, request) {
-      if (names.length === 0) return []
-      const found = new Map<string, ModelTool>()
-      for (const source of sources) {
-        for (const [name, tool] of await source.resolve(names, request)) if (!found.has(name)) found.set(name, tool)
-      }
-      return names.map((name, index) => {
-        const tool = found.get(name)
-        if (tool === undefined) throw invalidInput(`/body/tools/${index}`, 'is not the name of a tool that this caller can use', 'enum')
-        return tool
-      })
+export function createToolFinder (sources: () => readonly ToolSource[]): ToolFinder {
+  return async (names, request) => {
+    if (names.length === 0) return []
+    const found = new Map<string, ModelTool>()
+    for (const source of sources()) {
+      for (const [name, tool] of await source.resolve(names, request)) if (!found.has(name)) found.set(name, tool)
     }
+    return names.map((name, index) => {
+      const tool = found.get(name)
+      if (tool === undefined) throw invalidInput(`/body/tools/${index}`, 'is not the name of a tool that this caller can use', 'enum')
+      return tool
+    })
   }
 }

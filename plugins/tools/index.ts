@@ -4,7 +4,6 @@
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
-import type {} from '../models/index.js'
 import type {} from '../openapi/documentation.js'
 import type {} from '../rate-limit/index.js'
 import type {} from '../tenancy/index.js'
@@ -43,7 +42,7 @@ export type ToolsOptions = Record<never, never>
 export default definePlugin<ToolsOptions>({
   name: 'tools',
   dependencies: ['auth'],
-  optional: ['database', 'metrics', 'models', 'rate-limit', 'responses', 'tenant-config'],
+  optional: ['database', 'metrics', 'rate-limit', 'responses', 'tenant-config'],
   observesRoutes: true,
   options: {},
   setup (app) {
@@ -62,7 +61,6 @@ export default definePlugin<ToolsOptions>({
     let end: (() => void) | undefined
     app.addHook('onReady', async () => {
       end = optional(app, 'engine')()?.onCatalogue(() => service.invalidate())
-      optional(app, 'models')()?.addTools(service)
     })
     app.addHook('onClose', async () => end?.())
     return undefined

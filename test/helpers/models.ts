@@ -22,7 +22,6 @@ export function fakeModels (dimensions: number, model = 'words-1'): FakeModels {
     list: [],
     chatModel: null,
     embeddingModel: { model, dimensions },
-    addTools: none,
     chat: none,
     stream: none,
     countTokens,

@@ -104,22 +104,18 @@ t.test('tools run between rounds, each of them metered', async (t) => {
     )
   })
   const inputs: unknown[] = []
-  const app = await open(t, agentOf('local', wire.url))
-  app.app.models.addTools({
-    resolve: async (names, request) =>
-      new Map(
-        names.includes('count')
-          ? [['count', {
-              name: 'count',
-              description: 'Counts.',
-              inputSchema: { type: 'object', properties: { of: { type: 'string' } } },
-              run: async (input: unknown) => {
-                inputs.push([request.tenant?.id, input])
-                return 7
-              }
-            }]]
-          : []
-      )
+  const app = await open(t, agentOf('local', wire.url), {}, {
+    prepare (app) {
+      app.register(async (own) => {
+        own.get('/count', {
+          config: { access: 'user', tool: { name: 'count', description: 'Counts.', readOnly: true, destructive: false } },
+          schema: { querystring: { type: 'object', properties: { of: { type: 'string' } }, additionalProperties: false } }
+        }, async ({ tenant, query }) => {
+          inputs.push([tenant?.id, Object.assign({}, query)])
+          return 7
+        })
+      })
+    }
   })
   const answer = await app.post('/llm/chat', ask('How many apples?', { tools: ['count'] }))
   t.equal(answer.status, 200, answer.text)
