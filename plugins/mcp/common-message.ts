@@ -1,11 +1,11 @@
-/** Recognises the messages that clients send most: well-formed requests of `tools/list` and `tools/call`. */
+/** Recognises the most frequent messages: well-formed requests of `tools/list` and `tools/call`. */
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { IncomingHttpHeaders } from 'node:http'
 import { isRecord } from '../../lib/json/plain-value.js'
 
 export interface CommonMessage {
   readonly id: string | number
-  /** The version 2026-07-28; otherwise an older one, whose clients get server-sent events. */
+  /** Version 2026-07-28. Clients of older versions get server-sent events. */
   readonly isModern: boolean
   readonly ask: { readonly method: 'tools/list', readonly cursor: string | undefined } | {
     readonly method: 'tools/call',
@@ -22,7 +22,7 @@ const capabilities = new Set(['experimental', 'sampling', 'elicitation', 'roots'
 const modernVersion = '2026-07-28'
 const reserved = 'io.modelcontextprotocol/'
 
-/** @returns null for all other messages, and for faults: the library says what is wrong */
+/** @returns null for other messages and for malformed ones: the library reports the faults */
 export type Recognise = (body: unknown, headers: IncomingHttpHeaders) => CommonMessage | null
 
 export function recogniser (sdk: typeof Sdk): Recognise {
@@ -81,7 +81,7 @@ function isClient (info: unknown): boolean {
     hasOnly(info, (name) => clientMembers.has(name) && typeof info[name] === 'string')
 }
 
-/** A member of `_meta` that changes nothing here. */
+/** Whether the member of `_meta` has no effect on the response. */
 function isOther (name: string): boolean {
   return name !== 'progressToken' && !name.startsWith(reserved)
 }

@@ -1,6 +1,6 @@
 /**
- * Answers common messages without the library, which makes a server, web requests and responses and validated copies for
- * each message: several times the CPU of the route that is called. The library answers all other messages.
+ * Answers common messages without the library. For each message, the library creates a server, web requests and responses, and
+ * validated copies, which costs several times the CPU of the called route. The library answers all other messages.
  */
 import type { CommonMessage } from './common-message.js'
 import { errorText, listPage, maxResult, textOf, unknownTool, type Exchange } from './tools.js'
@@ -13,18 +13,18 @@ export interface McpResponse {
 }
 
 export interface Direct {
-  /** null for a message that the library has to answer. */
+  /** null for a message that the library must answer. */
   answer(message: CommonMessage, exchange: Exchange): Promise<McpResponse | null>
 }
 
-/** @param server what clients see of this server */
+/** @param server the name and version that clients see */
 export function createDirect (server: { readonly name: string, readonly version: string }, serverInfoKey: string): Direct {
   const modernEnd = `"resultType":"complete","_meta":${JSON.stringify({ [serverInfoKey]: server })}}`
   const cacheHints = '"ttlMs":0,"cacheScope":"private",'
 
   async function list (exchange: Exchange, isModern: boolean, cursor: string | undefined): Promise<string | null> {
     const { items, nextCursor } = await listPage(exchange, cursor)
-    // Older versions know objects only.
+    // Older versions of the protocol allow only objects.
     if (
       !isModern && items.some(({ shown: { outputSchema } }) => outputSchema !== undefined && outputSchema['type'] !== 'object')
     ) { return null }

@@ -1,12 +1,12 @@
-/** Documents of the tenant, which `app.embeddings` keeps, as resources. */
+/** Offers the tenant's documents, which `app.embeddings` stores, as resources. */
 import type { FastifyRequest } from 'fastify'
 import type { Embeddings } from '../embeddings/types.js'
 
-const prefix = 'tenantry://documents/' // addresses of routes have no host
-const cursorMark = '\n' // before the offset; no name of a tool has it
+const prefix = 'tenantry://documents/' // URIs of routes have no host
+const cursorMark = '\n' // before the offset; cannot occur in the name of a tool
 const pageSize = 50
 
-/** What of `app.embeddings` is read. */
+/** The methods of `app.embeddings` that are needed here. */
 export type DocumentSource = Pick<Embeddings, 'list' | 'read'>
 
 export interface DocumentResource {
@@ -19,7 +19,7 @@ export interface DocumentResource {
 /** The cursor of the first page of documents. */
 export const documentsCursor = cursorAt(0)
 
-/** The template of their addresses. */
+/** The template of the documents' URIs. */
 export const documentTemplate = {
   uriTemplate: `${prefix}{id}`,
   name: 'documents',
@@ -27,7 +27,7 @@ export const documentTemplate = {
   mimeType: 'text/plain'
 }
 
-/** Where the cursor leads to among the documents; undefined for a cursor of other lists. */
+/** The offset in the documents that a cursor holds; undefined for a cursor of another list. */
 export function offsetOf (cursor: string | undefined): number | undefined {
   const [, offset] = /^\n(\d{1,9})$/.exec(Buffer.from(cursor ?? '', 'base64url').toString()) ?? []
   return offset === undefined ? undefined : Number(offset)
@@ -52,7 +52,7 @@ export async function listDocuments (
   }
 }
 
-/** The text at the address; undefined for an address of no document of the tenant. */
+/** The text at the URI; undefined if the tenant has no such document. */
 export async function readDocument (source: DocumentSource, { tenant }: FastifyRequest, uri: string): Promise<string | undefined> {
   if (tenant === null || tenant === undefined || !uri.startsWith(prefix)) return undefined
   const id = decoded(uri.slice(prefix.length))

@@ -1,4 +1,4 @@
-/** The checks of a request to the MCP endpoint before its body is read: its host, and its origin. */
+/** Checks the host and the origin of a request to the MCP endpoint before its body is read. */
 import type { FastifyRequest, onRequestHookHandler, onSendHookHandler, preHandlerHookHandler } from 'fastify'
 import type { AllowedOrigins } from '../cors/index.js'
 import { failure } from '../../lib/errors.js'
@@ -6,15 +6,15 @@ import { failure } from '../../lib/errors.js'
 export interface GuardOptions {
   /** The public address of the server. */
   readonly url: string
-  /** Origins of pages that may call; null without the plugin cors. */
+  /** Origins of pages that may call the endpoint; null without the plugin cors. */
   readonly origins: () => AllowedOrigins | null
 }
 
 export interface Guard {
-  /** A page of another name that leads to this server (DNS rebinding) sends another host. */
+  /** Prevents DNS rebinding: a page whose name resolves to this server sends that name as the host. */
   readonly checkHost: onRequestHookHandler
   readonly checkOrigin: preHandlerHookHandler
-  /** Adds to a 401 where its caller gets a token (RFC 9728, 5.1). */
+  /** Adds the address of the metadata to a 401, so that the caller can get a token (RFC 9728, 5.1). */
   readonly challenge: onSendHookHandler
 }
 
@@ -32,7 +32,7 @@ export function createGuard ({ url, origins }: GuardOptions, metadata: string): 
 
   return {
     checkHost (request, _reply, done) {
-      // Behind a proxy that the server trusts it is the one of X-Forwarded-Host.
+      // Behind a trusted proxy, this is the host in X-Forwarded-Host.
       if (!hosts.has(request.host)) throw failure('forbidden', { message: 'The Host header is not the host of `mcp.url`' })
       done()
     },

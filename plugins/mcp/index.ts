@@ -1,6 +1,6 @@
 /**
- * The MCP server of an app, at `POST /mcp`: routes with `mcp` are tools and resources, and the document declares prompts. It
- * keeps no sessions. A call runs its route in this process, with the identity of the caller.
+ * The MCP server of an app, at `POST /mcp`. Routes with `mcp` are tools and resources; the document declares prompts. There are no
+ * sessions. A call runs its route in this process, with the identity of the caller.
  */
 import type {} from '../auth/index.js'
 import type {} from '../cors/index.js'
@@ -19,9 +19,9 @@ import { createMcp } from './service.js'
 
 /** The document's section `mcp`. */
 export interface McpOptions extends Mcp {
-  /** The name that clients show. Default: `API`. */
+  /** The server's name for clients. Default: `API`. */
   readonly name?: string | undefined
-  /** Issuers of the tokens that the app accepts, for the metadata of OAuth. Default: none. */
+  /** Issuers of the tokens that the app accepts, for the OAuth metadata. Default: none. */
   readonly issuers?: readonly string[] | undefined
 }
 

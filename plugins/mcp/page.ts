@@ -1,13 +1,13 @@
-/** Pages of lists that are in the order of their keys. */
+/** Pages of lists that are sorted by key. */
 import type * as Sdk from '@modelcontextprotocol/server'
 
 const maxItems = 50 // of a page
-const maxCharacters = 262_144 // of a page that has several items
+const maxCharacters = 262_144 // of a page with several items
 const cursorForm = /^[A-Za-z0-9_-]{1,4096}$/
 
 /**
- * The items after the cursor. A cursor holds the key of the last item before it, so that items that come and go in between
- * move no others from one page to another. Throws for a cursor that was not made here.
+ * The items after the cursor, which holds the key of the last item before it. Items added or removed in between thus do not move
+ * others to another page. Throws for an invalid cursor.
  */
 export function pageAfter<Item> (
   sdk: typeof Sdk,

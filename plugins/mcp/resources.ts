@@ -1,4 +1,4 @@
-/** `resources/list`, `resources/templates/list` and `resources/read`: routes that say `resource`. */
+/** `resources/list`, `resources/templates/list` and `resources/read`: the routes with `resource`. */
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { ListedTool } from '../tools/types.js'
 import { TenantryError } from '../../lib/errors.js'
@@ -12,13 +12,13 @@ const maxUri = 8192 // characters
 interface Resource {
   readonly tool: ListedTool
   readonly uri: string
-  /** Of the address. */
+  /** The segments of the URI. */
   readonly parts: readonly string[]
 }
 
 interface Resources {
   readonly fixed: readonly Resource[]
-  /** Those with parameters. */
+  /** Resources with parameters in their URIs. */
   readonly templates: readonly Resource[]
 }
 
@@ -75,7 +75,7 @@ export function addResources (server: Sdk.Server, { sdk, tools, documents, calle
   }
 }
 
-/** Lists of tools are shared by callers with the same rights. */
+/** By list of tools, which callers with the same rights share. */
 const known = new WeakMap<readonly ListedTool[], Resources>()
 
 function resourcesOf (tools: readonly ListedTool[]): Resources {
@@ -87,7 +87,7 @@ function resourcesOf (tools: readonly ListedTool[]): Resources {
   return resources
 }
 
-/** The parameters of an address; undefined if it does not match the template. */
+/** The parameters in a URI; undefined if the URI does not match the template. */
 function matched (template: readonly string[], segments: readonly string[]): Record<string, string> | undefined {
   if (template.length !== segments.length) return undefined
   const input: [string, string][] = []

@@ -1,4 +1,4 @@
-/** `POST /mcp`, and the metadata by which OAuth clients find where to get a token (RFC 9728). */
+/** `POST /mcp`, and the metadata that tells OAuth clients where to get a token (RFC 9728). */
 import type { FastifyInstance } from 'fastify'
 import type { GuardOptions } from './guard.js'
 import type { McpService } from './service.js'
@@ -11,7 +11,7 @@ import { JsonRpcMessage, JsonRpcResponse, ResourceMetadata } from './schemas.js'
 const tags = ['MCP']
 
 export interface McpRouteOptions extends GuardOptions {
-  /** Of the app, for people. */
+  /** The name of the app, for users. */
   readonly name: string
   readonly issuers: readonly string[]
 }

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 
 const Id = Type.Union([Type.String(), Type.Integer(), Type.Null()])
 
-/** The protocol's own schemas judge the rest. */
+/** The protocol's own schemas validate the other members. */
 export const JsonRpcMessage = Type.Object({
   jsonrpc: Type.Literal('2.0'),
   method: Type.Optional(Type.String({ description: 'Such as `tools/list`. A response has none.' })),

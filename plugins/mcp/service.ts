@@ -15,13 +15,13 @@ import { addTools } from './tools.js'
 
 const methodNotFound = -32601
 
-/** Headers that the protocol reads. No other one reaches its library. */
+/** Headers that the protocol reads. Only these reach its library. */
 const read = ['accept', 'content-type', 'mcp-method', 'mcp-name', 'mcp-protocol-version'] as const
 
 export interface McpParts {
   readonly sdk: typeof Sdk
   readonly tools: Tools
-  /** Documents that are resources; null without them. */
+  /** The documents that are resources; null without them. */
   readonly documents: () => DocumentSource | null
   /** The public address of the server. */
   readonly url: string
@@ -32,7 +32,7 @@ export interface McpParts {
 }
 
 export interface McpService {
-  /** @param signal makes what is aborted when the caller leaves */
+  /** @param signal creates the signal, which aborts when the caller leaves */
   handle(request: FastifyRequest, signal: () => AbortSignal): Promise<McpResponse>
   close(): Promise<void>
 }
@@ -48,7 +48,7 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
   const recognise = recogniser(sdk)
   const direct = createDirect(info, sdk.SERVER_INFO_META_KEY)
 
-  // The library asks for a server for each request.
+  // The library requires a server for each request.
   const handler = sdk.createMcpHandler(({ requestInfo }) => {
     const caller = requestInfo && callers.get(requestInfo)
     if (requestInfo === undefined || caller === undefined) throw new Error('a server was asked for without a request')
@@ -65,9 +65,9 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
   return {
     async handle (request, signal) {
       const { body, headers } = request
-      // It would hold a connection open, and tools change with the tenant's document only.
+      // A subscription would hold a connection open, though tools change only with the tenant's document.
       if (isRecord(body) && body['method'] === 'subscriptions/listen') return refused(body['id'])
-      // It may be a tool of a server of this package, which a tool of this one calls.
+      // The caller may be another server of this package, within a tool call of its own.
       request.toolDepth = Math.max(request.toolDepth, depthOf(body))
       const common = recognise(body, headers)
       const answer = common && await direct.answer(common, { sdk, tools, documents: documents(), caller: request, signal })

@@ -6,16 +6,16 @@ import type { DocumentSource } from './documents.js'
 import { TenantryError } from '../../lib/errors.js'
 import { pageAfter } from './page.js'
 
-/** Bytes of the result of a call. A larger one is an error that says so. */
+/** Bytes of a call's result. A larger result becomes an error that says so. */
 export const maxResult = 1_048_576
 
 export interface Exchange {
   readonly sdk: typeof Sdk
   readonly tools: Tools
-  /** Documents that are resources; null without them. */
+  /** The documents that are resources; null without them. */
   readonly documents: DocumentSource | null
   readonly caller: FastifyRequest
-  /** Makes what is aborted when the caller leaves. */
+  /** Creates the signal, which aborts when the caller leaves. */
   readonly signal: () => AbortSignal
 }
 
@@ -33,7 +33,7 @@ export function addTools (server: Sdk.Server, exchange: Exchange): void {
   })
 }
 
-/** A page of the tools that the caller may call. Tools whose tables do not fit are left out of it. */
+/** A page of the tools that the caller may call. Leaves out tools that do not fit the tables. */
 export async function listPage (
   { sdk, tools, caller }: Exchange,
   cursor: string | undefined
@@ -63,13 +63,13 @@ async function resultOf ({ caller, signal }: Exchange, found: FoundTool, input: 
   }
 }
 
-/** As the response of the route has it; `null` without a body. A text in JSON is the text itself. */
+/** The text of the response; `null` without a body. A JSON string is decoded. */
 export function textOf ({ text, isJson }: ToolAnswer): string {
   if (text === '') return 'null'
   return isJson && text.startsWith('"') ? String(JSON.parse(text)) : text
 }
 
-/** What a model can do about it. Nothing of what went wrong inside. */
+/** The error that a model may see. Details of internal errors go only to the log. */
 export function errorText (error: unknown, { log }: FastifyRequest): string {
   if (error instanceof TenantryError) return `${error.message} (${error.code})`
   log.error({ err: error }, 'the call of a tool failed')
@@ -81,10 +81,10 @@ export interface Shown {
   readonly json: string
 }
 
-/** Tools are compiled once for each generation of a document. */
+/** Each tool is converted once per generation of a document. */
 const known = new WeakMap<Tool, Shown>()
 
-/** null for a route that the tables of the database do not fit. */
+/** null if the route does not fit the tables of the database. */
 function shownOf (listed: ListedTool): Shown | null {
   const tool = listed.tool()
   if (tool === null) return null
