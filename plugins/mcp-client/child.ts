@@ -4,15 +4,15 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 
-const killDelay = 2000 // ms that a process has to end by itself
-const closeDelay = 1000 // ms that the rest of its output has to arrive
+const killDelay = 2000 // ms for a process to end by itself
+const closeDelay = 1000 // ms for the rest of its output to arrive
 
 export interface ChildOptions {
   readonly command: string
   readonly args: readonly string[]
-  /** All that the process gets besides PATH. The library's own transport would add HOME, SHELL and others. */
+  /** The complete environment of the process, besides PATH. The library's own transport would add HOME, SHELL and others. */
   readonly env: Readonly<Record<string, string>>
-  /** Bytes of one message. A longer one ends the process. */
+  /** Bytes of one message. A longer message ends the process. */
   readonly maxBytes: number
 }
 
@@ -38,7 +38,7 @@ export class ChildTransport implements Sdk.Transport {
 
   async start (): Promise<void> {
     const { command, args, env } = this.#options
-    // In a group of its own, so that processes which it starts end with it.
+    // Starts a process group, so that processes that it starts end with it.
     const child = spawn(command, [...args], {
       env: { ...process.env['PATH'] !== undefined && { PATH: process.env['PATH'] }, ...env },
       stdio: ['pipe', 'pipe', 'ignore'],
@@ -46,7 +46,7 @@ export class ChildTransport implements Sdk.Transport {
     })
     this.#child = child
     child.once('exit', () => {
-      // What it started may hold its output open, and must not outlive it.
+      // Processes that it started may hold its output open. They must not outlive it.
       if (child.pid !== undefined) signalGroup(child.pid, 'SIGKILL')
       setTimeout(() => child.stdout?.destroy(), closeDelay).unref()
     })
@@ -81,7 +81,7 @@ export class ChildTransport implements Sdk.Transport {
     const late = new AbortController()
     await Promise.race([ended, wait(killDelay, undefined, { signal: late.signal, ref: false }).catch(() => {})])
     late.abort()
-    // Processes of the group may be left that hold its output open.
+    // Remaining processes of the group may hold its output open.
     signalGroup(child.pid, 'SIGKILL')
     child.stdout?.destroy()
     await ended
@@ -100,7 +100,7 @@ export class ChildTransport implements Sdk.Transport {
         if (message === null) return
         this.onmessage?.(message)
       } catch (error) {
-        // A line that is no message, such as one that a server logs.
+        // The line is not a message but, for example, a log entry of the server.
         this.onerror?.(error instanceof Error ? error : new Error(String(error)))
       }
     }
@@ -118,6 +118,6 @@ function signalGroup (pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-pid, signal)
   } catch {
-    // It has ended.
+    // The process has ended.
   }
 }

@@ -1,4 +1,4 @@
-/** A connection with a server: its tools, and their calls. */
+/** A connection with a server: lists its tools and calls them. */
 import type * as Sdk from '@modelcontextprotocol/client'
 import type { FastifyBaseLogger } from 'fastify'
 import type { McpServer } from '../../lib/schema/agent.js'
@@ -11,13 +11,13 @@ import { boundedFetch } from './http.js'
 import { compileTool, type RemoteTool } from './remote-tool.js'
 import type { ToolResult } from './types.js'
 
-export const maxResult = 1_048_576 // characters of a result, as JSON
+export const maxResult = 1_048_576 // characters of a result as JSON
 export const defaultTimeout = 30_000 // ms
-const maxMessage = 4_194_304 // bytes that a server sends in one message
-const maxTools = 500 // of a server; further ones are left out
-const maxPages = 20 // of its list
-const probeTimeout = 5000 // ms that a server has to say whether it speaks the newest version
-const lookTimeout = 5000 // ms that a server has to list its tools after a call took too long
+const maxMessage = 4_194_304 // bytes of one message from a server
+const maxTools = 500 // of a server; further tools are left out
+const maxPages = 20 // of the list of tools
+const probeTimeout = 5000 // ms for a server to say whether it speaks the newest version
+const lookTimeout = 5000 // ms for a server to list its tools after a call timed out
 
 export interface ConnectionCall {
   readonly args: Readonly<Record<string, unknown>>
@@ -26,12 +26,12 @@ export interface ConnectionCall {
 }
 
 export interface Connection {
-  /** Those that the document allows, by name. */
+  /** The tools that the document allows, by name. */
   tools(signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>>
-  /** Of the list that was read last. */
+  /** The number of tools in the list that was read last. */
   readonly count: number
   call(tool: string, call: ConnectionCall): Promise<ToolResult>
-  /** Resolves when the server is gone, for whatever reason. */
+  /** Resolves when the connection ends, for any reason. */
   readonly ended: Promise<void>
   close(): Promise<void>
 }
@@ -88,7 +88,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
     return compiled
   }
 
-  /** The process may hang, or only the tool. */
+  /** Tests a server after a timeout: if it does not list its tools either, ends the connection. */
   function look (): void {
     client.listTools({}, { timeout: lookTimeout, cacheMode: 'refresh' }).catch((error: unknown) => {
       if (error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout) return client.close()
@@ -100,7 +100,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
       look()
       return failure('toolTimeout', { cause: error })
     }
-    // It may be another process by now, which knows nothing of the session.
+    // Another process may serve the address by now, without this session.
     if (server.command === undefined) giveUp()
     return failure('toolFailed', {
       message: isOver ? 'The MCP server of the tool has ended; try again' : 'The MCP server did not answer as it should',
@@ -130,7 +130,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
         return resultOf(result)
       } catch (error) {
         signal.throwIfAborted()
-        // The server refuses the call: what it says is the result of the tool.
+        // The server refused the call: its message becomes the result of the tool.
         if (error instanceof sdk.ProtocolError) {
           return { content: [{ type: 'text', text: error.message.slice(0, maxResult) }], isError: true }
         }

@@ -1,8 +1,8 @@
-/** Connections of one kind, of which there are only so many, and the calls that wait for one in turns. */
+/** A limited number of connections of one kind. Calls wait for a connection in turns. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { sharesOf, type Entry } from './shares.js'
 
-/** What a call needs. */
+/** The claim of a call for a connection. */
 export interface Claim {
   readonly key: string
   readonly owner: Owner
@@ -17,24 +17,24 @@ interface Waiter extends Claim {
 
 export interface Entries {
   get(key: string): Entry | undefined
-  /** Resolves with a connection that is counted as used until `release`. Rejects with what `begin` throws, and with the signal's reason. */
+  /** Resolves with a connection, in use until `release`. Rejects with the error of `begin`, and with the signal's reason. */
   take(claim: Claim, signal: AbortSignal): Promise<Entry>
   release(entry: Entry): void
-  /** Takes out a connection that has ended. false if it was taken out before. */
+  /** Removes a connection that has ended. Returns false if it was removed before. */
   remove(entry: Entry): boolean
-  /** A connection is open: it can be ended for another one. */
+  /** Call it when a connection is open, and may thus be ended for another one. */
   changed(): void
-  /** Ends all connections, and refuses all calls that wait. */
+  /** Ends all connections, and rejects all waiting calls. */
   close(refusal: Error): Promise<void>
 }
 
 export function createEntries (max: number): Entries {
-  /** The least recently used first. */
+  /** Least recently used first. */
   const entries = new Map<string, Entry>()
   const ending = new Set<Promise<void>>()
-  /** By owner, in the order of their turns. */
+  /** By owner, in the order of turns. */
   const waiting = new Map<string, Waiter[]>()
-  /** They take no further calls, so that they end for other owners. */
+  /** Busy connections that take no further calls, so that they end in favour of other owners. */
   let leaving: ReadonlySet<Entry> = new Set()
 
   function use (entry: Entry): Entry {
@@ -52,7 +52,7 @@ export function createEntries (max: number): Entries {
 
   function open (waiter: Waiter): void {
     leave(waiter)
-    // The next turn of its owner comes after those of all others.
+    // The owner's next turn comes after those of all other owners.
     const rest = waiting.get(waiter.owner)
     if (rest !== undefined && waiting.delete(waiter.owner)) waiting.set(waiter.owner, rest)
     try {
@@ -64,7 +64,7 @@ export function createEntries (max: number): Entries {
     }
   }
 
-  /** The first of each owner that waits for a place, in the order in which they get one. */
+  /** The first call of each owner that needs a new connection, in the order of service: owners with the fewest busy ones first. */
   function claims (held: (owner: Owner) => number): Waiter[] {
     const firsts = Array.from(waiting.values(), (waiters) => waiters.find(({ key }) => !entries.has(key))).filter((waiter) =>
       waiter !== undefined
@@ -94,7 +94,7 @@ export function createEntries (max: number): Entries {
     }
   }
 
-  /** Ends idle connections for those that may take their places, and finds the busy ones that are to end. */
+  /** Ends idle connections for the waiting calls that may replace them, and marks busy connections to end after their calls. */
   function makeRoom (): void {
     const marked = new Set<Entry>()
     let coming = ending.size

@@ -1,8 +1,8 @@
-/** Requests to servers over HTTP, whose responses have a bound. */
+/** HTTP requests to servers, with limited responses. */
 
 export type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
 
-/** @param maxBytes of one response; reading a longer one fails */
+/** @param maxBytes of one response; reading a larger one fails */
 export function boundedFetch (maxBytes: number): Fetch {
   return async (url, init) => {
     const response = await fetch(url, init)

@@ -1,6 +1,6 @@
 /**
  * Tools of other MCP servers, which the platform's document names: `app.mcpServers`, and the endpoints under `/agent/mcp`.
- * Models may call them too.
+ * Models may call these tools too.
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -22,7 +22,7 @@ import { createMcpServers } from './service.js'
 
 export type { Execution, McpServers, ServerInfo, ServerStatus, ServerTool, ToolResult, ToolUser } from './types.js'
 
-const closeTime = 5000 // ms that a process has to end for another one, after the last of its calls
+const closeTime = 5000 // ms for a process to end in favour of another one, after its last call
 
 export interface McpClientOptions {
   /** The document's `agent.mcpServers`. */

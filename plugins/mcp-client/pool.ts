@@ -1,4 +1,4 @@
-/** Connections with servers: one for each tenant, or one for all where the document says `shared`. */
+/** Connections with servers: one for each tenant, or one for all tenants if the document says `shared`. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { McpServer } from '../../lib/schema/agent.js'
 import type { Connection } from './connection.js'
@@ -10,11 +10,11 @@ import { defaultTimeout } from './connection.js'
 import { createEntries, type Entries } from './entries.js'
 import { allTenants, type Entry } from './shares.js'
 
-const firstDelay = 250 // ms after a failure, before the server starts again; each further failure doubles it
+const firstDelay = 250 // ms before a server starts again after a failure; doubles with each further failure
 const maxDelay = 60_000 // ms
-const calmAfter = 60_000 // ms of a connection, after which its failure counts as the first
+const calmAfter = 60_000 // ms; after a connection of this length, a failure counts as the first
 const maxSessions = 256 // connections over HTTP
-const maxFailures = 10_000 // that are remembered
+const maxFailures = 10_000 // servers whose failures are remembered
 
 interface Failures {
   readonly count: number
@@ -27,14 +27,14 @@ export interface PoolOptions {
   readonly open: (server: McpServer, signal: AbortSignal) => Promise<Connection>
   /** Child processes at the same time. */
   readonly maxProcesses: number
-  /** Milliseconds that a call waits for a connection while all are in use. */
+  /** Milliseconds for a call to wait for a connection while all are in use. */
   readonly maxWait: number
   readonly now: () => number
   readonly onFailure: (server: McpServer, error: unknown) => void
 }
 
 export interface Pool {
-  /** Rejects with `toolFailed` for a server that is gone, `toolsBusy` if no connection becomes free, and with the signal's reason. */
+  /** Rejects with `toolFailed` if the server is down, with `toolsBusy` if no connection becomes free, and with the signal's reason. */
   use<Result>(server: McpServer, tenant: Owner, signal: AbortSignal, work: (connection: Connection) => Promise<Result>): Promise<Result>
   status(server: McpServer, tenant: Owner): { readonly status: ServerStatus, readonly tools: number }
   close(): Promise<void>
@@ -66,7 +66,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
     entry.opened.then((connection) => {
       entry.connection = connection
       connection.ended.then(() => {
-        // One that was ended on purpose is not there any more.
+        // A connection that was ended on purpose is already removed.
         if (entries.remove(entry)) noteFailure(server, key, new Error('the server has ended'), began)
       }).catch((error: unknown) => onFailure(server, error))
       entries.changed()
@@ -116,7 +116,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
   }
 }
 
-/** The start goes on for others if this caller leaves, or has waited for too long. */
+/** The start continues for other callers if this caller leaves or times out. */
 async function start ({ timeoutMs = defaultTimeout }: McpServer, { opened }: Entry, signal: AbortSignal): Promise<Connection> {
   const late = AbortSignal.timeout(timeoutMs)
   try {

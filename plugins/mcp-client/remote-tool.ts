@@ -1,4 +1,4 @@
-/** A tool of another server: its schema is compiled, and what it says of itself has bounds. */
+/** A tool of another server, with its compiled schema. Limits its description and schema. */
 import type * as Sdk from '@modelcontextprotocol/client'
 import type { ErrorDetail } from '../../lib/validation/detail.js'
 import { createHash } from 'node:crypto'
@@ -7,17 +7,17 @@ import formats from 'ajv-formats'
 import { detailOf } from '../../lib/validation/detail.js'
 
 const maxDescription = 2000 // characters
-const maxSchema = 65_536 // characters of its schema, as JSON; a tool with a larger one is left out
+const maxSchema = 65_536 // characters of a schema as JSON; a tool with a larger one is left out
 const maxDetails = 20 // of a validation error
 const maxModelName = 64 // characters
-const hashLength = 8 // characters that keep shortened names apart
+const hashLength = 8 // characters that distinguish shortened names
 
 export interface RemoteTool {
   readonly name: string
-  /** Data: another program wrote it. */
+  /** Untrusted: another program wrote it. */
   readonly description: string
   readonly inputSchema: Readonly<Record<string, unknown>>
-  /** Empty for arguments that the tool takes. */
+  /** The faults of the arguments; empty for valid ones. */
   faultsOf(args: unknown): ErrorDetail[]
 }
 
@@ -36,7 +36,7 @@ export function compileTool ({ name, description = '', inputSchema }: Sdk.Tool):
   }
 }
 
-/** Models take no other characters: `files.read_file` is `files_read_file`. */
+/** The name for models, which allow only letters, digits, `_` and `-`: `files.read_file` becomes `files_read_file`. */
 export function modelName (server: string, tool: string): string {
   const name = `${server}_${tool}`.replace(/[^A-Za-z0-9_-]+/g, '_')
   if (name === `${server}_${tool}` && name.length <= maxModelName) return name
@@ -44,7 +44,7 @@ export function modelName (server: string, tool: string): string {
   return `${name.slice(0, maxModelName - hashLength - 1)}_${hash}`
 }
 
-/** Throws for an invalid schema. Each schema has its own instance of Ajv, so that both are freed together. */
+/** Throws for an invalid schema. Each schema has its own Ajv, so that both are freed together. */
 function compile (schema: Readonly<Record<string, unknown>>): ValidateFunction {
   const ajv = new Ajv2020({ strict: false, verbose: true, allErrors: false, logger: false })
   formats.default(ajv)

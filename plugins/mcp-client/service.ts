@@ -15,7 +15,7 @@ import { actorOf } from '../auth/actor.js'
 import { modelName } from './remote-tool.js'
 
 const maxDepth = 3 // calls of tools within each other
-const maxOfTenant = 100 // calls and lists under way, those that wait for a connection included
+const maxOfTenant = 100 // calls and lists in progress, including those that wait for a connection
 const maxInAll = 2000
 
 export interface ServiceParts {
@@ -35,7 +35,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
     return await pool.use(server, tenant, signal, (connection) => connection.tools(signal))
   }
 
-  /** Empty for a server that fails. Rejects with `toolsBusy`: a list without its tools would be wrong. */
+  /** Empty if the server fails. Rejects with `toolsBusy`, since a list without the server's tools would be wrong. */
   async function knownTools (server: McpServer, tenant: Owner, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
     try {
       return await toolsOf(server, tenant, signal)
@@ -47,7 +47,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
     }
   }
 
-  /** The tools of several servers are one piece of work of the tenant. */
+  /** Listing the tools of several servers counts as one call of the tenant. */
   async function listsOf (
     asked: readonly McpServer[],
     tenant: Owner,
@@ -139,7 +139,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
       inputSchema,
       async run (args, signal) {
         const { content, isError, structuredContent } = await service.execute({ tenant, actor, server, tool: name, args, depth, signal })
-        // Images and the like are no text that a model could read here.
+        // Models cannot read other content here, such as images.
         const texts = content.flatMap((part) => isRecord(part) && typeof part['text'] === 'string' ? [part['text']] : [])
         if (isError) throw failure('toolFailed', { message: texts.join('\n').slice(0, 1000) })
         return structuredContent ?? texts.join('\n')
@@ -150,7 +150,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
   return service
 }
 
-/** Throws `validationFailed`, and `toolFailed` for a tool whose schema is none. */
+/** Throws `validationFailed`. Throws `toolFailed` if the tool's schema is invalid. */
 function checked (tool: RemoteTool, args: unknown): Readonly<Record<string, unknown>> {
   const given = withNumbers(args ?? {})
   let details
@@ -166,7 +166,7 @@ function checked (tool: RemoteTool, args: unknown): Readonly<Record<string, unkn
   return given
 }
 
-/** Other programs read doubles. */
+/** Converts exact numbers to doubles, as other programs read them. */
 function withNumbers (value: unknown): unknown {
   if (isExact(value)) return Number(value)
   if (Array.isArray(value)) return value.map(withNumbers)

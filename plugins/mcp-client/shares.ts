@@ -1,38 +1,38 @@
 /**
- * Shares a limited number of connections among tenants. A tenant that holds busy connections gets another one only while some
- * stay free for other tenants. If a tenant waits without any, a tenant with the most gives one up.
+ * Shares a limited number of connections among tenants. A tenant with busy connections gets another one only while enough stay free
+ * for other tenants. If a tenant without connections waits, a tenant with the most gives one up.
  */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Connection } from './connection.js'
 
-/** The owner of connections that serve all tenants. Their number is bounded by the document. */
+/** The owner of connections that serve all tenants. The document limits their number. */
 export const allTenants: Owner = platformRef
 
-const heldPerFree = 4 // a tenant that is alone has four fifths of the connections
+const heldPerFree = 4 // a tenant alone gets four fifths of the connections
 
 export interface Entry {
   readonly key: string
   /** The tenant, or `allTenants`. */
   readonly owner: Owner
   readonly opened: Promise<Connection>
-  /** null until it is open. */
+  /** null until the connection is open. */
   connection: Connection | null
-  /** Calls that use it. */
+  /** Calls that use the connection. */
   active: number
 }
 
 export interface Shares {
-  /** Busy connections of the owner; 0 for `allTenants`, whose claims come first. */
+  /** Busy connections of the owner. 0 for `allTenants`, whose claims come first. */
   held(owner: Owner): number
-  /** Whether the owner may have another connection, if need be in place of an idle one. */
+  /** Whether the owner may have another connection, if necessary by replacing an idle one. */
   mayTake(owner: Owner): boolean
-  /** The connection to end for another one, of those that no call uses: of the owner with the most, the least recently used. */
+  /** The idle connection to replace: the least recently used one of the owner with the most connections. */
   idle(): Entry | undefined
-  /** The connection whose owner has enough others, compared with the claimant: of the owner with the most, the least recently used. */
+  /** The busy connection to give up: the least recently used one of the owner with the most. Its owner must have more than the claimant. */
   spare(claimant: string, except: ReadonlySet<Entry>): Entry | undefined
 }
 
-/** @param entries the least recently used first */
+/** @param entries least recently used first */
 export function sharesOf (entries: Iterable<Entry>, max: number): Shares {
   const all = [...entries]
   const busy = all.filter(isBusy)
@@ -60,7 +60,7 @@ export function sharesOf (entries: Iterable<Entry>, max: number): Shares {
   }
 }
 
-/** A connection that is being opened cannot be ended either. */
+/** A connection that is still opening cannot be ended either. */
 function isBusy ({ active, connection }: Entry): boolean {
   return active > 0 || connection === null
 }
@@ -71,7 +71,7 @@ function countByOwner (entries: readonly Entry[]): ReadonlyMap<string, number> {
   return counts
 }
 
-/** The first of those with the greatest number. */
+/** The first entry with the highest number. */
 function most (entries: readonly Entry[], numberOf: (entry: Entry) => number): Entry | undefined {
   return entries.reduce<Entry | undefined>(
     (best, entry) => best === undefined || numberOf(entry) > numberOf(best) ? entry : best,

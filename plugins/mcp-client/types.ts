@@ -9,9 +9,9 @@ export type ServerStatus = 'up' | 'down' | 'idle'
 export interface ServerInfo {
   readonly name: string
   readonly transport: 'stdio' | 'http'
-  /** For the tenant. `idle`: it starts with the next call. `down`: it failed, and starts again after a while. */
+  /** The state for the tenant. `idle`: starts with the next call. `down`: failed, and starts again after a delay. */
   readonly status: ServerStatus
-  /** Tools that were listed last; 0 if none were. */
+  /** The number of tools in the last list; 0 if none was read. */
   readonly tools: number
 }
 
@@ -29,32 +29,32 @@ export interface Execution {
   readonly server: string
   readonly tool: string
   readonly args: unknown
-  /** Tool calls that this one is within. */
+  /** The number of tool calls around this one. */
   readonly depth: number
   readonly signal: AbortSignal
 }
 
 export interface ToolResult {
   readonly content: readonly unknown[]
-  /** The tool says that it failed. */
+  /** Whether the tool reports a failure. */
   readonly isError: boolean
   readonly structuredContent?: unknown
 }
 
-/** For whom tools are called. */
+/** The caller of tools. */
 export interface ToolUser extends Pick<Execution, 'tenant' | 'actor' | 'depth'> {
   /** Ends the wait for the lists of tools. */
   readonly signal: AbortSignal
 }
 
-/** What `app.mcpServers` is. */
+/** The type of `app.mcpServers`. */
 export interface McpServers extends ToolSource {
   servers(tenant: string): ServerInfo[]
-  /** The tools of all servers. Starts those that are idle; a server that fails is left out. */
+  /** The tools of all servers. Starts idle servers. Leaves out servers that fail. */
   tools(tenant: string, signal: AbortSignal): Promise<ServerTool[]>
-  /** Names of all tools, as `server.tool`. */
+  /** The names of all tools, as `server.tool`. */
   names(request: FastifyRequest): Promise<string[]>
-  /** Tools by their names, `server.tool`, for callers without a request. Names that no server has are left out. */
+  /** The tools with the given names (`server.tool`), for callers without a request. Omits unknown names. */
   toolsFor(names: readonly string[], user: ToolUser): Promise<ReadonlyMap<string, ModelTool>>
   /** Rejects with `notFound`, `validationFailed`, `toolsNested`, `toolFailed` and `toolTimeout`. */
   execute(execution: Execution): Promise<ToolResult>
