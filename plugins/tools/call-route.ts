@@ -1,4 +1,4 @@
-/** One way to call the route of a tool. */
+/** A way to call the route of a tool. */
 import type { ToolRequest } from './input.js'
 import type { ToolAnswer, ToolCaller, ToolRoute } from './types.js'
 
@@ -8,7 +8,7 @@ export interface CallBounds {
   readonly timeoutMs: number
 }
 
-/** @param depth calls that this one is within, itself included */
+/** @param depth the number of nested tool calls, including this one */
 export type CallRoute = (
   route: ToolRoute,
   request: ToolRequest,

@@ -7,11 +7,11 @@ export interface CompiledTool {
   readonly route: ToolRoute
   readonly tool: Tool
   readonly shape: ToolShape
-  /** Of the path; parameters begin with a colon. */
+  /** Segments of the path; parameters begin with a colon. */
   readonly segments: readonly string[]
-  /** Of the path. */
+  /** Parameters of the path. */
   readonly params: readonly string[]
-  /** Characters of its schemas. */
+  /** Characters of the tool's schemas. */
   readonly size: number
 }
 

@@ -1,6 +1,6 @@
 /**
- * Calls a declared route without a request of HTTP. The request that calls has an identity, a tenant and an API call already: the
- * steps of the route itself run, from its rate limit and its validation to its response.
+ * Calls a declared route without an HTTP request. The calling request already has its identity, tenant and API call. The route's own
+ * steps run, from its rate limit and validation to its response.
  */
 import type { FastifyInstance } from 'fastify'
 import type {} from '../rate-limit/index.js'
@@ -37,7 +37,7 @@ export function createDirectCall (app: FastifyInstance): CallRoute {
   }
 }
 
-/** The work, unless it takes too long. Then it goes on, as that of a request whose caller has left does. */
+/** Rejects if the work takes too long. The work then continues, like that of a request whose caller has left. */
 function within (work: Promise<string>, reply: CallReply, timeoutMs: number, failed: (error: unknown) => Error): Promise<string> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {

@@ -5,10 +5,7 @@ import type { ToolRequest } from './input.js'
 import type { ToolCaller } from './types.js'
 import { EventEmitter } from 'node:events'
 
-/**
- * Headers of the caller that its tool calls have too: who calls, for which tenant, from where, and the trace. No other
- * header passes.
- */
+/** The caller's headers that a tool call inherits: the identity, the tenant, the address and the trace. No other header passes. */
 const passed = [
   'authorization',
   'x-api-key',
@@ -22,7 +19,7 @@ const passed = [
 ] as const
 
 export function headersOf ({ headers, id }: Pick<ToolCaller, 'headers' | 'id'>): Record<string, string> {
-  // The same id in the log.
+  // The caller's id, for the log.
   const own: Record<string, string> = { 'x-request-id': id }
   for (const name of passed) {
     const value = headers[name]
@@ -31,7 +28,7 @@ export function headersOf ({ headers, id }: Pick<ToolCaller, 'headers' | 'id'>):
   return own
 }
 
-/** It has the identity, the tenant and the address of its caller. */
+/** Has the identity, the tenant and the address of its caller. */
 export class CallRequest implements RouteCall {
   readonly method: string
   readonly url: string
@@ -78,12 +75,12 @@ export class CallReply implements RouteReply {
 
   readonly #signal: () => AbortSignal | undefined
 
-  /** @param signal makes what is aborted when the caller leaves */
+  /** @param signal creates the signal, which aborts when the caller leaves */
   constructor (signal: () => AbortSignal | undefined) {
     this.#signal = signal
   }
 
-  /** Made for those who wait for the end. */
+  /** Created only when a listener waits for the end. */
   get raw (): ResponseEnd {
     if (this.#raw === undefined) {
       const raw = new CallEnd()
@@ -120,7 +117,7 @@ export class CallReply implements RouteReply {
     return this
   }
 
-  /** The call has its answer, or is given up. What comes later has no effect. */
+  /** Ends the call: it is answered, or was given up. Later calls have no effect. */
   end (isAnswered: boolean): void {
     this.#raw?.end(isAnswered)
   }

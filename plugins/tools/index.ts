@@ -1,6 +1,6 @@
 /**
- * Tools: `app.tools` lists and calls the routes that language models may call: those with `config: { tool }`. A tool has the
- * rights of its caller and no others.
+ * Tools: `app.tools` lists and calls the routes that language models may call, those with `config: { tool }`. A tool has exactly
+ * the rights of its caller.
  */
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -26,11 +26,11 @@ declare module 'fastify' {
     tools: Tools
   }
   interface FastifyContextConfig {
-    /** The route is a tool. Its input has the parameters, the query string and the body of the route's schema. */
+    /** Makes the route a tool. Its input has the parameters, the query string and the body of the route's schema. */
     tool?: ToolDeclaration & {
-      /** What the handler itself requires of its callers. Default: only the route's `permissions`. */
+      /** The requirements that the handler itself has. Default: only the route's `permissions`. */
       readonly permissions?: readonly string[]
-      /** Runs the route for calls within this process. Default: the router does, with all hooks of the app. */
+      /** Runs the route for calls within this process. Default: the router runs it, with all hooks of the app. */
       readonly serve?: ServeCall | undefined
     }
   }
@@ -83,7 +83,7 @@ function toolRouteOf (route: RouteOptions): ToolRoute | undefined {
     permissions: [...permissions, ...further],
     documentation: () => documentationOf(documented) ?? {},
     serve,
-    // The plugin rate-limit may act on the route after this one.
+    // The plugin rate-limit may change the route after this plugin.
     limit: () => route.config?.ownLimit ?? null
   }
 }

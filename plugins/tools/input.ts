@@ -10,13 +10,13 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 
 const maxUrl = 8192 // characters
-const maxParam = 2048 // characters of a parameter of the path, which the router takes
+const maxParam = 2048 // characters of a parameter of the path, as for the router
 
 export interface ToolRequest {
   readonly url: string
-  /** Texts, as the router gives them. */
+  /** Texts, as the router provides them. */
   readonly params: Record<string, string>
-  /** Texts and lists of texts, as the parser of query strings gives them. */
+  /** Texts and lists of texts, as the query string parser provides them. */
   readonly query: Record<string, string | string[]>
   /** undefined for a request without a body. */
   readonly body: unknown
@@ -24,17 +24,17 @@ export interface ToolRequest {
   readonly payload: string | undefined
 }
 
-/** Throws `validationFailed` for unknown members, and for values that no path can contain. The route checks the rest. */
+/** Throws `validationFailed` for unknown members, and for values that a path cannot contain. The route validates the rest. */
 export function requestOf ({ segments, shape, params }: CompiledTool, input: unknown): ToolRequest {
   const given = input ?? {}
   if (!isRecord(given)) throw invalid({ path: '', message: 'must be an object', keyword: 'type' })
-  // Models send null for members that they omit.
+  // Models send null for omitted members.
   const members = new Map(Object.entries(given).filter(([, value]) => value !== null && value !== undefined))
   for (const name of members.keys()) {
     const isKnown = params.includes(name) || shape.query.has(name) || (shape.takesBody && name === bodyMember)
     if (!isKnown) throw invalid({ path: `/${name}`, message: 'is no member of the input of this tool', keyword: 'additionalProperties' })
   }
-  // Without a prototype: a parameter may have any name.
+  // Has no prototype, since a parameter may have any name.
   const texts: Record<string, string> = Object.create(null)
   const path = segments.map((segment) => {
     if (!segment.startsWith(':')) return segment
@@ -49,7 +49,7 @@ export function requestOf ({ segments, shape, params }: CompiledTool, input: unk
   return { url, params: texts, query, body, payload: body === undefined ? undefined : payloadOf(body) }
 }
 
-/** Fills the query as well. */
+/** Also fills the query. */
 function queryOf (members: ReadonlyMap<string, unknown>, names: ReadonlySet<string>, query: ToolRequest['query']): string {
   const search = new URLSearchParams()
   for (const [name, value] of members) {
@@ -62,7 +62,7 @@ function queryOf (members: ReadonlyMap<string, unknown>, names: ReadonlySet<stri
   return text === '' ? '' : `?${text}`
 }
 
-/** An empty segment, `.` and `..` would lead to another route. */
+/** An empty segment, `.` or `..` would match another route. */
 function textOf (name: string, value: unknown): string {
   const path = `/${name}`
   if (value === undefined) throw invalid({ path, message: 'is required', keyword: 'required' })
@@ -77,7 +77,7 @@ function textOf (name: string, value: unknown): string {
   return text
 }
 
-/** Throws `badRequest` for what the parser of bodies does not take: a model may send anything. */
+/** Throws `badRequest` for a value that the body parser would reject: a model may send any value. */
 function payloadOf (body: unknown): string {
   const text = stringifyJson(body)
   const excess = jsonExcess(text)

@@ -1,6 +1,6 @@
 /**
- * A request of this process to itself: Fastify's router serves it like any other, with all hooks. It takes a third of the CPU
- * time of `inject`, which writes the response as HTTP and parses it again.
+ * A request of this process to itself. Fastify's router serves it like any other, with all hooks. It takes a third of the CPU time
+ * of `inject`, which writes the response as HTTP and parses it again.
  */
 import type { OutgoingHttpHeaders } from 'node:http'
 import { IncomingMessage, ServerResponse } from 'node:http'
@@ -37,7 +37,7 @@ export class LocalRequest extends IncomingMessage {
     this.push(null)
   }
 
-  /** There is no connection to read from. */
+  /** There is no connection to read. */
   override _read (): void {}
 }
 
@@ -59,7 +59,7 @@ export class LocalResponse extends ServerResponse {
       this.#resolve = resolve
       this.#reject = reject
     })
-    // It may never be read.
+    // Prevents an unhandled rejection if the body is never read.
     this.body.catch(() => {})
     this.assignSocket(request.socket)
     this.once('close', () => this.#reject(new Error('the response was destroyed before its end')))

@@ -1,4 +1,4 @@
-/** The nesting depth of requests that are calls of tools. */
+/** The nesting depth of requests that are tool calls. */
 import type { FastifyInstance } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { failure } from '../../lib/errors.js'
@@ -6,14 +6,14 @@ import { markToolCall } from '../../lib/plugin/tool-call.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The number of tool calls around this request; 0 for a request from the network, unless it gives a depth at `POST /mcp`. */
+    /** The number of tool calls around this request. 0 for a request from the network, unless it gives a depth at `POST /mcp`. */
     toolDepth: number
   }
 }
 
 const maxDepth = 3
 
-/** The depth of a call within the caller. Throws `toolsNested` beyond the greatest one. */
+/** The depth of a call that this caller makes. Throws `toolsNested` beyond the maximum. */
 export function depthWithin ({ toolDepth }: { readonly toolDepth: number }): number {
   if (toolDepth >= maxDepth) throw failure('toolsNested')
   return toolDepth + 1
@@ -21,8 +21,8 @@ export function depthWithin ({ toolDepth }: { readonly toolDepth: number }): num
 
 export interface Nesting {
   /**
-   * Marks a request of this process to itself as a tool call. An AsyncLocalStorage would slow every promise of the process on
-   * Node 20, and lose the depth in callbacks of pools.
+   * Marks a local request as a tool call. An AsyncLocalStorage would slow every promise of the process on Node 20, and lose the depth
+   * in callbacks of pools.
    */
   mark(call: IncomingMessage, depth: number): void
 }

@@ -1,4 +1,4 @@
-/** Calls a route through the router of this process: the request goes the whole way of any other, with all hooks of the app. */
+/** Calls a route through the router of this process. The request passes all hooks of the app, like any other request. */
 import type { FastifyInstance } from 'fastify'
 import type { Nesting } from './nesting.js'
 import type { CallRoute } from './call-route.js'
@@ -14,11 +14,11 @@ export function createRouterCall (app: FastifyInstance, nesting: Nesting): CallR
     const { raw } = caller
     if (raw === undefined) throw failure('toolUnknown')
     const remoteAddress = raw.socket.remoteAddress ?? '127.0.0.1'
-    // Limits of addresses count the caller's own.
+    // Limits by address count the address of the caller.
     const own = new LocalRequest({ method: route.method, url, headers: headersOf(caller), payload, remoteAddress })
     nesting.mark(own, depth)
     const response = new LocalResponse(own, maxBytes, () => tooLarge(maxBytes))
-    // As a caller that leaves does.
+    // Has the effect of a caller that leaves.
     const end = () => {
       own.destroy()
       response.destroy()
@@ -43,7 +43,7 @@ export function createRouterCall (app: FastifyInstance, nesting: Nesting): CallR
     } finally {
       clearTimeout(timer)
       signal?.removeEventListener('abort', end)
-      // Whatever is left of a response that is too large is not made.
+      // Stops the handler of a response that is too large.
       if (!response.writableEnded) end()
     }
   }

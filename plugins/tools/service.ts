@@ -11,14 +11,14 @@ import { requireCaller, requirePermissions, requireProvider } from '../auth/acce
 import { valueOf } from './tool-result.js'
 import { toolSet } from './tool-set.js'
 
-const maxSets = 1000 // tenants with sorted tools: the most recently used
+const maxSets = 1000 // tenants with sorted tools; the least recently used leave first
 const maxCharacters = 32_000_000 // of the cached schemas of tenants' tools
 const maxListed = 250_000 // tools in cached lists
 
 export interface ToolService extends Tools {
   /** Adds a route of the platform. Throws for a taken name. */
   add(route: ToolRoute): void
-  /** The tables of the database, and with them the routes, have changed. */
+  /** The tables of the database have changed, and with them the routes. */
   invalidate(): void
 }
 
@@ -41,7 +41,7 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
   let platform: ToolSet | null = null
   let generation = 0
 
-  /** The document bounds its schemas, which stay in memory. */
+  /** The document limits its own schemas, which stay in memory. */
   function ofPlatform (): ToolSet {
     platform ??= toolSet(String(generation), [...routes.values()], keepAll())
     return platform
@@ -172,7 +172,7 @@ function merged (parts: readonly (readonly ToolEntry[])[]): ToolEntry[] {
   return parts.flat().sort((left, right) => left.route.declared.name < right.route.declared.name ? -1 : 1)
 }
 
-/** The route would admit the caller. The route itself checks each call again. */
+/** Whether the route would admit the caller. The route checks each call again. */
 async function admits ({ access, authProvider, permission, permissions }: ToolAccess, request: ToolCaller): Promise<boolean> {
   try {
     if (authProvider !== undefined) requireProvider(request, authProvider)

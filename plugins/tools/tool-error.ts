@@ -1,15 +1,15 @@
-/** Errors of calls of tools. */
+/** Errors of tool calls. */
 import { failure, TenantryError } from '../../lib/errors.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 
-const maxDetails = 5 // of a validation error, in a message
+const maxDetails = 5 // of a validation error, in one message
 const maxMessage = 1000 // characters
 
 export function tooLarge (maxBytes: number): Error {
   return failure('answerTooLarge', { message: `The result has more than ${maxBytes} bytes: ask for fewer records or fields` })
 }
 
-/** The route's own error, whose message says which values are wrong. */
+/** The route's own error. Its message says which values are wrong. */
 export function errorOf (status: number, body: unknown): TenantryError {
   const { code, error, message, details } = isRecord(body) ? body : {}
   if (typeof code !== 'string' || typeof message !== 'string' || typeof error !== 'string') {

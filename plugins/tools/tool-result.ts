@@ -4,7 +4,7 @@ import { isExact } from '../../lib/json/exact-number.js'
 import { mayHoldExact, parseJson } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 
-/** @param isTrusted this server wrote the text as JSON */
+/** @param isTrusted whether this server wrote the text as JSON */
 export function answerOf (text: string, isTrusted: boolean): ToolAnswer {
   if (text === '') return { text, isJson: false }
   if (isTrusted && !mayHoldExact(text)) return { text, isJson: true }

@@ -5,7 +5,7 @@ import { compileTool } from './compiled.js'
 
 export interface ToolEntry {
   readonly route: ToolRoute
-  /** The index of its requirements in `accesses` of its set. */
+  /** The index in the set's `accesses`. */
   readonly access: number
   /** null if the route does not fit the tables of the database. */
   compiled(): CompiledTool | null
@@ -18,7 +18,7 @@ export interface ToolSet {
   readonly entries: ReadonlyMap<string, ToolEntry>
   /** Sorted by name. */
   readonly sorted: readonly ToolEntry[]
-  /** The distinct requirements of the tools. */
+  /** The distinct requirements of the tools on callers. */
   readonly accesses: readonly ToolAccess[]
 }
 

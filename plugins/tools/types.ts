@@ -9,9 +9,9 @@ import type { ModelTool, ToolSource } from '../../lib/models/types.js'
 import type { Access } from '../auth/access.js'
 import type { Limit } from '../rate-limit/rules.js'
 
-/** A tool for its callers. */
+/** A tool, as its callers see it. */
 export interface Tool extends ToolDeclaration {
-  /** The schema of the input: the parameters of path and query string, and `body`. */
+  /** The schema of the input: the parameters of the path and the query string, and `body`. */
   readonly inputSchema: JsonSchema
   /** The schema of the result, if the route has one. */
   readonly outputSchema?: JsonSchema
@@ -19,15 +19,15 @@ export interface Tool extends ToolDeclaration {
 
 /** A tool in a list, as its route declares it. */
 export interface ListedTool extends ToolDeclaration {
-  /** With its schemas, which are compiled if necessary. null if the route does not fit the tables of the database. */
+  /** The tool with its schemas, compiled if necessary. null if the route does not fit the tables of the database. */
   tool(): Tool | null
 }
 
 /** The response of a route to a call. */
 export interface ToolAnswer {
-  /** It contains numbers beyond the range of a double as strings. */
+  /** Whether the text contains numbers beyond the range of a double, as strings. */
   readonly text: string
-  /** The text is JSON. An empty text is not. */
+  /** Whether the text is JSON. An empty text is not. */
   readonly isJson: boolean
 }
 
@@ -40,23 +40,20 @@ export interface ToolAccess {
   readonly permissions: readonly string[]
 }
 
-/**
- * Runs a declared route for a call. The identity, the tenant and the access of the call are known. Resolves with the body as
- * JSON text.
- */
+/** Runs a declared route for a call with a known identity, tenant and access. Resolves with the body as JSON text. */
 export type ServeCall = (call: RouteCall, reply: RouteReply) => Promise<string>
 
 /** A route that is a tool. */
 export interface ToolRoute extends ToolAccess {
   readonly declared: ToolDeclaration
   readonly method: string
-  /** With `:name` parameters, and with the prefix of its plugin. */
+  /** With `:name` parameters, and with the prefix of the route's plugin. */
   readonly path: string
   /** undefined if the route does not fit the tables of the database. */
   documentation(): ToolDocumentation | undefined
-  /** undefined for a route that only the router serves, with the hooks of the app: one in code, or one that takes forms. */
+  /** undefined for a route that only the router serves, with the hooks of the app: a route in code, or one that takes forms. */
   readonly serve?: ServeCall | undefined
-  /** The limit that counts calls beside requests of the route; null where only that of all routes counts. */
+  /** The limit that counts calls as well as requests of the route. null if only the global limit counts. */
   limit(): Limit | null
 }
 
@@ -78,24 +75,24 @@ export type FindTenantTools = (tenant: Owner) => TenantTools | null | Promise<Te
 export interface ToolCall {
   /** The signal, or a function that creates it when a call needs it. */
   readonly signal?: AbortSignal | (() => AbortSignal) | undefined
-  /** The maximum size of a result in bytes; beyond it the call fails with `answerTooLarge`. Default: 65,536. */
+  /** The maximum bytes of a result. Beyond it, the call fails with `answerTooLarge`. Default: 65,536. */
   readonly maxBytes?: number | undefined
-  /** Default: 30,000 ms. */
+  /** Milliseconds for a call. Default: 30,000. */
   readonly timeoutMs?: number | undefined
 }
 
-/** Whose rights a call has: a request, or a run of a workflow. */
+/** The owner of a call's rights: a request, or a run of a workflow. */
 export interface ToolCaller extends Pick<RouteCall, 'auth' | 'tenant' | 'headers' | 'ip' | 'log' | 'server' | 'toolDepth'> {
   /** The id of the request, for the log. */
   readonly id: string
-  /** undefined for a caller without a request, which calls declared routes only. */
+  /** undefined for a caller without a request, which can call only declared routes. */
   readonly raw?: FastifyRequest['raw']
 }
 
 /** A tool that its caller may call. */
 export interface FoundTool {
   readonly tool: Tool
-  /** As `answer` of `Tools`. */
+  /** Like `answer` of `Tools`. */
   answer(input: unknown, call?: ToolCall): Promise<ToolAnswer>
 }
 
@@ -103,11 +100,11 @@ export interface FoundTool {
 export interface Tools extends ToolSource {
   /** The tools that the caller may call, by name. A tool of the platform hides a tenant's tool of the same name. */
   list(caller: ToolCaller): Promise<Tool[]>
-  /** The same without schemas. Callers with the same rights share the list. */
+  /** The tools without schemas. Callers with the same rights share the list. */
   listed(caller: ToolCaller): Promise<readonly ListedTool[]>
   /** null for a tool that `list` would omit. */
   find(name: string, caller: ToolCaller): Promise<Tool | null>
-  /** The same, ready to be called. */
+  /** Finds the tool, ready to be called. */
   open(name: string, caller: ToolCaller): Promise<FoundTool | null>
   /**
    * Calls the route with the identity, the tenant and the address of the caller, and resolves with its JSON. Rejects with
@@ -118,6 +115,6 @@ export interface Tools extends ToolSource {
   /** Like `call`, but resolves with the text of the response. */
   answer(name: string, input: unknown, caller: ToolCaller, call?: ToolCall): Promise<ToolAnswer>
   resolve(names: readonly string[], caller: ToolCaller): Promise<ReadonlyMap<string, ModelTool>>
-  /** The names of the platform's tools, which tools of tenants must not have. */
+  /** The names of the platform's tools. A tenant's tool cannot have such a name. */
   readonly names: ReadonlySet<string>
 }
