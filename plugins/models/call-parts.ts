@@ -1,4 +1,4 @@
-/** The common parts of calls of all models. */
+/** Parts that calls of all models share. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Connections } from '../../lib/models/exchange.js'
 import type { ProviderModels } from '../../lib/models/providers.js'

@@ -1,4 +1,4 @@
-/** The calls of models under way: how many there are for a tenant, and that all end when the app closes. */
+/** The model calls in progress. Limits their number for each tenant, and ends them when the app closes. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
@@ -7,18 +7,18 @@ import { failure } from '../../lib/errors.js'
 const maxOfTenant = 100
 const maxInAll = 2000
 const retryAfter = 1 // s
-const stopMs = 5000 // for calls to end by themselves while the app stops
+const stopMs = 5000 // ms for calls to end by themselves while the app stops
 
 export interface Call {
-  /** Aborted when the caller leaves, and when the app closes. */
+  /** Aborts when the caller leaves, and when the app closes. */
   readonly signal: AbortSignal
   abort(reason: Error): void
-  /** Call it when nothing of the call is left to do. */
+  /** Call it when all work of the call is done. */
   end(): void
 }
 
 export interface Calls {
-  /** Rejects with `providerBusy` beyond the number of calls, and with the signal's reason. */
+  /** Rejects with `providerBusy` at the maximum number of calls, and with the signal's reason. */
   begin(tenant: Owner, signal: AbortSignal): Promise<Call>
   /** Gives the calls 5 seconds to end, aborts the others, and resolves when all have ended. */
   close(): Promise<void>

@@ -1,4 +1,4 @@
-/** The ledger's side of a call: tokens and cost are reserved before it, and settled after it. */
+/** The accounting of a call: tokens and cost are reserved before it, and settled after it. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ModelInfo, ModelUsage, ModelUser } from '../../lib/models/types.js'
 import type { ResourceLimits, Taken } from '../resource-limits/service.js'
@@ -14,7 +14,7 @@ export interface Payer {
   readonly price: ModelInfo['price']
 }
 
-/** What a call reserved. The first of both calls holds. Neither rejects. */
+/** The reservation of a call. Only the first call of either method counts. Neither rejects. */
 export interface Charge {
   settle(tokens: Tokens): Promise<ModelUsage>
   release(): Promise<void>
@@ -23,12 +23,12 @@ export interface Charge {
 export interface Charges {
   /** Counts one call. Rejects with `resourceLimit`. */
   count(payer: Payer): Promise<Pick<Taken, 'give'>>
-  /** Reserves the most that a request to the provider can use. Rejects with `planLimit` and `resourceLimit`; nothing is reserved then. */
+  /** Reserves the most that a request to the provider can use. If it rejects, with `planLimit` or `resourceLimit`, nothing is reserved. */
   reserve(payer: Payer, tokens: Tokens): Promise<Charge>
 }
 
 export interface ChargesParts {
-  /** null without the plugin: nothing is metered. */
+  /** null without the plugin: then nothing is metered. */
   readonly usage: () => Pick<Usage, 'reserveAll'> | null
   readonly limits: () => Pick<ResourceLimits, 'take'> | null
 }

@@ -1,4 +1,4 @@
-/** Calls of the chat model: rounds of requests to the provider with the runs of tools between them. */
+/** Calls of the chat model: requests to the provider in rounds, with the runs of tools between them. */
 import type { LanguageModelV3CallOptions, LanguageModelV3Prompt } from '@ai-sdk/provider'
 import type { AgentSettings } from '../../lib/document/rules/agent.js'
 import type { Llm } from '../../lib/schema/agent.js'
@@ -25,7 +25,7 @@ const defaultMaxRounds = 5
 const maxRounds = 20
 const maxStreamMs = 1_800_000
 const leastAnswerBytes = 8_388_608
-const bytesPerToken = 1024 // of an answer: each token is an event of its own
+const bytesPerToken = 1024 // of an answer: each token is a separate event
 const maxAnswerBytes = 67_108_864
 
 export interface ChatParts extends CallParts {
@@ -34,10 +34,10 @@ export interface ChatParts extends CallParts {
   readonly models: readonly ModelInfo[]
 }
 
-/** The time that a call may take: as a whole, or without a byte. */
+/** The time limits of a call: in all, and without a byte. */
 export type TimeBound = 'whole' | 'silence'
 
-/** A call that was checked. */
+/** A validated call. */
 interface Prepared {
   readonly info: ModelInfo
   readonly payer: Payer
@@ -59,7 +59,7 @@ export function createChat (parts: ChatParts): Chat {
     })
     return {
       next: () => events.next(),
-      // A generator takes a `return` only when its `next` has settled.
+      // A generator handles `return` only after its `next` has settled.
       return () {
         under?.abort(failure('stopping', { message: 'The caller is gone' }))
         return events.return(undefined)
@@ -154,7 +154,7 @@ async function * converse (
   }
 }
 
-/** One request to the provider, and what it is charged. */
+/** One request to the provider, and its charge. */
 class Round {
   readonly received = new Received()
   readonly #parts: ChatParts
@@ -176,7 +176,7 @@ class Round {
     this.#signal = signal
   }
 
-  /** Resolves when the provider has begun to answer. */
+  /** Resolves when the provider has begun to respond. */
   async start (): Promise<void> {
     const { llm, connections, charges, keys, provider } = this.#parts
     const { info, payer, prompt, promptTokens, maxOutputTokens, options } = this.#prepared
@@ -218,7 +218,7 @@ class Round {
     }
   }
 
-  /** Ends the request, and resolves with what it is charged; null for a request that failed before the provider answered. */
+  /** Ends the request, and resolves with its charge; null if the request failed before the provider responded. */
   async end (hasEnded: boolean, hasLeft: boolean): Promise<ModelUsage | null> {
     const { info, promptTokens, maxOutputTokens } = this.#prepared
     const state = this.#exchange?.state ?? 'new'

@@ -15,7 +15,7 @@ import { tenantRef } from '../../lib/identity/tenant-ref.js'
 const maxTexts = 2048 // of a call
 const textsPerRequest = 256
 const defaultTimeoutMs = 60_000
-const maxAnswerBytes = 33_554_432 // 256 vectors of 2,000 numbers have some 11 MB
+const maxAnswerBytes = 33_554_432 // 256 vectors of 2,000 numbers take about 11 MB
 
 export interface EmbedParts extends CallParts {
   readonly embedding: Embedding
@@ -23,7 +23,7 @@ export interface EmbedParts extends CallParts {
 }
 
 export interface Embedder {
-  /** null until the document or a first call says it. */
+  /** null until the document sets it or a first call shows it. */
   readonly dimensions: number | null
   embed(call: EmbedCall): Promise<Embedded>
 }
@@ -67,7 +67,7 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
     }
   }
 
-  /** Vectors that a store can compare: finite numbers that are not all 0, and all of one length. */
+  /** Whether a store can compare the vectors: all numbers finite, no vector only zeros, and all of one length. */
   function checked (embeddings: number[][], count: number, expected: number | undefined): number[][] {
     if (embeddings.length !== count) throw failure('providerFailed', { message: 'The provider did not answer one vector for each text' })
     const wanted = expected ?? dimensions ?? embeddings[0]?.length ?? 0

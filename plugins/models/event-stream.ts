@@ -12,8 +12,8 @@ export interface EventStreamOptions {
 }
 
 /**
- * Sends the events. A failure of theirs becomes the last event. Leaves the iteration when the reader leaves, or has 256 KB
- * unread: its connection is closed then.
+ * Sends the events. If they fail, the error is the last event. Stops when the reader leaves or has 256 KB unread; the connection is
+ * then closed.
  */
 export function sendEvents (reply: FastifyReply, events: AsyncIterableIterator<object>, options: EventStreamOptions = {}): FastifyReply {
   const stream = new Readable({ read () {} })
@@ -60,7 +60,7 @@ export function sendEvents (reply: FastifyReply, events: AsyncIterableIterator<o
   reply.raw.once('close', leave)
   if (reply.raw.destroyed) leave()
   reply.header('content-type', 'text/event-stream; charset=utf-8').header('x-accel-buffering', 'no')
-  // It never rejects.
+  // The promise never rejects.
   pump()
   return reply.send(stream)
 }

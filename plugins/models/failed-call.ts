@@ -1,4 +1,4 @@
-/** Calls of models that fail. */
+/** Failures of model calls. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { ModelInfo } from '../../lib/models/types.js'
@@ -6,7 +6,7 @@ import type { ModelFigures } from './figures.js'
 import { TenantryError } from '../../lib/errors.js'
 import { unreadable } from '../../lib/models/failures.js'
 
-/** Counts and logs the failure, and returns the error for the caller. Neither has text of the provider. */
+/** Counts and logs the failure, and returns the error for the caller. Neither contains text from the provider. */
 export function failedCall (
   thrown: unknown,
   info: ModelInfo,

@@ -1,4 +1,4 @@
-/** Figures of models for Prometheus. Without the plugin metrics nothing is counted. */
+/** Prometheus metrics of models. Without the plugin metrics nothing is counted. */
 import type { FastifyInstance } from 'fastify'
 import type { ModelInfo, ModelUsage } from '../../lib/models/types.js'
 import { whenMeasured } from '../metrics/counter.js'
@@ -11,7 +11,7 @@ export interface ModelFigures {
   used(model: Labelled, usage: ModelUsage): void
   /** Seconds from the request to the first token. */
   began(model: Labelled, seconds: number): void
-  /** `code` is that of the error's catalogue. */
+  /** `code`: the code in the error catalogue. */
   failed(model: Labelled, code: string): void
 }
 

@@ -1,4 +1,4 @@
-/** Messages of requests, with the images that they name. */
+/** Resolves the images in the messages of requests. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
@@ -10,14 +10,14 @@ import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
 
 const maxImageBytes = 5_242_880
-const maxBytes = 20_971_520 // of all images of a request
+const maxBytes = 20_971_520 // bytes of all images of a request
 const types: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/webp', 'image/gif'])
 
 type Given = Static<typeof Message>
 
 /**
- * Rejects with `validationFailed` for images that a model cannot take, and `forbidden` for files of a bucket that the caller may
- * not use.
+ * Rejects with `validationFailed` for images that a model cannot take. Rejects with `forbidden` for files in a bucket that the
+ * caller may not use.
  */
 export async function readMessages (
   request: FastifyRequest,

@@ -1,7 +1,7 @@
 /**
- * Language models and embedding models: `app.models` and the endpoints under `/llm`. Keys of providers are the platform's,
- * or secrets of the tenants. With the plugin usage, calls are booked to the tenant; with the plugin resource-limits, limits
- * of users hold for the resource `llm`.
+ * Language models and embedding models: `app.models` and the endpoints under `/llm`. Keys of providers belong to the platform, or
+ * are secrets of the tenants. With the plugin usage, calls are metered by tenant. With the plugin resource-limits, the resource
+ * `llm` limits users.
  */
 import type {} from './models.js'
 import type {} from '../files/index.js'
@@ -39,7 +39,7 @@ export type {
   ToolSource
 } from '../../lib/models/types.js'
 
-/** The document's `agent`. Members that the models do not use are ignored. */
+/** The document's `agent`. Members for other plugins are ignored. */
 export interface ModelsOptions extends Partial<AgentSection> {
   /** Milliseconds between comments of event streams, 10 to 600,000. Default: 15,000. */
   readonly heartbeatMs?: number | undefined

@@ -1,4 +1,4 @@
-/** The keys with which providers are called: the platform's, or each tenant's own. */
+/** The API keys of providers: the platform's, or each tenant's own. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { KeyOwner } from '../../lib/models/failures.js'
 import type { Secrets } from '../secrets/service.js'
@@ -11,7 +11,7 @@ export interface ModelKeys {
   of(tenant: Owner): Promise<string>
 }
 
-/** `apiKey` as the document has it. Throws if it names a secret and the app has no secrets. */
+/** `apiKey` as in the document. Throws if it names a secret and the app has no secrets. */
 export function createKeys (apiKey: string | undefined, secrets: () => Pick<Secrets, 'values' | 'accessed'> | null): ModelKeys {
   const name = apiKey === undefined ? null : secretOf(apiKey)
   if (name === null) return { owner: 'platform', of: async () => apiKey ?? '' }
@@ -28,7 +28,7 @@ export function createKeys (apiKey: string | undefined, secrets: () => Pick<Secr
           extras: { secret: name }
         })
       }
-      // Other characters cannot stand in a header.
+      // A header can contain no other characters.
       if (!/^[\x21-\x7e]{1,1000}$/.test(value)) throw failure('providerKeyRefused')
       found.accessed(tenant, [name])
       return value

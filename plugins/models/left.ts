@@ -1,8 +1,8 @@
-/** Callers that leave before their response is complete. */
+/** Detects callers that leave before their response is complete. */
 import type { FastifyReply } from 'fastify'
 import { failure } from '../../lib/errors.js'
 
-/** Aborted when the caller leaves. */
+/** Aborts when the caller leaves. */
 export function leftOf ({ raw }: FastifyReply): AbortSignal {
   const left = new AbortController()
   const leave = () => {

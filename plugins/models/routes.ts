@@ -66,7 +66,7 @@ export function modelRoutes (
     const call = await callOf(request, leftOf(reply))
     if (request.body.stream === false) return answerOf(await models.chat(call))
     const events = chat(call, 'silence')
-    // The provider has begun to answer: what fails from here on is an event.
+    // The provider has begun to respond: a later failure is sent as an event.
     await events.next()
     return sendEvents(reply, toldOf(events), options)
   })
@@ -98,7 +98,7 @@ function answerOf ({ id, model, text, object, finishReason, toolCalls, usage }: 
   }
 }
 
-/** The events as a reader gets them. */
+/** The events as the reader receives them. */
 function toldOf (events: AsyncIterableIterator<ChatEvent>): AsyncIterableIterator<object> {
   return {
     async next () {

@@ -26,7 +26,7 @@ export interface ModelsParts {
   readonly toolSources: () => readonly ToolSource[]
 }
 
-/** The service, and what its plugin does with it. */
+/** The service, and the methods for its plugin. */
 export interface ModelsService {
   readonly models: Models
   readonly findTools: ToolFinder

@@ -24,7 +24,7 @@ export function schemasOf (tools: readonly ModelTool[]): LanguageModelV3Function
   return tools.map(({ name, description, inputSchema }) => ({ type: 'function', name, description, inputSchema }))
 }
 
-/** Runs the calls one after the other. A call that fails is a result that says so. Rejects with the signal's reason. */
+/** Runs the calls one after another. The result of a failed call is its error. Rejects with the signal's reason. */
 export async function runTools (calls: readonly ToolCall[], tools: readonly ModelTool[], signal: AbortSignal): Promise<ToolResult[]> {
   const results: ToolResult[] = []
   for (const [index, call] of calls.entries()) {
