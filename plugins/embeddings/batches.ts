@@ -1,4 +1,7 @@
-/** Batches of documents: durable jobs. Each document is stored in one transaction with its mark, so that none is lost or counted twice. */
+/**
+ * Batches of documents, as durable jobs. Each document is stored in one transaction with its mark, so that none is lost or counted
+ * twice.
+ */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { Actor } from '../../lib/database/audit.js'
@@ -17,8 +20,8 @@ import { contentTypes, type NewDocument } from './types.js'
 export const batchTask = 'embeddings.batch'
 
 const maxOpen = 100 // batches of a tenant that are not completed
-const maxAttempts = 4 // after which a document whose provider fails has failed
-const keptDays = 7 // after the end
+const maxAttempts = 4 // of a document whose provider fails; then it has failed
+const keptDays = 7 // after the end of a batch
 
 export interface BatchState {
   readonly batchId: string
@@ -36,7 +39,7 @@ export interface BatchParts {
   readonly now: () => number
 }
 
-/** A document that waits, and who sent it. */
+/** A waiting document, and its sender. */
 interface Waiting {
   readonly position: number
   readonly document: NewDocument
@@ -62,7 +65,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
     return row === undefined ? null : { position: row.position, document: documentOf(row.input ?? {}), ...callerOf(row.actor) }
   }
 
-  /** false if another process was first, or the batch is gone. */
+  /** Returns false if another process was first, or the batch was deleted. */
   async function mark (
     writer: Kysely<SystemTables>,
     tenant: Owner,
@@ -105,7 +108,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
           created_at: new Date(now()),
           finished_at: null
         }).execute()
-        // A document that is tried again keeps its id.
+        // A document keeps its id when it is retried.
         await transaction.insertInto(items).values(documents.map((document, position) => ({
           tenant_id: tenant,
           batch_id: id,
@@ -130,7 +133,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
       return { batchId: id, ...batch, done: ended.length - failed.length, failed }
     },
 
-    /** Rejects where the provider fails: the job is tried again, and goes on where it was. */
+    /** Rejects if the provider fails: the queue retries the job, which continues where it stopped. */
     async handle ({ tenant, data, attempt, signal }: Pick<Job, 'tenant' | 'data' | 'attempt' | 'signal'>): Promise<void> {
       const id = String(data['batchId'])
       const batch = () => dbFor(tenant).updateTable(batches).where('tenant_id', '=', tenant).where('id', '=', id)
@@ -151,7 +154,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
       await batch().set({ status: 'completed', finished_at: new Date(now()) }).execute()
     },
 
-    /** Two processes ended at the same document: it has failed, and the others go on. */
+    /** Two processes ended at the same document: it counts as failed, and the rest continues. */
     async setAside ({ tenant, data }: Pick<Job, 'tenant' | 'data'>): Promise<void> {
       const id = String(data['batchId'])
       const waiting = await next(tenant, id)
@@ -170,12 +173,12 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
 /** Another process has stored the document. */
 class AlreadyDone extends Error {}
 
-/** It may succeed later. */
+/** The document may succeed later. */
 function isTransient ({ statusCode }: TenantryError): boolean {
   return statusCode >= 500 || statusCode === 429
 }
 
-/** The message of the error; of invalid input, with the first fault. */
+/** The message of the error. For invalid input, includes the first fault. */
 function textOf ({ message, extras }: TenantryError): string {
   const details: unknown = extras['details']
   const first: unknown = Array.isArray(details) ? details[0] : undefined

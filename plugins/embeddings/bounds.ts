@@ -1,9 +1,9 @@
-/** Bounds of documents and their metadata, and the errors beyond them. */
+/** Limits of documents and their metadata, and the errors beyond them. */
 import type { NewDocument } from './types.js'
 import { isStorable, isStorableJson, unstorableText } from '../../lib/json/storable.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 
-export const maxTexts = 256 // of POST /agent/embeddings
+export const maxTexts = 256 // in a request of POST /agent/embeddings
 export const maxTextLength = 32_000 // characters
 export const maxIdLength = 200 // characters
 export const maxDocumentLength = 2_000_000 // characters of text
@@ -11,12 +11,12 @@ export const maxChunks = 2000 // of a document
 export const maxBatch = 100 // documents
 export const maxQueryLength = 4000 // characters
 export const maxFilterMembers = 20
-export const maxNameLength = 128 // characters of a member of metadata
+export const maxNameLength = 128 // characters of a name in metadata
 const maxMetadataBytes = 8192 // of JSON
 const maxMetadataMembers = 64
-const maxMetadataDepth = 4 // objects and lists within each other, the metadata included
+const maxMetadataDepth = 4 // objects and lists within each other, including the metadata itself
 
-/** Throws `validationFailed`. `path`: of the document in the request. */
+/** Throws `validationFailed`. `path`: the place of the document in the request. */
 export function checkDocument ({ id, document, fileId, contentType, metadata = {} }: NewDocument, path: string): void {
   if ((document === undefined) === (fileId === undefined)) {
     throw invalidInput(`${path}/document`, 'is required, unless there is a fileId: send one of them', 'required')
@@ -47,14 +47,14 @@ function checkMetadata (metadata: Readonly<Record<string, unknown>>, path: strin
   if (!isStorableJson(text)) throw invalidInput(path, unstorableText, 'pattern')
 }
 
-/** Throws `validationFailed` for texts that no metadata can have. */
+/** Throws `validationFailed` for texts that metadata cannot contain. */
 export function checkFilter (filter: Readonly<Record<string, unknown>>, path: string): void {
   for (const [name, value] of Object.entries(filter)) {
     if (!isStorable(name) || (typeof value === 'string' && !isStorable(value))) throw invalidInput(path, unstorableText, 'pattern')
   }
 }
 
-/** Levels of objects and lists. The JSON of a request has at most 64. */
+/** The nesting depth of objects and lists. The JSON of a request has at most 64 levels. */
 function depthOf (value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   return 1 + Object.values(value).reduce((most: number, item) => Math.max(most, depthOf(item)), 0)

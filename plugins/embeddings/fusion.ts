@@ -1,9 +1,9 @@
-/** Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): lists whose scores cannot be compared become one by their ranks. */
+/** Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): merges lists by rank, since their scores are not comparable. */
 import type { Found } from '../../lib/vectors/types.js'
 
 const k = 60
 
-/** The best first; the score is the sum of 1 / (60 + rank) over the lists. */
+/** Best first. The score is the sum of 1 / (60 + rank) over the lists. */
 export function fuse (lists: readonly (readonly Found[])[]): Found[] {
   const fused = new Map<string, Found>()
   for (const list of lists) {

@@ -1,6 +1,6 @@
 /**
- * Embeddings, documents and search: `app.embeddings` and the endpoints under `/agent/embeddings`. The text of documents is in
- * the SQL database; their vectors are in pgvector or Qdrant.
+ * Embeddings, documents and search: `app.embeddings` and the endpoints under `/agent/embeddings`. The SQL database stores the text
+ * of documents; pgvector or Qdrant stores their vectors.
  */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
@@ -42,11 +42,11 @@ export type {
 export interface EmbeddingsOptions {
   /** Numbers of a vector, 1 to 2,000. Default: 1536. */
   readonly dimensions?: number | undefined
-  /** true starts although another model embedded documents: `POST /agent/embeddings/reindex` embeds them anew. Default: false. */
+  /** Whether to start although another model embedded documents. `POST /agent/embeddings/reindex` embeds them again. Default: false. */
   readonly reindex?: boolean | undefined
   /** The document's `agent.vectorStore`. Default: pgvector, for which the plugin database needs `vectorTable`. */
   readonly vectorStore?: VectorStoreSection | undefined
-  /** Chunks of a tenant that pgvector searches without an index, 0 to 1,000,000. Default: 2,000. */
+  /** Chunks of a tenant up to which pgvector searches without an index, 0 to 1,000,000. Default: 2,000. */
   readonly exactUpTo?: number | undefined
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
@@ -109,10 +109,10 @@ export default definePlugin<EmbeddingsOptions>({
   }
 })
 
-/** Vectors of two models cannot be compared. */
+/** Vectors of different models are not comparable. */
 async function refuseStale (store: VectorStore, { model, dimensions }: VectorSpace): Promise<void> {
   const [stale] = await store.stale(1).catch((error: unknown) => {
-    // The database is not migrated: routes answer so.
+    // The database is not migrated: the routes report it.
     if (isFailure(error, 'schemaChanged')) return []
     throw error
   })
@@ -123,7 +123,7 @@ async function refuseStale (store: VectorStore, { model, dimensions }: VectorSpa
   )
 }
 
-/** Rejects with `notFound`, and with `forbidden` for files of a bucket that the caller may not use. */
+/** Rejects with `notFound`, and with `forbidden` for files in a bucket that the caller may not use. */
 async function requireFile (
   files: Pick<Files, 'get' | 'permissions'> | null,
   request: FastifyRequest,

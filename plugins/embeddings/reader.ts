@@ -1,4 +1,4 @@
-/** Reads documents: their text, in chunks. */
+/** Reads the text of documents and splits it into chunks. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Models } from '../../lib/models/types.js'
 import type { Files } from '../files/types.js'
@@ -13,7 +13,7 @@ import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { maxChunks, maxDocumentLength } from './bounds.js'
 
-const pdfAtOnce = 2 // in a process: a thread takes up to 0.5 GB
+const pdfAtOnce = 2 // in a process: each thread takes up to 0.5 GB
 const pdfWaiting = 8 // of a tenant
 const pdfWaitMs = 60_000
 const maxTextBytes = 4 * maxDocumentLength // of a file, in UTF-8

@@ -1,4 +1,4 @@
-/** Embeds documents anew that another model embedded, or whose vectors are in another store: a job of the platform. */
+/** A platform job that embeds documents again if another model embedded them or their vectors are in another store. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { VectorStore } from '../../lib/vectors/types.js'
 import type { Job } from '../queue/index.js'
@@ -15,7 +15,7 @@ export interface ReindexParts {
   readonly log: FastifyBaseLogger
 }
 
-/** Returns the handler. It rejects if documents are left, so that the queue tries again later. */
+/** Returns the handler. It rejects while documents are left, so that the queue runs it again later. */
 export function createReindex ({ store, service, log }: ReindexParts) {
   return async ({ signal }: Pick<Job, 'signal'>): Promise<void> => {
     const left = new Set<string>()

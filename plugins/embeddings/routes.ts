@@ -38,7 +38,7 @@ const modelRefusals = [...refusals, 402, 424, 502, 504] as const
 export interface EmbeddingRouteParts {
   readonly service: EmbeddingsService
   readonly batches: Batches
-  /** Begins to embed stale documents anew; false if there are none. */
+  /** Starts to embed stale documents again. Returns false if there are none. */
   readonly reindex: () => Promise<boolean>
   /** Throws for a file that the caller may not read. */
   readonly requireFile: (request: FastifyRequest, tenant: Owner, fileId: string) => Promise<void>

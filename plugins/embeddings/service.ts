@@ -30,9 +30,9 @@ export interface EmbeddingsParts {
 }
 
 export interface EmbeddingsService extends Embeddings {
-  /** As `put`; `also` writes in the transaction of the document. */
+  /** Like `put`. `also` writes in the transaction of the document. */
   putWith(tenant: Owner, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument>
-  /** Embeds the text of a document anew. false if it is gone, or was replaced meanwhile. */
+  /** Embeds the text of a document again. Returns false if the document was deleted or replaced meanwhile. */
   renew(tenant: Owner, id: string, signal: AbortSignal): Promise<boolean>
   close(): Promise<void>
 }
@@ -134,7 +134,7 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
   }
 }
 
-/** Another try would be charged again. */
+/** A retry would be charged again. */
 async function afterCharge<Result> (work: Promise<Result>): Promise<Result> {
   try {
     return await work

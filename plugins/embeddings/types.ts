@@ -11,9 +11,9 @@ export interface NewDocument {
   /** 1 to 200 characters. Default: a random UUID. */
   readonly id?: string | undefined
   readonly contentType: DocumentType
-  /** The text, or */
+  /** The text. Set either this or `fileId`. */
   readonly document?: string | undefined
-  /** the id of a file of the tenant. A PDF is always a file. */
+  /** The id of a file of the tenant. A PDF is always a file. */
   readonly fileId?: string | undefined
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
@@ -25,9 +25,9 @@ export interface Search {
   readonly query: string
   /** 1 to 100. Default: 10. */
   readonly limit?: number | undefined
-  /** 0 to 1: the least cosine similarity, or for `text` the least rank. Default: none. */
+  /** 0 to 1: the minimum cosine similarity, or for `text` the minimum rank. Default: none. */
   readonly threshold?: number | undefined
-  /** Members that the metadata of a document must equal. */
+  /** Members that a document's metadata must have, with equal values. */
   readonly filter?: Readonly<Record<string, FilterValue>> | undefined
   /** Default: `vector`. */
   readonly mode?: SearchMode | undefined
@@ -60,17 +60,17 @@ export interface Embeddings {
   readonly store: string
   embed(tenant: string, texts: readonly string[], call: EmbeddingCall): Promise<Embedded>
   /**
-   * Splits and embeds a document, and replaces the one of the same id. Rejects with `documentUnreadable`, `documentsBusy`,
-   * `notFound` for a file, `validationFailed`, and as `Models.embed` does; the document of before is then still there.
+   * Splits and embeds a document, and replaces a document with the same id. Rejects with `documentUnreadable`, `documentsBusy`,
+   * `notFound` for a file, `validationFailed` and the errors of `Models.embed`. The previous document then stays.
    */
   put(tenant: string, document: NewDocument, call: DocumentCall): Promise<PutDocument>
-  /** false if the tenant has no such document. */
+  /** Returns false if the tenant has no such document. */
   remove(tenant: string, id: string, actor: Actor): Promise<boolean>
-  /** The newest first. */
+  /** Newest first. */
   list(tenant: string, page: Page): Promise<{ data: StoredDocument[], total: number }>
   /** The texts of the chunks of a document, in order; null if the tenant has no such document. */
   read(tenant: string, id: string): Promise<readonly string[] | null>
   search(tenant: string, search: Search, call: EmbeddingCall): Promise<SearchResult>
-  /** Resolves if the store of vectors can be reached. */
+  /** Resolves if the vector store can be reached. */
   check(): Promise<void>
 }
