@@ -1,6 +1,6 @@
 /**
- * Chat with a language model that knows the documents of the tenant and calls tools with the rights of the caller; and the
- * conversations, which are kept for each user.
+ * Chat with a language model that searches the tenant's documents and calls tools with the rights of the caller. Conversations are
+ * stored for each user.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../auth/index.js'
@@ -24,7 +24,7 @@ import { createConversationStore } from './store.js'
 export interface AgentOptions {
   /** The document's `agent.chat`. */
   readonly chat?: Chat | undefined
-  /** Tokens of an answer, as `agent.llm.maxOutputTokens`. Default: 1000. */
+  /** Tokens of an answer, like `agent.llm.maxOutputTokens`. Default: 1000. */
   readonly maxOutputTokens?: number | undefined
   /** Milliseconds between comments of event streams. Default: 15,000. */
   readonly heartbeatMs?: number | undefined

@@ -1,12 +1,12 @@
 /**
- * The messages of a call. The system prompt holds text of the platform's document and of this file, and nothing else. What
- * documents say stands in a message of the role `user`, as JSON between marks that no document can close.
+ * The messages of a call. The system prompt holds only text of the platform's document and of this file. Text of documents is a
+ * message of the role `user`, as JSON between marks that no document can close.
  */
 import type { ModelMessage } from '../../lib/models/types.js'
 import type { Excerpt } from './types.js'
 
 const perMessage = 8 // tokens for the role and the frame of a message
-const excerptsShare = 0.5 // of the tokens for the prompt
+const excerptsShare = 0.5 // of the prompt's tokens
 const maxHistory = 400 // messages
 
 const dataRule =
@@ -17,25 +17,25 @@ const excerptsHead =
 export interface PromptParts {
   /** The document's `agent.chat.system`. */
   readonly system: string | undefined
-  /** The model can call tools. */
+  /** Whether the model can call tools. */
   readonly hasTools: boolean
-  /** Earlier messages of the conversation, the oldest first. */
+  /** Earlier messages of the conversation, oldest first. */
   readonly history: ReadonlyArray<{ readonly role: 'user' | 'assistant', readonly content: string }>
-  /** The best first. */
+  /** Best first. */
   readonly excerpts: readonly Excerpt[]
   readonly message: string
-  /** Tokens that the prompt may have. */
+  /** The maximum tokens of the prompt. */
   readonly budget: number
   readonly countTokens: (text: string) => number
 }
 
 export interface Prompt {
   readonly messages: ModelMessage[]
-  /** Those that are part of it. */
+  /** The excerpts in the prompt. */
   readonly excerpts: readonly Excerpt[]
 }
 
-/** Leaves out excerpts and the oldest messages that have no room. The message of the user is always part of it. */
+/** Leaves out excerpts and the oldest messages that do not fit. The user's message is always included. */
 export function promptOf ({ system, hasTools, history, excerpts, message, budget, countTokens }: PromptParts): Prompt {
   const cost = (text: string) => countTokens(text) + perMessage
   const rules = hasTools || excerpts.length > 0 ? [dataRule] : []
@@ -51,7 +51,7 @@ export function promptOf ({ system, hasTools, history, excerpts, message, budget
   if (shown !== null) room -= cost(shown)
 
   const latest = fitting(history.slice(-maxHistory).reverse(), room, ({ content }) => cost(content)).reverse()
-  // A conversation begins with a question.
+  // The history must begin with a message of the user.
   const first = latest.findIndex(({ role }) => role === 'user')
   return {
     excerpts: chosen,
@@ -64,7 +64,7 @@ export function promptOf ({ system, hasTools, history, excerpts, message, budget
   }
 }
 
-/** The items from the first to the last one that the room holds. */
+/** The items from the start that fit. */
 function fitting<Item> (items: readonly Item[], room: number, cost: (item: Item) => number): Item[] {
   const fit: Item[] = []
   let left = room
@@ -80,7 +80,7 @@ function excerptsText (excerpts: readonly Excerpt[]): string {
   return `${excerptsHead}\n<excerpts>\n[${excerpts.map(textOf).join(',\n')}]\n</excerpts>`
 }
 
-/** Without `<`, so that no text closes the mark. */
+/** Escapes `<`, so that no text closes the mark. */
 function textOf ({ id, chunk, content }: Excerpt): string {
   return JSON.stringify({ document: id, chunk, content }).replaceAll('<', '\\u003c')
 }

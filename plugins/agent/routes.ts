@@ -123,7 +123,7 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
   })
 }
 
-/** Throws `tenantRequired`, and `badRequest` for a user whose id the database cannot keep. */
+/** Throws `tenantRequired`, and `badRequest` for a user id that the database cannot store. */
 function ownerOf (request: FastifyRequest): ConversationOwner {
   const tenant = tenantOf(request)
   const caller = callerOf(request)
@@ -152,7 +152,7 @@ async function answerOf (events: AsyncIterable<AgentEvent>): Promise<Static<type
   return { conversationId, message: { role: 'assistant', content }, citations: [...citations], toolCalls, usage }
 }
 
-/** The events, the first of which was read already. */
+/** The events. The first was already read. */
 async function * startingWith (
   first: IteratorResult<AgentEvent, void>,
   events: AsyncGenerator<AgentEvent, void, undefined>

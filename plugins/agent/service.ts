@@ -1,4 +1,4 @@
-/** Chat with a model, the tenant's documents and tools, in conversations that are kept. */
+/** Chat with a model, the tenant's documents and tools, in stored conversations. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Kysely } from 'kysely'
@@ -17,8 +17,8 @@ import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { promptOf } from './prompt.js'
 
-const maxTools = 128 // that a model is offered
-const maxCalls = 32 // of tools for one answer
+const maxTools = 128 // that are offered to a model
+const maxCalls = 32 // tool calls for one answer
 
 interface ToolSources {
   readonly tools: Tools | null
@@ -26,7 +26,7 @@ interface ToolSources {
   readonly servers: McpServers | null
 }
 
-/** @param names those of the document; undefined for all tools of the caller */
+/** @param names the document's tools; undefined for all tools of the caller */
 async function chatTools (
   { tools, servers }: ToolSources,
   names: readonly string[] | undefined,
@@ -36,7 +36,7 @@ async function chatTools (
   const listed = names ?? [...(await tools?.listed(request) ?? []).map(({ name }) => name), ...await servers?.names(request) ?? []]
   const offered = listed.slice(0, maxTools)
   const found = [...(await tools?.resolve(offered, request))?.values() ?? [], ...(await servers?.resolve(offered, request))?.values() ?? []]
-  // A route's tool comes first: the names of models have no dot.
+  // A route's tool has precedence. Names for models have no dot.
   const unique = found.filter(({ name }, index) => found.findIndex((other) => other.name === name) === index)
   return unique.map((tool) => ({
     ...tool,
@@ -48,11 +48,11 @@ async function chatTools (
 }
 
 const maxExcerpts = 8
-const maxQuery = 4000 // characters of a message that documents are searched with
+const maxQuery = 4000 // characters of a message that are used as the search query
 const maxTitle = 100 // characters
-const defaultContext = 16_000 // tokens, of a model whose context the document does not say
+const defaultContext = 16_000 // tokens, if the document does not set the model's context
 const toolsShare = 0.25 // of the context, for the results of tools
-const margin = 200 // tokens for frames that the count does not see
+const margin = 200 // tokens for message frames that the count does not include
 
 /** The document's `agent.chat`, and the tokens of an answer. */
 export interface AgentSettings {
@@ -61,31 +61,31 @@ export interface AgentSettings {
   readonly tools?: readonly string[] | undefined
   readonly maxRounds?: number | undefined
   readonly maxOutputTokens: number
-  /** Of a whole answer. */
+  /** The limit for a whole answer. */
   readonly timeoutMs: number
 }
 
 export interface ChatInput {
   readonly owner: ConversationOwner
-  /** For limits of resources. */
+  /** The user, for resource limits. */
   readonly user: ModelUser | null
   readonly message: string
   /** Default: a new conversation. */
   readonly conversationId?: string | undefined
   readonly documents: boolean
   readonly tools: boolean
-  /** The rights of tools. */
+  /** The caller of tools. */
   readonly request: FastifyRequest
-  /** Marked with the conversation. */
+  /** The log, with the id of the conversation. */
   readonly claim?: IdempotencyClaim | undefined
-  /** Aborted when the caller leaves. */
+  /** Aborts when the caller leaves. */
   readonly signal: AbortSignal
 }
 
 export interface AgentService {
   /**
-   * Throws `notFound` for a conversation of another user or tenant, and the errors of the model, before the first event; later
-   * errors reject the iteration.
+   * Throws `notFound` for a conversation of another user or tenant, and errors of the model, before the first event. Later errors
+   * reject the iteration.
    */
   chat(input: ChatInput): AsyncGenerator<AgentEvent, void, undefined>
   list(owner: ConversationOwner, page: Page): Promise<{ data: Conversation[], total: number }>
@@ -100,7 +100,7 @@ export interface AgentParts {
   readonly store: ConversationStore
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly models: Models
-  /** null: no documents are searched. */
+  /** null: documents are not searched. */
   readonly embeddings: () => Pick<Embeddings, 'search'> | null
   readonly tools: () => ToolSources
   readonly log: FastifyBaseLogger
@@ -109,7 +109,7 @@ export interface AgentParts {
 }
 
 export function createAgent ({ settings, store, dbFor, models, embeddings, tools, log, now }: AgentParts): AgentService {
-  /** Chunks of documents for the message, the best first. */
+  /** Chunks of documents that match the message, best first. */
   async function search (
     { owner: { tenant }, user, message }: ChatInput,
     signal: AbortSignal
@@ -122,7 +122,7 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
     return { excerpts: found.results.map(({ id, chunk, content, score }) => ({ id, chunk, content, score })), usage: found.usage }
   }
 
-  /** Tokens that a prompt may have. */
+  /** The maximum tokens of a prompt. */
   function budgetFor (offered: readonly ModelTool[]): number {
     const known = models.list.find(({ id, kind }) => kind === 'chat' && id === models.chatModel)?.contextTokens
     const context = known ?? Math.max(defaultContext, settings.maxOutputTokens * 2)
@@ -200,7 +200,7 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
       } finally {
         clearTimeout(timer)
         input.signal.removeEventListener('abort', leave)
-        // Ends the call of a reader who left the iteration.
+        // Ends the call if the reader leaves the iteration.
         over.abort(failure('stopping', { message: 'The answer has ended' }))
       }
     },

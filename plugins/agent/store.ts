@@ -11,17 +11,17 @@ import { storable } from '../../lib/json/storable.js'
 
 const conversations = 'tenantry.conversations'
 const messages = 'tenantry.conversation_messages'
-const maxMessages = 500 // of a conversation; the oldest go first
-const maxBytes = 1_048_576 // of a conversation; the oldest messages go first
+const maxMessages = 500 // of a conversation; the oldest are removed first
+const maxBytes = 1_048_576 // of a conversation; the oldest messages are removed first
 const maxContent = 200_000 // characters of a message
-const maxConversations = 500 // of a user; those that were not used for the longest time go first
+const maxConversations = 500 // of a user; the least recently used are removed first
 
 export type NewMessage = Omit<ConversationMessage, 'createdAt'>
 
-/** What is added to a conversation. */
+/** An addition to a conversation. */
 export interface Turn {
   readonly id: string
-  /** Of a new conversation; null for one that exists. */
+  /** The title of a new conversation; null for an existing one. */
   readonly title: string | null
   readonly messages: readonly NewMessage[]
   readonly at: Date
@@ -36,7 +36,7 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
       .where('tenant_id', '=', tenant).where('user_id', '=', user).where('platform', '=', platform)
 
   return {
-    /** A page of the user's conversations, the one that was used last first, and how many there are in all. */
+    /** A page of the user's conversations, last used first, and their total number. */
     async list (owner: ConversationOwner, { limit, offset }: Page): Promise<{ data: Conversation[], total: number }> {
       const rows = await ofOwner(owner).selectAll().orderBy('updated_at', 'desc').orderBy('id').limit(limit).offset(offset).execute()
       const { total } = await ofOwner(owner).select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
@@ -49,7 +49,7 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
       return row === undefined ? null : conversationOf(row)
     },
 
-    /** The messages that are kept, the oldest first. */
+    /** The stored messages, oldest first. */
     async messages (tenant: Owner, id: string): Promise<ConversationMessage[]> {
       const rows = await dbFor(tenant).selectFrom(messages).select(['role', 'content', 'citations', 'created_at'])
         .where('tenant_id', '=', tenant).where('conversation_id', '=', id).orderBy('position', 'desc').limit(maxMessages).execute()
@@ -61,7 +61,7 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
       }))
     },
 
-    /** Adds the messages. false if the conversation or the tenant was deleted meanwhile. */
+    /** Adds the messages. Returns false if the conversation or the tenant was deleted meanwhile. */
     async add (owner: ConversationOwner, turn: Turn, claim?: IdempotencyClaim): Promise<boolean> {
       return await dbFor(owner.tenant).transaction().execute(async (writer) => {
         if (!await lockTenant(writer, owner.tenant, 'shared')) return false
@@ -74,7 +74,7 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
       })
     },
 
-    /** Deletes the conversation with its messages; false if the user has none of this id. */
+    /** Deletes the conversation with its messages. Returns false if the user has no such conversation. */
     async remove (writer: Transaction<SystemTables>, { tenant, user, platform }: ConversationOwner, id: string): Promise<boolean> {
       const row = await writer.deleteFrom(conversations).where('tenant_id', '=', tenant).where('id', '=', id)
         .where('user_id', '=', user).where('platform', '=', platform).returning('id').executeTakeFirst()
@@ -141,7 +141,7 @@ async function append (writer: Writer, { tenant }: ConversationOwner, { id, mess
   return true
 }
 
-/** Removes the oldest messages until the rest is within the bounds; the `newest` stay. */
+/** Removes the oldest messages until the rest is within the limits. The `newest` messages always stay. */
 async function removeFirst (writer: Writer, tenant: Owner, id: string, newest: number): Promise<{ messages: number, bytes: number }> {
   const rows = await writer.selectFrom(messages).select(['position', 'bytes']).where('tenant_id', '=', tenant).where(
     'conversation_id',

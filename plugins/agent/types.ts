@@ -2,9 +2,9 @@
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 
-/** A chunk of a document that an answer had at hand. */
+/** A document's chunk that was available for an answer. */
 export interface Citation {
-  /** Of the document. */
+  /** The id of the document. */
   readonly id: string
   readonly chunk: number
   readonly score: number
@@ -15,7 +15,7 @@ export interface Excerpt extends Citation {
   readonly content: string
 }
 
-/** A user of a tenant, or one of the platform that acts for the tenant. */
+/** A user of a tenant, or a user of the platform who acts for the tenant. */
 export interface ConversationOwner {
   readonly tenant: Owner
   /** The `sub`. */
@@ -27,7 +27,7 @@ export interface Conversation {
   readonly id: string
   /** The beginning of the first message. */
   readonly title: string
-  /** Messages that are kept. */
+  /** The number of stored messages. */
   readonly messages: number
   readonly createdAt: Date
   readonly updatedAt: Date
@@ -40,7 +40,7 @@ export interface ConversationMessage {
   readonly createdAt: Date
 }
 
-/** What a chat yields, in order. */
+/** The events of a chat, in order. */
 export type AgentEvent =
   | { readonly type: 'start', readonly conversationId: string, readonly citations: readonly Citation[] }
   | { readonly type: 'content', readonly text: string }
