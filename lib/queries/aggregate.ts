@@ -10,7 +10,7 @@ export function isAggregate (name: string): name is AggregateName {
   return aggregateNames.some((known) => known === name)
 }
 
-/** The types of sums, as PostgreSQL has them: those of integers are wider than their column. */
+/** PostgreSQL's result types of `sum`: sums of integers are wider than their column. */
 const sums: ReadonlyMap<string, string> = new Map([
   ['smallint', 'bigint'],
   ['integer', 'bigint'],
@@ -32,11 +32,11 @@ const averages: ReadonlyMap<string, string> = new Map([
   ['interval', 'interval']
 ])
 
-/** Types of which every version of PostgreSQL that is served has a least and a greatest value; enums and arrays besides. */
+/** Types with `min` and `max` in every supported version of PostgreSQL, besides enums and arrays. */
 const ranked =
   /^(?:smallint|integer|bigint|numeric|real|double precision|money|text|citext|character varying|character|date|interval|inet|time(?:stamp)? with(?:out)? time zone)$/
 
-/** The type of the function's result; undefined where it takes no column of this type. */
+/** The type of the function's result; undefined if it does not accept columns of this type. */
 export function resultType (name: AggregateName, { type, labels }: Pick<Column, 'type' | 'labels'>): string | undefined {
   switch (name) {
     case 'count':
@@ -50,7 +50,7 @@ export function resultType (name: AggregateName, { type, labels }: Pick<Column, 
   }
 }
 
-/** What the function takes, for messages. */
+/** The accepted columns, for messages. */
 export function describeArgument (name: AggregateName): string {
   return name === 'sum' || name === 'avg' ? 'numbers or intervals' : 'numbers, texts, dates, times, enums or arrays'
 }

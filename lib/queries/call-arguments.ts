@@ -1,4 +1,4 @@
-/** The arguments of a call: values and templates as the types of the function. */
+/** The arguments of a call: converts values and templates to the types of the function. */
 import type { FunctionArgument } from '../database/catalogue.js'
 import type { CompiledValue, Reference } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
@@ -16,12 +16,12 @@ import { isOfUrl } from './url-value.js'
 export interface CallArgument {
   readonly argument: FunctionArgument
   readonly bind: Binder
-  /** Of an argument with a default in the database: whether the request has a value for it. */
+  /** Set for an argument with a default in the database: whether the request has a value for it. */
   readonly presence?: Switch
   readonly references: readonly Reference[]
 }
 
-/** Compiles the arguments; `known` are those of the function, undefined where it is not known. */
+/** Compiles the arguments; `known` are the function's own, undefined if the function is not known. */
 export function compileArguments (
   values: Readonly<Record<string, unknown>>,
   known: readonly FunctionArgument[] | undefined,
@@ -71,7 +71,7 @@ function compileArgument (argument: FunctionArgument, value: CompiledValue, poin
   return { argument, bind, references, ...hasDefault && { presence: (scope) => value.evaluate(scope) !== undefined } }
 }
 
-/** A list stands in a URL as one text with commas, as a parameter that is repeated, or as both. */
+/** A list in a URL is a comma-separated string, a repeated parameter, or both. */
 function encoderFor (type: string, value: CompiledValue): Encoder {
   return kindOf(type) === 'array' && isOfUrl(value) ? listEncoder({ type: itemType(type) }) : encoderOf({ type })
 }

@@ -18,10 +18,10 @@ import { readsOf, unique, writesOf } from './table-use.js'
 import { uniqueReferences } from './unique-references.js'
 
 const none: CompiledQuery['writes'] = Object.freeze([])
-/** The member of a record that stands for one value of a set. */
+/** The member of a record for the values of a set of scalars. */
 const valueMember = 'value'
 
-/** Compiles a call; null after faults were added to the context's list. */
+/** Compiles a call; null after faults. */
 export function compileCall (query: Query, pointer: string, context: QueryContext): CompiledQuery | null {
   const { faults } = context
   const before = faults.faults.length
@@ -99,7 +99,7 @@ interface CallParts {
 
 const hasFullAccess: Switch = (scope) => scope.fullAccess
 
-/** The function that a query names, or undefined after a fault was added. */
+/** The function that a query names; undefined after a fault. */
 function findFunction (name: string | undefined, pointer: string, context: QueryContext): ResolvedFunction | undefined {
   const { faults, catalogue, origin } = context
   const at = pointerTo(pointer, 'function')
@@ -122,7 +122,7 @@ function holdsSecrets ({ withheld }: QueryContext): boolean {
   return withheld !== undefined && (withheld.columns.size > 0 || withheld.fields.size > 0)
 }
 
-/** The columns that callers without full access do not see. */
+/** The columns that are hidden from callers without full access. */
 function excludedOf (
   { excludeFields = [] }: Query,
   { columns, name }: DatabaseFunction,
@@ -144,11 +144,11 @@ function writeOne (parts: CallParts, placeholders: Placeholders, on: ReadonlySet
   if (found.type === 'void') return boundedRowText(`select '{"success":true}'::text from ${call} f`)
   if (!found.many && found.columns === null) return boundedRowText(`select json_build_object('result', ${call})::text`)
   const row = `select row_to_json(r.*)::text from (${selectRows(parts, call, on)} limit 1) r`
-  // A function that finds no row returns null, which is a row of nulls here.
+  // A function that finds no row returns null, which becomes a row of nulls here.
   return boundedRowText(found.many ? row : `select row_to_json(r.*)::text from (${selectRows(parts, call, on)} where not (f.* is null)) r`)
 }
 
-/** All rows are made in any case, and once: the total counts them. */
+/** The function computes all its rows in any case, and only once: the total counts them. */
 function writeRows (
   parts: CallParts,
   page: Page,
@@ -203,7 +203,7 @@ function recordSchema (found: DatabaseFunction, excluded: ReadonlySet<string>, o
   }
 }
 
-/** RAISE EXCEPTION without a code of its own: the function refuses, and its text is for the log. */
+/** RAISE EXCEPTION without a code: the function rejects the call, and its message goes to the log. */
 function raisedIn (error: unknown): unknown {
   const raised = isFailure(error, 'constraintViolated') && error.cause instanceof Error && 'state' in error.cause &&
     error.cause.state === 'P0001'

@@ -1,17 +1,17 @@
-/** The bounds that a column declares: `varchar(20)`, `numeric(5, 2)`. They concern values that are written, not values to compare with. */
+/** The limits in a column's type: `varchar(20)`, `numeric(5, 2)`. They apply to written values, not to values in comparisons. */
 import type { Column } from '../database/catalogue.js'
 import { isExact } from '../json/exact-number.js'
 
 export type BoundedColumn = Pick<Column, 'maxLength' | 'precision' | 'scale'>
 
-/** A bound of a column, with the keyword of JSON Schema for its message. */
+/** A limit of a column, with the JSON Schema keyword for its message. */
 export interface ColumnBound {
   readonly fits: (encoded: unknown) => boolean
   readonly description: string
   readonly keyword: string
 }
 
-/** undefined for a column without bounds. Items of arrays have the bound of the column. */
+/** undefined for a column without limits. In arrays, the limit applies to each item. */
 export function boundOf ({ maxLength, precision, scale = 0 }: BoundedColumn): ColumnBound | undefined {
   if (maxLength !== undefined) {
     return {
@@ -35,7 +35,7 @@ function itemsFit (fits: (value: unknown) => boolean): (encoded: unknown) => boo
   return all
 }
 
-/** PostgreSQL counts code points, and cuts blanks at the end without an error. */
+/** PostgreSQL counts code points, and silently truncates trailing spaces. */
 function isWithin (text: string, max: number): boolean {
   if (text.length <= max) return true
   let count = 0
@@ -51,7 +51,7 @@ export function fitsNumeric (text: string, precision: number, scale: number): bo
   const digits = whole + fraction
   const first = digits.search(/[1-9]/)
   if (first === -1) return true
-  const size = whole.length + Number(exponent) - first // digits before the point; negative for zeros behind it
+  const size = whole.length + Number(exponent) - first // digits before the point; negative for leading zeros after it
   if (size !== precision - scale) return size < precision - scale
   const kept = digits.slice(first, first + precision)
   return kept.length < precision || /[^9]/.test(kept) || !/[5-9]/.test(digits.charAt(first + precision))

@@ -1,4 +1,4 @@
-/** Converts JSON values to values of a column, or finds that they do not fit. */
+/** Converts JSON values to values of a column, and detects values that do not fit. */
 import type { Column } from '../database/catalogue.js'
 import { ExactNumber, fitsInt64, isExact, isNumber, maxNumberLength } from '../json/exact-number.js'
 import { isStorable, isStorableJson } from '../json/storable.js'
@@ -9,7 +9,7 @@ import { splitList } from './url-value.js'
 /** The value does not fit the column. */
 export const unfit = Symbol('unfit')
 
-/** What columns of a type hold, as far as JSON can tell. */
+/** The kinds of column types, as far as JSON distinguishes them. */
 export type Kind = 'text' | 'integer' | 'decimal' | 'boolean' | 'json' | 'array' | 'vector'
 
 const kinds: Readonly<Record<string, Kind>> = {
@@ -28,10 +28,10 @@ const kinds: Readonly<Record<string, Kind>> = {
 
 const integerBounds: Readonly<Record<string, number>> = { smallint: 32_767, integer: 2_147_483_647, bigint: Number.MAX_SAFE_INTEGER }
 
-/** PostgreSQL's own limit of an array's dimensions. */
+/** PostgreSQL's limit of array dimensions. */
 const maxDimensions = 6
 
-/** What a column of this type holds; every type that is not known here is written and read as text. */
+/** The kind of a column type; unknown types are written and read as text. */
 export function kindOf (type: string): Kind {
   if (type.endsWith('[]')) return 'array'
   return Object.hasOwn(kinds, type) ? kinds[type]! : 'text'
@@ -42,7 +42,7 @@ export function itemType (type: string): string {
   return type.slice(0, -2)
 }
 
-/** Makes the value that is bound from a JSON value other than null; `unfit` where there is none. */
+/** Converts a JSON value other than null to the bound value; `unfit` if it does not fit. */
 export type Encoder = (value: unknown) => unknown
 
 /** The encoder of a column's values. */
@@ -68,7 +68,7 @@ export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): E
   }
 }
 
-/** The encoder of a list of a column's values: an array, or text with commas between the items. */
+/** The encoder of a list of a column's values: an array, or a comma-separated string. */
 export function listEncoder (column: Pick<Column, 'type' | 'labels'>): Encoder {
   const encodeItems = arrayEncoder(encoderOf(column))
   return (value) => {
@@ -78,8 +78,8 @@ export function listEncoder (column: Pick<Column, 'type' | 'labels'>): Encoder {
 }
 
 /**
- * The encoder of the patterns of `like`. PostgreSQL fails on a pattern that ends in its escape only at a row that
- * matches up to there, which may be another tenant's row that it looks at before its tenant: the error would tell it.
+ * The encoder of `like` patterns. A pattern that ends in its escape character fails only at a row that matches the rest of it.
+ * PostgreSQL may test another tenant's row before it checks the tenant, so the error would reveal that row.
  */
 export const encodePattern: Encoder = (value) => {
   const text = encodeText(value)
@@ -89,7 +89,7 @@ export const encodePattern: Encoder = (value) => {
   return (text.length - end) % 2 === 1 ? unfit : text
 }
 
-/** What a column takes, for messages: "an integer". */
+/** The accepted values of a column, for messages: "an integer". */
 export function describeType ({ type, labels }: Pick<Column, 'type' | 'labels'>): string {
   if (labels !== undefined && !type.endsWith('[]')) return `one of ${labels.map((label) => `"${label}"`).join(', ')}`
   switch (kindOf(type)) {
@@ -110,7 +110,7 @@ export function describeType ({ type, labels }: Pick<Column, 'type' | 'labels'>)
   }
 }
 
-/** Further types whose text has a form that no number or boolean has. */
+/** Other types whose text form differs from every number and boolean. */
 const formedTypes = /^(time|interval)\b/
 
 function textEncoder (type: string): Encoder {
@@ -161,7 +161,7 @@ function encodeDecimal (value: unknown): unknown {
 }
 
 function integerEncoder (bound: number): Encoder {
-  // An integer beyond 2^53 may come as a text too.
+  // An integer beyond 2^53 may also be a string.
   const fits = bound === Number.MAX_SAFE_INTEGER ? isBigint : (text: string) => isBetween(Number(text), bound)
   return (value) => {
     if (typeof value === 'number') return Number.isInteger(value) && isBetween(value, bound) ? value : unfit
@@ -178,12 +178,12 @@ function isBigint (text: string): boolean {
   return text.length < 19 || fitsInt64(toBigInt(text))
 }
 
-/** `BigInt` knows no plus. */
+/** `BigInt` does not accept a plus sign. */
 function toBigInt (text: string): bigint {
   return BigInt(text.startsWith('+') ? text.slice(1) : text)
 }
 
-/** An array's items; `depth` further levels of arrays in arrays, which PostgreSQL takes for the same type. */
+/** The items of an array. Up to `depth` further levels of nested arrays are accepted, because PostgreSQL gives them the same type. */
 function arrayEncoder (encode: Encoder, depth = 0): Encoder {
   const encodeNested = depth === 0 ? encode : arrayEncoder(encode, depth - 1)
   return (value) => {

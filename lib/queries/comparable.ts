@@ -1,7 +1,7 @@
-/** Whether PostgreSQL can say which of two values of a type is the greater: what cannot be ordered is compared as text alone. */
+/** Whether PostgreSQL can order the values of a type. Types without an order are compared only as text. */
 import { itemType, kindOf } from './column-value.js'
 
-/** PostgreSQL's own types without an order; statements that ask for one fail. */
+/** PostgreSQL's built-in types without an order; statements that order by them fail. */
 const unordered: ReadonlySet<string> = new Set([
   'json',
   'jsonpath',
@@ -25,7 +25,7 @@ export function isOrdered (type: string): boolean {
   return !unordered.has(kindOf(type) === 'array' ? itemType(type) : type)
 }
 
-/** What to do about it, for the end of a message. */
+/** The remedy, for the end of a message. */
 export function orderedInstead (type: string): string {
   return type === 'json' ? ': make it jsonb' : ''
 }

@@ -1,6 +1,6 @@
 /**
- * One comparison of a column with a value, as PostgreSQL means it: `neq` does not find nulls, and the pattern of `like`
- * and `ilike` has `%` and `_` (a `*` is a `*`, other than in PostgREST's query strings).
+ * One comparison of a column with a value, with PostgreSQL's semantics: `neq` does not find nulls. In the patterns of `like` and
+ * `ilike`, `%` and `_` are wildcards, but `*` is literal, unlike in PostgREST's query strings.
  */
 import type { Column } from '../database/catalogue.js'
 import type { Operator } from '../schema/query.js'
@@ -19,16 +19,16 @@ import type { Binder } from './sql.js'
 import { encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './text-search.js'
 import { isOfUrl, jsonTexts } from './url-value.js'
 
-/** Operators of which the column stands left and the value, as the column's type, right. */
+/** Operators with the column on the left, and the value, cast to the column's type, on the right. */
 const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
 
-/** Types that `like` works on as they are; others are compared by their text. */
+/** Types that `like` supports directly; others are compared by their text. */
 const textTypes = new Set(['text', 'character varying', 'character', 'citext', 'name'])
 
-/** Those that any column can have: they compare its text, or whether it has a value. */
+/** Operators for any column: they compare its text, or test whether it has a value. */
 const textOperators: ReadonlySet<Operator> = new Set<Operator>(['is', 'like', 'ilike'])
 
-/** Operators of fields of documents alone. */
+/** Operators that only fields of documents have. */
 type DocumentsOperator = 'array-contains' | 'array-contains-any'
 type ColumnOperator = Exclude<Operator, DocumentsOperator>
 
@@ -36,7 +36,7 @@ function isOfDocuments (operator: Operator): operator is DocumentsOperator {
   return operator === 'array-contains' || operator === 'array-contains-any'
 }
 
-/** Compiles a comparison; undefined after a fault was added. */
+/** Compiles a comparison; undefined after a fault. */
 export function compileComparison (
   operand: Operand,
   filter: ComparisonFilter,
@@ -69,7 +69,7 @@ export function compileComparison (
   return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
 }
 
-/** `configuration` is that of a search; undefined after a fault was added. */
+/** `configuration` is the text search configuration; undefined after a fault. */
 function conditionOf (
   operator: ColumnOperator,
   operand: Operand,
@@ -122,7 +122,7 @@ function compileSearch (configuration: string, { column, write }: Operand, value
   return (alias, placeholders) => writeSearch(configuration, write(alias), column.type === 'tsvector', placeholders.add(bind, 'text'))
 }
 
-/** A text of a URL is the text itself, or the JSON that it holds. */
+/** A string of a URL stands for itself, or for the JSON in it. */
 function compileJsonContains (column: Column, value: FilterValue): Condition {
   const encode: Encoder = (given) => typeof given === 'string' ? jsonTexts(given) ?? unfit : [encoderOf(column)(given)]
   const bind = binderOf(value, encode, 'contains', column)
@@ -146,7 +146,7 @@ function encoderFor (operator: Exclude<ColumnOperator, 'is'>, column: Column): E
   }
 }
 
-/** Nothing binds null, which no comparison is true for. */
+/** Null is never bound, because no comparison with it is true. */
 function binderOf ({ read, value }: FilterValue, encode: Encoder, operator: Operator, column: Column): Binder {
   const path = requestPath(value, `/${column.name}`)
   return (scope) => {
@@ -207,7 +207,7 @@ function isEncoder ({ type }: Column): Encoder {
   }
 }
 
-/** `is` knows null as a value; only what is missing matches nothing. */
+/** `is` accepts null as a value; only a missing value matches nothing. */
 function compileIs ({ column, write }: Operand, value: FilterValue): Condition {
   const encode = isEncoder(column)
   if (value.value.constant) {
@@ -225,7 +225,7 @@ function compileIs ({ column, write }: Operand, value: FilterValue): Condition {
   return (alias, placeholders) => {
     const left = write(alias)
     const word = placeholders.add(bind, 'text')
-    // A word that is missing gives null, which stays null under a `not`.
+    // A missing word gives null, and null stays null under a `not`.
     if (column.type !== 'boolean') return `case ${word} when 'null' then ${left} is null end`
     return `case ${word} when 'true' then ${left} is true when 'false' then ${left} is false when 'null' then ${left} is null when 'unknown' then ${left} is null end`
   }

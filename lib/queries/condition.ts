@@ -1,19 +1,19 @@
-/** The parts of a filter: a comparison in the configuration, and the SQL condition that it becomes. */
+/** The parts of a filter: a configured comparison, and the SQL condition that it compiles to. */
 import type { Filter } from '../schema/query.js'
 import type { Reference } from '../expressions/types.js'
 import type { Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
 
-/** A condition on the rows of one alias; undefined when the request drops all that it holds. */
+/** A condition on the rows of one alias; undefined if the request omits all of its comparisons. */
 export type Condition = (alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>) => string | undefined
 
-/** What is made of a comparison: a column's, or that of a field of a document. */
+/** A compiled comparison of a column, or of a field of a document. */
 export interface Comparison {
   readonly condition: Condition
-  /** Present only where the filter is optional. */
+  /** Present only if the filter is optional. */
   readonly presence?: Switch
   readonly references: readonly Reference[]
 }
 
-/** A filter that compares. */
+/** A filter that is a single comparison. */
 export type ComparisonFilter = Extract<Filter, { column: string }>

@@ -1,56 +1,53 @@
-/** The context that queries are compiled in, and the tables that they may name. */
+/** The context of compiled queries, and look-ups of the tables and columns that they name. */
 import type { Catalogue, Column, Table } from '../database/catalogue.js'
 import type { Functions } from '../schema/function.js'
 import type { TableOperation } from '../schema/query.js'
 import type { TemplateContext } from '../expressions/template.js'
 import { nearest } from '../schema/faults.js'
 
-/** Names by table or collection that no answer of the route holds: it writes them from secrets. */
+/** Columns by table, and fields by collection, that no response of the route shows: the route writes them from secrets. */
 export interface Withheld {
   readonly columns: ReadonlyMap<string, ReadonlySet<string>>
   readonly fields: ReadonlyMap<string, ReadonlySet<string>>
 }
 
-/** What a document says of Firestore. */
+/** A document's settings for Firestore. */
 export interface FirestoreRules {
-  /** Queries of documents that name no store use it. */
+  /** Document queries without an explicit store use it. */
   readonly isDefault: boolean
-  /** Collections of the platform, which no tenant writes. */
+  /** Collections of the platform; tenants cannot write them. */
   readonly sharedCollections: ReadonlySet<string>
 }
 
-/** What a query is compiled against, besides what templates are. */
+/** The compilation context of a query, in addition to the context of templates. */
 export interface QueryContext extends TemplateContext {
   readonly catalogue: Catalogue
   readonly pagination: { readonly defaultLimit: number, readonly maxLimit: number, readonly defaultOffset: number }
-  /** A list takes `limit` and `offset` of the query string. Default: it takes its own alone. */
+  /** A list accepts `limit` and `offset` from the query string. Default: only the configured ones. */
   readonly callerPages?: boolean
-  /**
-   * The route, such as `GET /articles`: pages of its list can follow a cursor. Default: it is none, or no caller could say of
-   * which list.
-   */
+  /** The route, such as `GET /articles`, whose list can have cursor pages. Default: none, also if the route has several lists. */
   readonly listRoute?: string
-  /** The route's excluded fields; the query's own are added to them. */
+  /** The excluded fields of the route; the query adds its own. */
   readonly excludeFields: readonly string[]
   /** The route's soft delete. */
   readonly softDelete?: { readonly enabled: boolean, readonly allowHardDelete?: boolean } | undefined
   /** Tables without `tenant_id` that a tenant's own document may read. */
   readonly sharedTables: ReadonlySet<string>
-  /** What the route writes from secrets. Default: nothing. */
+  /** The columns and fields that the route writes from secrets. Default: none. */
   readonly withheld?: Withheld
-  /** A row that is deleted takes its files with it. Default: false. */
+  /** Deleting a row also deletes its files. Default: false. */
   readonly deletesFiles?: boolean
   /** The SQL functions that the document may call. Default: none. */
   readonly functions?: Functions | undefined
-  /** The route is a `get`, which writes nothing that a caller could not repeat. Default: false. */
+  /** The route is a `GET`, which must not write. Default: false. */
   readonly reads?: boolean
-  /** null where there is no Firestore. Default: it is not judged. */
+  /** null if Firestore is not configured. Default: not checked. */
   readonly firestore?: FirestoreRules | null | undefined
-  /** Whose document the query stands in. */
+  /** The owner of the document that contains the query. */
   readonly origin: 'platform' | 'tenant'
 }
 
-/** The table of that name, or undefined after a fault was added: the operation cannot use the table. */
+/** Finds a table by its name; undefined after a fault if the operation cannot use it. */
 export function findTable (name: string, pointer: string, context: QueryContext, operation: TableOperation): Table | undefined {
   const { catalogue, faults } = context
   const table = catalogue.tables.get(name)
@@ -65,7 +62,7 @@ export function findTable (name: string, pointer: string, context: QueryContext,
     )
     return undefined
   }
-  // An insert writes to the table alone.
+  // An insert writes only to the table itself.
   if (table.tenantHeirs !== undefined && operation !== 'insert') {
     const heirs = table.tenantHeirs.map((heir) => `"${heir}"`).join(', ')
     faults.add(
@@ -84,7 +81,7 @@ export function findTable (name: string, pointer: string, context: QueryContext,
   return undefined
 }
 
-/** Whether a route of this origin may know the table. */
+/** Whether a route of this origin may access the table. */
 export function isVisible (table: Table, { origin, sharedTables }: QueryContext): boolean {
   return origin === 'platform' || table.tenantScoped || sharedTables.has(table.name)
 }
@@ -93,7 +90,7 @@ function visibleTables (context: QueryContext): string[] {
   return [...context.catalogue.tables.values()].filter((table) => isVisible(table, context)).map((table) => table.name)
 }
 
-/** The column of that name, or undefined after a fault was added. */
+/** Finds a column by its name; undefined after a fault. */
 export function findColumn (table: Table, name: string, pointer: string, { faults }: QueryContext): Column | undefined {
   const column = table.columns.get(name)
   if (column === undefined) faults.add(pointer, `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))

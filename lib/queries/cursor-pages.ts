@@ -1,4 +1,4 @@
-/** `pagination: "cursor"`: pages that start after the last row of the page before. */
+/** `pagination: "cursor"`: pages that start after the last row of the previous page. */
 import type { Field } from '../schema/route.js'
 import type { BoundQuery, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
@@ -16,7 +16,7 @@ import { compileVariants, type Switch } from './statement.js'
 
 export const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
 
-/** Adds the faults of pages that follow a cursor; the function that it returns compiles them. */
+/** Reports the faults of cursor pages; the returned function compiles them. */
 export function compileCursorPages (
   subject: Subject,
   orders: Orders,
@@ -50,7 +50,7 @@ export function compileCursorPages (
   }
 }
 
-/** The limit of a page that a cursor can continue. */
+/** The limit of a cursor page. */
 export function cursorLimit (page: Page, scope: Scope): number {
   const asked = page.limit(scope)
   if (asked === 0) {
@@ -68,7 +68,7 @@ interface BindParts {
   readonly write: (written: CursorPage, placeholders: Placeholders, on: ReadonlySet<Switch>) => string
 }
 
-/** Binds the statement of a page to the position that the request asks for. */
+/** Binds the statement of a page to the requested position. */
 export function bindCursorPages ({ origin, switches, usual, read, page, write }: BindParts): (scope: Scope) => BoundQuery {
   const valueOf = valueBinders((scope) => read(scope).after ?? [])
   const limit: Binder = (scope) => cursorLimit(page, scope)
@@ -105,8 +105,8 @@ export const cursorParameters: Readonly<Record<string, Field>> = {
 }
 
 /**
- * A cursor tells its caller the values of the order's columns, and a made-up one can ask for any: so they are members of
- * every record. Returns their names.
+ * A cursor reveals the values of the order's columns to its caller, and a forged one can probe any value. Therefore every record
+ * must show these columns. Returns their names.
  */
 function checkVisible ({ reduced, table, context }: Subject, orders: Orders, pointer: string): readonly string[] {
   const shown = new Map(reduced.fields.flatMap((field) => {

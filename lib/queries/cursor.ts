@@ -1,7 +1,7 @@
 /**
- * Cursors: where a list goes on. A cursor holds the values of the order's columns of one row, as PostgreSQL writes them,
- * which its caller has seen in that row (`checkVisible`). It adds conditions to those of the query and never takes any
- * away: whatever a caller makes of it, the rows are those that the query gives this caller anyway.
+ * Cursors mark the position of the next page. A cursor holds the order's column values of one row, in PostgreSQL's text form; its
+ * caller has seen them in that row (`checkVisible`). A cursor only adds conditions to the query. Even a forged one gives only
+ * rows that the query gives this caller anyway.
  */
 import type { Scope } from '../expressions/types.js'
 import type { RowOrder } from './order.js'
@@ -10,21 +10,21 @@ import { isStorable } from '../json/storable.js'
 import { refuse } from './request-path.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
-/** Characters of a cursor: with the rest of a URL they fit the 16 KB that Node.js takes of headers. */
+/** Characters of a cursor: together with the rest of the URL they fit Node.js's 16 KB for headers. */
 export const maxCursorLength = 4096
-const tagLength = 16 // characters of the hash of what the cursor is for
-const maxTags = 1000 // of one list
+const tagLength = 16 // characters of the hash that identifies the cursor's list
+const maxTags = 1000 // per list
 const path = '/query/cursor'
 
-/** Where a page starts, and what marks the cursors of its list. */
+/** The start of a page, and the tag of its list's cursors. */
 export interface Position {
   readonly order: RowOrder
   readonly tag: string
-  /** The values of the order's columns in the row before the page, null for none; null at the start of the list. */
+  /** The values of the order's columns in the row before the page, with null for a null column; null at the start of the list. */
   readonly after: readonly (string | null)[] | null
 }
 
-/** The function that reads the position of a request; `list` names the list, such as `GET /articles articles`. */
+/** Returns the function that reads a request's position; `list` names the list, such as `GET /articles articles`. */
 export function positionReader (list: string, orderOf: (scope: Scope) => RowOrder): (scope: Scope) => Position {
   const known = new WeakMap<Scope, Position>()
   const tags = new Map<string, string>()
@@ -44,7 +44,7 @@ export function positionReader (list: string, orderOf: (scope: Scope) => RowOrde
   }
 }
 
-/** The body of a page, of which the statement wrote all but the end: after the last line break stand the values of the next cursor. */
+/** Completes the body of a page. The statement writes all but the end: the values of the next cursor follow the last line break. */
 export function finishPage (text: string, { tag }: Position): string {
   const end = text.lastIndexOf('\n')
   const values = text.slice(end + 1)
@@ -60,7 +60,7 @@ export function finishPage (text: string, { tag }: Position): string {
   return `${text.slice(0, end)}"${cursor}"}}`
 }
 
-/** Keeps the cursors of two lists, orders and tenants apart. It is no secret, and nothing depends on that. */
+/** Separates the cursors of different lists, orders and tenants. It is not a secret, and security does not depend on it. */
 function tagOf (text: string): string {
   return createHash('sha256').update(text).digest('base64url').slice(0, tagLength)
 }
@@ -89,7 +89,7 @@ function valuesIn (text: string): (string | null)[] | null {
   }
 }
 
-/** The answer to a text that no page gave as its cursor. */
+/** The error for a text that is not a cursor of this list. */
 export function unknownCursor (): Error {
   return refuse({ path, message: 'is no cursor: send the text of `pagination.next` as it is, or start without one', keyword: 'format' })
 }

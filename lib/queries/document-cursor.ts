@@ -1,6 +1,6 @@
 /**
- * `pagination: "cursor"` of documents, on both stores. The keys of the order are fields as JSON, and the id last; a cursor
- * holds their JSON texts.
+ * `pagination: "cursor"` of documents, on both stores. The keys of the order are fields as JSON, with the id last; a cursor holds
+ * their JSON texts.
  */
 import type { DocumentQuery } from '../schema/query.js'
 import type { Scope } from '../expressions/types.js'
@@ -17,13 +17,13 @@ import { direction } from './order.js'
 
 export interface DocumentCursors {
   readonly order: RowOrder
-  /** Throws `validationFailed` for a text that is no cursor of the list. */
+  /** Throws `validationFailed` if the text is not a cursor of the list. */
   readonly read: (scope: Scope) => Position
-  /** Members of its records of which a cursor tells the value. */
+  /** Members of its records whose values a cursor reveals. */
   readonly members: readonly string[]
 }
 
-/** The cursors of a list, after the faults were added to the context's list; undefined where its pages have an offset. */
+/** Compiles the cursors of a list and reports their faults; undefined for offset pages. */
 export function compileDocumentCursors (
   query: DocumentQuery,
   pointer: string,
@@ -62,7 +62,7 @@ export function compileDocumentCursors (
   }
 }
 
-/** The value that a cursor holds as JSON. Throws `validationFailed` where it holds none. */
+/** The JSON value in a cursor. Throws `validationFailed` if the text is not JSON. */
 export function cursorValue (text: string): unknown {
   const faults: TypedFault[] = []
   const value = withNormalTypes(parsed(text), faults)

@@ -1,4 +1,4 @@
-/** The values that a write of documents takes from the request. */
+/** The values of a document write, from the request. */
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 import type { TenantryError } from '../errors.js'
@@ -14,16 +14,16 @@ import { type InputOptions, isExcludedInput, isLacking, maxRows } from './write-
 type Fields = Readonly<Record<string, unknown>>
 
 export interface DocumentData {
-  /** Where the request has it; empty where several places give it. */
+  /** The value's pointer in the request; empty if it has several sources. */
   readonly path: string
-  /** The documents without their `id`, and whether the input was an array; throws `validationFailed`. */
+  /** The documents without their `id`, and whether the input was an array. Throws `validationFailed`. */
   readonly read: (scope: Scope, id: string | null) => { readonly documents: readonly Fields[], readonly many: boolean }
   readonly references: readonly Reference[]
-  /** The refusal of documents that hold characters which PostgreSQL does not store; it names their fields. */
+  /** The error for characters that PostgreSQL cannot store; it names the fields. */
   readonly unstorable: (documents: readonly Fields[], many: boolean) => TenantryError
 }
 
-/** Compiles the `data` of a write; undefined after a fault was added. */
+/** Compiles the `data` of a write; undefined after a fault. */
 export function compileDocumentData (
   data: unknown,
   pointer: string,
@@ -85,14 +85,14 @@ export function compileDocumentData (
   }
 }
 
-const maxUnstorable = 20 // fields that a response names
+const maxUnstorable = 20 // fields in a response
 
 function unstorableFields (document: Fields, at: string): Detail[] {
   return Object.entries(document).filter(([name, value]) => !isStorableJson(stringifyJson({ [name]: value })))
     .map(([name]) => ({ path: pointerTo(at, name), message: unstorableText, keyword: 'pattern' }))
 }
 
-/** Excluded fields that the body gives, directly or through the configured members. */
+/** Excluded fields in the body, direct or within the configured members. */
 function droppedFields (
   members: readonly { name: string, value: CompiledValue }[] | null,
   value: CompiledValue,

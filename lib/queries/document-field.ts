@@ -1,6 +1,6 @@
 /**
- * Fields of a document by their path, and comparisons of them, typed by the value. A text of a URL is compared as each JSON type
- * that it can be.
+ * Fields of a document by their path, and comparisons typed by the value. A string of a URL is compared as each JSON type that it
+ * can represent.
  */
 import type { Operator } from '../schema/query.js'
 import type { QueryContext } from './context.js'
@@ -18,10 +18,10 @@ import { refuse, requestPath } from './request-path.js'
 import { encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './text-search.js'
 import { isOfUrl, jsonTexts, splitList } from './url-value.js'
 
-/** The id of a document, which stands beside its fields. */
+/** The id of a document, which is stored outside its fields. */
 export const idOperand = operandOf({ name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false })
 
-/** At most eight names of letters, digits, `_` and `-`, with dots between them: safe inside a quoted literal. */
+/** At most eight names of letters, digits, `_` and `-`, separated by dots: safe inside a quoted literal. */
 const fieldPath = /^[A-Za-z_][\w-]{0,62}(\.[A-Za-z_][\w-]{0,62}){0,7}$/
 
 const symbols = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
@@ -30,22 +30,22 @@ export function isFieldPath (path: string): boolean {
   return fieldPath.test(path)
 }
 
-/** The names of a path into a document; undefined after a fault was added. */
+/** The names of a path into a document; undefined after a fault. */
 export function fieldNamesOf (path: string, pointer: string, { faults }: QueryContext): string[] | undefined {
   if (isFieldPath(path)) return path.split('.')
   faults.add(pointer, `"${path}" is no field: expected letters, digits, \`_\` and \`-\`, with \`.\` between the names of a path`)
   return undefined
 }
 
-/** A field as SQL: its JSON, or with `text` the text of it. */
+/** The SQL of a field: its JSON, or, with `text`, its text. */
 export type JsonField = (alias: string, text?: boolean) => string
 
-/** The field of that path; undefined after a fault was added. */
+/** The field at the path; undefined after a fault. */
 export function fieldOf (path: string, pointer: string, context: QueryContext): JsonField | undefined {
   return fieldNamesOf(path, pointer, context) === undefined ? undefined : jsonFieldOf(path)
 }
 
-/** The same of a path that `isFieldPath` takes. */
+/** The field at a path that `isFieldPath` accepts. */
 export function jsonFieldOf (path: string): JsonField {
   if (path === 'id') return (alias, text) => text === true ? columnOf(alias, 'id') : `to_jsonb(${columnOf(alias, 'id')})`
   const names = path.split('.').map((name) => `'${name}'`)
@@ -53,13 +53,13 @@ export function jsonFieldOf (path: string): JsonField {
   return (alias, text) => [columnOf(alias, 'data'), ...names].join(' -> ') + (text === true ? ' ->> ' : ' -> ') + last
 }
 
-/** Compiles a comparison of a document's field; undefined after a fault was added. */
+/** Compiles a comparison of a document's field; undefined after a fault. */
 export function compileFieldComparison (filter: ComparisonFilter, pointer: string, context: QueryContext): Comparison | undefined {
   if (filter.column === 'id') return compileComparison(idOperand, filter, pointer, context)
   return compileJsonComparison(fieldOf(filter.column, pointerTo(pointer, 'column'), context), filter, pointer, context)
 }
 
-/** The same of a value of jsonb; `field` is undefined after a fault was added. */
+/** Compiles a comparison of a jsonb value; `field` is undefined after a fault. */
 export function compileJsonComparison (
   field: JsonField | undefined,
   filter: ComparisonFilter,
@@ -98,7 +98,7 @@ function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string,
     switch (operator) {
       case 'eq':
         return `${left} = ${placeholders.add(bind, 'jsonb')}`
-      // null is no value, as in a column.
+      // `neq` does not match null, as with a column.
       case 'neq':
         return `(${left} <> ${placeholders.add(bind, 'jsonb')} and ${left} <> 'null')`
       case 'gt':
@@ -106,13 +106,13 @@ function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string,
       case 'lt':
       case 'lte': {
         const value = placeholders.add(bind, 'jsonb')
-        // PostgreSQL orders JSON values of different types too, which is not meant here.
+        // PostgreSQL also orders JSON values of different types; a comparison here matches only values of the same type.
         return `(jsonb_typeof(${left}) = jsonb_typeof(${value}) and ${left} ${symbols[operator]} ${value})`
       }
       case 'like':
       case 'ilike':
         return `${field(alias, true)} ${operator} ${placeholders.add(bind, 'text')}`
-      // A field that is not there is null in JSON.
+      // A missing field counts as JSON null.
       case 'is':
         return `coalesce(${left}, 'null') = ${placeholders.add(bind, 'jsonb')}`
       case 'in':
@@ -133,7 +133,7 @@ function isTyped (operator: Operator): operator is TypedOperator {
   return operator !== 'like' && operator !== 'ilike' && operator !== 'is' && operator !== 'fts'
 }
 
-/** The value is a list of JSON values, one of which the text of the URL stands for. */
+/** The bound value is the list of JSON values that the string of the URL can represent. */
 function urlConditionOf (operator: TypedOperator, field: (alias: string) => string, bind: Binder): Condition {
   return (alias, placeholders) => {
     const left = field(alias)
@@ -175,7 +175,7 @@ function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, nam
     return items.flatMap((item) => {
       if (typeof item !== 'string') return [stringifyJson(item)]
       const texts = jsonTexts(item)
-      // Other operators compare texts that begin like JSON as well.
+      // For other operators, a string that starts like JSON is compared as a string.
       if (texts === undefined && operator === 'contains') {
         throw refuse({ path, message: `the field "${name}" is compared with JSON, and this text is not valid JSON`, keyword: 'type' })
       }
@@ -204,7 +204,7 @@ function binderOf ({ read, value }: FilterValue, operator: Operator, name: strin
   }
 }
 
-/** The value as its operator binds it; undefined where it does not fit. */
+/** The bound value of the operator; undefined if the value does not fit. */
 function encode (value: unknown, operator: Operator): string | string[] | undefined {
   switch (operator) {
     case 'like':
@@ -236,12 +236,12 @@ export function wordOf (value: unknown): string | undefined {
   return word === 'null' || word === 'true' || word === 'false' ? word : undefined
 }
 
-/** The value of the operator is a list. */
+/** Whether the operator's value is a list. */
 export function takesList (operator: Operator): boolean {
   return operator === 'in' || operator === 'overlaps' || operator === 'array-contains-any'
 }
 
-/** An array, or text with commas between the items. */
+/** An array, or a comma-separated string. */
 export function listOf (value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value
   return typeof value === 'string' ? splitList(value) : [value]

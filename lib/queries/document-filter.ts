@@ -1,6 +1,6 @@
 /**
- * Filters of documents as Firestore takes them. They mean what they mean on the SQL database; what Firestore has no query for is
- * a fault.
+ * Filters of documents for Firestore. They mean the same as on the SQL database; filters that Firestore cannot express are
+ * faults.
  */
 import type { Filter, Operator } from '../schema/query.js'
 import type { DocumentFilter, FieldNames, FilterOperator } from '../firestore/types.js'
@@ -20,21 +20,21 @@ import { refuse, requestPath } from './request-path.js'
 import { noInput } from './sql.js'
 import { isOfUrl, jsonTexts } from './url-value.js'
 
-/** What a filter becomes for a request: null matches nothing, undefined is dropped. */
+/** The filter of one request: null matches nothing, undefined is omitted. */
 type Evaluated = DocumentFilter | null | undefined
 type Evaluate = (scope: Scope) => Evaluated
 
 export interface FirestoreFilters {
-  /** null where nothing can match. */
+  /** null if nothing can match. */
   readonly read: (scope: Scope) => readonly DocumentFilter[] | null
   readonly references: readonly Reference[]
 }
 
-const maxDepth = 16 // of nested groups
-const maxValues = 30 // that Firestore compares with in one query
-const maxNotValues = 10 // of `not-in`
+const maxDepth = 16 // nested groups
+const maxValues = 30 // values of one comparison, Firestore's limit
+const maxNotValues = 10 // values of `not-in`
 
-/** Operators that Firestore has no query for, and which one has its meaning, or why none does. */
+/** Operators that Firestore lacks, with an equivalent operator or the reason. */
 const lacking: Partial<Record<Operator, string>> = {
   like: 'Firestore finds no patterns: compare with `eq`, or with `gte` and `lt`',
   ilike: 'Firestore finds no patterns: compare with `eq`, or with `gte` and `lt`',
@@ -125,7 +125,7 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
   return presence === undefined ? compare : (scope) => presence(scope, noInput) ? compare(scope) : undefined
 }
 
-/** A constant that is refused would be refused in each request. */
+/** Reports a constant that every request would reject. */
 function checkConstant (compare: Evaluate, pointer: string, { faults }: QueryContext): void {
   try {
     compare(noScope)
@@ -182,7 +182,7 @@ function comparisonOf (
     case 'array-contains-any':
     case 'overlaps':
       return isOne ? make('array-contains', first) : make('array-contains-any', values)
-    // Refused when the query was compiled.
+    // Rejected when the query was compiled.
     case 'like':
     case 'ilike':
     case 'fts':
@@ -191,7 +191,7 @@ function comparisonOf (
   }
 }
 
-/** The values that a text of a URL can be. */
+/** The values that a string of a URL can represent. */
 function readingsOf (item: unknown): readonly unknown[] {
   return typeof item === 'string' ? jsonTexts(item)?.map(parseJson) ?? [item] : [item]
 }
@@ -207,7 +207,7 @@ function valuesOf (items: readonly unknown[], name: string, path: string): unkno
   })
 }
 
-/** Ids that a document can have: no other is equal to one. */
+/** The valid ids among the items: no document can have another one. */
 function idsOf (items: readonly unknown[], operator: Operator, path: string): string[] {
   return items.flatMap((item) => {
     const id = typeof item === 'string' ? item : stringifyJson(item)

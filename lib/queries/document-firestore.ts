@@ -1,4 +1,4 @@
-/** Queries of documents on Firestore: what they ask of it, as plain data. The tenant is a part of the path. */
+/** Compiles document queries to Firestore requests, as plain data. The tenant is a part of the path. */
 import type { DocumentQuery, Filter } from '../schema/query.js'
 import type { DocumentOperation, OrderKey, Shape } from '../firestore/types.js'
 import type { BoundOperation, Reference, Scope } from '../expressions/types.js'
@@ -16,16 +16,16 @@ import { refuse } from './request-path.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
 const maxBatch = 500 // documents
-const maxOffset = 10_000 // documents, each of which Firestore reads and charges
+const maxOffset = 10_000 // documents; Firestore reads and charges each of them
 
 export interface FirestoreCompiled {
   readonly references: readonly Reference[]
-  /** The collection is the platform's. */
+  /** The collection belongs to the platform. */
   readonly shared: boolean
   readonly bind: (input: DocumentInput | undefined) => (scope: Scope) => BoundOperation
 }
 
-/** What Firestore makes of a query; it may add faults. */
+/** Compiles a query for Firestore; may add faults. */
 export function compileOnFirestore (query: DocumentQuery, pointer: string, context: QueryContext, parts: DocumentParts): FirestoreCompiled {
   const { faults, firestore, origin } = context
   const { operation } = query
@@ -42,7 +42,7 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
   const order = compileOrder(query.order, pointerTo(pointer, 'order'), context)
 
   if (parts.cursors !== undefined) checkCompared(query, pointer, context)
-  // Firestore has the id last by itself, but tells pages by keys that are named.
+  // Firestore orders by id last on its own, but its cursors need the key to be named.
   const cursorOrder = order.some(({ field }) => field === null)
     ? order
     : [...order, { field: null, descending: order.at(-1)?.descending ?? false }]
@@ -83,7 +83,7 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
       return { operation: { ...common(scope), kind: 'query', filters: filters.read(scope), order, limit, offset }, answer: 'page' }
     }
     const id = parts.id?.read(scope) ?? null
-    // No document has another id.
+    // No document has such an id.
     return {
       operation: { ...common(scope), kind: operation === 'delete' ? 'delete' : 'get', id: id !== null && isPathSegment(id) ? id : null },
       answer: answers[operation]
@@ -92,12 +92,12 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
   return { references: filters.references, shared, bind }
 }
 
-/** The values of the order's keys in the document before the page, for Firestore to compare; null at the start of the list. */
+/** The values of the order's keys in the document before the page, for Firestore's comparison; null at the start of the list. */
 function valuesAfter (order: readonly OrderKey[], { after }: Position): readonly unknown[] | null {
   if (after === null) return null
   return order.map(({ field }, index) => {
     const text = after[index] ?? null
-    // A list in the order of a field holds no document without it.
+    // A list ordered by a field omits documents without the field.
     if (text === null) throw unknownCursor()
     if (field === null) {
       if (!isPathSegment(text)) throw unknownCursor()
@@ -111,7 +111,7 @@ function valuesAfter (order: readonly OrderKey[], { after }: Position): readonly
 
 const unequal: ReadonlySet<string> = new Set(['neq', 'gt', 'gte', 'lt', 'lte'])
 
-/** Firestore orders a list by the fields that its filters compare, before the id. A cursor holds only the fields of `order`. */
+/** Firestore orders a list by the fields in inequality filters, before the id. A cursor holds only the fields of `order`. */
 function checkCompared ({ filters = [], order = [] }: DocumentQuery, pointer: string, { faults }: QueryContext): void {
   const ordered = new Set([order].flat().map(({ column }) => column))
   for (const [index, filter] of filters.entries()) {
@@ -168,4 +168,4 @@ function bindWrite (
   return { operation: { ...common, kind, id, fields }, answer: 'record' }
 }
 
-const maxDetails = 20 // places that a response names
+const maxDetails = 20 // pointers in a response

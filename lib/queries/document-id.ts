@@ -1,4 +1,4 @@
-/** The id of one document, as a query reads it from the request. */
+/** Reads the id of one document from the request. */
 import type { Reference, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 import { isNumber } from '../json/exact-number.js'
@@ -6,13 +6,13 @@ import { noScope } from '../expressions/no-scope.js'
 import { compileValue } from '../expressions/template.js'
 import { refuse, requestPath } from './request-path.js'
 
-const maxIdLength = 512 // characters; PostgreSQL's index takes some 2,700 bytes
+const maxIdLength = 512 // characters; PostgreSQL's index accepts about 2,700 bytes
 
 export interface DocumentId {
   readonly references: readonly Reference[]
-  /** Where the request has it. */
+  /** The id's pointer in the request. */
   readonly path: string
-  /** null where the request has none. */
+  /** null if the request has none. */
   readonly read: (scope: Scope) => string | null
 }
 

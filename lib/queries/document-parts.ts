@@ -1,4 +1,4 @@
-/** The common parts of queries of documents on both stores: members, ids, fields, and values from the request. */
+/** The parts that document queries share on both stores: members, ids, fields, and values from the request. */
 import type { DocumentQuery } from '../schema/query.js'
 import type { Answer, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
@@ -27,7 +27,7 @@ export const answers = {
 const queryMembers = ['docId', 'filters', 'data', 'merge', 'select', 'order', 'pagination', 'limit', 'offset'] as const
 type Member = typeof queryMembers[number]
 
-/** What each operation needs, and what it may have besides. */
+/** The required and the optional members of each operation. */
 const members = {
   get: { required: ['docId'], optional: ['select'] },
   query: { required: [], optional: ['filters', 'select', 'order', 'pagination', 'limit', 'offset'] },
@@ -42,14 +42,14 @@ const members = {
 export interface DocumentParts {
   readonly collection: string
   readonly id: DocumentId | undefined
-  /** The fields of the answer; null for all. */
+  /** The fields in the response; null for all. */
   readonly select: readonly string[] | null
-  /** Left out unless the caller has full access; holds those that are always left out too. */
+  /** Omitted unless the caller has full access; includes the fields that are always omitted. */
   readonly excluded: readonly string[]
-  /** Left out for every caller: what the route writes from secrets. */
+  /** Omitted for every caller: the fields that the route writes from secrets. */
   readonly withheld: readonly string[]
   readonly page: Page
-  /** Of a list whose pages follow a cursor. */
+  /** Set for a list with cursor pages. */
   readonly cursors: DocumentCursors | undefined
 }
 
@@ -74,7 +74,7 @@ export function checkMembers (query: DocumentQuery, pointer: string, { faults }:
 
 const fieldName = /^[A-Za-z_][\w-]{0,62}$/
 
-/** The fields that a `select` names; null for all. */
+/** The fields of a `select`; null for all. */
 export function selectOf (select: string | undefined, pointer: string, { faults }: QueryContext): readonly string[] | null {
   if (select === undefined || select.trim() === '*') return null
   const names = select.split(',').map((name) => name.trim())
@@ -86,14 +86,14 @@ export function selectOf (select: string | undefined, pointer: string, { faults 
   return names.filter((name) => name !== 'id')
 }
 
-/** The documents of one request. */
+/** The documents in one request. */
 export interface GivenDocuments {
   readonly documents: ReadonlyArray<Readonly<Record<string, unknown>>>
   /** The input was an array. */
   readonly many: boolean
-  /** The document, or an array of the documents, as JSON. */
+  /** The document, or the array of documents, as JSON. */
   readonly text: string
-  /** Of the one document; null where the request has none. */
+  /** The id of a single document; null if the request has none. */
   readonly id: string | null
 }
 
@@ -102,7 +102,7 @@ export interface DocumentInput {
   readonly read: (scope: Scope) => GivenDocuments
 }
 
-/** What a write takes from the request. */
+/** Compiles the input of a write. */
 export function compileInput (operation: Operation, data: DocumentData, id: DocumentId | undefined): DocumentInput {
   return {
     read (scope) {
@@ -123,7 +123,7 @@ export function compileInput (operation: Operation, data: DocumentData, id: Docu
 
 function normalOf (document: Readonly<Record<string, unknown>>, at: string): Readonly<Record<string, unknown>> {
   const faults: TypedFault[] = []
-  // The document itself is an object, whatever its only member is called.
+  // The document itself is always an object, whatever its only member is called.
   const normal = Object.fromEntries(Object.entries(document).map(([name, value]) => [name, withNormalTypes(value, faults, [name])]))
   if (faults.length > 0) {
     throw refuse(
@@ -137,4 +137,4 @@ function normalOf (document: Readonly<Record<string, unknown>>, at: string): Rea
   return normal
 }
 
-const maxFaults = 20 // that a response names
+const maxFaults = 20 // in a response

@@ -1,6 +1,6 @@
 /**
- * Queries of documents on the SQL database: collections of JSON objects in `tenantry.documents`, each tenant's apart; those of
- * requests without a tenant have an empty tenant.
+ * Compiles document queries to SQL: collections of JSON objects in `tenantry.documents`, separate for each tenant. Requests
+ * without a tenant use the empty tenant.
  */
 import type { DocumentQuery } from '../schema/query.js'
 import type { BoundQuery, Scope } from '../expressions/types.js'
@@ -27,17 +27,17 @@ const documents = '"tenantry"."documents"'
 
 type Operation = DocumentQuery['operation']
 
-/** The parts that statements of documents are written from. */
+/** The common parts of document statements. */
 interface Parts extends DocumentParts {
   readonly origin: QueryContext['origin']
-  /** A document that is deleted takes its files with it. */
+  /** Deleting a document also deletes its files. */
   readonly deletesFiles: boolean
   readonly bindCollection: Binder
   readonly filters: CompiledFilters
   readonly order: (alias: string) => string
 }
 
-/** What the SQL database makes of a query: its filters may add faults. */
+/** Compiles a query to SQL; its filters may add faults. */
 export function compileOnSql (
   query: DocumentQuery,
   pointer: string,
@@ -79,7 +79,7 @@ function tenantAndCollection ({ bindCollection }: Parts, placeholders: Placehold
   return [placeholders.add(bindTenantOrNone, 'text'), placeholders.add(bindCollection, 'text')]
 }
 
-/** The document with its id; the id is the one of the row, whatever the fields say. */
+/** The document with its id. The row's id overrides an `id` field. */
 function recordOf ({ excluded, withheld, select }: Parts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const id = `jsonb_build_object('id', ${columnOf(alias, 'id')})`
   const data = select === null
@@ -91,14 +91,14 @@ function recordOf ({ excluded, withheld, select }: Parts, alias: string, placeho
   return `((${data} || ${id}) - ${names})`
 }
 
-/** The members of a document that a list names. */
+/** The listed members of a document. */
 function selectedOf (data: string, names: string): string {
   return `(select coalesce(jsonb_object_agg(m.key, m.value), '{}') from jsonb_each(${data}) m where m.key = any(${names}))`
 }
 
 const listBinders = new WeakMap<readonly string[], Binder>()
 
-/** One binder for one list, so that it has one placeholder in a statement. */
+/** One binder per list, so that a statement has one placeholder for it. */
 function listBinder (names: readonly string[]): Binder {
   const known = listBinders.get(names)
   if (known !== undefined) return known
@@ -162,7 +162,7 @@ function compileDelete (parts: Parts): ReturnType<typeof compileWrite> {
   })
 }
 
-/** What documentEvents reads of a written row. */
+/** The columns of a written row that documentEvents reads. */
 function eventColumns ({ withheld }: Parts, placeholders: Placeholders): string {
   const kept = withheld.length === 0 ? 'd.data' : `(d.data - ${placeholders.add(listBinder(withheld), 'text[]')})`
   return `d.tenant_id, d.id, (${kept} || jsonb_build_object('id', d.id)) as record`
@@ -204,7 +204,7 @@ function bindWrite ({ operation, merge = false }: DocumentQuery, parts: Parts, i
   }
 }
 
-/** What becomes of a document that is there already. */
+/** The treatment of an existing document. */
 type Conflict = 'refused' | 'replaced' | 'merged'
 
 const onConflict = {
@@ -240,7 +240,7 @@ function writeInsertMany (parts: Parts, placeholders: Placeholders, on: Readonly
   }`
 }
 
-/** Merges the fields at the top level; those that are not named stay. */
+/** Merges the fields at the top level; unnamed fields keep their values. */
 function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
   const conditions = conditionsOf(parts, 'd', placeholders, on)
   return answerRow(
@@ -255,7 +255,7 @@ function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<
 /** A document that no transaction has locked or changed is new. */
 const setKind = (row: string): string => `case when ${row}.made then 'entity.created' else 'entity.updated' end`
 
-/** Makes a write answer the document that it wrote. `kind`: false sends no event. */
+/** Makes a write return its document. `kind`: false sends no event. */
 function answerRow (
   write: string,
   parts: Parts,

@@ -1,7 +1,4 @@
-/**
- * Document-style queries: `firebaseQueries`. Their documents are in the SQL database or in Firestore, and mean the same on
- * both.
- */
+/** Document queries (`firebaseQueries`). The documents are in the SQL database or in Firestore, with the same semantics. */
 import type { DocumentQuery } from '../schema/query.js'
 import type { JsonSchema, RouteQuery } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
@@ -17,7 +14,7 @@ import { documentInput } from './input-schema.js'
 import { compilePage } from './page.js'
 import { uniqueReferences } from './unique-references.js'
 
-/** The schema of a document: its id, and whatever fields it has. */
+/** The schema of a document: its id, and any other fields. */
 const documentSchema: JsonSchema = Object.freeze({
   type: 'object',
   properties: { id: { type: 'string' } },
@@ -30,7 +27,7 @@ const noPlaces: RouteQuery['places'] = new Map()
 const noParameters: RouteQuery['parameters'] = Object.freeze({})
 const nothing: RouteQuery['writes'] = Object.freeze([])
 
-/** Compiles a query on a collection; null after faults were added to the context's list. */
+/** Compiles a query on a collection; null after faults. */
 export function compileDocumentQuery (query: DocumentQuery, pointer: string, context: QueryContext): RouteQuery | null {
   const { faults, firestore } = context
   const before = faults.faults.length
@@ -80,7 +77,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
   const filtered = onFirestore?.references ?? onSql?.filters.references ?? []
   const references = uniqueReferences([...id?.references ?? [], ...data?.references ?? [], ...filtered, ...parts.page.references])
   const input = data === undefined ? undefined : compileInput(operation, data, id)
-  // The documents of a request without a tenant are those of the empty one.
+  // Requests without a tenant use the documents of the empty tenant.
   const used = Object.freeze([
     Object.freeze({ table: `${isOnFirestore ? 'firestore' : 'documents'}:${collection}`, scoped: onFirestore?.shared !== true })
   ])
@@ -102,7 +99,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     rowKey: documentKey,
     fields: null
   } as const
-  // What only the documentation needs is made when it asks for it.
+  // Members for the documentation only are computed on demand.
   const inputOf = () => documentInput(query, new Set(excluded), context)
   if (onFirestore !== null) {
     return Object.freeze({

@@ -1,4 +1,4 @@
-/** The filters, order and limit that a query gives an embed under `embeds`. */
+/** The filters, order and limit of an embed under `embeds`. */
 import type { Embed } from '../schema/query.js'
 import type { Reference } from '../expressions/types.js'
 import type { EmbedLimit, EmbedRows, Selection } from './field.js'
@@ -14,7 +14,7 @@ import type { Switch } from './statement.js'
 const noFilters: CompiledFilters = { conditions: [], switches: [], references: [], pinned: new Set(), always: false }
 const maxLimit = 1000
 
-/** @param selection that of the rows; null where they are counted */
+/** @param selection the selection of the rows; null if they are only counted */
 export function compileEmbedRows (
   options: Embed | undefined,
   inner: boolean,
@@ -63,7 +63,7 @@ function compileLimit (limit: Embed['limit'], pointer: string, context: QueryCon
   }
 }
 
-/** What the embeds of a selection read of the request, and which of their filters it may leave out. */
+/** The references of a selection's embeds, and the switches of their optional filters. */
 export interface EmbedUses {
   readonly switches: readonly Switch[]
   readonly references: readonly Reference[]

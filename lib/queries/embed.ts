@@ -1,4 +1,4 @@
-/** The SQL of a record's members: columns, and embedded tables as correlated subqueries that PostgreSQL makes JSON of. */
+/** The SQL of a record's members: columns, and embedded tables as correlated subqueries that return JSON. */
 import type { QueryContext } from './context.js'
 import type { Table } from '../database/catalogue.js'
 import type { Pairs } from './relation.js'
@@ -17,33 +17,33 @@ import type { Switch } from './statement.js'
 type Embed = Extract<Field, { kind: 'embed' }>
 type Count = Extract<Field, { kind: 'count' }>
 
-/** What the SQL of a record needs besides its fields. */
+/** The inputs of a record's SQL besides its fields. */
 export interface Rendering {
   readonly schema: string
   readonly placeholders: Placeholders
-  /** Rows that an embed may have: with more the statement fails, as with a text that is too large. undefined: any number. */
+  /** The maximum rows of an embed; more rows fail the statement, as a text that is too large does. undefined: no limit. */
   readonly embedLimit: number | undefined
-  /** The filters of embeds that the request has. */
+  /** The embed filters with a value in the request. */
   readonly on: ReadonlySet<Switch>
 }
 
-/** Of statements whose embeds have no filters. */
+/** For statements whose embeds have no filters. */
 export const noSwitches: ReadonlySet<Switch> = new Set()
 
-const maxEmbedded = 1000 // rows of one embed of a tenant's query
-const maxNested = 100 // of one within an embed of many rows: what each level has multiplies
+const maxEmbedded = 1000 // rows of one embed in a tenant's query
+const maxNested = 100 // rows of an embed within an embed of many rows, because nested rows multiply
 
-/** What a query may embed of the tables of its document's origin: a tenant's is bounded, since it costs others. */
+/** The maximum rows of an embed. A tenant's queries have a limit, because they cost other tenants time. */
 export function embedLimitOf (origin: QueryContext['origin']): number | undefined {
   return origin === 'tenant' ? maxEmbedded : undefined
 }
 
-/** The select list for the rows that an alias names. */
+/** The select list for the rows of an alias. */
 export function selectList ({ fields }: Selection, alias: string, rendering: Rendering): string {
   return fields.map((field) => member(field, alias, rendering)).join(', ')
 }
 
-/** Whether a record has members of other tables. */
+/** Whether a record has members from other tables. */
 export function hasEmbeds ({ fields }: Selection): boolean {
   return fields.some(isEmbed)
 }
@@ -79,7 +79,7 @@ function embedded (field: Embed, outer: string, rendering: Rendering): string {
   if (embedLimit === undefined) {
     return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${writeLimit(limit, placeholders)}`}) ${row}`
   }
-  // PostgreSQL computes an aggregate once, however often it is named.
+  // PostgreSQL computes equal aggregates only once.
   const over = `count(*) > ${embedLimit} or pg_column_size(json_agg(${row}.*)) > ${maxAnswerBytes}`
   const most = limit === undefined ? `${embedLimit + 1}` : `least(${writeLimit(limit, placeholders)}, ${embedLimit + 1})`
   return `select case when ${over} then ${tooLarge('count(*)::integer')}::json else ${list} end from (${ordered} limit ${most}) ${row}`
@@ -99,7 +99,7 @@ function counted (field: Count, outer: string, rendering: Rendering): string {
   return `select json_build_array(json_build_object('count', count(*))) ${rowsOf(field, outer, inner, rendering)}`
 }
 
-/** A condition for each embed without whose rows a record is left out. */
+/** A condition for each inner embed, whose rows a record must have. */
 export function innerConditions ({ fields }: Selection, alias: string, rendering: Rendering): string[] {
   return fields.filter(isEmbed).filter(({ rows }) => rows.inner).map((field) =>
     `exists (select ${rowsOf(field, alias, rendering.placeholders.alias(), rendering)})`
@@ -107,8 +107,8 @@ export function innerConditions ({ fields }: Selection, alias: string, rendering
 }
 
 /**
- * `from ... where ...`: the embedded rows of one outer row, of its tenant and not deleted like all others, and within the
- * filters of the embed.
+ * `from ... where ...`: the embedded rows of one outer row. They are the tenant's, not soft-deleted, and match the filters of the
+ * embed.
  */
 function rowsOf (field: Embed | Count, outer: string, inner: string, rendering: Rendering): string {
   const { relation, rows: { filters } } = field

@@ -1,6 +1,6 @@
 /**
- * Events of written rows, for outbound webhooks: the statement that writes the rows writes the events too, so
- * that neither is there without the other. `w` is the part of the statement that has the written rows.
+ * Events of written rows, for outbound webhooks. The statement that writes the rows also writes the events, so that both are
+ * atomic. `w` is the part of the statement with the written rows.
  */
 import type { Catalogue, Table } from '../database/catalogue.js'
 import type { Scope } from '../expressions/types.js'
@@ -16,12 +16,12 @@ import { withoutWithheld } from './withheld.js'
 
 export type EntityEvent = 'created' | 'updated' | 'deleted'
 
-/** Writes the text with the parts whose switches are on; with `events`, a statement that tells of its rows. */
+/** Writes the text with the parts whose switches are on; with `events`, the statement also writes events. */
 export type EventWriter = (placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean) => string
 
 /**
- * As compileVariants, of a write. Without listeners the statement has no events, and is picked as fast. The variant with
- * events is compiled when it is first needed.
+ * As compileVariants, for a write. Without subscribers, the statement writes no events and its variant is selected as fast as
+ * without webhooks. The variant with events is compiled on first use.
  */
 export function compileWrite (
   origin: QueryContext['origin'],
@@ -37,13 +37,13 @@ export function compileWrite (
   }
 }
 
-/** What `returning` has besides the row for `upsertKind`: a row that no transaction has locked or changed is new. */
+/** The additional columns of `returning` for `upsertKind`. A row that no transaction has locked or changed is new. */
 export function returnMade (table: Table, alias: string): string {
-  // Rows of partitions have no system columns there.
+  // Rows of partitions have no system columns in `returning`.
   return table.partitioned !== true ? `, (${alias}.xmax = 0) as ${quote(freeName(table, 'made'))}` : ''
 }
 
-/** Of an upsert, whether a row of `w` is new. Of a table in partitions: whether it was there when the statement began. */
+/** For an upsert: whether a row of `w` is new. For a partitioned table: whether the row existed when the statement began. */
 export function upsertKind (
   table: Table,
   { schema }: Catalogue,
@@ -62,7 +62,7 @@ export function upsertKind (
   }
 }
 
-/** `, e as (insert ...)`: an event of each row of `w`. Columns that the route writes from secrets are left out. */
+/** `, e as (insert ...)`: one event for each row of `w`. Columns that the route writes from secrets are omitted. */
 export function tableEvents (
   table: Table,
   withheld: Withheld | undefined,
@@ -73,7 +73,7 @@ export function tableEvents (
   const all = { table, fields: [...table.columns.values()].map((column) => ({ kind: 'column' as const, name: column.name, column })) }
   const { fields } = withheld === undefined ? all : withoutWithheld(all, withheld)
   const kept = new Set(fields.map(({ name }) => name))
-  // A key that comes from a secret stays out of the event.
+  // The event omits a key that comes from a secret.
   const keys = keyColumns(table).every((name) => kept.has(name)) ? keyColumns(table) : []
   const columns = fields.map(({ name }) => columnOf(row, name)).join(', ')
   const id = keys.length === 0
@@ -94,7 +94,7 @@ export function tableEvents (
   })
 }
 
-/** The same of documents: `w` has their `tenant_id`, `id`, and `record` as jsonb. */
+/** As `tableEvents`, for documents: `w` has their `tenant_id`, `id`, and `record` as jsonb. */
 export function documentEvents (collection: Binder, kind: EntityEvent | ((row: string) => string), placeholders: Placeholders): string {
   const row = placeholders.alias()
   const name = placeholders.add(collection, 'text')

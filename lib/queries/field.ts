@@ -12,7 +12,7 @@ export type Field =
   | { readonly kind: 'column', readonly name: string, readonly column: Column }
   /** `data->>'city'` */
   | { readonly kind: 'path', readonly name: string, readonly operand: Operand }
-  /** `qty.sum()`; without an operand `count()`, of rows. `type` is that of the result. */
+  /** `qty.sum()`; without an operand, `count()` of rows. `type` is the result type. */
   | {
     readonly kind: 'aggregate',
     readonly name: string,
@@ -28,23 +28,23 @@ export type Field =
 export interface Selection {
   readonly table: Table
   readonly fields: readonly Field[]
-  /** A record stands for all rows with the same values of its other members than aggregates. Default: for one row. */
+  /** Each record is a group of rows with equal values in all members except aggregates. Default: each record is one row. */
   readonly grouped?: true
 }
 
-/** Which rows an embed has besides those of its tenant. */
+/** The restrictions on an embed's rows, besides the tenant. */
 export interface EmbedRows {
-  /** Records without such a row are left out. */
+  /** Omits records without such a row. */
   readonly inner: boolean
   readonly filters: CompiledFilters
-  /** The order of the rows, or of groups of them. Default: that of the key. */
+  /** The order of the rows, or of their groups. Default: by key. */
   readonly order?: (selection: Selection, alias: string) => string
   /** Default: all rows. */
   readonly limit?: EmbedLimit
 }
 
 export interface EmbedLimit {
-  /** The number, where it is the same for each request. */
+  /** The number, if it is the same for each request. */
   readonly literal: number | undefined
   /** null: all rows. */
   readonly bind: Binder
@@ -79,7 +79,7 @@ export function columnShownBy (field: Field): Column | undefined {
   }
 }
 
-/** Whether the member is of another table. */
+/** Whether the member comes from another table. */
 export function isEmbed (field: Field): field is Extract<Field, { kind: 'embed' | 'count' }> {
   return field.kind === 'embed' || field.kind === 'count'
 }
@@ -89,7 +89,7 @@ export function isGroupKey ({ kind }: Field): boolean {
   return kind === 'column' || kind === 'path'
 }
 
-/** Without the excluded fields, at every level: by the name in the answer, and by the column or table that it shows. */
+/** Removes the excluded fields at every level, both by their name in the response and by the column or table that they show. */
 export function withoutFields (selection: Selection, excluded: ReadonlySet<string>): Selection {
   const kept = selection.fields.filter((field) => !isNamed(field, excluded))
   return {
@@ -98,7 +98,7 @@ export function withoutFields (selection: Selection, excluded: ReadonlySet<strin
   }
 }
 
-/** Whether a record has any of the fields, at any level. */
+/** Whether a record has one of the fields, at any level. */
 export function hasField ({ fields }: Selection, names: ReadonlySet<string>): boolean {
   return fields.some((field) => isNamed(field, names) || (field.kind === 'embed' && hasField(field.selection, names)))
 }
@@ -108,7 +108,7 @@ function isNamed (field: Field, names: ReadonlySet<string>): boolean {
   return names.has(field.name) || (shown !== undefined && names.has(shown))
 }
 
-/** Every name by which a field of these records can be excluded. */
+/** Every name that can exclude a field of these records. */
 export function namesOf ({ table, fields }: Selection): Set<string> {
   const names = new Set(table.columns.keys())
   for (const field of fields) {
@@ -120,7 +120,7 @@ export function namesOf ({ table, fields }: Selection): Set<string> {
   return names
 }
 
-/** Every table that a record is read from. */
+/** Every table that a record reads. */
 export function tablesOf ({ table, fields }: Selection): Table[] {
   const tables = [table]
   for (const field of fields) {

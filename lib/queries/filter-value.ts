@@ -1,4 +1,4 @@
-/** The value of a filter: constant, or read from the request; nothing in it matches nothing. */
+/** The value of a filter: constant, or read from the request. An empty value matches nothing. */
 import type { CompiledValue, Scope } from '../expressions/types.js'
 import type { ComparisonFilter } from './condition.js'
 import type { QueryContext } from './context.js'
@@ -11,13 +11,13 @@ import type { Switch } from './statement.js'
 
 export interface FilterValue {
   readonly value: CompiledValue
-  /** undefined where the value resolves to nothing. */
+  /** undefined if the value resolves to nothing. */
   readonly read: (scope: Scope) => unknown
-  /** Where the filter is optional: whether the request has a value for it. */
+  /** Set if the filter is optional: whether the request has a value for it. */
   readonly presence?: Switch
 }
 
-/** Compiles the value of a filter; undefined after a fault was added. */
+/** Compiles the value of a filter; undefined after a fault. */
 export function compileFilterValue (
   filter: ComparisonFilter,
   pointer: string,
@@ -44,7 +44,7 @@ export function compileFilterValue (
   return { value, read, presence: (scope) => (read(scope) ?? null) !== null }
 }
 
-/** A list stands in a URL as one text with commas, as a parameter that is repeated, or as both: `?id=1,2&id=3`. */
+/** A list in a URL is a comma-separated string, a repeated parameter, or both: `?id=1,2&id=3`. */
 function readList ({ evaluate }: CompiledValue): (scope: Scope) => unknown {
   return (scope) => {
     const given = evaluate(scope)
@@ -52,12 +52,15 @@ function readList ({ evaluate }: CompiledValue): (scope: Scope) => unknown {
   }
 }
 
-/** `%{{query.q}}%` is a longer string with a template in it, and names no default for it. */
+/** `%{{query.q}}%` is a longer string around a template without a default. */
 function isText (text: unknown): boolean {
   return typeof text === 'string' && !text.includes('||') && !/^\{\{[^{}]*\}\}$/.test(text)
 }
 
-/** A text of which nothing was given is nothing: `%{{query.q}}%` without `q` must not become `%%`, which all match. */
+/**
+ * A text whose templates are all missing is missing itself: `%{{query.q}}%` without `q` must not become `%%`, which matches
+ * everything.
+ */
 function readText (value: CompiledValue): (scope: Scope) => unknown {
   const readers = value.references.map(compileReader)
   return (scope) => readers.some((read) => (read(scope) ?? null) !== null) ? value.evaluate(scope) : undefined

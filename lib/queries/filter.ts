@@ -1,4 +1,4 @@
-/** Filters as SQL conditions. Their text depends on the configuration, and on which optional ones have a value. */
+/** Compiles filters to SQL conditions. The text depends on the configuration, and on the optional filters with a value. */
 import type { Filter } from '../schema/query.js'
 import type { Table } from '../database/catalogue.js'
 import type { Reference } from '../expressions/types.js'
@@ -16,15 +16,15 @@ export interface CompiledFilters {
   readonly conditions: readonly Condition[]
   readonly switches: readonly Switch[]
   readonly references: readonly Reference[]
-  /** The columns that an `eq` at the top level pins to one value, whatever the request holds. */
+  /** The columns that a top-level `eq` always pins to one value. */
   readonly pinned: ReadonlySet<string>
-  /** At least one filter at the top level is always there. */
+  /** At least one top-level filter is not optional. */
   readonly always: boolean
 }
 
 type Compile = (filter: ComparisonFilter, pointer: string) => Comparison | undefined
 
-/** The greatest depth of nested groups. */
+/** The maximum depth of nested groups. */
 const maxDepth = 16
 
 /** Compiles the filters of a table query. */
@@ -43,7 +43,7 @@ export function compileFilters (
   })
 }
 
-/** Compiles filters whose comparisons `compile` makes; those at the top level are combined with AND. */
+/** Compiles filters with the given compiler of comparisons; top-level filters are combined with AND. */
 export function compileConditions (filters: readonly Filter[], pointer: string, context: QueryContext, compile: Compile): CompiledFilters {
   const switches: Switch[] = []
   const references: Reference[] = []
@@ -78,7 +78,7 @@ export function compileConditions (filters: readonly Filter[], pointer: string, 
   return { conditions, switches, references, pinned, always }
 }
 
-/** The conditions that a request has. */
+/** The conditions that apply to a request. */
 export function writeConditions (
   { conditions }: Pick<CompiledFilters, 'conditions'>,
   alias: string,

@@ -1,4 +1,4 @@
-/** JSON that Firestore does not store, or would not give back as it was. */
+/** Detects JSON that Firestore cannot store, or would not return unchanged. */
 import type { Detail } from './request-path.js'
 import { pointerTo } from '../schema/faults.js'
 import { isReserved } from '../firestore/paths.js'
@@ -6,13 +6,13 @@ import { ExactNumber, fitsInt64 } from '../json/exact-number.js'
 import { typedNameOf } from '../json/typed-values.js'
 import { isRecord } from '../json/plain-value.js'
 
-const maxDepth = 20 // objects and arrays within each other, as Firestore has it
+const maxDepth = 20 // nested objects and arrays, Firestore's limit
 const maxNameBytes = 1500
-const maxDetails = 20 // places that a response names
+const maxDetails = 20 // pointers in a response
 
 type Report = (path: readonly (string | number)[], message: string) => void
 
-/** What keeps Firestore from storing the fields, with their places; none where nothing does. */
+/** The reasons why Firestore cannot store the fields, with pointers; empty if it can. */
 export function unfitFields (fields: Readonly<Record<string, unknown>>, at: string): Detail[] {
   const details: Detail[] = []
   lookAtMembers(fields, [], 0, (path, message) => {
@@ -21,7 +21,7 @@ export function unfitFields (fields: Readonly<Record<string, unknown>>, at: stri
   return details
 }
 
-/** What keeps Firestore from storing the value; undefined where nothing does. */
+/** The reason why Firestore cannot store the value; undefined if it can. */
 export function unfitFor (value: unknown): string | undefined {
   let found: string | undefined
   look(value, [], 0, false, (_path, message) => {

@@ -1,6 +1,6 @@
 /**
- * PostgreSQL checks that a foreign key's row exists, not whose it is. A write of such a column answers its row only if
- * the row that it refers to is of the request's tenant; otherwise the statement fails and nothing is written.
+ * PostgreSQL checks that a referenced row exists, but not that it belongs to the tenant. Therefore a write of a foreign key
+ * succeeds only if the referenced row belongs to the request's tenant. Otherwise the statement fails and writes nothing.
  */
 import type { Catalogue, ForeignKey, Table } from '../database/catalogue.js'
 import { tenantColumn } from '../database/catalogue.js'
@@ -8,7 +8,7 @@ import { columnOf, tableName } from './identifiers.js'
 import { tenantPlaceholder } from './scope.js'
 import type { Placeholders } from './sql.js'
 
-/** The foreign keys of a table whose rows could be another tenant's. */
+/** The foreign keys of a table that could refer to another tenant's rows. */
 export function tenantKeys (table: Table, { tables }: Catalogue): readonly ForeignKey[] {
   return table.foreignKeys.filter((key) => {
     const checkedAlready = key.columns.some((column, index) => column === tenantColumn && key.referencedColumns[index] === tenantColumn)
@@ -17,8 +17,8 @@ export function tenantKeys (table: Table, { tables }: Catalogue): readonly Forei
 }
 
 /**
- * A condition that is true for a written row whose references are of its tenant, and otherwise ends the statement with
- * SQLSTATE 21000 (the one way to raise an error in plain SQL), which the engines answer as `constraintViolated`.
+ * A condition that is true if the references of a written row belong to its tenant. Otherwise it fails the statement with
+ * SQLSTATE 21000, the one way to raise an error in plain SQL; the engines report it as `constraintViolated`.
  */
 export function referencesOwnTenant (
   keys: readonly ForeignKey[],
@@ -38,14 +38,14 @@ export function referencesOwnTenant (
     const allowed = [
       ...key.columns.map((column) => `${columnOf(alias, column)} is null`),
       `exists (select from ${tableName(catalogue.schema, referenced)} ${inner} where ${equal} and ${tenant})`,
-      // A row that this statement writes is not in the table yet as the statement sees it.
+      // The statement's snapshot does not include the rows that it writes itself.
       ...(referenced === table ? [`exists (select from ${written} ${inner} where ${equal})`] : [])
     ]
     return `case when ${allowed.join(' or ')} then true else ${raise('true')} end`
   })
 }
 
-/** An expression that fails when it is evaluated: a subquery of two rows where one is expected. */
+/** An expression that fails during evaluation: a scalar subquery that returns two rows. */
 export function raise (value: string): string {
   return `(select ${value} from generate_series(1, 2))`
 }

@@ -1,4 +1,4 @@
-/** The functions that a document declares, in the database. */
+/** Finds the declared functions of a document in the database. */
 import type { Functions, SqlFunction } from '../schema/function.js'
 import type { FaultList } from '../schema/faults.js'
 import type { QueryContext } from './context.js'
@@ -9,16 +9,16 @@ import { typeNames } from '../database/catalogue.js'
 /** A declared function that was found. */
 export interface ResolvedFunction {
   readonly found: DatabaseFunction
-  /** Those that a query gives. */
+  /** The arguments from the query. */
   readonly given: readonly FunctionArgument[]
-  /** The one that gets the tenant; undefined for none. */
+  /** The argument that receives the tenant; undefined if there is none. */
   readonly tenant: FunctionArgument | undefined
   readonly tenantScoped: boolean
-  /** The tables that it may read and write. */
+  /** The tables that the function may read and write. */
   readonly tables: readonly Table[]
 }
 
-/** What is wrong with a declaration: a pointer below it, and the reason. */
+/** The fault of a declaration: a pointer below it, and the reason. */
 interface Fault {
   readonly at: readonly string[]
   readonly reason: string
@@ -28,7 +28,7 @@ interface Fault {
 export const missingFunction = 'a `call` needs a `function`'
 export const unknownArgument = (name: string): string => `the function is declared without an argument "${name}"`
 
-/** Adds a fault for each function that the database does not have as it is declared, or that no request may call. */
+/** Adds a fault for each function that is missing in the database, differs from its declaration, or cannot be called by a request. */
 export function checkFunctions (functions: Functions, catalogue: Catalogue, faults: FaultList): void {
   for (const [name, declared] of Object.entries(functions)) {
     const resolved = resolveFunction(name, declared, catalogue)
@@ -36,7 +36,7 @@ export function checkFunctions (functions: Functions, catalogue: Catalogue, faul
   }
 }
 
-/** The declaration of that name, or undefined after a fault was added. */
+/** The declaration of that name; undefined after a fault. */
 export function declaredFunction (
   name: string,
   pointer: string,
@@ -53,7 +53,7 @@ export function declaredFunction (
   return undefined
 }
 
-/** The function that a declaration means, or what is wrong with it. */
+/** The function of a declaration, or its fault. */
 export function resolveFunction (name: string, declared: SqlFunction, catalogue: Catalogue): ResolvedFunction | Fault {
   const named = catalogue.functions?.get(name) ?? []
   if (named.length === 0) {

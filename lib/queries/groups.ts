@@ -7,14 +7,14 @@ import { isGroupKey } from './field.js'
 import { columnOf } from './identifiers.js'
 import { direction } from './order.js'
 
-/** ` group by 1, 2`, the places in the select list; without any the rows are one group, even if there are none. */
+/** ` group by 1, 2`: positions in the select list. Without group keys all rows form one group, even if there are none. */
 export function groupBy (selection: Selection): string {
   const places = selection.fields.flatMap((field, index) => isGroupKey(field) ? [index + 1] : [])
   if (places.length > 0) return ` group by ${places.join(', ')}`
   return selection.fields.length === 0 ? ' group by ()' : ''
 }
 
-/** The order of groups, which an alias names; keys that a selection does not have are left out. */
+/** The order of groups under an alias; keys outside the selection are omitted. */
 export type GroupOrder = (selection: Selection, alias: string) => string
 
 interface GroupKey {
@@ -22,7 +22,7 @@ interface GroupKey {
   readonly key: Order
 }
 
-/** An order by members of the groups; those that rows are grouped by are the last keys, so that pages never overlap. */
+/** An order by members of the groups. The group keys come last, so that pages never overlap. */
 export function compileGroupOrder (order: Query['order'], selection: Selection, pointer: string, { faults }: QueryContext): GroupOrder {
   const names = selection.fields.map(({ name }) => name)
   const keys = (order === undefined ? [] : [order].flat()).flatMap((key, index): GroupKey[] => {
@@ -39,12 +39,12 @@ export function compileGroupOrder (order: Query['order'], selection: Selection, 
   return (shown, alias) => writeGroupOrder(keys, shown, alias)
 }
 
-/** The order that groups have by themselves. */
+/** The default order of groups. */
 export function groupOrder (selection: Selection, alias: string): string {
   return writeGroupOrder([], selection, alias)
 }
 
-/** By its name in the answer, or by that of its column. */
+/** Finds a member by its name in the response, or by its column's name. */
 function nameIn ({ fields }: Selection, column: string): string | undefined {
   const field = fields.find(({ name }) => name === column) ?? fields.find((each) => each.kind === 'column' && each.column.name === column)
   return field?.name

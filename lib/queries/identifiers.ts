@@ -1,7 +1,7 @@
-/** Names in SQL: always from the catalogue or the configuration, always quoted. */
+/** Names in SQL: always from the catalogue or the configuration, and always quoted. */
 import type { Table } from '../database/catalogue.js'
 
-/** PostgreSQL cuts longer names, and would answer a member under another name than the one that was asked for. */
+/** PostgreSQL truncates longer names, and a member would get another name than the requested one. */
 export const maxNameBytes = 63
 
 /** A name as a quoted identifier: `we"ird` is `"we""ird"`. */
@@ -14,26 +14,26 @@ export function tableName (schema: string, table: Table): string {
   return `${quote(schema)}.${quote(table.name)}`
 }
 
-/** A name like this one that no column of the table has. */
+/** A similar name that the table does not use for a column. */
 export function freeName ({ columns }: Table, wanted: string): string {
   let name = wanted
   while (columns.has(name)) name += '_'
   return name
 }
 
-/** A column of the row that an alias names. */
+/** A column of the row of an alias. */
 export function columnOf (alias: string, name: string): string {
   return `${alias}.${quote(name)}`
 }
 
-/** Whether a name can be the name of a member of an answer. */
+/** Whether a member of a response can have the name. */
 export function fitsName (name: string): boolean {
   return name.length > 0 && !name.includes('\0') && Buffer.byteLength(name) <= maxNameBytes
 }
 
 /**
- * A type to cast to. `format_type` prints some types by the name that has a length of 1 when none is given; a cast to
- * that name would cut the value.
+ * A type to cast to. `format_type` gives some types a name that implies a length of 1, and a cast to that name would truncate the
+ * value.
  */
 export function castType (type: string): string {
   return type.replace(/^(character|bit)(?=$|\[\])/, (name) => name === 'bit' ? '"bit"' : 'bpchar')

@@ -1,6 +1,6 @@
 /**
- * Compiles the queries of a route to SQL. PostgreSQL makes the JSON: each statement answers at most one row
- * with one text, the whole body of its kind of answer.
+ * Compiles the queries of a route to SQL. PostgreSQL builds the JSON: each statement returns at most one row with one text, the
+ * whole body.
  */
 import type { Query, TableOperation } from '../schema/query.js'
 import type { CompiledQuery } from '../expressions/types.js'
@@ -37,7 +37,7 @@ const noPlaces: CompiledQuery['places'] = new Map()
 const noParameters: CompiledQuery['parameters'] = Object.freeze({})
 const nothing: CompiledQuery['writes'] = Object.freeze([])
 
-/** Compiles a query on a table; null after faults were added to the context's list, or where its table is not known. */
+/** Compiles a query on a table; null after faults, or if its table is unknown. */
 export function compileQuery (query: Query, pointer: string, context: QueryContext): CompiledQuery | null {
   const { faults } = context
   const before = faults.faults.length
@@ -70,7 +70,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     answer: operation.answer,
     references: Object.freeze(uniqueReferences(operation.references)),
     places: operation.places ?? noPlaces,
-    // What only the documentation and faults need is made when they ask for it.
+    // Members for the documentation and for faults only are computed on demand.
     get record () {
       return recordSchema(subject.reduced)
     },
@@ -92,7 +92,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
   })
 }
 
-/** The catalogue has what the query is on, or the query is on nothing that there is. */
+/** Whether the catalogue has the query's tables, or is complete, so that a missing table does not exist. */
 function isKnown (query: Query, { catalogue }: QueryContext): boolean {
   if (query.operation === 'call') return catalogue.functions !== undefined
   return catalogue.partial !== true || (query.table !== undefined && unknownTables(query, catalogue).length === 0)

@@ -1,4 +1,4 @@
-/** The JSON Schema of what a write takes from the body, for `/doc`. */
+/** The JSON Schema of a write's input from the body, for `/doc`. */
 import type { DocumentQuery } from '../schema/query.js'
 import type { Column, Table } from '../database/catalogue.js'
 import type { TemplateContext } from '../expressions/reference.js'
@@ -13,11 +13,11 @@ import { columnSchema } from './record-schema.js'
 import { keyColumns } from './row-key.js'
 import { maxRows, unwritable } from './write-input.js'
 
-/** What a query takes from the body. */
+/** A query's input from the body. */
 export interface BodyInput {
-  /** null where it does not read the body to write. */
+  /** null if the write does not read the body. */
   readonly input: JsonSchema | null
-  /** An array as input is written too, a record of each of its items. */
+  /** The input may also be an array, with one record for each item. */
   readonly bulk: boolean
 }
 
@@ -25,18 +25,18 @@ interface Written {
   readonly data: unknown
   /** null for documents, which may have any field. */
   readonly table: Table | null
-  /** Left out: who may write them knows of them. */
+  /** Omitted: callers with access to these fields know them. */
   readonly excluded: ReadonlySet<string>
-  /** A row is created: columns that cannot be null and have no default are required. */
+  /** A row is created: columns that are not nullable and have no default are required. */
   readonly creates: boolean
-  /** Columns that the query itself gives a value. */
+  /** Columns that the query itself sets. */
   readonly fixed: ReadonlySet<string>
   readonly bulk: boolean
 }
 
 const nothing: BodyInput = Object.freeze({ input: null, bulk: false })
 
-/** What a query on a table takes. */
+/** The input of a query on a table. */
 export function tableInput ({ query, table, excluded, context }: Subject): BodyInput {
   const { operation, data, id, filters = [], single } = query
   if (operation === 'select' || operation === 'delete') return nothing
@@ -48,7 +48,7 @@ export function tableInput ({ query, table, excluded, context }: Subject): BodyI
   return { input: writtenSchema({ data, table, excluded, creates, fixed, bulk }, context), bulk }
 }
 
-/** What a query on a collection takes. */
+/** The input of a query on a collection. */
 export function documentInput ({ operation, data }: DocumentQuery, excluded: ReadonlySet<string>, context: TemplateContext): BodyInput {
   if (operation === 'get' || operation === 'query' || operation === 'delete') return nothing
   const creates = operation === 'create' || operation === 'add'
@@ -77,7 +77,7 @@ function writtenSchema (written: Written, context: TemplateContext): JsonSchema 
   )
 }
 
-/** The body as a whole writes the row: any other member is refused. */
+/** The whole body is the row, so other members are rejected. */
 function rowSchema (table: Table, written: Written): JsonSchema {
   const columns = [...table.columns.values()].filter((column) => unwritable(table, column) === undefined).filter(({ name }) =>
     !written.excluded.has(name) && !(table.tenantScoped && name === tenantColumn)
@@ -95,19 +95,22 @@ function isRequired ({ name, notNull, hasDefault }: Column, { table, creates, fi
   return creates && notNull && !hasDefault && !fixed.has(name) && !(table?.tenantScoped === true && name === tenantColumn)
 }
 
-/** The places of the body that a configured value reads: the schema where the value is one of them as it is, else anything. */
+/**
+ * The parts of the body that a configured value reads. A part that is the whole value has its schema; any other part may be
+ * anything.
+ */
 function bodySchemas (value: unknown, schema: JsonSchema, required: boolean, context: TemplateContext): JsonSchema[] {
-  // The value was checked as a whole already; faults are not reported twice.
+  // The whole value has been checked already, so its faults are not reported again.
   const { references } = compileValue(value, '', { ...context, faults: new FaultList() })
   const exact = typeof value === 'string' && /^\{\{\s*body(?:\.[\w-]+)*\s*\}\}$/.test(value)
   return references.filter(({ source }) => source === 'body').map(({ path }) => within(path, exact ? schema : {}, exact && required))
 }
 
-/** A body that has this at the path. */
+/** A body with this schema at the path. */
 function within (path: Reference['path'], schema: JsonSchema, required: boolean): JsonSchema {
   const [name, ...rest] = path
   if (name === undefined) return schema
-  // An item of an array by its place says nothing of the others.
+  // One item of an array says nothing about the other items.
   if (typeof name === 'number') return {}
   return { type: 'object', properties: { [name]: within(rest, schema, required) }, ...(required && { required: [name] }) }
 }
@@ -117,7 +120,7 @@ function mergeAll (schemas: readonly JsonSchema[]): JsonSchema | null {
   return first === undefined ? null : rest.reduce(merge, first)
 }
 
-/** What satisfies both; where only one of them says something, that. */
+/** A schema for both; an empty one is ignored. */
 function merge (left: JsonSchema, right: JsonSchema): JsonSchema {
   const [properties, others] = [left['properties'], right['properties']]
   if (!isRecord(properties) || !isRecord(others)) return Object.keys(left).length > 0 ? left : right

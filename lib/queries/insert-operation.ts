@@ -1,4 +1,4 @@
-/** `insert` and `upsert`: from the configured `data` or the body to a statement. */
+/** Compiles `insert` and `upsert` from the configured `data` or the body. */
 import type { Table } from '../database/catalogue.js'
 import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
 import type { FixedColumn, InsertParts, RowGroup, Rows } from './insert.js'
@@ -23,24 +23,24 @@ import type { Binder, Input } from './sql.js'
 import { type Switch, writeOnce } from './statement.js'
 import { compileInput, unwritable } from './write-input.js'
 
-/** PostgreSQL takes 65,535 parameters; a few are the statement's own. */
+/** PostgreSQL accepts 65,535 parameters; the statement itself needs a few. */
 const maxValues = 65_000
 
-/** Each set of fields in an upsert is an `insert` of its own, which PostgreSQL plans for each request. */
+/** Each set of columns in an upsert is a separate `insert`, which PostgreSQL plans for each request. */
 const maxGroups = 100
 
-/** The answer to an empty array. */
+/** The result for an empty array. */
 const noRecords: BoundQuery = Object.freeze({
   statement: Object.freeze({ text: 'select \'{"data":[]}\'' }),
   values: Object.freeze([]),
   answer: 'records'
 })
 
-/** Compiles the operation; undefined after faults were added. */
+/** Compiles the operation; undefined after faults. */
 export function compileInsert (subject: Subject): CompiledOperation | undefined {
   const { query, table, pointer, context, excluded, selection, accessSwitches } = subject
   const before = context.faults.faults.length
-  // `single` is one record in and out: an array of them is refused.
+  // `single` means one record in and out: arrays are rejected.
   const input = compileInput(query.data, table, pointer, context, {
     excluded,
     many: query.single !== true,
@@ -107,7 +107,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
   }
 }
 
-/** The key that `id` or the filters of an upsert give: values of its row, whatever the data says. */
+/** The key from `id` or from the filters of an upsert. These values override the data. */
 function fixedColumns (
   { query, table, pointer, context }: Subject
 ): { columns: FixedColumn[], references: Reference[], places: ReadonlyMap<string, string> } {
@@ -165,7 +165,7 @@ function conflictColumns (
   }
   const keys = [table.primaryKey, ...table.uniqueKeys]
   const key = keys.find((each) => sameColumns(each, named)) ??
-    // What is unique in a tenant-scoped table is so within its tenant.
+    // A unique key of a tenant-scoped table is unique within the tenant.
     (table.tenantScoped ? keys.find((each) => sameColumns(each, [tenantColumn, ...named])) : undefined)
   if (key === undefined) {
     faults.add(
@@ -178,12 +178,12 @@ function conflictColumns (
   return key
 }
 
-/** Which columns any of the rows has. */
+/** Whether any row has a value, for each column. */
 function presence (rows: readonly InputRow[], { columns }: WriteInput): readonly unknown[] {
   return columns.map((_, index) => rows.some(({ json }) => json[index] !== undefined) ? true : undefined)
 }
 
-/** The rows of an upsert by the columns that they name, in the order of the request: an upsert changes no other column. */
+/** Groups the rows of an upsert by their columns, in the order of the request: an upsert changes only the columns of its row. */
 function groupRows (rows: readonly InputRow[], input: WriteInput): readonly RowGroup[] {
   const groups = new Map<string, { rows: InputRow[], places: number[] }>()
   for (const [index, row] of rows.entries()) {
@@ -202,7 +202,7 @@ function groupRows (rows: readonly InputRow[], input: WriteInput): readonly RowG
   return [...groups.values()].map((group) => ({ ...group, json: rowsAsJson(group.rows, input) }))
 }
 
-/** How rows are written that need a statement of their own; undefined where one list of columns fits all of them. */
+/** The rows that need a separate kind of statement; undefined if one list of columns fits all of them. */
 function rowsOf (rows: readonly InputRow[], row: readonly unknown[], input: WriteInput, groups: readonly RowGroup[]): Rows | undefined {
   if (groups.length > 1) return { kind: 'groups', groups }
   if (!mixesDefaults(rows, row, input)) return undefined
@@ -216,7 +216,7 @@ function rowsOf (rows: readonly InputRow[], row: readonly unknown[], input: Writ
   return { kind: 'each', rows }
 }
 
-/** Whether a column has a value in one row and takes its default in another: one list of columns then does not fit all. */
+/** Whether a column has a value in one row and takes its default in another: one list of columns does not fit both. */
 function mixesDefaults (rows: readonly InputRow[], row: readonly unknown[], { columns }: WriteInput): boolean {
   if (row.every((each) => each === undefined)) return true
   return columns.some(({ column }, index) => column.hasDefault && row[index] === true && rows.some(({ json }) => json[index] === undefined))

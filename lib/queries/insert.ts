@@ -12,7 +12,7 @@ import { columnOf, quote, tableName, castType } from './identifiers.js'
 import { rowConditions, tenantPlaceholder, where } from './scope.js'
 import { answerWritten } from './write.js'
 
-/** A column whose value the query gives for every row: the key of an upsert. */
+/** A column that the query sets for every row: the key of an upsert. */
 export interface FixedColumn {
   readonly column: Column
   readonly bind: Binder
@@ -21,18 +21,18 @@ export interface FixedColumn {
 export interface InsertParts {
   readonly written: Omit<Written, 'keys'>
   readonly input: WriteInput
-  /** On where the request has a value for the column of that place. */
+  /** On if the request has a value for the column at the same index. */
   readonly switches: readonly Switch[]
   readonly fixed: readonly FixedColumn[]
-  /** The columns by which an upsert finds an existing row. */
+  /** The columns that identify an existing row in an upsert. */
   readonly conflict?: readonly string[]
-  /** The statement tells of its rows, without these. */
+  /** The statement writes events of its rows, without the withheld columns. */
   readonly events?: { readonly withheld: Withheld | undefined }
 }
 
 /**
- * One row binds each value by itself. Many rows are one JSON text, or are bound value by value where rows of an `insert`
- * mix values and defaults. An upsert writes the rows of each set of columns by themselves.
+ * One row binds each value separately. Many rows are bound as one JSON text, or value by value if an `insert` mixes values and
+ * defaults. An upsert writes the rows of each set of columns separately.
  */
 export type Rows =
   | { readonly kind: 'one' }
@@ -40,16 +40,16 @@ export type Rows =
   | { readonly kind: 'each', readonly rows: readonly InputRow[] }
   | { readonly kind: 'groups', readonly groups: readonly RowGroup[] }
 
-/** The rows of an upsert that name the same columns. */
+/** The rows of an upsert with the same columns. */
 export interface RowGroup {
   readonly rows: readonly InputRow[]
   /** The same rows as one JSON text. */
   readonly json: string
-  /** The place of each row in the request, from 1. */
+  /** The position of each row in the request, from 1. */
   readonly places: readonly number[]
 }
 
-/** Writes the statement for the columns that are on. */
+/** Writes the statement for the columns whose switches are on. */
 export function writeInsert (parts: InsertParts, rows: Rows, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const { written: { table, catalogue }, input, conflict } = parts
   const given = input.columns.flatMap(({ column }, index) =>
@@ -99,7 +99,7 @@ function insertText (parts: InsertParts, rows: Source, all: readonly GivenColumn
   ]
   const names = [...columns.map(({ name }) => name), ...given.map(({ column }) => column.name)]
   const source = sourceOf(columns.map(({ value }) => value), given, rows, placeholders)
-  // A list of columns cannot be empty; any column will do where each row takes its default.
+  // A list of columns cannot be empty; any column works if each row takes its default.
   const target = names.length > 0 ? names : rows.kind === 'one' ? [] : [input.columns[0]!.column.name]
   const list = target.length === 0 ? '' : ` (${target.map(quote).join(', ')})`
   return `insert into ${tableName(catalogue.schema, table)} as ${alias}${list} ${source}${
@@ -123,7 +123,7 @@ function groupWrite (
 const bindCount: Binder = (_scope, input) => input.count
 const bindRows: Binder = (_scope, input) => input.rows
 
-/** The rows of one `insert`. `bind`: default: the rows of the request. */
+/** The rows of one `insert`. `bind` defaults to the rows of the request. */
 type Source = Exclude<Rows, { kind: 'json' | 'groups' }> | { readonly kind: 'json', readonly bind?: Binder }
 
 interface GivenColumn {
@@ -159,7 +159,7 @@ function tuple (leading: readonly string[], given: readonly GivenColumn[], { bou
 
 const rowBinders: Binder[] = []
 
-/** The same function for the same place, so that a value has one placeholder. */
+/** The same index gives the same function, so that a value has one placeholder. */
 export function rowBinder (index: number): Binder {
   const known = rowBinders[index]
   if (known !== undefined) return known
@@ -168,7 +168,7 @@ export function rowBinder (index: number): Binder {
   return binder
 }
 
-/** Another tenant's row, or a deleted one, is left as it is: the statement then answers no row. */
+/** A row that belongs to another tenant, or is soft-deleted, is not changed: the statement then returns no row. */
 function onConflict (
   { written: { table } }: InsertParts,
   conflict: readonly string[],
@@ -177,7 +177,7 @@ function onConflict (
   placeholders: Placeholders
 ): string {
   const changed = names.filter((name) => !conflict.includes(name) && !(table.tenantScoped && name === tenantColumn))
-  // Without a change there would be no row to answer.
+  // Without an update, PostgreSQL would return no row.
   const set = (changed.length > 0 ? changed : conflict.slice(0, 1)).map((name) => `${quote(name)} = excluded.${quote(name)}`)
   return ` on conflict (${conflict.map(quote).join(', ')}) do update set ${set.join(', ')}${
     where(rowConditions(table, alias, placeholders))

@@ -1,21 +1,21 @@
-/** Paths into a JSON column, as PostgreSQL writes them: `->'address'->'lines'->0` is JSON, `->>'city'` at the end is text. */
+/** Paths into a JSON column, in PostgreSQL's syntax: `->'address'->'lines'->0` is JSON, and a final `->>'city'` is text. */
 import { literal } from '../database/sql.js'
 import { isStorable } from '../json/storable.js'
 
 export interface JsonPath {
-  /** Members of objects, and places in arrays; from the end where they are negative. */
+  /** Names of object members and indexes of array items; negative indexes count from the end. */
   readonly keys: readonly (string | number)[]
   /** The value is text, not JSON. */
   readonly text: boolean
 }
 
-/** A path, and the position behind it. */
+/** A path, and the position after it. */
 export interface ReadPath {
   readonly path: JsonPath
   readonly end: number
 }
 
-/** The text is no path: what was expected, and where. */
+/** The text is not a path: the expectation, and its position. */
 export interface PathFault {
   readonly expected: string
   readonly position: number
@@ -26,12 +26,12 @@ const arrow = /\s*->(>?)\s*/y
 const quotedKey = /'((?:[^']|'')*)'(?!')/y
 const index = /-?\d{1,9}(?![\p{L}\p{N}_$'])/uy
 
-/** Whether a path begins at the position. */
+/** Whether a path starts at the position. */
 export function startsPath (text: string, position: number): boolean {
   return match(arrow, text, position) !== null
 }
 
-/** Reads the path that begins at the position. */
+/** Reads the path that starts at the position. */
 export function readPath (text: string, position: number): ReadPath | PathFault {
   const keys: (string | number)[] = []
   let end = position
@@ -53,13 +53,13 @@ export function readPath (text: string, position: number): ReadPath | PathFault 
   }
 }
 
-/** The path behind an expression of a JSON type. */
+/** Appends the path to an expression of a JSON type. */
 export function writePath ({ keys, text }: JsonPath): string {
   return keys.map((key, index) => `${text && index === keys.length - 1 ? ' ->> ' : ' -> '}${typeof key === 'number' ? key : literal(key)}`)
     .join('')
 }
 
-/** The last key that names a member: that of a value by default. */
+/** The last key that is a name: the default name of the value. */
 export function nameOf ({ keys }: JsonPath): string | undefined {
   return keys.findLast((key) => typeof key === 'string')
 }

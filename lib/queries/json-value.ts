@@ -1,4 +1,7 @@
-/** Values of a request's body keep their JSON type: a text is no number, and a word is no date. Texts of a URL are converted. */
+/**
+ * Values from a request's body keep their JSON type: a string is not a number, and a word is not a date. Strings of a URL are
+ * converted.
+ */
 import type { Column } from '../database/catalogue.js'
 import type { CompiledValue } from '../expressions/types.js'
 import { isStorable, unstorableText } from '../json/storable.js'
@@ -7,7 +10,7 @@ import { describeType, type Encoder, encoderOf, itemType, kindOf, unfit } from '
 
 type Fits = (value: unknown) => boolean
 
-/** The encoder of a column that is written: the value is within the bounds of the column. */
+/** The encoder of a written column; it also enforces the limits of the column. */
 export function writtenEncoderOf (column: Column): Encoder {
   const [encode, bound] = [encoderOf(column), boundOf(column)]
   if (bound === undefined) return encode
@@ -17,7 +20,7 @@ export function writtenEncoderOf (column: Column): Encoder {
   }
 }
 
-/** The encoder of a column for a configured value: what one template reads of the body is not converted. */
+/** The encoder of a column for a configured value. A value that one template reads from the body is not converted. */
 export function encoderFor (column: Column, { references, within }: CompiledValue): Encoder {
   const isOfBody = within === undefined && references.length > 0 && references.every(({ source }) => source === 'body')
   return isOfBody ? jsonEncoderOf(column) : writtenEncoderOf(column)
@@ -28,7 +31,7 @@ export function jsonEncoderOf (column: Column): Encoder {
   return (value) => fits(value) ? encode(value) : unfit
 }
 
-/** Why the column does not take the value, with the keyword of JSON Schema for it. */
+/** The reason why the column rejects the value, with its JSON Schema keyword. */
 export function misfitOf (column: Column, value: unknown): { readonly message: string, readonly keyword: string } {
   const kind = kindOf(column.type)
   const items = Array.isArray(value) ? value.flat(Infinity) : [value]
@@ -48,10 +51,10 @@ const isNoText: Fits = (value) => typeof value !== 'string'
 const isText: Fits = (value) => typeof value === 'string'
 const isBoolean: Fits = (value) => typeof value === 'boolean'
 
-/** Numbers that a double cannot hold may come as texts. */
+/** Numbers beyond the range of a double may be strings. */
 const wideNumbers: ReadonlySet<string> = new Set(['bigint', 'numeric'])
 
-/** ISO 8601, with a blank for the `T` as PostgreSQL writes it, and PostgreSQL's moments without a date. */
+/** ISO 8601, or with a space for the `T` as PostgreSQL writes it, and PostgreSQL's special values such as `infinity`. */
 const moment = /^(?:\d{4,6}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?(?: BC)?|-?infinity)$/i
 const isMoment: Fits = (value) => typeof value === 'string' && moment.test(value)
 
@@ -72,7 +75,7 @@ function fitsOf (type: string): Fits {
   }
 }
 
-/** Arrays in arrays are of the same type. */
+/** Nested arrays have the same type. */
 function itemsFit (fits: Fits): Fits {
   const fitsAll: Fits = (value) =>
     !Array.isArray(value) || value.every((item: unknown) => item === null || (Array.isArray(item) ? fitsAll(item) : fits(item)))

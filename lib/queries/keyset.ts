@@ -1,12 +1,12 @@
 /**
- * The rows after a position in an order, as PostgreSQL finds them by an index: parts that follow one another, each with
- * conditions that give one range of the order. A list without nulls whose columns all go one way has one part.
+ * Finds the rows after a position in an order by an index. Consecutive parts each have conditions for one range of the order. An
+ * order with one direction and without nulls needs one part.
  */
 import type { Scope } from '../expressions/types.js'
 import type { OrderKey, RowOrder } from './order.js'
 import type { Binder, Placeholders } from './sql.js'
 
-/** What the text of a statement depends on: which values of the position are null. */
+/** The nulls of the position, which determine the text of a statement. */
 export function shapeOf (after: readonly (string | null)[]): string {
   return after.map((value) => value === null ? 'n' : 'v').join('')
 }
@@ -14,7 +14,7 @@ export function shapeOf (after: readonly (string | null)[]): string {
 /** Reads the value of one key. */
 export type ValueOf = (index: number) => Binder
 
-/** A function that gives one binder for each key, so that it has one placeholder in a statement. */
+/** Returns a function with one binder per key, so that a statement has one placeholder for each. */
 export function valueBinders (read: (scope: Scope) => readonly (string | null)[]): ValueOf {
   const binders: Binder[] = []
   return (index) => {
@@ -23,7 +23,7 @@ export function valueBinders (read: (scope: Scope) => readonly (string | null)[]
   }
 }
 
-/** The conditions of each part, in the order of their rows, for an alias; empty where no row can follow. */
+/** The conditions of each part for an alias, in the order of their rows; empty if no row can follow. */
 export function partsAfter (
   { keys }: RowOrder,
   shape: string,
@@ -54,7 +54,7 @@ function after (keys: readonly OrderKey[], index: number, shape: string, valueOf
   return [...same, further, ...nulls]
 }
 
-/** Whether one comparison of rows says it all: every key goes the same way, has a value, and no null follows one. */
+/** Whether one row comparison is enough: all keys have the same direction and a value, and no nulls follow. */
 function isRange (keys: readonly OrderKey[], index: number, shape: string): boolean {
   const { ascending } = keys[index]!
   return keys.slice(index).every((key, place) =>

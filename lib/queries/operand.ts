@@ -1,17 +1,17 @@
-/** Values of a row that a query names: columns, and paths in JSON columns. */
+/** Values of a row that a query can name: columns, and paths in JSON columns. */
 import type { Column, Table } from '../database/catalogue.js'
 import { type QueryContext, findColumn } from './context.js'
 import { columnOf } from './identifiers.js'
 import { type JsonPath, readPath, startsPath, writePath } from './json-path.js'
 
 export interface Operand {
-  /** The value as a column: `data->>'city'` is one of that name, of the type text. */
+  /** The value as a column: `data->>'city'` is a column of that name and of the type text. */
   readonly column: Column
-  /** The column of the table that it is of. */
+  /** The table's column that contains it. */
   readonly source: Column
-  /** The SQL of it, of the row that an alias names. */
+  /** Its SQL for the row of an alias. */
   readonly write: (alias: string) => string
-  /** Of a path that ends in jsonb: its JSON, or with `text` the text of it. */
+  /** For a path that ends in jsonb: its JSON, or, with `text`, its text. */
   readonly json?: (alias: string, text?: boolean) => string
 }
 
@@ -20,7 +20,7 @@ export function operandOf (column: Column): Operand {
   return { column, source: column, write: (alias) => columnOf(alias, column.name) }
 }
 
-/** The value at a path in a column; undefined after a fault was added. */
+/** The value at a path in a column; undefined after a fault. */
 export function pathOperand (
   source: Column,
   path: JsonPath,
@@ -45,7 +45,7 @@ export function pathOperand (
   return { column, source, write, json: (alias, text) => text === true ? `(${columnOf(alias, source.name)}${textSteps})` : write(alias) }
 }
 
-/** The column or path of that text, or undefined after a fault was added. A column comes first, whatever characters its name has. */
+/** The column or path of that text; undefined after a fault. A column takes precedence, whatever characters its name has. */
 export function findOperand (table: Table, text: string, pointer: string, context: QueryContext): Operand | undefined {
   const start = text.indexOf('->')
   if (start === -1 || table.columns.has(text)) {

@@ -1,4 +1,4 @@
-/** The result of compiling one operation, and the members that each operation knows. */
+/** The result of compiling an operation, and the members that each operation accepts. */
 import type { Query, TableOperation } from '../schema/query.js'
 import type { Answer, CompiledQuery, Missing, Reference } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
@@ -11,7 +11,7 @@ export interface CompiledOperation {
   readonly references: readonly Reference[]
   /** Default: nothing is written. */
   readonly places?: CompiledQuery['places']
-  /** The write looks at rows of tenants beyond those of its own table. */
+  /** The write reads tenants' rows in other tables than its own. */
   readonly tenantScoped?: boolean
   /** Default: none. */
   readonly parameters?: CompiledQuery['parameters']
@@ -20,7 +20,7 @@ export interface CompiledOperation {
   readonly bind: CompiledQuery['bind']
 }
 
-/** Members that an operation has no use for, and why. A member that does nothing is never ignored in silence. */
+/** The members without a use for an operation, with the reason. A member without effect is never ignored silently. */
 const refused = {
   select: { data: 'a `select` writes nothing', onConflict: 'only an `upsert` has conflicts' },
   insert: {
@@ -88,7 +88,7 @@ const reasons = {
   call: listed(refusedInCall)
 } as const satisfies Record<Query['operation'], readonly { member: string, reason: string }[]>
 
-/** Adds a fault for each member that the operation has no use for. */
+/** Adds a fault for each such member. */
 export function checkMembers (query: Query, pointer: string, { faults }: QueryContext): void {
   for (const { member, reason } of reasons[query.operation]) {
     if (Object.hasOwn(query, member)) faults.add(pointerTo(pointer, member), reason)

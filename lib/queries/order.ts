@@ -1,4 +1,4 @@
-/** The orders that a list can have: its own, and those that its caller can choose. */
+/** The orders of a list: its own, and the orders that its caller can choose. */
 import type { Field } from '../schema/route.js'
 import type { Order, Query } from '../schema/query.js'
 import type { Table } from '../database/catalogue.js'
@@ -21,9 +21,9 @@ export interface OrderKey {
 
 /** An order of a table's rows. */
 export interface RowOrder {
-  /** Stands for this order among those of its query. */
+  /** Identifies this order among the orders of its query. */
   readonly id: string
-  /** The primary key is the last key, so that pages never overlap. */
+  /** The primary key comes last, so that pages never overlap. */
   readonly keys: readonly OrderKey[]
   /** ` order by ...` for an alias. */
   readonly write: (alias: string) => string
@@ -31,18 +31,18 @@ export interface RowOrder {
 
 /** The orders of a query. */
 export interface Orders {
-  /** Without a choice of the caller. */
+  /** The order without a choice of the caller. */
   readonly usual: RowOrder
   readonly all: readonly RowOrder[]
   readonly choose: (scope: Scope) => RowOrder
   readonly references: readonly Reference[]
-  /** The caller chooses. */
+  /** Whether the caller can choose. */
   readonly chosen: boolean
-  /** The field of the query string that takes the choice, if it is one. */
+  /** The query string field of the choice, if there is one. */
   readonly parameters: Readonly<Record<string, Field>>
 }
 
-/** The orders of a query, with their faults. Without a choice of the caller the order is the query's, or the first that is allowed. */
+/** Compiles the orders of a query and reports their faults. The default is the query's own order, or the first allowed one. */
 export function compileOrders (query: Pick<Query, 'order' | 'orderBy'>, table: Table, pointer: string, context: QueryContext): Orders {
   const { order, orderBy } = query
   const own = compileOrder(order, table, pointerTo(pointer, 'order'), context)
@@ -93,7 +93,7 @@ export function compileOrders (query: Pick<Query, 'order' | 'orderBy'>, table: T
   }
 }
 
-/** The template of an `orderBy`; undefined after a fault was added. */
+/** The template of an `orderBy`; undefined after a fault. */
 export function compileFrom (from: string, pointer: string, context: QueryContext): CompiledValue | undefined {
   const before = context.faults.faults.length
   const value = compileValue(from, pointer, { ...context, secretsRefusedIn: 'an `orderBy`' })
@@ -106,7 +106,7 @@ export function compileFrom (from: string, pointer: string, context: QueryContex
   return undefined
 }
 
-/** The one field of the query string that a template reads. */
+/** The query string field, if the template reads only one. */
 function fieldOf (value: CompiledValue | undefined): string | undefined {
   const [reference] = value?.references ?? []
   const [field] = reference?.path ?? []
@@ -115,7 +115,7 @@ function fieldOf (value: CompiledValue | undefined): string | undefined {
     : undefined
 }
 
-/** The order that a query itself gives. */
+/** The query's own order. */
 export function compileOrder (order: Query['order'], table: Table, pointer: string, context: QueryContext): RowOrder {
   const keys = order === undefined ? [] : [order].flat()
   return rowOrder(
@@ -126,7 +126,7 @@ export function compileOrder (order: Query['order'], table: Table, pointer: stri
   )
 }
 
-/** `placeOf`: where the faults of a key belong. */
+/** `placeOf`: the pointer for faults of a key. */
 function rowOrder (order: readonly Order[], table: Table, placeOf: (index: number) => string, context: QueryContext): RowOrder {
   const own = order.flatMap(({ column: name, ascending = true, nullsFirst = !ascending }, index): OrderKey[] => {
     const operand = findOperand(table, name, placeOf(index), context)
@@ -138,7 +138,7 @@ function rowOrder (order: readonly Order[], table: Table, placeOf: (index: numbe
     return [{ operand, ascending, nullsFirst }]
   })
   const named = new Set(own.map(({ operand }) => operand.column.name))
-  // The direction of the last key: one index then serves the whole order, forwards or backwards.
+  // The primary key follows the direction of the last key, so that one index serves the whole order, forwards or backwards.
   const ascending = own.at(-1)?.ascending ?? true
   const rest = table.primaryKey.filter((name) => !named.has(name) && !(table.tenantScoped && name === tenantColumn))
   const keys = [
@@ -152,7 +152,7 @@ function rowOrder (order: readonly Order[], table: Table, placeOf: (index: numbe
   }
 }
 
-/** `desc`, and where nulls stand; PostgreSQL's default is not repeated. */
+/** `desc`, and the position of nulls unless it is PostgreSQL's default. */
 export function direction ({ ascending = true, nullsFirst }: Pick<Order, 'ascending' | 'nullsFirst'>): string {
   const nulls = nullsFirst === undefined || nullsFirst === !ascending ? '' : nullsFirst ? ' nulls first' : ' nulls last'
   return `${ascending ? '' : ' desc'}${nulls}`

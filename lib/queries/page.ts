@@ -1,4 +1,4 @@
-/** The part of a list that is answered: limit and offset, or a cursor. */
+/** The requested part of a list: limit and offset, or a cursor. */
 import type { Query } from '../schema/query.js'
 import type { Reference, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
@@ -10,9 +10,9 @@ import type { Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
 
 /**
- * Page sizes that have a statement of their own for the start of the list; the size that a list has by itself has one for
- * other pages too. PostgreSQL plans a statement whose `limit` is a placeholder anew each time (it cannot know how few rows
- * are wanted), which costs as much as reading a page of them. More of them would use up the names of a query (`maxVariants`).
+ * Page sizes with a statement of their own for the start of the list; the list's own size has one for later pages too. PostgreSQL
+ * plans a statement with a placeholder as `limit` each time, because it cannot estimate the number of rows. Planning costs as
+ * much as reading a page. More sizes would use up the variants of a query (`maxVariants`).
  */
 const usualLimits = [10, 20, 25, 50, 100]
 
@@ -20,29 +20,29 @@ export interface Page {
   readonly limit: (scope: Scope) => number
   readonly offset: (scope: Scope) => number
   readonly references: readonly Reference[]
-  /** The limit that is written into the text, where the list has it by itself, or is read from its start with a usual one. */
+  /** The limit, if it is part of the text: the list's own limit, or a usual one at the start of the list. */
   readonly literal: (scope: Scope) => number | undefined
-  /** The limit, where it is the list's own or a usual one. */
+  /** The limit, if it is the list's own or a usual one. */
   readonly usual: (scope: Scope) => number | undefined
-  /** The list is read from its start, with a limit that is written into the text. */
+  /** The list is read from its start, with a limit that is part of the text. */
   readonly starts: Switch
 }
 
-/** What a statement says of its page. */
+/** The SQL of a page. */
 export interface PageSql {
   /** ` limit ... offset ...` */
   readonly clause: string
-  /** Arguments of `concat`: the text from the records to the total. */
+  /** Arguments of `concat`: the text between the records and the total. */
   readonly pagination: string
-  /** The total: counted only where the page does not show it. */
+  /** The total. It is counted only if the page does not determine it. */
   readonly total: (count: string) => string
 }
 
-/** The limit and offset of a list: the query string's where the list takes them, else the query's own, else the document's. */
+/** The limit and offset of a list: from the query string if the list accepts them, else from the query, else from the document. */
 export function compilePage (query: Pick<Query, 'limit' | 'offset'>, pointer: string, context: QueryContext): Page {
   const { callerPages = false, pagination: { defaultLimit, maxLimit, defaultOffset } } = context
   const ofCaller = callerPages ? given : () => undefined
-  // The answer tells both.
+  // The response shows both values.
   const within: QueryContext = { ...context, secretsRefusedIn: 'a `limit` or an `offset`' }
   const limit = compileCount(query.limit, pointerTo(pointer, 'limit'), within)
   const offset = compileCount(query.offset, pointerTo(pointer, 'offset'), within)
@@ -67,7 +67,7 @@ export function compilePage (query: Pick<Query, 'limit' | 'offset'>, pointer: st
   }
 }
 
-/** Writes the page: its limit as it is given or as a placeholder, and the offset where the page does not start the list. */
+/** Writes the page: its limit as a literal or a placeholder, and the offset unless the page starts the list. */
 export function writePagination (page: Page, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): PageSql {
   if (literal !== undefined && on.has(page.starts)) {
     return {
@@ -81,7 +81,7 @@ export function writePagination (page: Page, literal: number | undefined, placeh
   return {
     clause: ` limit ${limit} offset ${offset}`,
     pagination: `',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":'`,
-    // Past the end no row says how many there are before.
+    // Past the end, the page has no row to derive the total from.
     total: (count) => `case when count(*) < ${limit} and (count(*) > 0 or ${offset} = 0) then ${offset} + count(*) else (${count}) end`
   }
 }
@@ -91,7 +91,7 @@ interface Count {
   readonly references: readonly Reference[]
 }
 
-/** A number of rows: the configured one, or that of a template. */
+/** A number of rows: constant, or from a template. */
 export function compileCount (configured: number | string | undefined, pointer: string, context: QueryContext): Count {
   if (configured === undefined) return { read: () => undefined, references: [] }
   const before = context.faults.faults.length

@@ -1,4 +1,4 @@
-/** `select`: a page of records, or one. */
+/** `select`: a page of records, or one record. */
 import type { Table } from '../database/catalogue.js'
 import type { CompiledFilters } from './filter.js'
 import type { RowOrder } from './order.js'
@@ -13,32 +13,32 @@ import { rowConditions, where } from './scope.js'
 import type { Placeholders } from './sql.js'
 import type { Switch } from './statement.js'
 
-/** What a statement that reads rows is written from. */
+/** The parts of a statement that reads rows. */
 export interface ReadParts {
   readonly table: Table
   readonly schema: string
   readonly filters: CompiledFilters
-  /** All members: excluded ones leave out no record fewer. */
+  /** All members: excluded fields do not change which records an inner embed omits. */
   readonly full: Selection
   readonly selection: (on: ReadonlySet<Switch>) => Selection
   readonly order: (alias: string) => string
-  /** Rows that an embed may have (`embedLimitOf`). */
+  /** The maximum rows of an embed (`embedLimitOf`). */
   readonly embedLimit: number | undefined
 }
 
-/** The same of a `select` with aggregates. */
+/** The parts of a `select` with aggregates. */
 export type GroupParts = Omit<ReadParts, 'order'> & { readonly groupOrder: GroupOrder }
 
-/** A page that follows a cursor. */
+/** A cursor page. */
 export interface CursorPage {
   readonly order: RowOrder
   /** As SQL: a number from 1. */
   readonly limit: string
-  /** The conditions of each part of the rows that follow; one without conditions at the start of the list. */
+  /** The conditions of each part of the following rows; one part without conditions at the start of the list. */
   readonly after: ReadonlyArray<(alias: string, placeholders: Placeholders) => string[]>
 }
 
-/** `{"data":[...],"pagination":{...}}` of the rows that match. */
+/** `{"data":[...],"pagination":{...}}` of the matching rows. */
 export function writePage (
   parts: ReadParts,
   page: Page,
@@ -58,8 +58,8 @@ export function writePage (
 }
 
 /**
- * `{"data":[...],"pagination":{"limit":...,"next":` of the rows after a position, a line break, and the values of the
- * order's columns in the last row where more rows follow: `finishPage` makes the rest of them.
+ * `{"data":[...],"pagination":{"limit":...,"next":` of the rows after a position, and a line break. If more rows follow, the
+ * values of the order's columns in the last row come next. `finishPage` completes the text.
  */
 export function writeCursorPage (
   parts: ReadParts,
@@ -76,17 +76,17 @@ export function writeCursorPage (
   })
 }
 
-/** How rows and records of a page are written. */
+/** The SQL of a page's rows and records. */
 interface CursorRows {
-  /** What follows `from`, with all conditions. */
+  /** The text after `from`, with all conditions. */
   readonly rows: (alias: string, after: readonly string[]) => string
   /** The columns of one record. */
   readonly record: (alias: string) => string
-  /** A record of the alias `r`, for its JSON. */
+  /** The JSON of a record of the alias `r`. */
   readonly json: string
 }
 
-/** The page of any rows: `writeCursorPage` for its text. */
+/** A cursor page of any rows: see `writeCursorPage` for its text. */
 export function writeAfter (
   { order, limit, after }: CursorPage,
   placeholders: Placeholders,
@@ -98,7 +98,7 @@ export function writeAfter (
     return `select ${alias}.* from ${rowsFrom(alias, conditions(alias, placeholders))}${order.write(alias)} limit ${one}`
   })
   const merged = placeholders.alias()
-  // The order of the parts is that of their rows; PostgreSQL promises it only where it is asked for.
+  // The parts are in the order of their rows, but PostgreSQL guarantees that order only with an `order by`.
   const rows = found.length === 1
     ? found[0]
     : `select * from (${found.map((text) => `(${text})`).join(' union all ')}) ${merged}${order.write(merged)} limit ${one}`
@@ -117,12 +117,12 @@ export function writeRecord (parts: ReadParts, unique: boolean, placeholders: Pl
   return boundedRowText(`select row_to_json(r.*)::text from (${rowsOf(parts, unique ? '' : ' limit 1', placeholders, on)}) r`)
 }
 
-/** `{"data":[...]}` of all rows that match. */
+/** `{"data":[...]}` of all matching rows. */
 export function writeRecords (parts: ReadParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   return boundedText(`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), '}') from (${rowsOf(parts, '', placeholders, on)}) r`)
 }
 
-/** As writePage, of groups. All of them are made in any case, and once: the total counts them. */
+/** As writePage, for groups. All groups are computed in any case, and only once: the total counts them. */
 export function writeGroupPage (
   parts: GroupParts,
   page: Page,
@@ -154,7 +154,7 @@ function groupsOf (parts: GroupParts, placeholders: Placeholders, on: ReadonlySe
   return `select ${selectList(selection, alias, { schema, placeholders, embedLimit, on })} ${rows}${groupBy(selection)}`
 }
 
-/** The rows with their members. Embeds are made outside of the limit: of the rows that are answered, not of those that are skipped. */
+/** The rows with their members. Embeds are computed outside the limit, so that skipped rows do not cost any. */
 function rowsOf (parts: ReadParts, limit: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const { schema, table, order, embedLimit } = parts
   const selection = parts.selection(on)

@@ -1,11 +1,11 @@
-/** The JSON Schema of a row, for `/doc`: PostgreSQL's JSON of each type. */
+/** The JSON Schema of a row, for `/doc`, with PostgreSQL's JSON form of each type. */
 import type { Column } from '../database/catalogue.js'
 import type { JsonSchema } from '../expressions/types.js'
 import type { Field, Selection } from './field.js'
 import { groupName, named, rowName } from '../validation/named-schema.js'
 import { itemType, kindOf } from './column-value.js'
 
-/** Formats of types that are text in JSON. A timestamp without a time zone has none: `date-time` demands a zone. */
+/** Formats of types that are strings in JSON. A timestamp without a time zone has none, because `date-time` requires a zone. */
 const formats: Readonly<Record<string, string>> = { uuid: 'uuid', 'timestamp with time zone': 'date-time', date: 'date' }
 
 /** The schema of records with these members. */
@@ -35,7 +35,7 @@ function fieldSchema (field: Field): JsonSchema {
   }
 }
 
-/** Without a row that has a value, all but a count are null. */
+/** Without values, all aggregates but a count are null. */
 function aggregateSchema ({ aggregate, operand, type }: Extract<Field, { kind: 'aggregate' }>): JsonSchema {
   const labels = operand?.column.labels
   return columnSchema({ type, notNull: aggregate === 'count', ...labels !== undefined && aggregate !== 'count' && { labels } })

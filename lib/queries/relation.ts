@@ -3,7 +3,7 @@ import type { Catalogue, ForeignKey, Table } from '../database/catalogue.js'
 import type { SelectItem } from './select-parser.js'
 import { tenantColumn } from '../database/catalogue.js'
 
-/** Columns that are equal: the left one of the embedding table (or junction), the right one of the embedded (or junction). */
+/** Pairs of equal columns: the left one in the embedding table (or junction), the right one in the embedded table (or junction). */
 export type Pairs = readonly (readonly [left: string, right: string])[]
 
 export interface Relation {
@@ -12,18 +12,18 @@ export interface Relation {
   readonly many: boolean
   /** Between the two tables, or between the embedding table and the junction. */
   readonly on: Pairs
-  /** A many-to-many relation's table between the two, and how it meets the embedded one. */
+  /** The junction table of a many-to-many relation, and its columns that match the embedded table. */
   readonly junction?: { readonly table: Table, readonly on: Pairs }
 }
 
 interface Candidate {
   readonly relation: Relation
   readonly key: ForeignKey
-  /** The foreign key is of the embedding table. */
+  /** The foreign key belongs to the embedding table. */
   readonly forward: boolean
 }
 
-/** The relation that an item of a `select` names, or why there is none. */
+/** The relation for an item of a `select`, or the reason why there is none. */
 export function findRelation (catalogue: Catalogue, table: Table, { name, hint }: SelectItem): Relation | string {
   const target = catalogue.tables.get(name)
   if (target === undefined) return followColumn(catalogue, table, name)
@@ -38,7 +38,7 @@ export function findRelation (catalogue: Catalogue, table: Table, { name, hint }
     : `no foreign key "${hint}" connects "${table.name}" and "${name}": write one of ${choices}`
 }
 
-/** `author_id(name)`: the table that a column of a foreign key refers to. */
+/** `author_id(name)`: the table that the column's foreign key refers to. */
 function followColumn (catalogue: Catalogue, table: Table, name: string): Relation | string {
   const keys = table.foreignKeys.filter((key) => ownColumn(key) === name)
   const target = keys.length === 1 ? catalogue.tables.get(keys[0]!.referencedTable) : undefined
@@ -65,7 +65,7 @@ function reverse (table: Table, target: Table): Candidate[] {
   }))
 }
 
-/** Tables whose primary key holds a foreign key to each of the two. */
+/** Tables whose primary key contains a foreign key to each of the two tables. */
 function through (catalogue: Catalogue, table: Table, target: Table): Candidate[] {
   const candidates: Candidate[] = []
   for (const junction of catalogue.tables.values()) {
@@ -83,7 +83,7 @@ function through (catalogue: Catalogue, table: Table, target: Table): Candidate[
   return candidates
 }
 
-/** At most one row can have these columns equal to given values (of one tenant, where the table has tenants). */
+/** Whether at most one row can have given values in these columns (within one tenant, if the table has tenants). */
 function isUnique (table: Table, columns: readonly string[]): boolean {
   const significant = (key: readonly string[]): string[] => table.tenantScoped ? key.filter((column) => column !== tenantColumn) : [...key]
   const wanted = significant(columns)
@@ -93,13 +93,16 @@ function isUnique (table: Table, columns: readonly string[]): boolean {
   })
 }
 
-/** A table that refers to itself has both directions under one name: the key means the many, its column the one. */
+/**
+ * A table that refers to itself has two relations of one name: the key's name means the many, and its column's name means the
+ * one.
+ */
 function matchesHint ({ key, forward }: Candidate, hint: string, self: boolean): boolean {
   if (hint === key.name) return !self || !forward
   return hint === ownColumn(key) && (!self || forward)
 }
 
-/** The column of a foreign key that is not the tenant's. */
+/** The column of a foreign key besides the tenant's. */
 function ownColumn ({ columns }: ForeignKey): string | undefined {
   const own = columns.filter((column) => column !== tenantColumn)
   return own.length === 1 ? own[0] : undefined

@@ -1,4 +1,4 @@
-/** Refusals of what a request holds: a 400 whose `details` name each place. */
+/** Validation errors for values of a request: a 400 whose `details` have a pointer for each. */
 import type { CompiledValue } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import { failure, type TenantryError } from '../errors.js'
@@ -11,12 +11,12 @@ export interface Detail {
   readonly keyword: string
 }
 
-/** The 400 of these details. */
+/** The 400 with these details. */
 export function refuse (...details: readonly Detail[]): TenantryError {
   return failure('validationFailed', { extras: { details } })
 }
 
-/** Where a value comes from, when one place of the request gives it; else the fallback. */
+/** The pointer of a value, if it comes from one place in the request; else the fallback. */
 export function requestPath ({ references }: CompiledValue, fallback: string): string {
   const [reference] = references
   if (reference === undefined || references.length > 1) return fallback

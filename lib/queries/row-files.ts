@@ -9,7 +9,7 @@ import { literal } from '../database/sql.js'
 import { columnOf } from './identifiers.js'
 import { keyColumns } from './row-key.js'
 
-/** `, f as (update ...)`; empty for a table whose rows belong to no tenant, or have no key. */
+/** `, f as (update ...)`; empty for a table without tenants or without a key. */
 export function markFiles (table: Table, placeholders: Placeholders): string {
   const keys = keyColumns(table)
   if (!table.tenantScoped || keys.length === 0) return ''
@@ -18,7 +18,7 @@ export function markFiles (table: Table, placeholders: Placeholders): string {
   return `, f as (${markWhere(file, `from w ${row}`, `${columnOf(row, tenantColumn)}::text`, literal(table.name), id)})`
 }
 
-/** The same of documents: `w` has their `tenant_id` and `id`. */
+/** As `markFiles`, for documents: `w` has their `tenant_id` and `id`. */
 export function markDocumentFiles (collection: string, placeholders: Placeholders): string {
   const [row, file] = [placeholders.alias(), placeholders.alias()]
   return `, f as (${markWhere(file, `from w ${row}`, columnOf(row, tenantColumn), collection, columnOf(row, 'id'))})`

@@ -1,4 +1,4 @@
-/** One row by its primary key: the query's `id`. */
+/** Selects one row by its primary key: the query's `id`. */
 import type { Table } from '../database/catalogue.js'
 import type { Filter } from '../schema/query.js'
 import { tenantColumn } from '../database/catalogue.js'
@@ -10,13 +10,13 @@ import { operandOf } from './operand.js'
 import type { Comparison } from './condition.js'
 import type { CompiledFilters } from './filter.js'
 
-/** The columns that tell a tenant's rows apart: the primary key, without the `tenant_id` that every query carries anyway. */
+/** The columns that identify a row within its tenant: the primary key without `tenant_id`, which every query adds anyway. */
 export function keyColumns ({ primaryKey, tenantScoped }: Table): readonly string[] {
   const own = tenantScoped ? primaryKey.filter((column) => column !== tenantColumn) : primaryKey
   return own.length > 0 ? own : primaryKey
 }
 
-/** The values that an `id` gives for each column of the key, with their pointers; empty after a fault was added. */
+/** The key values of an `id` by column, with their pointers; empty after a fault. */
 export function keyValues (
   id: unknown,
   table: Table,
@@ -51,7 +51,7 @@ export function keyValues (
   }))
 }
 
-/** The filters together with those on the key that `id` gives. */
+/** The filters, combined with those on the key of `id`. */
 export function withKey (filters: CompiledFilters, id: unknown, table: Table, pointer: string, context: QueryContext): CompiledFilters {
   const comparisons: Comparison[] = []
   const pinned = new Set(filters.pinned)
@@ -70,13 +70,13 @@ export function withKey (filters: CompiledFilters, id: unknown, table: Table, po
   }
 }
 
-/** Whether the filters leave at most one row. */
+/** Whether the filters match at most one row. */
 export function isOneRow ({ pinned }: CompiledFilters, table: Table): boolean {
   const columns = keyColumns(table)
   return columns.length > 0 && columns.every((column) => pinned.has(column))
 }
 
-/** Whether the filters pin a primary key, a unique constraint or a unique index: no second row can match. */
+/** Whether the filters pin a primary key, a unique constraint or a unique index, so that no second row can match. */
 export function isUnique (filters: CompiledFilters, table: Table): boolean {
   return isOneRow(filters, table) ||
     table.uniqueKeys.some((key) =>
@@ -84,7 +84,7 @@ export function isUnique (filters: CompiledFilters, table: Table): boolean {
     )
 }
 
-/** Filters that only say which row a write is about: `eq` on columns, all at the top level. */
+/** Reads filters as values that identify the written row: only top-level `eq` on columns is allowed. */
 export function asValues (
   filters: readonly Filter[],
   pointer: string,

@@ -1,11 +1,11 @@
-/** Refuses an upsert whose records name one row twice: PostgreSQL would refuse it too, without the record or the key. */
+/** Rejects an upsert with two records for the same row. PostgreSQL would reject it too, but without the record or the key. */
 import type { FixedColumn } from './insert.js'
 import type { InputRow, WriteInput } from './write-input.js'
 import { pointerTo } from '../schema/faults.js'
 import { tenantColumn } from '../database/catalogue.js'
 import { refuse } from './request-path.js'
 
-/** Compares values as the request has them; the database refuses those that only it knows to be equal. */
+/** Compares the values as sent; the database rejects values that only it considers equal. */
 export function refuseSameKeys (
   rows: readonly InputRow[],
   conflict: readonly string[],
@@ -17,7 +17,7 @@ export function refuseSameKeys (
   const seen = new Map<string, number>()
   for (const [index, { bound }] of rows.entries()) {
     const values = indexes.map((each) => bound[each])
-    // A row without a value takes its default, and null is equal to nothing.
+    // A row without a value takes its default, and null equals nothing.
     if (values.some((value) => value === undefined || value === null)) continue
     const key = JSON.stringify(values.map((value, place) => comparable(value, columns[indexes[place]!]?.column.type)))
     const first = seen.get(key)

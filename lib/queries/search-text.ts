@@ -1,9 +1,9 @@
-/** Texts for `websearch_to_tsquery`, of which PostgreSQL fails on some with an error of its own. */
+/** Prepares texts for `websearch_to_tsquery`, because PostgreSQL fails on some of them. */
 
-/** Hyphens that negate what follows: of more than 31 in a row PostgreSQL says `tsquery stack too small`. */
+/** Consecutive hyphens, each a negation: above 31 PostgreSQL fails with `tsquery stack too small`. */
 const negations = /-(?:[^\p{L}\p{N}"-]*-){15,}/gu
 
-/** The text with one hyphen or none for many in a row, which mean the same: two of them cancel each other out. */
+/** Replaces many consecutive hyphens by one or none, with the same meaning: two negations cancel each other out. */
 export function searchText (text: string): string {
   return text.replace(negations, (run) => run.replaceAll(/[^-]/g, '').length % 2 === 1 ? '-' : ' ')
 }

@@ -14,7 +14,7 @@ import { isOneRow } from './row-key.js'
 import { noInput } from './sql.js'
 import { compileVariants, numberChooser } from './statement.js'
 
-/** Compiles the operation; undefined after faults were added. */
+/** Compiles the operation; undefined after faults. */
 export function compileSelect (subject: Subject): CompiledOperation | undefined {
   if (subject.full.grouped === true) return compileGroups(subject)
   const { query, table, pointer, context, full, selection, accessSwitches, filters, embedUses } = subject
@@ -85,7 +85,7 @@ interface OrderedPage {
   readonly literal: number | undefined
 }
 
-/** A `select` with aggregates: a page of groups, or the first one. */
+/** A `select` with aggregates: a page of groups, or the first group. */
 function compileGroups (
   { query, table, pointer, context, full, selection, accessSwitches, filters }: Subject
 ): CompiledOperation | undefined {

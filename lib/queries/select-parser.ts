@@ -1,39 +1,39 @@
 /**
- * The syntax of `select`, as PostgREST has it: `id, alias:column, reviews(*, users!author_id(name)), tasks(count)`, with
- * aggregates (`kind, total:qty.sum(), count()`) and paths in JSON columns as PostgreSQL writes them (`data->'a'->>'b'`).
- * Names that hold other characters than letters, digits and `_` stand in double quotes, a quote in them doubled.
+ * Parses `select` in PostgREST's syntax: `id, alias:column, reviews(*, users!author_id(name)), tasks(count)`. It adds aggregates
+ * (`kind, total:qty.sum(), count()`), and paths in JSON columns as in PostgreSQL (`data->'a'->>'b'`). Names with characters other
+ * than letters, digits and `_` need double quotes, and a quote within them is doubled.
  */
 import { meant } from '../schema/faults.js'
 import { type AggregateName, aggregateNames, isAggregate } from './aggregate.js'
 import { type JsonPath, readPath, startsPath } from './json-path.js'
 
-/** One item of a `select`; `items` are those between the parentheses of an embed. */
+/** One item of a `select`; `items` are the items in an embed's parentheses. */
 export interface SelectItem {
-  /** The column or table, `*` for every column, and for every row in `count()`. */
+  /** The column or table; `*` for every column, and for the rows in `count()`. */
   readonly name: string
-  /** The name of the member in the answer, where it is given. */
+  /** The member's name in the response, if given. */
   readonly alias?: string
   /** After `!`: the foreign key that an embed follows. */
   readonly hint?: string
-  /** `!inner`: records without such a row are left out. */
+  /** `!inner`: omits records without such a row. */
   readonly inner?: true
-  /** Into a JSON column. */
+  /** A path into a JSON column. */
   readonly path?: JsonPath
-  /** Over the rows of a group. */
+  /** An aggregate over the rows of a group. */
   readonly aggregate?: AggregateName
   readonly items?: readonly SelectItem[]
-  /** The text of the item, for faults. */
+  /** The source text of the item, for faults. */
   readonly text: string
 }
 
-/** The text is no `select`; the message says what was expected, and where. */
+/** A syntax error; the message has the expectation and its position. */
 export class SelectSyntaxError extends Error {}
 
-/** Tables within tables, the outermost not counted. */
+/** Nested tables; the outermost is not counted. */
 const maxSelectDepth = 5
-const maxItems = 500 // in one select
+const maxItems = 500 // per select
 
-// A hyphen before `>` begins a path.
+// A hyphen before `>` starts a path.
 const bareName = /(?:[\p{L}\p{N}_$]|-(?!>))+/uy
 
 /** Parses a `select`; throws SelectSyntaxError. */
@@ -89,7 +89,7 @@ class SelectParser {
     }
   }
 
-  /** `!foreign_key`, `!inner`, or both. A foreign key of the name "inner" stands in quotes. */
+  /** `!foreign_key`, `!inner`, or both. A foreign key named "inner" needs quotes. */
   #join (): Pick<SelectItem, 'hint' | 'inner'> {
     let hint: string | undefined
     let inner: true | undefined
@@ -129,7 +129,7 @@ class SelectParser {
     return name
   }
 
-  /** `()`, with nothing in it. */
+  /** `()`, without arguments. */
   #takeCall (): boolean {
     const before = this.#position
     if (this.#take('(') && this.#take(')')) return true

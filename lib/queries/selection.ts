@@ -1,4 +1,4 @@
-/** A `select` against the catalogue: which columns, values and embedded tables a record has. */
+/** Resolves a `select` against the catalogue: the columns, values and embedded tables of a record. */
 import type { Embed, Query } from '../schema/query.js'
 import type { Table } from '../database/catalogue.js'
 import type { Field, Selection } from './field.js'
@@ -14,13 +14,13 @@ import { type Operand, operandOf, pathOperand } from './operand.js'
 import { findRelation } from './relation.js'
 import { parseSelect, type SelectItem, SelectSyntaxError } from './select-parser.js'
 
-/** What a query says of the rows of its embeds. */
+/** A query's options for the rows of its embeds. */
 interface Options {
   readonly embeds: Readonly<Record<string, Embed>> | undefined
   readonly at: string
 }
 
-/** Resolves a `select` (default: every column); undefined after faults were added. `pointer` is that of the query. */
+/** Resolves a `select` (default: every column); undefined after faults. `pointer` is the query's. */
 export function compileSelection (
   { select, embeds }: Pick<Query, 'select' | 'embeds'>,
   table: Table,
@@ -52,7 +52,7 @@ function resolve (
   for (const item of items) {
     for (const field of fieldsOf(item, table, options, pointer, context)) {
       const known = fields.get(field.name)
-      // `*, title` names a column twice and means it once.
+      // `*, title` names a column twice, which is not a fault.
       if (known !== undefined && !(known.kind === 'column' && field.kind === 'column' && known.column === field.column)) {
         faults.add(
           pointer,
@@ -69,7 +69,7 @@ function resolve (
   return faults.faults.length > before ? undefined : { table, fields: all, ...grouped && { grouped } }
 }
 
-/** An option of an embed that is not there would do nothing. */
+/** Options of a missing embed would have no effect. */
 function checkOptions ({ embeds = {}, at }: Options, fields: readonly Field[], { faults, catalogue }: QueryContext): void {
   const names = fields.filter(isEmbed).map(({ name }) => name)
   for (const name of Object.keys(embeds)) {
@@ -84,7 +84,7 @@ function checkOptions ({ embeds = {}, at }: Options, fields: readonly Field[], {
   }
 }
 
-/** Rows are grouped by values that PostgreSQL can compare. */
+/** Group keys need a type that PostgreSQL can compare. */
 function checkGroups (fields: readonly Field[], pointer: string, { faults }: QueryContext): void {
   for (const field of fields) {
     if (isEmbed(field)) {
@@ -123,7 +123,7 @@ function fieldsOf (item: SelectItem, table: Table, options: Options, pointer: st
   return operand === undefined ? [] : [{ kind: 'path', name, operand }]
 }
 
-/** The column that an item names, or the path in it; undefined after a fault was added. */
+/** The column of an item, or the path in it; undefined after a fault. */
 function operandFor ({ name, path, text }: SelectItem, table: Table, pointer: string, context: QueryContext): Operand | undefined {
   const column = findColumn(table, name, pointer, context)
   if (column === undefined || path === undefined) return column === undefined ? undefined : operandOf(column)
@@ -154,7 +154,7 @@ function aggregateOf (
 
 const everyColumns = new WeakMap<Table, Field[]>()
 
-/** Made once for a table: most queries answer all of it. */
+/** Computed once per table, because most queries select every column. */
 function everyColumn (table: Table): Field[] {
   const known = everyColumns.get(table)
   if (known !== undefined) return known

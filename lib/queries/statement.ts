@@ -1,6 +1,6 @@
 /**
- * Statements by variant. What a request leaves out (an optional filter, a column of the data, excluded fields) changes
- * the text; each combination is written once, when the first request needs it.
+ * Variants of a statement. A request that omits an optional filter, a column of the data or excluded fields changes the text.
+ * Each combination is written once, on the first request that needs it.
  */
 import type { Statement } from '../database/engine.js'
 import type { Scope } from '../expressions/types.js'
@@ -9,21 +9,21 @@ import { createHash } from 'node:crypto'
 import { type Binder, type Input, Placeholders } from './sql.js'
 
 /**
- * Named variants of one query. Connections prepare those that come back, so a caller must not be able to push out other
- * queries by leaving out members in ever new ways; later ones run without a name.
+ * Named variants of one query. Connections prepare repeated statements. Without the limit, a caller could evict other queries by
+ * omitting members in ever new combinations. Further variants run without a name.
  */
 export const maxVariants = 64
 
-/** Decides for one request whether a part of the statement is in it. */
+/** Decides whether a request includes a part of the statement. */
 export type Switch = (scope: Scope, input: Input) => boolean
 
-/** Writes the text with the parts whose switches are on, and with what was chosen, if anything was. */
+/** Writes the text with the parts whose switches are on, and with the choice, if there is one. */
 export type Writer<Choice = number> = (placeholders: Placeholders, on: ReadonlySet<Switch>, chosen: Choice | undefined) => string
 
-/** What a request chooses of a text besides its switches. */
+/** A request's choice in a text, besides its switches. */
 export interface Chooser<Choice> {
   readonly choose: (scope: Scope) => Choice | undefined
-  /** Different choices have different keys, and none of them ends in `+` or `-`. */
+  /** Different choices have different keys. A key must not end in `+` or `-`. */
   readonly keyOf: (chosen: Choice) => string
 }
 
@@ -37,15 +37,15 @@ interface Variant {
   readonly binders: readonly Binder[]
 }
 
-/** Whose document a text comes from. */
+/** The owner of the document that a text comes from. */
 type Origin = QueryContext['origin']
 
-/** A choice of a number that the text holds. */
+/** The choice of a number in the text. */
 export function numberChooser (choose: (scope: Scope) => number | undefined): Chooser<number> {
   return { choose, keyOf: String }
 }
 
-/** The function that picks the variant for a request and binds its values. */
+/** Returns the function that selects the variant for a request and binds its values. */
 export function compileVariants<Choice = number> (
   origin: Origin,
   switches: readonly Switch[],
@@ -74,21 +74,21 @@ export function compileVariants<Choice = number> (
   }
 }
 
-/** A statement that is written anew for each request, so it has no name. */
+/** A statement without a name, because each request writes it anew. */
 export function writeOnce (write: Writer, scope: Scope, input: Input): Bound {
   const { statement, binders } = writeVariant(write, new Set(), undefined, null)
   return { statement, values: bindAll(binders, scope, input) }
 }
 
-/** As `Statement.name` has it for tenants. */
+/** The prefixes of `Statement.name`, by origin. */
 const prefixes = { platform: 'p_', tenant: 't_' } as const satisfies Record<Origin, string>
 
-/** The same text of the same origin has the same name in every query, and no other text has it: 128 bits of a hash. */
+/** The name of a text: equal for equal texts of the same origin in all queries, and different for others (128 bits of a hash). */
 function statementName (text: string, origin: Origin): string {
   return prefixes[origin] + createHash('sha256').update(text).digest('hex').slice(0, 32)
 }
 
-/** `origin` null leaves the statement without a name. */
+/** With a null `origin` the statement has no name. */
 function writeVariant<Choice> (write: Writer<Choice>, on: ReadonlySet<Switch>, chosen: Choice | undefined, origin: Origin | null): Variant {
   const placeholders = new Placeholders()
   const text = write(placeholders, on, chosen)

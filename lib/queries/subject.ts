@@ -1,4 +1,4 @@
-/** The start of every operation on a table: its table, filters, and the members of its records. */
+/** The common start of every operation on a table: its table, its filters, and the members of its records. */
 import type { Query } from '../schema/query.js'
 import type { Table } from '../database/catalogue.js'
 import type { QueryContext } from './context.js'
@@ -11,7 +11,7 @@ import { hasField, isEmbed, namesOf, type Selection, tablesOf, withoutFields } f
 import { compileSelection } from './selection.js'
 import { withoutWithheld } from './withheld.js'
 
-/** A query's table with what is known of it before its operation is looked at. */
+/** A query's table with the parts that do not depend on the operation. */
 export interface Subject {
   readonly query: Query
   readonly table: Table
@@ -19,24 +19,24 @@ export interface Subject {
   readonly context: QueryContext
   /** Excluded fields: the route's and the query's. */
   readonly excluded: ReadonlySet<string>
-  /** All members of a record, as callers with full access see it: without what comes from secrets. */
+  /** All members of a record for callers with full access, without values from secrets. */
   readonly full: Selection
   /** Without the excluded fields. */
   readonly reduced: Selection
-  /** On where the caller has full access; none where nothing that a record holds is excluded. */
+  /** On if the caller has full access; empty if no member is excluded. */
   readonly accessSwitches: readonly Switch[]
   /** The members of a record for the switches of a request. */
   readonly selection: (on: ReadonlySet<Switch>) => Selection
   readonly filters: CompiledFilters
-  /** Of the embeds of all members. */
+  /** The uses of all members' embeds. */
   readonly embedUses: EmbedUses
-  /** A record is read from a table of tenants. */
+  /** A record reads a tenant-scoped table. */
   readonly tenantScoped: boolean
 }
 
 const hasFullAccess: Switch = (scope) => scope.fullAccess
 
-/** Compiles what all operations share. With faults it is good for finding the faults of the operation too. */
+/** Compiles the parts that all operations share. After faults, the result serves only to find the faults of the operation. */
 export function compileSubject (query: Query, table: Table, pointer: string, context: QueryContext): Subject {
   const selection = compileSelection(query, table, pointer, context)
   const asked = selection ?? { table, fields: [] }
@@ -44,7 +44,7 @@ export function compileSubject (query: Query, table: Table, pointer: string, con
   if (query.operation !== 'select') refuseReading(query, asked, pointer, context)
   const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []])
   if (selection !== undefined) checkExcluded(query, asked, pointer, context)
-  // An upsert's filters and the id of a write that creates are values, not conditions.
+  // For an upsert, filters are values, not conditions; the same applies to the id of an insert.
   const creates = query.operation === 'insert' || query.operation === 'upsert'
   const own = compileFilters(creates ? [] : query.filters, table, pointerTo(pointer, 'filters'), context)
   const filters = query.id === undefined || creates ? own : withKey(own, query.id, table, pointerTo(pointer, 'id'), context)
@@ -67,7 +67,10 @@ export function compileSubject (query: Query, table: Table, pointer: string, con
   }
 }
 
-/** A write answers each row that it writes; a `delete` answers none, and has its fault for any `select`. */
+/**
+ * A write returns each row that it writes, so groups are rejected. A `delete` returns none, and any `select` is reported
+ * elsewhere.
+ */
 function refuseReading ({ operation }: Query, { grouped, fields }: Selection, pointer: string, { faults }: QueryContext): void {
   if (operation === 'delete') return
   const inner = fields.find((field) => isEmbed(field) && field.rows.inner)
@@ -77,7 +80,7 @@ function refuseReading ({ operation }: Query, { grouped, fields }: Selection, po
   }
 }
 
-/** A misspelt field would not be excluded. The route's fields may belong to another of its queries. */
+/** Without this check, a misspelled field would not be excluded. The route's fields may belong to another query. */
 function checkExcluded ({ excludeFields }: Query, selection: Selection, pointer: string, { faults }: QueryContext): void {
   const known = namesOf(selection)
   for (const [index, name] of (excludeFields ?? []).entries()) {

@@ -1,9 +1,9 @@
-/** The tables that a query reads and writes: a cached response is stale after a write to one that it was read from. */
+/** The tables that a query reads and writes. A write to a table makes the cached responses stale that read it. */
 import type { Catalogue, Table } from '../database/catalogue.js'
 import type { TableUse } from '../cache/store.js'
 import { tablesOf, type Selection } from './field.js'
 
-/** The tables of the records, and those behind views. */
+/** The tables of the records, and the tables behind views. */
 export function readsOf (selection: Selection, catalogue: Catalogue): readonly TableUse[] {
   const { tables } = catalogue
   return unique(
@@ -13,15 +13,15 @@ export function readsOf (selection: Selection, catalogue: Catalogue): readonly T
           ? [useOf(table), ofAll(table)]
           : [useOf(table)]
       }
-      // What a view without tenants shows may be rows of all of them.
+      // A view without tenants may show rows of all tenants.
       return table.readsFrom.map((name) => ({ table: name, scoped: table.tenantScoped && tables.get(name)?.tenantScoped === true }))
     })
   )
 }
 
 /**
- * The table, those of its family, and those whose rows the database deletes or changes after it. What triggers do is not known. An `update`
- * is every write that removes no row. Of a table without tenants the rows that follow it may be of all tenants.
+ * The table, its family, and the tables with rows that the database deletes or changes in consequence. The effects of triggers
+ * are unknown. `update` stands for every write that removes no row. A table without tenants may affect rows of all tenants.
  */
 export function writesOf (table: Table, operation: 'update' | 'delete', catalogue: Catalogue): readonly TableUse[] {
   const views = [...catalogue.tables.values()].filter(({ tenantScoped, readsFrom }) => !tenantScoped && readsFrom !== undefined)
@@ -50,7 +50,7 @@ function writtenWith (begin: Iterable<Table>, operation: 'update' | 'delete', { 
 
 const followed = new WeakMap<Catalogue, ReadonlySet<Table>>()
 
-/** Whether a write to a table without tenants may change rows of this one. */
+/** Whether a write to a table without tenants may change rows of this table. */
 function isFollowed (table: Table, catalogue: Catalogue): boolean {
   let known = followed.get(catalogue)
   if (known === undefined) {
@@ -71,7 +71,7 @@ function useOf ({ name, tenantScoped }: Table): TableUse {
   return { table: name, scoped: tenantScoped }
 }
 
-/** Each once, in the order of their first use; frozen. */
+/** Without duplicates, in the order of their first use; frozen. */
 export function unique (uses: readonly TableUse[]): readonly TableUse[] {
   const known = new Map(uses.map((use) => [`${use.scoped} ${use.table}`, use]))
   return Object.freeze([...known.values()].map((use) => Object.freeze(use)))

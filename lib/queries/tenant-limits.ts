@@ -1,6 +1,6 @@
 /**
- * Bounds of one route of a tenant's document, so that compiling and serving it costs other tenants nothing. lib/tenant-document
- * bounds the size of the route and the lists that the schema limits.
+ * Limits of one route of a tenant's document, so that compiling and serving it does not burden other tenants. lib/tenant-document
+ * limits the size of the route, and the schema limits its lists.
  */
 import type { Embed, Filter, Query } from '../schema/query.js'
 import type { Step } from '../schema/workflow.js'
@@ -8,26 +8,26 @@ import type { Field, Route } from '../schema/route.js'
 import { ConfigError, FaultList, pointerTo } from '../schema/faults.js'
 import { parseSelect, type SelectItem, SelectSyntaxError } from './select-parser.js'
 
-const maxQueries = 20 // of tables and documents together
-const maxFilters = 100 // of one query, groups and their members included
-const maxRouteFilters = 300 // of all queries
-const maxListed = 1000 // constants that one filter lists
+const maxQueries = 20 // on tables and documents together
+const maxFilters = 100 // per query, including groups and their members
+const maxRouteFilters = 300 // per route
+const maxListed = 1000 // constants in one filter
 const maxSelectLength = 2000 // characters
-const maxEmbeds = 10 // of one query, at any depth
-const maxRouteEmbeds = 30 // of all queries
-const maxSelected = 100 // columns and embeds of one query, at any depth
-const maxSame = 2 // members of a record that show the same value
-const maxPaths = 20 // members of a record that show values of the same JSON column
-const maxOrder = 20 // keys of one query
-const maxComputed = 100 // fields of a transform
+const maxEmbeds = 10 // per query, at any depth
+const maxRouteEmbeds = 30 // per route
+const maxSelected = 100 // columns and embeds per query, at any depth
+const maxSame = 2 // members of a record with the same value
+const maxPaths = 20 // members of a record with values of the same JSON column
+const maxOrder = 20 // keys per query
+const maxComputed = 100 // fields per transform
 const maxExpression = 2000 // characters
-const maxExpressions = 3000 // characters of all expressions: some 20 ms
-const maxFields = 500 // of all parts of a request, nested ones included
-const maxUrlFields = 50 // of the query string
-const maxEnum = 1000 // values of all enums
-const maxNames = 200 // of a list of names: excludeFields of a query, varyBy, onConflict
+const maxExpressions = 3000 // characters of all expressions: about 20 ms
+const maxFields = 500 // in all parts of a request, including nested ones
+const maxUrlFields = 50 // in the query string
+const maxEnum = 1000 // values in all enums
+const maxNames = 200 // per list of names: excludeFields of a query, varyBy, onConflict
 
-/** Adds a fault for each bound that a route is over; false where there is one, and compiling it would cost too much. */
+/** Adds a fault for each limit that a route exceeds; returns false in that case, because compiling the route would cost too much. */
 export function checkBounds (route: Route, pointer: string, faults: FaultList): boolean {
   const before = faults.faults.length
   const bound = (at: string, count: number, most: number, what: string): void => {
@@ -41,9 +41,9 @@ export function checkBounds (route: Route, pointer: string, faults: FaultList): 
   return faults.faults.length === before
 }
 
-const maxDatabaseSteps = 50 // of a workflow
+const maxDatabaseSteps = 50 // per workflow
 
-/** The same for the steps of a workflow; what its filters and embeds are bound by together is that of a route. */
+/** The same for the steps of a workflow. The limits per route apply to the filters and embeds of all steps together. */
 export function checkStepBounds (steps: readonly Step[], pointer: string, faults: FaultList): boolean {
   const before = faults.faults.length
   const bound = (at: string, count: number, most: number, what: string): void => {
@@ -72,10 +72,13 @@ export function checkStepBounds (steps: readonly Step[], pointer: string, faults
   return faults.faults.length === before
 }
 
-/** At most this many faults of one route are reported: suggestions of names take time. */
+/** The maximum faults of one route, because suggesting names takes time. */
 const maxFaults = 50
 
-/** Compiles with a list of its own that ends the work when it is full; null then. Its faults are in the other list in the end. */
+/**
+ * Compiles with a separate list that stops the work when it is full, and then returns null. Adds its faults to the given list at
+ * the end.
+ */
 export function withBoundedFaults<Result> (faults: FaultList, compile: (faults: FaultList) => Result): Result | null {
   const list = new FaultList(maxFaults)
   let result: Result | null = null
@@ -144,7 +147,7 @@ function checkQuery (
   bound(`${pointer}/excludeFields`, excludeFields?.length ?? 0, maxNames, 'the list holds names:')
 }
 
-/** Those within each other too. */
+/** Includes nested embeds. */
 function embedsOf (embeds: Query['embeds'], pointer: string): { embed: Embed, at: string }[] {
   return Object.entries(embeds ?? {}).flatMap(([name, embed]) => {
     const at = pointerTo(pointer, 'embeds', name)
@@ -160,14 +163,14 @@ function allFilters (filter: Filter): Filter[] {
 
 interface SelectCounts {
   items: number
-  /** Of one record at most: members that show the same value, */
+  /** The maximum within one record: members with the same value, */
   same: number
   /** and paths in the same column. */
   paths: number
   embeds: number
 }
 
-/** Text that is no `select` is a fault when it is compiled. */
+/** An invalid `select` is reported when it is compiled. */
 function countsOf (select: string | undefined): SelectCounts {
   const counts = { items: 0, same: 0, paths: 0, embeds: 0 }
   const count = (items: readonly SelectItem[]): void => {

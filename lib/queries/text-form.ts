@@ -1,9 +1,9 @@
 /**
- * The form of texts that stand for values of other types. Texts that PostgreSQL accepts always pass. Most others are refused
- * here, so that the response can name the field, which the database's own refusal cannot.
+ * The text form of other types. Texts that PostgreSQL accepts always pass. Most others are rejected here, so that the response
+ * can name the field, which the database's error does not.
  */
 
-/** What a text of a type must be. */
+/** The expected form of a type's texts. */
 export interface TextForm {
   readonly fits: (text: string) => boolean
   /** For messages. */
@@ -20,28 +20,28 @@ const forms: Readonly<Record<string, TextForm>> = {
   'timestamp without time zone': moment
 }
 
-/** The form of a type's texts; undefined where any text may do. */
+/** The form of a type's texts; undefined if any text is allowed. */
 export function formOf (type: string): TextForm | undefined {
   return Object.hasOwn(forms, type) ? forms[type] : undefined
 }
 
-/** PostgreSQL takes hyphens between any groups of four digits, none, and braces around it all. */
+/** PostgreSQL accepts hyphens between any groups of four digits, no hyphens, and braces around the whole. */
 const uuid = /^(?:\{(?:[\da-f]{4}-?){7}[\da-f]{4}\}|(?:[\da-f]{4}-?){7}[\da-f]{4})$/i
 
 function isUuid (text: string): boolean {
   return uuid.test(text)
 }
 
-/** Words that PostgreSQL knows as moments. */
+/** PostgreSQL's special date and time values. */
 const words = /^\s*(?:[+-]?infinity|epoch|now|today|tomorrow|yesterday)\b/i
 const calendar = /^\s*(\d{4})-(\d\d?)-(\d\d?)(?:[t\s]+(\d\d?):(\d\d)(?::(\d\d))?)?/i
 
-/** Whether a date of the calendar is one that exists; PostgreSQL reads other ways of writing too, all with digits. */
+/** Whether the calendar date exists. PostgreSQL accepts other notations too; all of them have digits. */
 function isMoment (text: string): boolean {
   const match = calendar.exec(text)
   if (match === null) return /\d/.test(text) || words.test(text)
   const [year, month, date, hour = 0, minute = 0, second = 0] = match.slice(1).map((part) => part === undefined ? undefined : Number(part))
-  // 24:00 is the day's end, and second 60 a leap second.
+  // 24:00 is the end of the day, and second 60 a leap second.
   return hour <= 24 && minute <= 59 && second <= 60 && month! >= 1 && month! <= 12 && date! >= 1 &&
     date! <= daysOf(year!, month!, /bc/i.test(text))
 }

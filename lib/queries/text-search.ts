@@ -1,4 +1,4 @@
-/** The operator `fts`: full-text search of PostgreSQL, with the syntax of `websearch_to_tsquery`, which takes any text. */
+/** The operator `fts`: PostgreSQL's full-text search, with the syntax of `websearch_to_tsquery`, which accepts any text. */
 import type { ComparisonFilter } from './condition.js'
 import type { QueryContext } from './context.js'
 import { literal } from '../database/sql.js'
@@ -18,7 +18,7 @@ export const encodeSearch: Encoder = (value) => {
   return typeof text === 'string' && text.length <= maxLength && isStorable(text) ? searchText(text) : unfit
 }
 
-/** The configuration that a filter searches with, as SQL; undefined after a fault was added, and for other operators. */
+/** The text search configuration of a filter, as SQL; undefined after a fault, and for other operators. */
 export function searchConfiguration (
   { operator, config }: ComparisonFilter,
   pointer: string,
@@ -38,7 +38,7 @@ export function searchConfiguration (
   return `${literal(found)}::regconfig`
 }
 
-/** The condition that a text, or a tsvector, holds what is searched for. An index serves it that is on the same expression. */
+/** The condition that a text, or a tsvector, matches the search. It can use an index on the same expression. */
 export function writeSearch (configuration: string, value: string, isVector: boolean, search: string): string {
   return `${isVector ? value : `to_tsvector(${configuration}, ${value})`} @@ websearch_to_tsquery(${configuration}, ${search})`
 }

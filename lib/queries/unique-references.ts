@@ -1,6 +1,6 @@
 import type { Reference } from '../expressions/types.js'
 
-/** Each reference once, in the order of their first use. */
+/** Removes duplicate references, keeping the order of their first use. */
 export function uniqueReferences (references: readonly Reference[]): Reference[] {
   const known = new Map<string, Reference>()
   for (const reference of references) {

@@ -1,4 +1,4 @@
-/** Queries on tables and functions that are not known. Their texts are compiled all the same, so that faults in them are found. */
+/** Checks queries on unknown tables and functions. Their texts are still compiled, so that faults in them are found. */
 import type { Catalogue } from '../database/catalogue.js'
 import type { Filter, Query } from '../schema/query.js'
 import type { TemplateContext } from '../expressions/reference.js'
@@ -20,14 +20,14 @@ export interface QueriedTables {
   readonly select?: string | undefined
 }
 
-/** The tables of a query, embedded ones included, that a partial catalogue does not have. */
+/** The tables of a query, including embedded ones, that are missing in a partial catalogue. */
 export function unknownTables ({ table, select = '' }: QueriedTables, { tables, partial }: Catalogue): string[] {
   if (partial !== true || table === undefined) return []
   const names = [table, ...[...select.matchAll(embed)].map(([, name = '']) => name)]
   return names.filter((name, index) => !tables.has(name) && names.indexOf(name) === index)
 }
 
-/** Adds the faults of texts that the operation uses. A value is compiled without the type of its column. */
+/** Adds the faults of the texts that the operation uses. Values are compiled without the type of their column. */
 export function checkQueryTexts (query: Query, pointer: string, context: QueryContext): void {
   const { operation, id, single, filters, data, embeds } = query
   if (operation === 'call') {
@@ -43,7 +43,7 @@ export function checkQueryTexts (query: Query, pointer: string, context: QueryCo
   if (operation !== 'select' && operation !== 'delete' && data !== undefined) checkMemberValues(data, pointerTo(pointer, 'data'), context)
 }
 
-/** The document declares the function of a call, with its arguments. Whether the database has it is not known here. */
+/** Checks a call against the function's declaration in the document. The database is not available here. */
 function checkDeclared ({ function: name, arguments: given = {} }: Query, pointer: string, context: QueryContext): void {
   if (name === undefined) return context.faults.add(pointer, missingFunction)
   if (context.functions === undefined) return

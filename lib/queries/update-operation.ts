@@ -1,4 +1,4 @@
-/** `update` and `delete`: of the rows that the filters or the key name. */
+/** Compiles `update` and `delete` of the rows that the filters or the key select. */
 import type { Scope } from '../expressions/types.js'
 import type { CompiledOperation } from './operation.js'
 import type { Subject } from './subject.js'
@@ -14,7 +14,7 @@ import type { Switch } from './statement.js'
 import { compileInput } from './write-input.js'
 import { writeDelete, writeUpdate } from './update.js'
 
-/** Compiles an `update`; undefined after faults were added. */
+/** Compiles an `update`; undefined after faults. */
 export function compileUpdate (subject: Subject): CompiledOperation | undefined {
   const { query, table, pointer, context, excluded, full, selection, accessSwitches, filters } = subject
   const input = compileInput(query.data, table, pointer, context, { excluded, many: false, lacking: 'some' })
@@ -34,7 +34,7 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
       on
     )
     if (text !== undefined) return text
-    // Nothing to set: the rows are answered as they are.
+    // Without columns to set, the rows are returned unchanged.
     const parts = { table, schema: context.catalogue.schema, filters, full, selection, order: () => '', embedLimit }
     return one ? writeRecord(parts, unique, placeholders, on) : writeRecords(parts, placeholders, on)
   })
@@ -53,7 +53,7 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
   }
 }
 
-/** Compiles a `delete`; undefined after faults were added. */
+/** Compiles a `delete`; undefined after faults. */
 export function compileDelete (subject: Subject): CompiledOperation | undefined {
   const { table, pointer, context, filters } = subject
   const soft = context.softDelete?.enabled === true
@@ -96,14 +96,14 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
   }
 }
 
-/** `?hard=true`; a route that validates its query string has it as a boolean. */
+/** `?hard=true`; it is a boolean if the route validates its query string. */
 function asksForHard ({ query }: Scope): boolean {
   return query.hard === true || query.hard === 'true'
 }
 
 /**
- * A caller must not change every row by leaving out what an optional filter reads; and `single`, which is one record of
- * those that match elsewhere, must not change the others unseen.
+ * A caller must not change every row by omitting the value of an optional filter. `single`, which elsewhere returns one of the
+ * matching records, must not change the others unseen.
  */
 function checkFilters ({ query, table, pointer, context, filters }: Subject): boolean {
   const hasFilters = (query.filters ?? []).length > 0
@@ -116,7 +116,7 @@ function checkFilters ({ query, table, pointer, context, filters }: Subject): bo
     return false
   }
   if (filters.always) return true
-  // A query without any filter has its fault already.
+  // A query without any filter has been reported already.
   if (hasFilters) {
     context.faults.add(
       pointerTo(pointer, 'filters'),

@@ -20,11 +20,11 @@ export interface UpdateParts {
   readonly switches: readonly Switch[]
   readonly filters: CompiledFilters
   readonly form: Form
-  /** The statement tells of its rows, without these. */
+  /** The statement writes events of its rows, without the withheld columns. */
   readonly events?: { readonly withheld: Withheld | undefined }
 }
 
-/** Writes the statement for the columns that are on; undefined where none is. */
+/** Writes the statement for the columns whose switches are on; undefined if there are none. */
 export function writeUpdate (parts: UpdateParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string | undefined {
   const { written: { table, catalogue }, input, switches } = parts
   const given = input.columns.flatMap(({ column }, index) =>
@@ -45,7 +45,7 @@ export type DeleteParts = Pick<UpdateParts, 'filters' | 'events'> & { readonly w
 export interface DeleteForm {
   /** Marks the rows as deleted. */
   readonly soft: boolean
-  /** Its files go with a row that is removed. */
+  /** Removing a row also removes its files. */
   readonly withFiles: boolean
   /** Removes soft-deleted rows too. */
   readonly withDeleted: boolean

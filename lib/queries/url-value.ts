@@ -1,4 +1,4 @@
-/** The values of texts in a URL that no column and no rule of the route gives a type. */
+/** Values of URL strings whose type neither a column nor a rule of the route determines. */
 import type { CompiledValue } from '../expressions/types.js'
 
 /** Whether the value is one template that reads the path, the query string or a header. */
@@ -7,7 +7,7 @@ export function isOfUrl ({ references, within }: CompiledValue): boolean {
     references.every(({ source }) => source === 'query' || source === 'params' || source === 'headers')
 }
 
-/** The items of a text with commas. A blank beside a comma belongs to no item; at an end of the text it belongs to the item. */
+/** The items of a comma-separated string. Spaces beside a comma are removed; spaces at the ends of the string are kept. */
 export function splitList (text: string): string[] {
   if (text === '') return []
   const items = text.split(',')
@@ -22,12 +22,12 @@ const scalar = /^(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[+-]?\d{1,3})?|true|false)$/i
 const composite = /^\s*[{[]/
 
 /**
- * The JSON values that a text of a URL can be, as JSON texts: `7` is a text and a number. A rule of the route that gives
- * the field a type leaves one of them. undefined for a text that begins as an object or an array and is no JSON.
+ * The JSON values that a string of a URL can represent, as JSON texts: `7` is a string and a number. A rule of the route that
+ * gives the field a type reduces them to one. undefined for an invalid string that starts like an object or an array.
  */
 export function jsonTexts (value: string): readonly string[] | undefined {
   const text = JSON.stringify(value)
-  // A number stays as it is written: a double may not hold it.
+  // A number keeps its digits: a double may not hold it.
   if (scalar.test(value)) return [text, value.toLowerCase()]
   if (!composite.test(value)) return [text]
   try {

@@ -1,6 +1,6 @@
 /**
- * Values that a route writes from secrets, and never answers: not in the response of the write, nor in those of its other
- * queries, nor in the `results` that they read.
+ * Values that a route writes from secrets and never returns: neither in the response of the write, nor from its other queries,
+ * nor in the `results` that they read.
  */
 import type { DocumentQuery, Filter, Query } from '../schema/query.js'
 import type { Catalogue } from '../database/catalogue.js'
@@ -15,7 +15,7 @@ import { keyColumns } from './row-key.js'
 
 const nothingWithheld: Withheld = Object.freeze({ columns: new Map(), fields: new Map() })
 
-/** The columns and fields that the queries of one route take, wholly or in part, from a secret. */
+/** The columns and fields that the route's queries fill, wholly or in part, from a secret. */
 export function withheldBy (
   { queries = [], firebaseQueries = [] }: { readonly queries?: readonly Query[], readonly firebaseQueries?: readonly DocumentQuery[] },
   catalogue: Catalogue,
@@ -36,7 +36,7 @@ export function withheldBy (
   return { columns, fields }
 }
 
-/** Without the withheld columns, at every level, and without what the database may make of them. */
+/** Removes the withheld columns at every level, and values that the database may derive from them. */
 export function withoutWithheld (selection: Selection, { columns }: Withheld): Selection {
   if (columns.size === 0) return selection
   const { table, fields } = selection
@@ -55,7 +55,7 @@ export function withoutWithheld (selection: Selection, { columns }: Withheld): S
   }
 }
 
-/** Most routes name none, and are not looked through. */
+/** Most routes refer to no secrets and skip the search. */
 function mayReadSecrets (queries: unknown, { overridableEnv }: TemplateContext): boolean {
   const text = stringifyJson(queries)
   return /\bsecret\b/.test(text) || (overridableEnv !== undefined && overridableEnv.size > 0 && /\benv\b|\$\{/.test(text))
@@ -71,7 +71,7 @@ function columnsOf (
   return [
     ...operation === 'insert' || operation === 'update' || operation === 'upsert' ? membersOf(data, isSecret) : [],
     ...isRecord(id) ? membersOf(id, isSecret) : id !== undefined && isSecret(id) ? key : [],
-    // The filters of an upsert are values of its row; elsewhere they only choose rows.
+    // The filters of an upsert are values of its row; other filters only select rows.
     ...operation === 'upsert' ? filters.flatMap((filter) => valuesOf(filter, isSecret)) : []
   ]
 }

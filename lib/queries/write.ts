@@ -1,4 +1,4 @@
-/** The common part of all writes: the response made of the written rows. */
+/** The common part of all writes: the response from the written rows. */
 import type { Catalogue, ForeignKey, Table } from '../database/catalogue.js'
 import type { Selection } from './field.js'
 import { boundedRowText, boundedText } from './answer-size.js'
@@ -8,24 +8,24 @@ import { raise, referencesOwnTenant } from './foreign-keys.js'
 import { where } from './scope.js'
 import type { Placeholders } from './sql.js'
 
-/** The rows that a write answers. */
+/** The rows that a write returns. */
 export interface Written {
   readonly table: Table
   readonly catalogue: Catalogue
   readonly selection: Selection
-  /** Foreign keys that the statement sets, of which the tenant is checked. */
+  /** The foreign keys that the statement sets; their tenant is checked. */
   readonly keys: readonly ForeignKey[]
-  /** Rows that an embed may have (`embedLimitOf`). */
+  /** The maximum rows of an embed (`embedLimitOf`). */
   readonly embedLimit: number | undefined
 }
 
-/** How many rows are answered, and in which form. */
+/** The number and form of the returned rows. */
 export type Form =
   | { readonly kind: 'record', readonly unique: boolean }
-  /** `expected`: a placeholder of the number of rows; with fewer the statement fails and writes nothing. */
+  /** `expected`: a placeholder of the number of rows; with fewer rows the statement fails and writes nothing. */
   | { readonly kind: 'records', readonly expected?: string }
 
-/** What a write tells of its rows: a part of its statement that reads `w`, and what that needs besides the row. */
+/** The events of a write: a part of its statement that reads `w`, and the further columns that the part needs. */
 export interface WrittenEvents {
   /** `, e as (...)` */
   readonly part: string
@@ -36,11 +36,11 @@ export interface WrittenEvents {
 /** `insert ...` or `update ...` without `returning`. */
 export interface Write {
   readonly text: string
-  /** A placeholder of the place of each of its rows in the answer, from 1, where several writes give one answer. */
+  /** A placeholder of its rows' positions in the response, from 1, if several writes make one response. */
   readonly places?: string
 }
 
-/** Makes one statement of the writes, which answers the written rows. All of them write to `alias`. */
+/** Combines the writes into one statement that returns the written rows. All of them write to `alias`. */
 export function answerWritten (
   writes: readonly Write[],
   alias: string,
@@ -64,7 +64,7 @@ export function answerWritten (
   return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${answer(rows, record, form)}`
 }
 
-/** `w as (...)`: the written rows in the order of the answer. */
+/** `w as (...)`: the written rows in the order of the response. */
 function writtenRows (writes: readonly Write[], returning: string, table: Table): string {
   const [only] = writes
   if (only !== undefined && only.places === undefined) return `w as (${only.text} returning ${returning})`
