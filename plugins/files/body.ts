@@ -1,4 +1,4 @@
-/** Bodies of uploads while they arrive: how fast, how large, and what becomes of the rest of one that is refused. */
+/** Bodies of uploads while they arrive: their minimum speed, their size, and the rest of a refused body. */
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { EventEmitter } from 'node:events'
@@ -7,11 +7,11 @@ import { failure } from '../../lib/errors.js'
 import { allowSlowBody } from '../../lib/http/client-error.js'
 
 const leastBytesPerSecond = 1024
-const maxPrologue = 65_536 // bytes in which the header of the file is looked for
-const maxDrained = 16_777_216 // bytes of a refused upload that are read, so that its sender reads the response
+const maxPrologue = 65_536 // bytes in which the header of the file is searched
+const maxDrained = 16_777_216 // bytes of a refused upload that are read, so that the sender reads the response
 const drainMs = 10_000
 
-/** Calls back without making the stream flow. Returns the end of it. */
+/** Observes chunks without making the stream flow. Returns a function that ends it. */
 function observe (raw: IncomingMessage, listener: (chunk: Buffer) => void): () => void {
   EventEmitter.prototype.on.call(raw, 'data', listener)
   return () => {
@@ -20,10 +20,10 @@ function observe (raw: IncomingMessage, listener: (chunk: Buffer) => void): () =
 }
 
 /**
- * Runs the work that reads the body. Rejects with an error of a lost connection where the sender has left.
+ * Runs the work that reads the body. If the sender has left, rejects with the error of a lost connection.
  *
- * @param spanMs  milliseconds
- * @param work  gets a promise that rejects with `uploadTooSlow` where less than 1 KB a second arrives over the span
+ * @param spanMs  milliseconds over which the speed is measured
+ * @param work  gets a promise that rejects with `uploadTooSlow` if less than 1 KB a second arrives over a span
  */
 export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (slow: Promise<never>) => Promise<T>): Promise<T> {
   let bytes = 0
@@ -34,13 +34,13 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
   })
   const slow = new Promise<never>((_resolve, reject) => {
     timer = setInterval(() => {
-      // All of it is here; what takes time now is the store.
+      // The whole body has arrived: any delay comes from the store.
       if (raw.complete) return clearInterval(timer)
       if (bytes < leastBytesPerSecond * spanMs / 1000) reject(failure('uploadTooSlow', { headers: { connection: 'close' } }))
       bytes = 0
     }, spanMs)
   })
-  // It may reject when no promise waits for it any more.
+  // Prevents an unhandled rejection when no promise waits any more.
   slow.catch(() => {})
   try {
     return await work(slow)
@@ -57,7 +57,7 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
   }
 }
 
-/** The body as a stream whose end leaves the connection open, for the response. */
+/** The body as a stream. Destroying it leaves the connection open, for the response. */
 export function bytesOf (raw: IncomingMessage, slow: Promise<never>): Readable {
   const bytes = new PassThrough()
   const fail = (error: Error) => {
@@ -71,7 +71,7 @@ export function bytesOf (raw: IncomingMessage, slow: Promise<never>): Readable {
   return raw.pipe(bytes)
 }
 
-/** Reads on for a while, since a sender that finds its connection closed does not read the response. */
+/** Reads on for a while: a sender whose connection closes early does not read the response. */
 function drain (raw: IncomingMessage): void {
   raw.unpipe()
   if (raw.complete || raw.destroyed) return
@@ -85,7 +85,7 @@ function drain (raw: IncomingMessage): void {
   raw.resume()
 }
 
-/** The length that the header tells; null without one. */
+/** The length from the headers; null without one. */
 export function lengthOf ({ headers }: Pick<IncomingMessage, 'headers'>): number | null {
   const length = Number(headers['content-length'] ?? NaN)
   return headers['transfer-encoding'] === undefined && Number.isSafeInteger(length) && length >= 0 ? length : null
@@ -94,8 +94,8 @@ export function lengthOf ({ headers }: Pick<IncomingMessage, 'headers'>): number
 const boundaryOf = /;\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i
 
 /**
- * How many bytes the file of a form has, by the length of the form: exactly, if the file is its last part. Call it before
- * the body is read, and the result when the file has begun. null where the length is not known.
+ * The number of bytes of a form's file, computed from the form's length; exact if the file is the last part. Call this before the
+ * body is read, and the returned function when the file has begun. null if the form's length is unknown.
  */
 export function watchForm (raw: IncomingMessage): () => number | null {
   const total = lengthOf(raw)
@@ -116,7 +116,7 @@ export function watchForm (raw: IncomingMessage): () => number | null {
   }
 }
 
-/** Where the bytes of the first file begin; 0 where that is not known. */
+/** The offset of the first file's bytes; 0 if it is unknown. */
 function fileStart (form: Buffer, boundary: string): number {
   for (let at = form.indexOf(`--${boundary}\r\n`); at !== -1; at = form.indexOf(`\r\n--${boundary}\r\n`, at + 1)) {
     const end = form.indexOf('\r\n\r\n', at + boundary.length)

@@ -1,4 +1,4 @@
-/** The buckets of a document: who may use them, and which files they take. */
+/** The buckets of a document: the callers that may use them, and the files that they accept. */
 import type { Bucket as Declared } from '../../lib/schema/files.js'
 import { admitsType } from '../../lib/files/media-types.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -10,14 +10,14 @@ export interface Bucket {
   readonly permissions: readonly string[]
   /** null if the bucket has no limit of its own. */
   readonly maxBytes: number | null
-  /** null for ever. */
+  /** null: files do not expire. */
   readonly lifetimeMs: number | null
   accepts(contentType: string): boolean
 }
 
 export interface Buckets {
   readonly all: readonly Bucket[]
-  /** undefined for a bucket that the document no longer has. */
+  /** undefined if the document no longer has the bucket. */
   find(name: string): Bucket | undefined
   /** Throws `validationFailed` for an unknown bucket. */
   get(name: string, path: string): Bucket

@@ -1,11 +1,11 @@
-/** The media type of a file, from its first bytes. The declared type counts only for text, which content cannot show. */
+/** The media type of a file, from its first bytes. The declared type counts only for text, which has no recognizable content. */
 
-/** The bytes that the type is found by. */
+/** Bytes from which the type is determined. */
 export const headLength = 16_384
 
 export const unknownType = 'application/octet-stream'
 
-/** Besides `text/*`: types of text that an uploader may declare. */
+/** Types of text that an uploader may declare, besides `text/*`. */
 const textTypes: ReadonlySet<string> = new Set([
   'application/json',
   'application/xml',
@@ -14,7 +14,7 @@ const textTypes: ReadonlySet<string> = new Set([
   'image/svg+xml'
 ])
 
-/** Types that a browser may show: none of them runs scripts. Those of images and the like are only ever found by content. */
+/** Types that a browser may display, since none runs scripts. Binary types are detected only by content, never by declaration. */
 const inlineTypes: ReadonlySet<string> = new Set([
   'image/png',
   'image/apng',
@@ -48,15 +48,13 @@ export function headerOf (contentType: string): string {
   return contentType.startsWith('text/') ? `${contentType}; charset=utf-8` : contentType
 }
 
-/**
- * @param head the first bytes, `headLength` of them unless the file is shorter
- */
+/** @param head the first `headLength` bytes, or the whole file if it is shorter */
 export async function contentTypeOf (head: Buffer, declared = ''): Promise<string> {
-  // Servers that get no files do not load it.
+  // Loaded on demand: servers without files do not need the package.
   const { fileTypeFromBuffer } = await import('file-type')
   const found = await fileTypeFromBuffer(head)
   const said = essenceOf(declared)
-  // An SVG with an XML declaration is found to be XML.
+  // An SVG with an XML declaration is detected as XML.
   if (found?.mime === 'application/xml' && said === 'image/svg+xml') return said
   if (found !== undefined) return essenceOf(found.mime)
   return isText(said) && looksLikeText(head) ? said : unknownType
@@ -64,7 +62,7 @@ export async function contentTypeOf (head: Buffer, declared = ''): Promise<strin
 
 const mediaType = /^[a-z]+\/[a-z0-9][a-z0-9.+_-]{0,126}$/
 
-/** Without parameters, in small letters; empty for a text that is no media type. */
+/** The type without parameters, in lower case; empty if the text is not a media type. */
 function essenceOf (type: string): string {
   const essence = type.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   return mediaType.test(essence) ? essence : ''

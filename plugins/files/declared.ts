@@ -11,7 +11,7 @@ declare module 'fastify' {
     routeFiles: RouteFiles
   }
   interface FastifyRequest {
-    /** The form of a route with `multipart`, from the moment that it was read; null on all other routes. */
+    /** The form of a route with `multipart`, once it is read; null on all other routes. */
     receivedForm: ReceivedForm | null
   }
 }
@@ -21,9 +21,8 @@ export interface RouteFiles<Request = FastifyRequest> {
   /** Runs workflow steps of the kind `storage`. */
   readonly step: StepRunner
   /**
-   * Reads the form of the request. Callers cannot read its files before `complete`. Rejects with `mediaTypeUnsupported`,
-   * `badRequest`, `validationFailed`, `fileTooLarge`, `fileTypeRefused`, `planLimit`, `uploadTooSlow`, `tenantRequired`; nothing
-   * is left then.
+   * Reads the form of the request. Its files are not readable before `complete`. Rejects with `mediaTypeUnsupported`, `badRequest`,
+   * `validationFailed`, `fileTooLarge`, `fileTypeRefused`, `planLimit`, `uploadTooSlow` and `tenantRequired`; nothing is left then.
    */
   receive(request: Request, form: DeclaredForm): Promise<ReceivedForm>
 }

@@ -1,25 +1,25 @@
 /**
- * SHA-256 of a stream. The bytes of a large file are hashed in a thread: on the main thread that takes a third of the time
- * of an upload to a disk. All large files of the process share one thread, which ends with the last of them.
+ * SHA-256 of a stream. Large files are hashed in a thread: on the main thread, hashing takes a third of the time of an upload to
+ * disk. All large files of the process share one thread, which ends after the last of them.
  */
 import { createHash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 
-const largeBytes = 67_108_864 // of a file; a thread takes some milliseconds to start
+const largeBytes = 67_108_864 // bytes of a file; a thread takes some milliseconds to start
 const maxInThread = 8 // files at a time
-const blockBytes = 1_048_576 // that go to the thread at once
+const blockBytes = 1_048_576 // bytes that go to the thread at once
 const blocksOfFile = 3
 
 export interface Digest {
-  /** A promise where the next chunk has to wait. The chunk is not used after that. */
+  /** Returns a promise if the next chunk must wait. The chunk may be reused afterwards. */
   update(chunk: Uint8Array): Promise<void> | undefined
-  /** In hex. Call it once, after all updates. */
+  /** In hexadecimal. Call it once, after all updates. */
   end(): Promise<string>
-  /** Frees what it holds. Call it always; it may be called twice. */
+  /** Frees all resources. Always call it; a second call has no effect. */
   close(): void
 }
 
-/** @param expected  bytes of the file; null where that is not known */
+/** @param expected  bytes of the file; null if unknown */
 export function createDigest (expected: number | null): Digest {
   if (expected === null || expected < largeBytes || users.size >= maxInThread) return new MainDigest()
   return new ThreadDigest()
@@ -39,7 +39,7 @@ class MainDigest implements Digest {
   close (): void {}
 }
 
-/** What the thread runs. It is a text, since a bundle has no file for it. */
+/** The code of the thread. It is a text, since a bundle has no separate file for it. */
 const program = `
 const { createHash } = require('node:crypto')
 const { parentPort } = require('node:worker_threads')
@@ -84,7 +84,7 @@ function threadOf (): Worker {
 class ThreadDigest implements Digest {
   readonly #id = ++lastId
   readonly #thread = threadOf()
-  /** null where all blocks are in the thread. */
+  /** null while all blocks are in the thread. */
   #block: Uint8Array<ArrayBuffer> | null = new Uint8Array(blockBytes)
   #filled = 0
   #made = 1
@@ -131,7 +131,7 @@ class ThreadDigest implements Digest {
     this.#answered()
   }
 
-  /** Returns how many bytes of the chunk are in blocks. */
+  /** Returns how much of the chunk is now in blocks. */
   #fill (chunk: Uint8Array, start: number): number {
     let at = start
     while (at < chunk.length && this.#block !== null) {

@@ -1,4 +1,4 @@
-/** Downloads: the bytes of a file, whole or a part. */
+/** Downloads: a file's bytes, all or a range. */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
@@ -14,8 +14,8 @@ import { requireActive } from '../tenancy/tenant.js'
 import { headerOf, isInlineType } from './content-type.js'
 import { DownloadQuery, KeyParams } from './schemas.js'
 
-const publicSeconds = 300 // that caches may keep a public file, which may be deleted meanwhile
-const unreadMs = 30_000 // after which a connection that takes no bytes is closed
+const publicSeconds = 300 // s for caches to keep a public file, which may be deleted meanwhile
+const unreadMs = 30_000 // ms after which a connection that accepts no bytes is closed
 
 type Route = { Params: Static<typeof KeyParams>, Querystring: Static<typeof DownloadQuery> }
 type Download = FastifyRequest<Route>
@@ -92,12 +92,12 @@ async function answer (request: Download, reply: FastifyReply, service: FilesSer
   return reply.send(bytes)
 }
 
-/** The name of an image of another type. */
+/** The name of an image that was converted to another type. */
 function renamed (name: string, contentType: string): string {
   return `${name.replace(/\.[A-Za-z0-9]{1,5}$/, '')}.${contentType.slice('image/'.length)}`
 }
 
-/** Ends a download whose reader takes nothing. */
+/** Ends a download whose reader does not read. */
 function limitWriting ({ raw: { socket }, server }: FastifyRequest, { raw }: FastifyReply): void {
   // An injected request has no connection.
   if (!(socket instanceof Socket)) return
@@ -105,7 +105,7 @@ function limitWriting ({ raw: { socket }, server }: FastifyRequest, { raw }: Fas
   raw.prependOnceListener('finish', () => socket.setTimeout(server.server.timeout))
 }
 
-/** The file, which the caller may read. From here on the request counts for the tenant of the file. */
+/** The file, if the caller may read it. From here on, the request counts for the file's tenant. */
 async function permitted (request: Download, service: FilesService): Promise<StoredFile> {
   const { bucket: name, '*': path } = request.params
   const { tenant, id } = parseKey(path)
@@ -131,14 +131,14 @@ async function permitted (request: Download, service: FilesService): Promise<Sto
   return file
 }
 
-/** An administrator of the tenant or of the platform. */
+/** Whether the caller is an administrator of the tenant or of the platform. */
 function mayReadQuarantined ({ auth, tenant: own }: Download, tenant: Owner): boolean {
   return auth?.role === 'admin' && (own?.id === tenant || isPlatformAdmin(auth))
 }
 
 const singleRange = /^bytes=(\d*)-(\d*)$/
 
-/** null for the whole file: also for several ranges, and for a version that the caller has in another form. Throws `rangeInvalid`. */
+/** null: the whole file, also for several ranges, or if the caller's part is of another version. Throws `rangeInvalid`. */
 function rangeOf ({ headers }: FastifyRequest, size: number, tag: string): ByteRange | null {
   const [, first = '', last = ''] = singleRange.exec(headers.range ?? '') ?? []
   if (first === '' && last === '') return null
@@ -153,7 +153,7 @@ function rangeOf ({ headers }: FastifyRequest, size: number, tag: string): ByteR
   return { start, end }
 }
 
-/** The value of Content-Disposition (RFC 6266): the name in ASCII for old clients, and as it is. */
+/** The value of Content-Disposition (RFC 6266): the name in ASCII for old clients, and the full name. */
 export function disposition (name: string, isInline: boolean): string {
   const ascii = name.replaceAll(/[^\x20-\x7e]|["\\%]/g, '_')
   const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)

@@ -1,6 +1,6 @@
-/** Bounds of forms. */
+/** Limits of forms. */
 
-/** Of the whole form of an upload. Sizes of files are bounded as they arrive. */
+/** Limits of a whole upload form. Sizes of files are limited as they arrive. */
 export const formLimits = {
   fieldNameSize: 100, // bytes
   fieldSize: 32_768, // bytes

@@ -18,7 +18,7 @@ type Fields = Partial<Record<typeof fieldNames[number], string>>
 /**
  * Stores the file of the form. On failure nothing is left.
  *
- * @param slow  rejects where the form comes too slowly
+ * @param slow  rejects if the form arrives too slowly
  */
 export async function receiveForm (
   request: FastifyRequest,
@@ -46,7 +46,7 @@ export async function receiveForm (
         )
       }
       name = part.filename
-      // Fields that come later may name another one.
+      // Later fields may name another bucket.
       const isKnown = fields.bucket !== undefined || fields.public !== undefined
       const { entityType: type, entityId } = fields
       const entity = type === undefined || entityId === undefined ? null : { type, id: entityId }
@@ -81,10 +81,10 @@ export async function receiveForm (
 }
 
 /**
- * The next part of a form; null at its end. Throws `badRequest` for a form that cannot be read.
+ * The next part of a form; null at its end. Throws `badRequest` for an unreadable form.
  *
- * @param slow  rejects where the form comes too slowly
- * @param expected  what the form may have, for the message
+ * @param slow  rejects if the form arrives too slowly
+ * @param expected  the parts that the form may have, for the message
  */
 export async function nextOf (parts: AsyncIterator<Multipart>, slow: Promise<never>, expected: string): Promise<Multipart | null> {
   try {
@@ -114,7 +114,7 @@ function take (fields: Fields, { fieldname, value, fieldnameTruncated, valueTrun
   }
   if (valueTruncated) throw invalidInput(path, `must have at most ${formLimits.fieldSize} bytes`, 'maxLength')
   if (fields[name] !== undefined) throw invalidInput(path, 'must be there once', 'maxItems')
-  // A field with the type application/json is parsed.
+  // A field of the type application/json is already parsed.
   fields[name] = typeof value === 'string' ? value : JSON.stringify(value)
 }
 

@@ -1,6 +1,6 @@
 /**
- * Files of tenants: `app.files` and the endpoints under `/files`. Bytes are kept on the local disk or in S3. Without a
- * master key on PostgreSQL, URLs cannot be signed.
+ * Files of tenants: `app.files` and the endpoints under `/files`. The local disk or S3 stores the bytes. Signed URLs need a master
+ * key on PostgreSQL.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../database/index.js'
@@ -44,7 +44,7 @@ declare module 'fastify' {
 export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'> {
   readonly storageProvider?: StorageProvider | undefined
   readonly s3?: S3 | undefined
-  /** A store in place of those of this package. */
+  /** A store that replaces those of this package. */
   readonly store?: ObjectStore | undefined
   /** Milliseconds over which an upload must bring 1 KB a second, 100 to 600,000. Default: 30,000. */
   readonly slowMs?: number | undefined
@@ -54,8 +54,8 @@ export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'> {
   readonly now?: (() => number) | undefined
 }
 
-const everyMs = 60_000 // between two sweeps
-const soonMs = 5000 // where files go with their rows
+const everyMs = 60_000 // ms between two sweeps
+const soonMs = 5000 // ms between sweeps if files are deleted with their rows
 
 export default definePlugin<FilesOptions>({
   name: 'files',
@@ -134,7 +134,7 @@ export default definePlugin<FilesOptions>({
   }
 })
 
-/** The default folder is made with the first upload, since many servers have no files. */
+/** The default folder is created with the first upload, since many servers have no files. */
 async function openStore (
   { log }: FastifyInstance,
   provider: StorageProvider,

@@ -1,4 +1,4 @@
-/** The fields of an upload besides its bytes: name, entity and metadata. */
+/** The fields of an upload besides its bytes: name, bucket, entity and metadata. */
 import type { Buckets } from './buckets.js'
 import type { Described } from './uploads.js'
 import { jsonExcess } from '../../lib/json/bounds.js'
@@ -13,7 +13,7 @@ export const maxMetadataLength = 8192 // characters of JSON
 // eslint-disable-next-line no-control-regex
 const control = /[\u0000-\u001f\u007f\p{Surrogate}]/u
 
-/** Everything that an uploader may say, as text. */
+/** All fields that an uploader may send, as texts. */
 export interface Said {
   readonly name: string | undefined
   readonly bucket?: string | undefined
@@ -25,9 +25,9 @@ export interface Said {
 }
 
 /**
- * Throws `validationFailed`, which names the field.
+ * Throws `validationFailed` with the name of the field.
  *
- * @param file  the field of the file
+ * @param file  the name of the file's field
  */
 export function describe (
   { name, bucket, public: isPublic, entityType, entityId, metadata }: Said,
@@ -51,7 +51,7 @@ export function describe (
   }
 }
 
-/** In NFC, so that one name has one form. */
+/** In NFC, so that equal names have equal forms. */
 function nameOf (name: string | undefined, path: string): string {
   if (name === undefined || name === '') throw invalidInput(path, 'must have a file name', 'required')
   return textOf(name.normalize('NFC'), path, maxNameLength, 'the file name ')

@@ -1,4 +1,4 @@
-/** The stream that every upload passes: it counts, hashes and judges the bytes before the store has them. */
+/** The stream that every upload passes. It counts, hashes and checks the bytes before they reach the store. */
 import type { SizeLimit } from './limits.js'
 import type { StorageHold } from './storage-hold.js'
 import { Transform, type TransformCallback } from 'node:stream'
@@ -7,15 +7,15 @@ import { createDigest, type Digest } from './digest.js'
 
 export interface IntakeOptions {
   readonly limit: SizeLimit
-  /** null where the storage is booked already. */
+  /** null if the storage is already booked. */
   readonly hold: Pick<StorageHold, 'need' | 'reserved'> | null
-  /** The number of bytes that there must be. Default: any. */
+  /** The required number of bytes. Default: any number. */
   readonly exact?: number
-  /** The number of bytes, as far as it is known; null where it is not. Default: `exact`. */
+  /** The estimated number of bytes; null if unknown. Default: `exact`. */
   readonly expected?: number | null
-  /** As the uploader says. */
+  /** The type that the uploader declares. */
   readonly declaredType: string | undefined
-  /** Throws for a type that is not taken. */
+  /** Throws if the type is not allowed. */
   readonly judge: (contentType: string) => void
 }
 
@@ -26,9 +26,9 @@ export class Intake extends Transform {
   #headBytes = 0
   size = 0
   contentType = ''
-  /** Known when the stream has finished. */
+  /** Set when the stream has finished. */
   sha256 = ''
-  /** The reason for which the intake itself refused the bytes. */
+  /** The error with which the intake itself refused the bytes. */
   refusal: Error | undefined
 
   constructor (options: IntakeOptions) {

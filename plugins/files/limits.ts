@@ -1,17 +1,17 @@
-/** The size limits of a file. The smallest one holds. */
+/** The size limits of a file. The smallest limit counts. */
 import type { TenantryError } from '../../lib/errors.js'
 import type { Bucket } from './buckets.js'
 import { failure } from '../../lib/errors.js'
 import { bytesPerMB, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 
 export interface SizeLimit {
-  /** Infinity for none. */
+  /** Infinity without a limit. */
   readonly maxBytes: number
-  /** The error for a file of that many bytes or more. */
+  /** The error for a file of at least this many bytes. */
   refusal(bytes: number): TenantryError
 }
 
-/** What a route says of a file of its form. */
+/** The limit of one file in a route's form. */
 export interface PartLimit {
   readonly name: string
   readonly maxBytes: number
@@ -21,8 +21,8 @@ const maxFileSize = ({ limits }: Plan) => limits.fileStorage.maxFileSizeMB
 
 /**
  * @param tier  the plan of the tenant
- * @param ownBytes  the limit of the document; null for none
- * @param part  the part of a route's form that the file comes in
+ * @param ownBytes  the limit of the document; null without one
+ * @param part  the part of a route's form that contains the file
  */
 export function sizeLimit (plans: Plans, tier: string, ownBytes: number | null, bucket: Bucket | null, part?: PartLimit): SizeLimit {
   const ofPlan = maxFileSize(plans.of(tier))

@@ -1,4 +1,4 @@
-/** The parts of resumable uploads: each request stores its bytes as an object, and a row says where they belong. */
+/** The parts of resumable uploads. Each request stores its bytes as an object, with a row for their place. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Readable } from 'node:stream'
@@ -23,19 +23,19 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
   }
 
   return {
-    /** The number of bytes that have come. */
+    /** The number of bytes received. */
     async size (tenant: Owner, file: string): Promise<number> {
       const rows = await rowsOf(tenant, file).select('size').where('size', 'is not', null).execute()
       return rows.reduce((sum, { size }) => sum + Number(size), 0)
     },
 
     /**
-     * Stores the bytes from `start` on; what came before a stream failed is kept. Resolves with their number. Rejects with
-     * `stateConflict` if another request brought the bytes of this place.
+     * Stores the bytes from `start` on. If the stream fails, the bytes before the failure are kept. Resolves with the number of bytes.
+     * Rejects with `stateConflict` if another request stored bytes at this place.
      */
     async add (tenant: Owner, file: string, start: number, bytes: Readable): Promise<number> {
       const id = randomUUID()
-      // The row comes first, so that the object of a process that ends is found.
+      // The row is inserted first: the object can then be found if the process ends.
       await dbFor(tenant).insertInto(table).values({ tenant_id: tenant, file_id: file, id, start, size: null }).execute()
       try {
         const size = await objects.put(objectOf(tenant, file, id), untilFailure(bytes), 'application/octet-stream')
@@ -75,7 +75,7 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
   }
 }
 
-/** The bytes as a stream that ends where the source fails, so that they are kept. */
+/** The bytes as a stream that ends instead of failing, so that bytes before a failure are kept. */
 function untilFailure (source: Readable): Readable {
   const bytes = new PassThrough()
   source.once('error', () => {

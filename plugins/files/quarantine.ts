@@ -1,6 +1,6 @@
 /**
- * Files in quarantine go through the scanner: a clean one becomes readable, another one stays. Instances claim files, so that
- * one of them scans each; a claim ends by itself if its process does. Tenants take turns, however many files one of them has.
+ * Scans files in quarantine. A clean file becomes readable; any other file stays. An instance claims each file that it scans, and
+ * the claim expires if its process ends. Tenants take turns, whatever number of files each has.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -16,12 +16,12 @@ import { writeInfected, writeReleased } from './traces.js'
 
 const atOnce = 4 // scans of a process; clamd has ten threads by default
 const ofTenant = 2
-const leaseMs = 30_000 // for which other instances leave a claimed file alone
-const retryMs = 20_000 // until a scan that failed is tried again
-const everyMs = 5_000 // between looks for files of other instances, and for the scanner while it is down
+const leaseMs = 30_000 // ms for which other instances leave a claimed file alone
+const retryMs = 20_000 // ms until a failed scan is retried
+const everyMs = 5_000 // ms between checks for files of other instances, and for the scanner while it is down
 const pingMs = 2_000
-const turnMs = 60_000 // that a tenant waits for its turn
-const perLook = 100 // tenants
+const turnMs = 60_000 // ms for a tenant to wait for its turn
+const perLook = 100 // tenants in one check
 
 export interface QuarantineParts {
   readonly scanner: ScannerAddress
@@ -40,7 +40,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   const end = new AbortController()
   const working = new Map<string, number>()
   const workers = new Set<Promise<void>>()
-  /** Tenants whose workers look once more before they end. */
+  /** Tenants whose workers check once more before they end. */
   const again = new Set<string>()
   let isDown = false
   let last = ''
@@ -59,7 +59,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     }
     working.set(tenant, count + 1)
     const worker = work(tenant)
-      // The next look tries again.
+      // The next check tries again.
       .catch((err: unknown) => log.warn({ err, tenant }, 'files in quarantine could not be scanned; the next look tries again'))
       .finally(() => {
         workers.delete(worker)
@@ -76,7 +76,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     while (canScan() && await gate.run(tenant, late, () => scanNext(tenant)));
   }
 
-  /** false if there is nothing to scan, or the scan failed. */
+  /** Returns false if there is nothing to scan, or the scan failed. */
   async function scanNext (tenant: Owner): Promise<boolean> {
     const id = await scans.claim(tenant, new Date(now()), new Date(now() + leaseMs))
     if (id === null) return false
@@ -114,7 +114,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     const isEnding = end.signal.aborted
     await scans.moveTo(tenant, id, new Date(now() + (isEnding ? 0 : retryMs)))
     if (isEnding) return
-    // A connection that ends may be due to the file alone, which must not hold up others.
+    // A single file may be the cause of a lost connection. It must not stop the scans of other files.
     if (err instanceof ScannerUnavailable && !isDown && !await answers()) {
       isDown = true
       log.error({ err }, 'the scanner of files cannot be reached: uploaded files stay in quarantine')
@@ -130,7 +130,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
       log.info('the scanner of files can be reached again')
     }
     const tenants = await scans.dueTenants(last, new Date(now()), perLook)
-    // The next look begins where this one ended.
+    // The next check begins after the last tenant of this one.
     last = tenants.length < perLook ? '' : tenants.at(-1) ?? ''
     for (const tenant of tenants) for (let count = working.get(tenant) ?? 0; count < ofTenant; count++) start(tenant)
   }
@@ -148,11 +148,11 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
       lookOnce()
       timer = setInterval(lookOnce, everyMs).unref()
     },
-    /** The tenant has a new file in quarantine. */
+    /** Call it when the tenant has a new file in quarantine. */
     wake: start,
     /** Rejects if the scanner cannot be reached. */
     check: (timeoutMs: number): Promise<void> => ping(scanner, timeoutMs),
-    /** Ends running scans: their files are due for other instances. */
+    /** Aborts running scans. Their files become due for other instances. */
     async close (): Promise<void> {
       clearInterval(timer)
       end.abort()
@@ -163,7 +163,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   }
 }
 
-/** The address that the document names, `host:port`. */
+/** Parses `host:port` from the document. */
 export function scannerAddress (text: string): ScannerAddress {
   const colon = text.lastIndexOf(':')
   return { host: text.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(text.slice(colon + 1)) }

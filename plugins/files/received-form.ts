@@ -1,4 +1,4 @@
-/** Files that came in the form of a route: they become readable with what the route writes, and are removed if it fails. */
+/** Files from a route's form. They become readable with the route's write, and are removed if the route fails. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { ReceivedForm } from './declared.js'
 import type { Removal } from './removal.js'
@@ -8,9 +8,9 @@ import { createHash } from 'node:crypto'
 import { withinSession } from '../../lib/database/session-kysely.js'
 import { isFailure } from '../../lib/errors.js'
 
-/** A file whose bytes are in the store. */
+/** A file with its bytes in the store. */
 export interface ReceivedFile {
-  /** Its name in the form. */
+  /** The name of its part in the form. */
   readonly part: string
   readonly file: StoredFile
   readonly received: Received
@@ -59,7 +59,7 @@ export function createReceivedForm (
       if (isKept) return
       for (const { received: upload } of received) {
         await uploads.discard(tenant.id, upload)
-        // A lost connection may have committed what the route wrote: its files stay then.
+        // The route's write may be committed although the connection was lost: the files stay then.
         if (isFailure(error, 'databaseUnavailable')) continue
         await removal.delete(tenant.id, upload.id, by.actor).catch((err: unknown) => {
           log.error({ err, tenant: tenant.id, file: upload.id }, 'a file of a route that failed could not be removed')

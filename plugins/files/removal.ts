@@ -1,4 +1,4 @@
-/** The removal of files: callers lose access first, then the object is deleted, then the row. */
+/** Removes files: first the callers' access, then the object, then the row. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
@@ -10,8 +10,8 @@ import type { UploadParts } from './uploads.js'
 import { keyOf, uploadKeyOf } from './keys.js'
 import { writeDeleted } from './traces.js'
 
-const perPage = 100 // rows that are read at a time
-const leaseMs = 300_000 // for which other servers leave removed rows alone
+const perPage = 100 // rows in one read
+const leaseMs = 300_000 // ms for which other servers leave removed rows alone
 
 export interface RemovalParts extends Omit<UploadParts, 'plans' | 'maxBytes'> {
   readonly parts: Pick<FileParts, 'remove'>
@@ -21,7 +21,7 @@ export interface RemovalParts extends Omit<UploadParts, 'plans' | 'maxBytes'> {
 export type Removal = ReturnType<typeof createRemoval>
 
 export function createRemoval ({ objects, store, parts, transforms, dbFor, usage, emitter, now, log }: RemovalParts) {
-  /** false if the file is in none of the states. */
+  /** Returns false if the file is in none of the states. */
   async function remove (tenant: Owner, id: string, states: readonly FilesTable['status'][], actor: Actor | null): Promise<boolean> {
     const at = new Date(now())
     const removed = await dbFor(tenant).transaction().execute(async (transaction) => {
@@ -48,12 +48,12 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
   }
 
   async function end ({ tenant, id, status }: Expired): Promise<void> {
-    // Another server, or the end of the upload, may have been faster.
+    // Another server may have removed the file, or its upload may have completed.
     if (await remove(tenant, id, [status], null)) await purge(tenant, id)
   }
 
   return {
-    /** false if the tenant has no such file. */
+    /** Returns false if the tenant has no such file. */
     async delete (tenant: Owner, id: string, actor: Actor): Promise<boolean> {
       if (!await remove(tenant, id, ['ready', 'quarantined'], actor)) return false
       await purge(tenant, id).catch((err: unknown) => {
@@ -62,12 +62,12 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       return true
     },
 
-    /** Ends an upload that was signed. */
+    /** Ends an upload that was announced. */
     async drop (tenant: Owner, id: string, states: readonly FilesTable['status'][]): Promise<void> {
       if (await remove(tenant, id, states, null)) await purge(tenant, id)
     },
 
-    /** Removes the files whose time is over, uploads that ended with their process, and the objects of removed files. */
+    /** Removes expired files, uploads whose process ended, and the objects of removed files. */
     async sweep (): Promise<void> {
       for (let after: Expired | undefined, isMore = true; isMore;) {
         const expired = await store.expired(new Date(now()), after, perPage)
@@ -83,7 +83,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       }
     },
 
-    /** Deletes every object of a tenant, which has no rows any more. */
+    /** Deletes every object of a tenant whose rows are gone. */
     async deleteAll (tenant: Owner): Promise<void> {
       for await (const page of objects.list(`${tenant}/`)) for (const { key } of page) await objects.delete(key)
     }

@@ -1,4 +1,4 @@
-/** The endpoints of resumable uploads. Bodies, headers and statuses are those of the tus protocol. */
+/** The endpoints of resumable uploads. Bodies, headers and statuses follow the tus protocol. */
 import type {} from '../cors/index.js'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -61,7 +61,7 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
 
   for (const url of ['/files/resumable', '/files/resumable/:id']) {
     app.options(url, { config: { access: 'public' }, schema: { hide: true } }, (request, reply) => {
-      // A preflight of a page, whose origin the plugin cors has judged.
+      // A CORS preflight. The plugin cors has checked the origin.
       if (reply.hasHeader('access-control-allow-origin')) {
         reply.header('access-control-allow-methods', 'DELETE, HEAD, PATCH, POST').header(
           'access-control-allow-headers',
@@ -105,7 +105,7 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
 
 const withBody: ReadonlySet<string> = new Set(['PATCH', 'POST'])
 
-/** The request as the package of the protocol takes it. */
+/** The request in the form that the tus package needs. */
 function webRequest ({ raw, method, headers: given, url }: FastifyRequest, slow: Promise<never>): Request {
   const headers = new Headers()
   for (const [name, value] of Object.entries(given)) if (typeof value === 'string') headers.set(name, value)
@@ -114,7 +114,7 @@ function webRequest ({ raw, method, headers: given, url }: FastifyRequest, slow:
   return new Request(address, { method, headers, body: Readable.toWeb(bodyOf(raw, slow)), duplex: 'half' })
 }
 
-/** What came before the connection was lost is kept: the stream ends there. */
+/** Ends the stream at a lost connection, so that the bytes before it are kept. */
 function bodyOf (raw: IncomingMessage, slow: Promise<never>): Readable {
   const bytes = new PassThrough()
   raw.once('close', () => {

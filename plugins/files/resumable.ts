@@ -1,6 +1,6 @@
 /**
- * Uploads by the tus protocol 1.0 (https://tus.io/protocols/resumable-upload), on @tus/server: a file is announced with its
- * size, its bytes come in one or several requests to any instance, and the last one makes it readable.
+ * Uploads by the tus protocol 1.0 (https://tus.io/protocols/resumable-upload), with @tus/server. A request announces a file and its
+ * size. Further requests send the bytes to any instance. The last one makes the file readable.
  */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Readable } from 'node:stream'
@@ -20,13 +20,13 @@ import { keyOf } from './keys.js'
 import { writeCreated } from './traces.js'
 import { expiryOf, requireType, transfer } from './uploads.js'
 
-/** Who sends a request, and to which upload. */
+/** The caller of a request, and its upload. */
 export interface ResumableCall {
   readonly tenant: UploadTenant
   readonly by: Uploader
-  /** Of the upload. A new one for the request that announces it. */
+  /** The id of the upload; a new id for an announcement. */
   readonly id: string
-  /** What the announcement says, checked; the caller may use the bucket. Rejects as `describe`. */
+  /** Checks the metadata of the announcement, and that the caller may use the bucket. Rejects like `describe`. */
   readonly describe: (metadata: Readonly<Record<string, string | null>>) => Promise<Described>
   /** The path of an upload. */
   readonly pathOf: (id: string) => string
@@ -39,7 +39,7 @@ export interface ResumableParts extends UploadParts {
   readonly buckets: Buckets
 }
 
-/** Answers a request of the protocol. Rejects with an error of the catalogue. */
+/** Answers a tus request. Rejects with an error of the catalogue. */
 export type Resumable = (request: Request, call: ResumableCall) => Promise<Response>
 
 const lifeMs = dayMs // from the announcement on
@@ -49,7 +49,7 @@ export function createResumable (parts: ResumableParts): Resumable {
   const calls = new WeakMap<Request, ResumableCall>()
   let server: Promise<Server> | undefined
   return async (request, call) => {
-    // Most servers get no such request: the package is loaded with the first.
+    // The package is loaded on demand: most servers get no such request.
     server ??= createServer(parts, calls)
     calls.set(request, call)
     const response = await (await server).handleWeb(request)
@@ -70,7 +70,7 @@ async function createServer (
     return call
   }
 
-  /** The upload of the caller. Uploads of other callers are unknown to it. */
+  /** The caller's upload. Uploads of other callers are unknown to the caller. */
   async function find ({ tenant, id, by }: ResumableCall): Promise<{ readonly file: StoredFile, readonly isReady: boolean }> {
     const found = await store.findUpload(tenant.id, id)
     const isKnown = found !== null && found.file.createdBy === by.sub && known.has(found.status)
@@ -111,7 +111,7 @@ async function createServer (
       return complete !== null
     })
     if (!isComplete && await store.findStored(tenant, id) === null) {
-      // It was ended meanwhile: the sweep may have removed it before the object was there.
+      // The upload was ended meanwhile. The sweep may have removed it before the object was stored.
       await removal.drop(tenant, id, ['resumable'])
       await objects.delete(keyOf(tenant, id))
       throw unknown()
@@ -121,7 +121,7 @@ async function createServer (
     await parts.remove(tenant, id)
   }
 
-  /** The store of @tus/server, which knows uploads by id alone: the id of a call is `<tenant>/<id>`. */
+  /** The store for @tus/server, which identifies uploads by id alone: here, `<tenant>/<id>`. */
   class Store extends DataStore {
     override extensions = ['creation', 'creation-with-upload', 'termination', 'expiration']
 
@@ -222,7 +222,7 @@ const names: Readonly<Record<number, ErrorName>> = {
   415: 'mediaTypeUnsupported'
 }
 
-/** A refusal of the protocol's package, in the form of every other error. */
+/** Converts an error response of the package to an error of the catalogue. */
 function refusal (status: number, text: string): TenantryError {
   const name = names[status] ?? (status < 500 ? 'badRequest' : 'internal')
   return name === 'internal' ? failure(name, { cause: new Error(text) }) : failure(name, { message: text.trim() })

@@ -25,7 +25,7 @@ export function createRouteFiles (service: FilesService, rules: FileRules, slowM
   }
 }
 
-/** A route may be open to strangers. */
+/** A route may be open to callers without a token. */
 function uploaderOf (request: FastifyRequest): Uploader {
   return { sub: request.auth?.sub ?? '', actor: actorOf(request) }
 }

@@ -1,4 +1,4 @@
-/** The forms of routes with `multipart`: the files that the route declares, each once, and text fields. */
+/** Forms of routes with `multipart`: each file that the route declares, at most once, and text fields. */
 import type { Multipart, MultipartFile } from '@fastify/multipart'
 import type { FastifyRequest } from 'fastify'
 import type { CompiledFile } from '../../lib/compiler/files.js'
@@ -20,7 +20,7 @@ const maxFieldBytes = 65_536
 /**
  * Stores the files of the form. On failure nothing is left.
  *
- * @param slow  rejects where the form comes too slowly
+ * @param slow  rejects if the form arrives too slowly
  */
 export async function receiveRouteForm (
   request: FastifyRequest,
@@ -73,7 +73,7 @@ class FormReading {
     const { files, validate } = this.#form
     const { uploads, removal, shown, wake, log } = this.#service
     const sizeOfFile = watchForm(this.#request.raw)
-    // The bytes after the start of the first file are those of all files.
+    // All bytes after the start of the first file count as those of files.
     const expected = files.length === 1 ? sizeOfFile : () => null
     const limits = {
       fieldNameSize: 100,
@@ -114,7 +114,7 @@ class FormReading {
     if (fieldnameTruncated) throw invalidInput(path, 'must have a name of at most 100 bytes', 'maxLength')
     if (this.#declared(fieldname) !== undefined) throw invalidInput(`/files/${fieldname}`, 'must be a file, with a file name', 'type')
     if (valueTruncated) throw invalidInput(path, `must have at most ${maxFieldBytes} bytes`, 'maxLength')
-    // The parser of the form has no bounds for JSON.
+    // The form parser does not limit JSON.
     if (typeof value !== 'string') throw invalidInput(path, `must be text: its Content-Type is ${mimetype}`, 'type')
     this.#fieldBytes += Buffer.byteLength(value)
     const { bodyLimit } = this.#request.routeOptions
@@ -139,7 +139,7 @@ class FormReading {
       file.destroy(error)
     })
     const reading = async () => {
-      // Browsers send a field without a file so.
+      // Browsers send an empty file field like this.
       if (filename === '') return await requireEmpty(file, path)
       const bucket = this.#service.buckets.get(declared.bucket, path)
       await requirePermissions(this.#request, bucket.permissions)

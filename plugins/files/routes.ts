@@ -48,7 +48,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
   const { prefix } = group
   const bodyOf = service.shown
 
-  /** Throws `notFound` for a file that the caller may not know of, and `forbidden` for one in a bucket that it may not use. */
+  /** Throws `notFound` for a file that the caller may not know of. Throws `forbidden` for a file in a bucket that it may not use. */
   async function readable (request: FastifyRequest, id: string): Promise<StoredFile> {
     const file = await service.findStored(tenantOf(request), id)
     if (file?.scan !== undefined && callerOf(request).role !== 'admin') throw fileUnknown()
@@ -58,7 +58,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     return file
   }
 
-  // Its parser would take the bodies of other routes.
+  // In a child context, since its parser would apply to other routes too.
   await group.register(async (app) => {
     const { default: multipart } = await import('@fastify/multipart')
     await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })
@@ -82,7 +82,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
 
   await group.register(async (app) => resumableRoutes(app, service, slowMs))
 
-  // It takes bodies of any type.
+  // Accepts bodies of any type.
   await group.register(async (app) => {
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
@@ -215,7 +215,7 @@ async function holdsAll (request: FastifyRequest, permissions: readonly string[]
   return true
 }
 
-/** Addresses of stores are absolute. */
+/** URLs of stores are absolute. */
 function withPrefix (prefix: string, url: string): string {
   return url.startsWith('/') ? prefix + url : url
 }

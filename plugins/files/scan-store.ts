@@ -19,9 +19,9 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
   }
 
   return {
-    /** The tenants behind `after`, in order, that have files to scan. */
+    /** The tenants after `after`, in order, that have files to scan. */
     async dueTenants (after: string, at: Date, limit: number): Promise<Owner[]> {
-      // Goes from tenant to tenant in the index, however many files each has.
+      // Jumps from tenant to tenant in the index, whatever number of files each has.
       const { rows } = await sql<{ tenant: Owner }>`with recursive due (tenant) as (
         (select tenant_id from tenantry.files where scan_at <= ${at} and tenant_id > ${after} order by tenant_id limit 1)
         union all
@@ -31,7 +31,7 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       return rows.map(({ tenant }) => tenant)
     },
 
-    /** Takes the file of the tenant that waits longest for this server: for the others it is due again after `until`. null without any. */
+    /** Claims the tenant's longest waiting file. For other servers it is due again at `until`. null if no file is due. */
     async claim (tenant: Owner, at: Date, until: Date): Promise<string | null> {
       const { rows: [row] } = await sql<{ id: string }>`update tenantry.files set scan_at = ${until}
         where tenant_id = ${tenant} and id = (
@@ -40,10 +40,10 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       return row?.id ?? null
     },
 
-    /** The claimed file is due at that time: later where its scan goes on or has failed. */
+    /** Sets when a claimed file is due again: later while its scan runs, and after it has failed. */
     moveTo,
 
-    /** Ends the quarantine of a clean file, or writes why it stays. undefined if the file is gone or another server did so. */
+    /** Ends the quarantine of a clean file, or records why a file stays. undefined if the file was deleted or already settled. */
     async settle (writer: Writer, tenant: Owner, id: string, verdict: Verdict): Promise<StoredFile | undefined> {
       const set = verdict.status === 'clean'
         ? { status: 'ready' as const }

@@ -1,4 +1,4 @@
-/** `app.files`, and the methods that its endpoints use. */
+/** `app.files`, and the methods for its endpoints. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Readable } from 'node:stream'
 import type { ByteRange } from '../../lib/files/store.js'
@@ -27,13 +27,13 @@ export interface FilesParts extends UploadParts {
   readonly buckets: Buckets
   /** null without a master key. */
   readonly signer: Signer | null
-  /** Of the paths of the endpoints. */
+  /** The prefix of the endpoints' paths. */
   readonly prefix: string
-  /** How long signed URLs hold where the request does not say. */
+  /** How long signed URLs are valid, if the request does not set it. */
   readonly signedUrlSeconds: number
 }
 
-/** The service, and what its plugin does with it. */
+/** The service, and the methods for its plugin. */
 export type FilesService = ReturnType<typeof createFiles>
 
 export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefix, ...parts }: FilesParts) {
@@ -79,14 +79,14 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
     tenants,
     buckets,
     log: parts.log,
-    /** Files of the tenant may have been committed. */
+    /** Call it when files of the tenant may have been committed. */
     wake (tenant: Owner) {
       parts.emitter()?.wake()
       quarantine?.wake(tenant)
     },
-    /** The file that a step of a workflow made. */
+    /** The file that a workflow step created. */
     findMade: (tenant: Owner, origin: string) => store.findMade(tenant, origin),
-    /** A file as its endpoints answer it. */
+    /** A file as the endpoints return it. */
     shown (file: StoredFile) {
       const shown = shownFile(file)
       return { ...shown, public: buckets.find(file.bucket)?.isPublic === true, url: `${prefix}/files/download/${file.bucket}/${shown.key}` }
@@ -96,13 +96,13 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
     transforms,
     signed,
     resumable: createResumable({ ...parts, uploads, removal, buckets, parts: fileParts }),
-    /** A file that can be read, or is in quarantine. */
+    /** A file that is readable or in quarantine. */
     findStored: (tenant: Owner, id: string): Promise<StoredFile | null> => store.findStored(tenant, id),
     /** The bytes of a file that was found. */
     bytesOf: ({ tenant, id }: StoredFile, range?: ByteRange): Promise<Readable | null> => objects.get(keyOf(tenant, id), range),
     listIn: (tenant: Owner, entity: Entity, inBuckets: readonly Bucket[], page: Page, withQuarantined: boolean) =>
       store.list(tenant, entity, inBuckets.map(({ name }) => name), page, withQuarantined),
-    /** A signed URL of this server for a download, or one of the store. */
+    /** A signed URL for a download, from this server or from the store. */
     async signDownload ({ tenant, id, bucket, scan }: StoredFile, disposition: string, contentType: string, seconds = signedUrlSeconds) {
       if (scan !== undefined) throw failure('stateConflict', { message: 'The file is in quarantine: download it with a token' })
       const expires = Math.floor(now() / 1000) + seconds
@@ -113,7 +113,7 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
       const signature = signer.sign({ method: 'GET', tenant, bucket, id, expires })
       return { url: `${prefix}/files/download/${bucket}/${keyOf(tenant, id)}?expires=${expires}&signature=${signature}`, expiresAt }
     },
-    /** The signature of a download is right and has not expired. */
+    /** Whether a download's signature is valid and has not expired. */
     admitsDownload: (file: Pick<StoredFile, 'tenant' | 'bucket' | 'id'>, expires: number, signature: string): boolean =>
       signer !== null && expires * 1000 > now() && signer.verify({ method: 'GET', ...file, expires }, signature),
     close () {

@@ -1,4 +1,4 @@
-/** Signed URLs of this server: who has one needs no token. All servers with the master key accept them. */
+/** Signed URLs of this server, which need no token. All servers with the same master key accept them. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { MasterKey, MasterKeys } from '../../lib/secrets/master-key.js'
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
@@ -6,7 +6,7 @@ import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 const info = 'service-file-urls'
 const keyLength = 32 // bytes
 
-/** What a URL allows. */
+/** The request that a URL permits. */
 export interface Grant {
   readonly method: 'GET' | 'PUT'
   readonly tenant: Owner
@@ -21,7 +21,7 @@ export interface Grant {
 
 export interface Signer {
   sign(grant: Grant): string
-  /** The signature is right; whether it has expired is not looked at. */
+  /** Whether the signature is valid. The caller checks the expiry. */
   verify(grant: Grant, signature: string): boolean
 }
 
@@ -31,7 +31,7 @@ export function createSigner ({ current, known }: MasterKeys): Signer {
   return {
     sign: (grant) => signatureOf(own, grant),
     verify (grant, signature) {
-      // As text: several texts in base64url can stand for the same bytes.
+      // Compares the texts, not the bytes: several base64url texts can encode the same bytes.
       const given = Buffer.from(signature)
       return all.some((key) => {
         const right = Buffer.from(signatureOf(key, grant))
@@ -45,7 +45,7 @@ function derive ({ key }: MasterKey): Buffer {
   return Buffer.from(hkdfSync('sha256', key, '', info, keyLength))
 }
 
-/** No part has a line break in it. */
+/** No part contains a line break. */
 function signatureOf (key: Buffer, { method, tenant, bucket, id, size, expires }: Grant): string {
   return createHmac('sha256', key).update([method, tenant, bucket, id, size ?? '', expires].join('\n')).digest('base64url')
 }

@@ -1,6 +1,6 @@
 /**
- * Uploads without a token: a caller announces a file, sends its bytes to a signed URL, and confirms. The storage is
- * booked from the announcement on, and given back if the bytes do not come.
+ * Uploads without a token: a caller announces a file, sends its bytes to a signed URL, and confirms. Storage is booked from the
+ * announcement on, and released if the bytes do not arrive.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Readable } from 'node:stream'
@@ -19,25 +19,25 @@ import { writeCreated } from './traces.js'
 import { keyOf, uploadKeyOf } from './keys.js'
 import { expiryOf, requireType, transfer } from './uploads.js'
 
-const receivingMs = dayMs // for an upload that has begun
+const receivingMs = dayMs // for an upload in progress
 const waiting: FileScan = { status: 'waiting', signature: null }
 
 export interface Announced {
   readonly id: string
   readonly method: 'PUT'
-  /** A path of this server, or an address of the store. */
+  /** A path of this server, or a URL of the store. */
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly expiresAt: Date
 }
 
-/** What is announced of the bytes. */
+/** The announced properties of the bytes. */
 export interface AnnouncedBytes {
   readonly contentType: string
   readonly size: number
 }
 
-/** What the URL of an upload says. */
+/** The parameters of an upload's URL. */
 export interface SignedGrant {
   readonly size: number
   /** Seconds since 1970. */
@@ -50,7 +50,7 @@ export interface SignedUploadParts extends UploadParts {
   readonly removal: Removal
   readonly buckets: Buckets
   readonly signer: Signer | null
-  /** How long a URL holds. */
+  /** How long a URL is valid. */
   readonly seconds: number
 }
 
@@ -59,7 +59,7 @@ export type SignedUploads = ReturnType<typeof createSignedUploads>
 export function createSignedUploads (parts: SignedUploadParts) {
   const { objects, store, dbFor, emitter, quarantine, uploads, removal, buckets, signer, seconds, now, log } = parts
   return {
-    /** Announces a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`, `signingNotConfigured`. */
+    /** Announces a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused` and `signingNotConfigured`. */
     async announce (tenant: UploadTenant, described: Described, { contentType, size }: AnnouncedBytes, by: Uploader): Promise<Announced> {
       const id = randomUUID()
       const expires = Math.floor(now() / 1000) + seconds
@@ -74,10 +74,10 @@ export function createSignedUploads (parts: SignedUploadParts) {
     },
 
     /**
-     * Receives the bytes of an announced file. Rejects with `urlSignatureInvalid`, `stateConflict`, and `badRequest` for
-     * another number of bytes.
+     * Receives the bytes of an announced file. Rejects with `urlSignatureInvalid` and `stateConflict`. Rejects with `badRequest` for a
+     * wrong number of bytes.
      *
-     * @param length  of the request; null where it does not tell
+     * @param length  of the request; null if unknown
      */
     async receive (
       tenant: Owner,
@@ -86,7 +86,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
       bytes: () => Readable,
       length: number | null
     ): Promise<void> {
-      // Before the database is asked: anybody can call.
+      // Checked before any database access, since the endpoint needs no token.
       const isSigned = expires * 1000 > now() &&
         signer?.verify({ method: 'PUT', tenant, bucket: '', id, size, expires }, signature) === true
       if (!isSigned) throw failure('urlSignatureInvalid')
@@ -106,13 +106,13 @@ export function createSignedUploads (parts: SignedUploadParts) {
         }
         if (expires * 1000 > now() && await store.move(tenant, id, 'receiving', 'receiving', new Date(expires * 1000))) return
         await removal.drop(tenant, id, ['receiving'])
-        // The sweep may have removed the row before the object was there.
+        // The sweep may have removed the row before the object was stored.
         await objects.delete(keyOf(tenant, id))
         throw failure('stateConflict', { message: 'The time of the upload is over, or the entity of the file was deleted meanwhile' })
       })
     },
 
-    /** Makes the file readable once its bytes are there. Rejects with `notFound`, `stateConflict` and `fileTypeRefused`. */
+    /** Makes the file readable once its bytes have arrived. Rejects with `notFound`, `stateConflict` and `fileTypeRefused`. */
     async confirm (tenant: Owner, id: string, by: Uploader, permit: (bucket: string) => Promise<void>): Promise<StoredFile> {
       const found = await store.findUpload(tenant, id)
       if (found === null) throw failure('notFound')
@@ -131,7 +131,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
         throw failure('stateConflict', { message: 'The bytes of the file are not there' })
       }
       return await uploads.inPlace(tenant, async () => {
-        // The signed request can be sent again until it expires: the file is a copy that it does not reach.
+        // The client can repeat the signed request until it expires. The file is a copy, which that request cannot change.
         if (await isThere(uploadKey) && !await objects.copy(uploadKey, key)) throw failure('notFound')
         const stored = await objects.get(key)
         if (stored === null) throw failure('notFound')
@@ -159,7 +159,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
         }
         const other = await store.findStored(tenant, id)
         if (other !== null) return other
-        // Its time was over: the sweep may have removed it before the copy was there.
+        // The upload had expired. The sweep may have removed it before the copy was stored.
         await removal.drop(tenant, id, ['pending', 'receiving'])
         for (const at of [uploadKey, key]) await objects.delete(at)
         throw failure('notFound')
@@ -168,7 +168,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
   }
 }
 
-/** The options of an intake whose storage is booked. */
+/** Intake options for an upload with booked storage. */
 function exactly (size: number) {
   return { limit: { maxBytes: size, refusal: () => wrongSize(size) }, exact: size, hold: null }
 }

@@ -1,27 +1,27 @@
-/** Storage that an upload holds: reserved before the bytes come, and booked with the row of the file. */
+/** Storage for an upload: reserved before the bytes arrive, and booked with the row of the file. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Reservation, Usage } from '../usage/index.js'
 import { isFailure } from '../../lib/errors.js'
 
-const firstStep = 1_048_576 // bytes, where the size is not known
+const firstStep = 1_048_576 // bytes, if the size is unknown
 const longestStep = 67_108_864 // bytes
 
 export interface StorageHold {
-  /** Reserves until there is room for so many bytes in all. Rejects with `planLimit`. */
+  /** Reserves until the total is at least this many bytes. Rejects with `planLimit`. */
   need(bytes: number): Promise<void>
   readonly reserved: number
   /** Books the bytes when the transaction commits. */
   settle(bytes: number, within: Kysely<SystemTables>): Promise<void>
-  /** Gives everything back. */
+  /** Releases all reservations. */
   release(): Promise<void>
 }
 
 /**
- * @param usage  null where usage is not counted
- * @param isKnown  the size of the file is known: no more than needed is reserved at a time
- * @param maxBytes  no more is reserved
+ * @param usage  null if usage is not metered
+ * @param isKnown  whether the size is known: then reserves no more than needed
+ * @param maxBytes  the maximum to reserve ahead
  */
 export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner, isKnown: boolean, maxBytes: number): StorageHold {
   const reservations: Reservation[] = []
@@ -31,7 +31,7 @@ export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner
   async function take (amount: number): Promise<void> {
     if (usage === null) return
     const reservation = await usage.reserve(tenant, 'storage_bytes', amount)
-    // The sender left while the storage was being reserved.
+    // The sender left during the reservation.
     if (isReleased) return await reservation.release()
     reservations.push(reservation)
     reserved += amount

@@ -15,7 +15,7 @@ import { headerOf, isText } from './content-type.js'
 import { disposition } from './download.js'
 import { describe } from './input.js'
 
-const maxContentBytes = 524_288 // that `get` reads: in base64 they fit the result of a step, of 1 MiB
+const maxContentBytes = 524_288 // that `get` reads: as base64 they fit into a step's result of 1 MiB
 
 type Params = Readonly<Record<string, unknown>>
 type Operation = (tenant: Owner, params: Params, call: StepCall) => Promise<unknown>
@@ -39,7 +39,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
     return file
   }
 
-  /** Stores the file of the step once, however often the step runs. */
+  /** Stores the file of the step once, even if the step runs several times. */
   async function make (tenant: Owner, file: NewFile, size: number, open: () => Promise<Readable>, call: StepCall): Promise<StoredFile> {
     const { idempotencyKey: origin, signal } = call
     const owner = await tenants.get(tenant)
@@ -59,7 +59,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
         return await uploads.finish(owner, received, described, by)
       })
     } catch (error) {
-      // Another attempt of the run was faster.
+      // Another attempt of the run stored the file first.
       const made = isFailure(error, 'conflict') ? await service.findMade(tenant, origin) : null
       if (made === null) throw error
       return made
@@ -96,7 +96,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
     async delete (tenant, params, call) {
       const id = idIn(params)
       const isDeleted = id !== null && await removal.delete(tenant, id, uploaderOf(call).actor)
-      // An earlier try may have deleted it.
+      // An earlier attempt may have deleted the file.
       if (!isDeleted && !call.isRepeated) throw fileUnknown()
       return { success: true }
     },
@@ -161,7 +161,7 @@ function optionalText (params: Params, name: string): string | undefined {
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
-/** null for a text that no file has as its id. */
+/** null if the text cannot be the id of a file. */
 function idIn (params: Params): string | null {
   const id = textIn(params, 'id')
   return uuid.test(id) ? id : null
@@ -169,7 +169,7 @@ function idIn (params: Params): string | null {
 
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/
 
-/** Text, or JSON of any other value. */
+/** A text as it is; any other value as JSON. */
 function contentIn (params: Params): Buffer {
   const { content, encoding = 'utf8' } = params
   if (content === undefined) throw invalidInput('/params/content', 'is required', 'required')
@@ -189,7 +189,7 @@ function secondsIn ({ expiresIn }: Params): number | undefined {
   return seconds
 }
 
-/** null for bytes that are no text, or text that the result of a step cannot hold. */
+/** null if the bytes are not text, or too large for a step's result. */
 function textOf (content: Buffer): string | null {
   if (content.includes(0)) return null
   try {

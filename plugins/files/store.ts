@@ -12,7 +12,7 @@ import { failure } from '../../lib/errors.js'
 export type Writer = Transaction<SystemTables>
 type Row = Selectable<FilesTable>
 
-/** A file whose bytes are not there, or not known to be. */
+/** A file whose bytes are missing or unconfirmed. */
 export interface NewRow {
   readonly tenant: Owner
   readonly id: string
@@ -31,7 +31,7 @@ export interface NewRow {
   readonly expiresAt: Date
 }
 
-/** A row whose time is over. */
+/** An expired row. */
 export interface Expired {
   readonly tenant: Owner
   readonly id: string
@@ -44,15 +44,15 @@ export interface Expired {
 export interface Removed {
   readonly file: StoredFile
   readonly counted: number
-  /** It could be read until now. */
+  /** Whether the file was readable until now. */
   readonly wasReady: boolean
-  /** It was in quarantine until now. */
+  /** Whether the file was in quarantine until now. */
   readonly wasQuarantined: boolean
 }
 
 export type FileStore = ReturnType<typeof createFileStore>
 
-/** @param isScanned  files go into quarantine before they can be read */
+/** @param isScanned  whether files go into quarantine before they are readable */
 export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>, isScanned = false) {
   const table = 'tenantry.files'
 
@@ -60,7 +60,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
 
   return {
-    /** Adds a row of an upload that begins. Rejects with `tenantUnknown`. */
+    /** Adds the row of a new upload. Rejects with `tenantUnknown`. */
     async insert (writer: Writer, row: NewRow): Promise<void> {
       if (!await lockTenant(writer, row.tenant, 'shared')) throw failure('tenantUnknown')
       await writer.insertInto(table).values({
@@ -83,9 +83,8 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     },
 
     /**
-     * Makes the file readable, or puts it into quarantine; null if its upload has ended otherwise, or its time is over. Rejects
-     * with `conflict` if there is a file of the
-     * same origin.
+     * Makes the file readable, or puts it into quarantine. null if the upload has expired or was ended. Rejects with `conflict` if a
+     * file with the same origin exists.
      */
     async complete (writer: Writer, file: StoredFile, expiresAt: Date | null, origin: string | null = null): Promise<StoredFile | null> {
       if (!await lockTenant(writer, file.tenant, 'shared')) throw failure('tenantUnknown')
@@ -110,32 +109,32 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       return row === undefined ? null : fileOf(row)
     },
 
-    /** A file that can be read. */
+    /** A readable file. */
     async find (tenant: Owner, id: string): Promise<StoredFile | null> {
       const row = await found(tenant, id).where('status', '=', 'ready').where(notExpired).executeTakeFirst()
       return row === undefined ? null : fileOf(row)
     },
 
-    /** The file that a step of a workflow made. */
+    /** The file that a workflow step created. */
     async findMade (tenant: Owner, origin: string): Promise<StoredFile | null> {
       const row = await dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('origin', '=', origin)
         .executeTakeFirst()
       return row === undefined ? null : fileOf(row)
     },
 
-    /** A file that can be read, or is in quarantine. */
+    /** A file that is readable or in quarantine. */
     async findStored (tenant: Owner, id: string): Promise<StoredFile | null> {
       const row = await found(tenant, id).where('status', 'in', ['ready', 'quarantined']).where(notExpired).executeTakeFirst()
       return row === undefined ? null : fileOf(row)
     },
 
-    /** A file in any state but `removed`, whose time is not over. */
+    /** A file that has not expired, in any state but `removed`. */
     async findUpload (tenant: Owner, id: string): Promise<{ readonly file: StoredFile, readonly status: FileStatus } | null> {
       const row = await found(tenant, id).where('status', '<>', 'removed').where(notExpired).executeTakeFirst()
       return row === undefined ? null : { file: fileOf(row), status: row.status }
     },
 
-    /** Moves an upload from one state to another; false if it was not in the first, or its time is over. */
+    /** Moves an upload from one state to another. Returns false if it was not in the first state, or has expired. */
     async move (tenant: Owner, id: string, from: FileStatus, to: FileStatus, expiresAt: Date): Promise<boolean> {
       const row = await dbFor(tenant).updateTable(table).set({ status: to, expires_at: expiresAt })
         .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', from).where(notExpired).returning('id')
@@ -143,7 +142,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       return row !== undefined
     },
 
-    /** A page of the files of an entity in these buckets, the oldest first, and how many there are. */
+    /** A page of an entity's files in these buckets, oldest first, and their total number. */
     async list (
       tenant: Owner,
       entity: Entity,
@@ -159,10 +158,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       return { data: rows.map(fileOf), total }
     },
 
-    /**
-     * Takes the file from its readers; undefined if it is not in one of the states. The sweep deletes the object, if the
-     * caller does not.
-     */
+    /** Withdraws the file from readers. undefined if it is in none of the states. The sweep deletes the object if the caller does not. */
     async remove (writer: Writer, tenant: Owner, id: string, states: readonly FileStatus[], at: Date): Promise<Removed | undefined> {
       const row = await writer.selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
         .where('status', 'in', [...states]).forUpdate().executeTakeFirst()
@@ -177,15 +173,12 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       }
     },
 
-    /** Deletes a removed row, whose object is gone. */
+    /** Deletes the row of a removed file after its object. */
     async forget (tenant: Owner, id: string): Promise<void> {
       await dbFor(tenant).deleteFrom(table).where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'removed').execute()
     },
 
-    /**
-     * The rows behind `after` whose time is over, without removed ones. Their time stays as it is: a later one would make them
-     * readable.
-     */
+    /** Expired rows after `after`, except removed ones. Their expiry stays unchanged: a later time would make them readable again. */
     async expired (at: Date, after: Expired | undefined, limit: number): Promise<Expired[]> {
       const rest = after === undefined
         ? sql`true`
@@ -195,7 +188,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       return rows
     },
 
-    /** Removed rows, for this server to delete their objects; others see them again after `until`. */
+    /** Claims removed rows, whose objects this server deletes. Other servers see the rows again after `until`. */
     async claimRemoved (at: Date, until: Date, limit: number): Promise<Pick<Expired, 'tenant' | 'id'>[]> {
       const { rows } = await sql<Pick<Expired, 'tenant' | 'id'>>`update tenantry.files f set expires_at = ${until}
         from (select tenant_id, id from tenantry.files where expires_at <= ${at} and status = 'removed' order by expires_at limit ${limit} for update skip locked) e
@@ -205,10 +198,10 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
   }
 }
 
-/** A file whose time is over is removed by the next sweep. */
+/** The next sweep removes expired files. */
 const notExpired = sql<boolean>`(expires_at is null or expires_at > now())`
 
-/** A file with its row's values. */
+/** Converts a row to a file. */
 export function fileOf (row: Row): StoredFile {
   return {
     id: row.id,

@@ -1,7 +1,7 @@
-/** Runs the removal of files whose time is over. */
+/** Runs the removal of expired files. */
 import type { FastifyInstance } from 'fastify'
 
-/** Sweeps when the app is ready, and again after each `everyMs`. */
+/** Sweeps when the app is ready, and then every `everyMs`. */
 export function sweepRegularly (app: FastifyInstance, everyMs: number, sweep: () => Promise<void>): void {
   let running: Promise<void> | null = null
   const run = () => {

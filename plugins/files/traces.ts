@@ -7,16 +7,16 @@ import { noActor, writeAudit, type Actor } from '../../lib/database/audit.js'
 type Emitter = Pick<Webhooks, 'emit'> | null
 
 export async function writeCreated (transaction: Writer, emitter: Emitter, file: StoredFile, { actor }: Uploader): Promise<void> {
-  // Of a file in quarantine there is no event until it can be read.
+  // A file in quarantine has no event until it is readable.
   await write(transaction, file.scan === undefined ? emitter : null, file, 'create', actor, file.createdAt)
 }
 
-/** @param actor null where the server deletes it by itself */
+/** @param actor null if the server deletes the file by itself */
 export async function writeDeleted (transaction: Writer, emitter: Emitter, file: StoredFile, actor: Actor | null, at: Date): Promise<void> {
   await write(transaction, emitter, file, 'delete', actor ?? noActor, at)
 }
 
-/** The file was in quarantine until now, and is clean. */
+/** Records that a file in quarantine was found clean. */
 export async function writeReleased (transaction: Writer, emitter: Emitter, file: StoredFile, at: Date): Promise<void> {
   await emit(transaction, emitter, file, 'created', at)
 }

@@ -1,4 +1,4 @@
-/** The SQL of images that were made of files. */
+/** The SQL of transformed images. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -9,11 +9,11 @@ import { lockTenant } from '../../lib/database/tenant-lock.js'
 const table = 'tenantry.file_transforms'
 const maxOfFile = 50
 
-/** An image that was made of a file. */
+/** An image made from a file. */
 export interface Transform {
   readonly tenant: Owner
   readonly file: string
-  /** Of its parameters. */
+  /** The name, from the parameters. */
   readonly name: string
   readonly contentType: string
   /** Bytes. */
@@ -35,13 +35,13 @@ export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTab
     },
 
     /**
-     * Adds the row, and its bytes to those of the file. false if the file is gone, has the transform, or with it would have
-     * more transforms or bytes of them than `maxBytes`.
+     * Adds the row, and its bytes to the file's total. Returns false if the file is gone or already has this transform. Also returns
+     * false beyond the maximum number of transforms, or beyond `maxBytes` of them.
      */
     async add (writer: Writer, transform: Transform, maxBytes: number): Promise<boolean> {
       const { tenant, file, name, contentType, size, sha256, createdAt } = transform
       if (!await lockTenant(writer, tenant, 'shared')) return false
-      // The deletion of the file comes before or after.
+      // Locks the file's row: a deletion happens either before or after.
       const found = await writer.selectFrom('tenantry.files').select('id')
         .where('tenant_id', '=', tenant).where('id', '=', file).where('status', '=', 'ready').forUpdate().executeTakeFirst()
       if (found === undefined) return false
@@ -57,9 +57,9 @@ export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTab
       return true
     },
 
-    /** Deletes the row, and takes its bytes from those of the file; false if it is gone or another one. */
+    /** Deletes the row, and subtracts its bytes from the file's total. Returns false if the row is gone or was replaced. */
     async drop (writer: Writer, { tenant, file, name, size, createdAt }: Transform): Promise<boolean> {
-      // In the order of `add`.
+      // Locks in the order of `add`.
       await writer.selectFrom('tenantry.files').select('id')
         .where('tenant_id', '=', tenant).where('id', '=', file).forUpdate().execute()
       const row = await writer.deleteFrom(table)
@@ -77,7 +77,7 @@ export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTab
   }
 }
 
-/** false if the file is being removed: its bytes are free then. */
+/** Returns false if the file is being removed: its bytes are already released. */
 async function addBytes (writer: Writer, tenant: Owner, file: string, bytes: number): Promise<boolean> {
   const row = await writer.updateTable('tenantry.files').set({ counted: sql<number>`counted + ${bytes}` })
     .where('tenant_id', '=', tenant).where('id', '=', file).where('status', '=', 'ready').returning('id').executeTakeFirst()

@@ -1,6 +1,6 @@
 /**
- * Images in other sizes and formats. They are made with the first request and kept as objects beside the file. The row
- * comes before the object: a row that lost its process before the object came is made again.
+ * Images in other sizes and formats. The first request creates an image, which is stored as an object beside the file. The row is
+ * inserted before the object. If the process ends in between, a later request creates the image again.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Readable } from 'node:stream'
@@ -16,15 +16,15 @@ import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { holdStorage } from './storage-hold.js'
 import { keyOf } from './keys.js'
 
-const atOnce = 2 // in a process: the gate leaves one of them to other tenants
+const atOnce = 2 // in a process; the limiter leaves one of them to other tenants
 const maxWaiting = 32 // of a tenant
 const maxWait = 10_000 // ms
 const retryAfter = 5 // s
-const putMs = 60_000 // after which a row without an object is one that lost its process
-const leastKept = 1_048_576 // bytes of transforms that a file may have, however small it is
+const putMs = 60_000 // ms after which a row without an object counts as abandoned
+const leastKept = 1_048_576 // bytes of transforms that any file may have, even a small one
 const keptPerByte = 2
 
-/** An image, and its bytes or a part of them. */
+/** An image, with access to its bytes or a range of them. */
 export interface MadeImage extends Pick<Transform, 'contentType' | 'size' | 'sha256'> {
   readonly bytes: (range?: ByteRange) => Promise<Readable | null>
 }
@@ -38,7 +38,7 @@ export type Transforms = ReturnType<typeof createTransforms>
 export function createTransforms ({ objects, transforms, dbFor, usage, now, log }: TransformsParts) {
   const busy = () => failure('transformsBusy', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
   const places = createTenantLimiter({ maxOfTenant: maxWaiting, maxInAll: atOnce, maxWait, tooManyOfTenant: busy, tooManyInAll: busy })
-  /** By key of the object. */
+  /** By object key. */
   const running = new Map<string, Promise<MadeImage>>()
 
   async function findOrMake (file: StoredFile, name: string, parameters: ImageTransform): Promise<MadeImage> {
@@ -71,7 +71,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
     return { ...made, bytes: async (range) => Stream.from([range === undefined ? bytes : part(range)]) }
   }
 
-  /** Does nothing where there is no room. */
+  /** Stores nothing if there is no room. */
   async function keep (file: StoredFile, made: Transform, key: string, bytes: Buffer, lost: Transform | null): Promise<void> {
     const { tenant, id } = file
     if (lost !== null) await drop(lost)
@@ -95,7 +95,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
       await drop(made)
       throw error
     }
-    // The file may have been deleted meanwhile, with the objects that it had.
+    // The file may have been deleted meanwhile, with its earlier objects.
     if (await transforms.find(tenant, id, made.name) === null) await objects.delete(key)
   }
 
@@ -107,8 +107,8 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
 
   return {
     /**
-     * The image that the parameters ask for; null without any. Rejects with `badRequest` for a file that is no image, or one
-     * that is too large, and with `transformsBusy`.
+     * The image for the parameters; null without parameters. Rejects with `badRequest` for a file that is not an image or is too large.
+     * Rejects with `transformsBusy`.
      */
     async of (file: StoredFile, parameters: ImageTransform): Promise<MadeImage | null> {
       const text = transformName(parameters)

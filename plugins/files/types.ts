@@ -5,11 +5,11 @@ import type { ByteRange } from '../../lib/files/store.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Actor } from '../../lib/database/audit.js'
 
-/** Why a file is in quarantine. */
+/** The reason why a file is in quarantine. */
 export interface FileScan {
-  /** `waiting` for its scan; `tooLarge` for the scanner. */
+  /** `waiting`: not scanned yet. `tooLarge`: beyond the scanner's limit. */
   readonly status: 'waiting' | 'infected' | 'tooLarge'
-  /** The name that the scanner has for the malware; null for other files. */
+  /** The scanner's name for the malware; null for other files. */
   readonly signature: string | null
 }
 
@@ -17,7 +17,7 @@ export interface StoredFile {
   readonly id: string
   readonly tenant: Owner
   readonly bucket: string
-  /** As the uploader called it. */
+  /** The name that the uploader gave. */
   readonly name: string
   readonly contentType: string
   /** Bytes. */
@@ -30,51 +30,51 @@ export interface StoredFile {
   /** The `sub` of the uploader. */
   readonly createdBy: string
   readonly createdAt: Date
-  /** Only of a file in quarantine. */
+  /** Set only for a file in quarantine. */
   readonly scan?: FileScan
 }
 
-/** What an uploader says of a file. */
+/** The properties of a file that an uploader sets. */
 export interface FileDetails {
   readonly name: string
   /** Default: `private`. */
   readonly bucket?: string | undefined
-  /** As the uploader declares it; it counts only for text. */
+  /** The type that the uploader declares. It counts only for text. */
   readonly contentType?: string | undefined
   readonly entityType?: string | null | undefined
   readonly entityId?: string | null | undefined
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** What files belong to, such as a row of a table. */
+/** The owner of files, such as a row of a table. */
 export interface Entity {
   readonly type: string
   readonly id: string
 }
 
-/** Who uploads or deletes. */
+/** The user who uploads or deletes. */
 export interface Uploader {
   readonly sub: string
   readonly actor: Actor
 }
 
-/** What `app.files` is. The tenant is the first argument of every method, and never empty. */
+/** The type of `app.files`. The tenant is the first argument of every method, and never empty. */
 export interface Files {
   /**
-   * Stores a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`, `storageFull`, `storageUnavailable`,
-   * `uploadsBusy`; nothing is left then. `size` is the number of bytes where it is known.
+   * Stores a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`, `storageFull`, `storageUnavailable` and `uploadsBusy`;
+   * nothing is left then. `size`: the number of bytes, if known.
    */
   put(tenant: string, details: FileDetails, bytes: Readable, by: Uploader, size?: number): Promise<StoredFile>
   /** null if the tenant has no such file. */
   get(tenant: string, id: string): Promise<StoredFile | null>
-  /** The bytes of a file, or those of the range; null if the tenant has no such file. */
+  /** The bytes of a file, or a range of them. null if the tenant has no such file. */
   open(tenant: string, id: string, range?: ByteRange): Promise<Readable | null>
-  /** The files of an entity, the oldest first. */
+  /** The files of an entity, oldest first. */
   list(tenant: string, entity: Entity, page: Page): Promise<{ data: StoredFile[], total: number }>
-  /** false if the tenant has no such file. */
+  /** Returns false if the tenant has no such file. */
   remove(tenant: string, id: string, by: Uploader): Promise<boolean>
-  /** Rejects if the scanner of files cannot be reached; null without one. */
+  /** Rejects if the scanner cannot be reached; null without a scanner. */
   readonly checkScanner: ((timeoutMs: number) => Promise<void>) | null
-  /** The permissions that a caller needs for the files of a bucket; null for a bucket that the document does not have. */
+  /** The permissions that a caller needs for a bucket's files. null if the document does not have the bucket. */
   permissions(bucket: string): readonly string[] | null
 }

@@ -1,7 +1,7 @@
 /**
- * Uploads. Before the first byte there is a row in the state `pending`, and storage is reserved; the object comes next;
- * then one transaction makes the row readable, books the storage and writes the events. Whatever ends in between leaves a
- * row that the sweep removes with its object.
+ * Uploads. Before the first byte, a row in the state `pending` is inserted and storage is reserved. The object is stored next. Then
+ * one transaction makes the row readable, books the storage and writes the events. After a failure in between, the sweep removes
+ * the row and its object.
  */
 import type { Owner, TenantId } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -27,11 +27,11 @@ import { sizeLimit, type PartLimit } from './limits.js'
 import { holdStorage, type StorageHold } from './storage-hold.js'
 import { writeCreated } from './traces.js'
 
-const maxOfTenant = 100 // uploads at a time, of each process
+const maxOfTenant = 100 // uploads at a time, in each process
 const maxInAll = 1000
 const retryAfter = 5 // s
-const fieldBytes = 65_536 // that a request may have besides the file, at most
-const longestUpload = dayMs // after which the sweep takes an upload for one that ended with its process
+const fieldBytes = 65_536 // maximum bytes of a request besides the file
+const longestUpload = dayMs // after which the sweep counts an upload's process as ended
 
 /** The tenant of an upload. */
 export interface UploadTenant {
@@ -42,14 +42,14 @@ export interface UploadTenant {
 
 export interface Incoming {
   readonly bytes: Readable
-  /** The number of bytes, as far as the request tells: fields after the file may be part of it. null where it does not tell. */
+  /** The bytes of the request's remainder, which may include fields after the file. null if unknown. */
   readonly expected: number | null
   readonly declaredType: string | undefined
-  /** null where it is not known yet. */
+  /** null if not known yet. */
   readonly bucket: Bucket | null
-  /** The part of a route's form that it comes in. */
+  /** The part of a route's form that contains the file. */
   readonly part?: Part | undefined
-  /** null where it is not known yet. A deletion of the entity ends the upload. */
+  /** null if not known yet. A deletion of the entity ends the upload. */
   readonly entity?: Entity | null
   readonly by: Uploader
 }
@@ -58,7 +58,7 @@ export interface Part extends PartLimit {
   readonly accepts: (contentType: string) => boolean
 }
 
-/** An upload with its bytes in the store. Callers cannot read it yet. */
+/** An upload whose bytes are stored. Callers cannot read it yet. */
 export interface Received {
   readonly id: string
   readonly size: number
@@ -67,7 +67,7 @@ export interface Received {
   readonly hold: StorageHold
 }
 
-/** A file whose bytes come later. */
+/** A file whose bytes arrive later. */
 export interface Announcement {
   readonly id: string
   readonly contentType: string
@@ -77,10 +77,10 @@ export interface Announcement {
   readonly expiresAt: Date
 }
 
-/** What is stored with the bytes. */
+/** The properties that are stored with the bytes. */
 export type Described = Pick<StoredFile, 'name' | 'entityType' | 'entityId' | 'metadata'> & {
   readonly bucket: Bucket,
-  /** The step of a workflow that makes it: of several with one origin, one file stays. */
+  /** The workflow step that creates the file. Only one file can have an origin. */
   readonly origin?: string | undefined
 }
 
@@ -91,9 +91,9 @@ export interface UploadParts {
   readonly plans: Plans
   readonly usage: () => Pick<Usage, 'reserve' | 'free'> | null
   readonly emitter: () => Pick<Webhooks, 'emit' | 'wake'> | null
-  /** Scans the files of a tenant that are in quarantine; null without a scanner. */
+  /** Scans a tenant's files in quarantine; null without a scanner. */
   readonly quarantine: Pick<Quarantine, 'wake'> | null
-  /** The document's own limit of one file; null for none. */
+  /** The document's own limit of one file; null without one. */
   readonly maxBytes: number | null
   readonly now: () => number
   readonly log: FastifyBaseLogger
@@ -107,7 +107,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
 
   const limitOf = (plan: string, bucket: Bucket | null, part?: PartLimit) => sizeLimit(plans, plan, maxBytes, bucket, part)
 
-  /** Reads the bytes into the store. On failure nothing of them is left. */
+  /** Stores the bytes. On failure nothing of them is left. */
   async function receive (
     tenant: UploadTenant,
     { bytes, expected, declaredType, bucket, part, entity = null, by }: Incoming
@@ -150,7 +150,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     }
   }
 
-  /** Adds a file whose bytes come later, and books its storage from now on. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused`. */
+  /** Adds a file whose bytes arrive later, and books its storage now. Rejects with `fileTooLarge`, `planLimit` and `fileTypeRefused`. */
   async function announce (
     tenant: UploadTenant,
     { bucket, origin: _origin, ...details }: Described,
@@ -186,7 +186,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     }
   }
 
-  /** The file that an upload becomes. Throws `fileTooLarge` and `fileTypeRefused`. */
+  /** The file of a received upload. Throws `fileTooLarge` and `fileTypeRefused`. */
   function fileOf (
     tenant: UploadTenant,
     { id, size, sha256, contentType }: Received,
@@ -200,7 +200,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     return { ...details, ...stored, bucket: bucket.name }
   }
 
-  /** Makes the file readable when the transaction commits. Wake webhooks and the quarantine then. */
+  /** Makes the file readable when the transaction commits. The caller then wakes webhooks and the quarantine. */
   async function complete (
     transaction: Writer,
     file: StoredFile,
@@ -237,7 +237,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
       await hold.release()
       const at = new Date(now())
       const removed = await dbFor(tenant).transaction().execute((transaction) => store.remove(transaction, tenant, id, ['pending'], at))
-      // The file may be complete although the answer of the database was lost.
+      // The file may be complete although the database's response was lost.
       if (removed === undefined && await store.findUpload(tenant, id) !== null) return
       await objects.delete(keyOf(tenant, id))
       await store.forget(tenant, id)
@@ -254,22 +254,22 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     complete,
     finish,
     discard,
-    /** Runs an upload in a place of its tenant. */
+    /** Runs an upload within the limits of concurrent uploads. */
     inPlace: <T>(tenant: Owner, work: () => Promise<T>): Promise<T> => places.run(tenant, work),
     close: () => places.close()
   }
 }
 
-/** Passes the bytes through the intake to the store; rejects with the first reason: of the intake, of the store, or of the source. */
+/** Passes the bytes through the intake to the store. Rejects with the first error: of the intake, of the store or of the source. */
 export async function transfer<T> (bytes: Readable, intake: Intake, put: (stream: Readable) => Promise<T>): Promise<T> {
   const storing = put(intake).catch((error: Error) => {
-    // A store that fails may have read nothing: the sender would wait.
+    // A failed store may have read nothing, and the sender would wait.
     intake.destroy(error)
     throw error
   })
   let sourceError: unknown
   bytes.once('error', (error) => {
-    // A store that fails ends the intake with an error of its own, and the intake ends the source with it.
+    // A failed store destroys the intake with its error, and the intake in turn destroys the source.
     if (!intake.destroyed) sourceError = error
   })
   const [, stored] = await Promise.allSettled([pipeline(bytes, intake), storing])
